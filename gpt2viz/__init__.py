@@ -1,0 +1,32 @@
+"""See how a GPT-2 reads a sentence: run it once, look at every tensor of every attention head.
+
+model = gpt2viz.load_model()
+trace = gpt2viz.trace(model, "A crane ate fish")
+trace.stage("weights", layer=3)  # (B, nh, T, T)
+"""
+
+from gpt2viz.checkpoint import Model, load_model
+from gpt2viz.config import GPT2Config
+from gpt2viz.errors import CheckpointError, ContextError, GPT2VizError, TextError
+from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES, Stage
+from gpt2viz.traces import TensorRecord, Trace
+from gpt2viz.tracing import trace
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "HEAD_STAGES",
+    "STAGE",
+    "STAGES",
+    "CheckpointError",
+    "ContextError",
+    "GPT2Config",
+    "GPT2VizError",
+    "Model",
+    "Stage",
+    "TensorRecord",
+    "TextError",
+    "Trace",
+    "load_model",
+    "trace",
+]

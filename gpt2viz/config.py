@@ -1,0 +1,87 @@
+"""The sizes and options of one GPT-2, read from a checkpoint's ``config.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from gpt2viz.errors import CheckpointError
+
+ACTIVATIONS = ("gelu_new", "gelu", "relu")
+
+# Switches of the Hugging Face implementation that change the arithmetic, with the only value
+# that this model computes. A checkpoint that sets another one is refused, never approximated.
+_FIXED = {
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "reorder_and_upcast_attn": False,
+    "add_cross_attention": False,
+}
+
+
+@dataclass(frozen=True)
+class GPT2Config:
+    """Field names and defaults are those of GPT-2's ``config.json``.
+
+    Raises ``CheckpointError`` from ``from_dict`` for anything this model can't compute.
+    """
+
+    vocab_size: int = 50257
+    n_positions: int = 1024
+    n_embd: int = 768
+    n_layer: int = 12
+    n_head: int = 12
+    n_inner: int | None = None
+    activation_function: str = "gelu_new"
+    layer_norm_epsilon: float = 1e-5
+    tie_word_embeddings: bool = True
+    embd_pdrop: float = 0.1
+    attn_pdrop: float = 0.1
+    resid_pdrop: float = 0.1
+    initializer_range: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "mlp_dim"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise CheckpointError(
+                    f"config.json: {name} must be a positive whole number, not {value!r}"
+                )
+        if self.n_embd % self.n_head:
+            raise CheckpointError(
+                f"config.json: n_embd ({self.n_embd}) must be a multiple of "
+                f"n_head ({self.n_head}), so that every head has the same size"
+            )
+        if self.activation_function not in ACTIVATIONS:
+            raise CheckpointError(
+                f"config.json: activation_function {self.activation_function!r} is not one of "
+                f"{', '.join(ACTIVATIONS)}"
+            )
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of one head: hs = C / nh."""
+        return self.n_embd // self.n_head
+
+    @property
+    def mlp_dim(self) -> int:
+        """Channels inside the MLP: ``n_inner``, or 4 C where the file leaves it out."""
+        return 4 * self.n_embd if self.n_inner is None else self.n_inner
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> GPT2Config:
+        """Read the fields that matter from a parsed ``config.json``; ignore the others."""
+        model_type = values.get("model_type", "gpt2")
+        if model_type != "gpt2":
+            raise CheckpointError(
+                f"config.json: model_type is {model_type!r}; only 'gpt2' can be read"
+            )
+        for name, supported in _FIXED.items():
+            if values.get(name, supported) != supported:
+                raise CheckpointError(
+                    f"config.json: {name} = {values[name]!r} is not supported "
+                    f"(this model computes {supported!r})"
+                )
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})

@@ -1,0 +1,30 @@
+"""Errors that a person can act on. Each message says what was wrong and what to do."""
+
+from __future__ import annotations
+
+
+class GPT2VizError(ValueError):
+    """Base class: catch this to show any of the messages below to a person."""
+
+
+class CheckpointError(GPT2VizError):
+    """A checkpoint folder that can't be read as a GPT-2."""
+
+
+class TextError(GPT2VizError):
+    """A text that can't be turned into tokens."""
+
+
+class ContextError(GPT2VizError):
+    """More tokens than the model has positions for.
+
+    ``n_tokens`` were given and ``n_positions`` fit.
+    """
+
+    def __init__(self, n_tokens: int, n_positions: int) -> None:
+        self.n_tokens = n_tokens
+        self.n_positions = n_positions
+        super().__init__(
+            f"The text has {n_tokens:,} tokens; this model reads at most {n_positions:,} at once. "
+            f"Shorten it by {n_tokens - n_positions:,}."
+        )

@@ -1,0 +1,52 @@
+"""How a token is written where people read it: visible, unambiguous, never taken for markup."""
+
+from __future__ import annotations
+
+import unicodedata
+
+SPACE = "·"
+_ESCAPES = {" ": SPACE, SPACE: r"\u00b7", "\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r"}
+# Letters, marks that stand on a letter, numbers, punctuation and symbols can be seen; the
+# other categories (controls, formats such as bidi overrides, separators, unassigned) can't.
+_VISIBLE = "LMNPS"
+# Visible by category, but drawn as nothing.
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"
+
+
+def label(token: bytes) -> str:
+    """A token's bytes as one short line of plain text.
+
+    A space is drawn as ``·``. What can't be seen or is no whole character is escaped:
+    ``\\n``, ``\\u200b``, ``\\xe2``. Two different tokens never get the same label.
+    """
+    text = token.decode("utf-8", errors="surrogateescape")
+    return "".join(_escape(char, first=place == 0) for place, char in enumerate(text)) or "∅"
+
+
+def _escape(char: str, first: bool) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # one undecodable byte, as surrogateescape hides it
+        return f"\\x{code - 0xDC00:02x}"
+    category = unicodedata.category(char)[0]
+    hangs = category == "M" and first  # a mark with no letter of its own token to stand on
+    selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
+    if char == "∅" or category not in _VISIBLE or hangs or selector or char in _BLANK:
+        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return char
+
+
+def markup_safe(text: str) -> str:
+    """A label for Plotly, whose titles and ticks read a little HTML and ``$…$`` as LaTeX."""
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("$", "&#36;")):
+        text = text.replace(char, entity)
+    return text
+
+
+def shorten(text: str, width: int = 14) -> str:
+    """At most ``width`` characters, the middle of a longer text left out."""
+    if len(text) <= width:
+        return text
+    half = (width - 1) // 2
+    return f"{text[: width - 1 - half]}…{text[-half:]}"

@@ -1,0 +1,135 @@
+"""Every tensor that a run makes, declared once: what it is called, its axes, how it is drawn.
+
+Hooks, shape table, axis titles and pictures all read this list. To show another tensor, add a
+tap in ``model.py`` and one line here.
+
+Axes: B batch, T tokens, C channels (n_embd), 3C and F the widths inside attention and MLP,
+nh heads, hs channels of one head, n_vocab vocabulary. The last two axes of the (T, T) stages
+are query (rows) and key (columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from gpt2viz.config import GPT2Config
+
+Scale = Literal["signed", "unit"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One tensor of the forward pass.
+
+    ``path`` is the module whose output it is; ``{layer}`` stands for the layer's number.
+    ``scale`` says what its numbers mean: "unit" in [0, 1], "signed" around zero.
+    ``kept`` stages have their numbers in the trace; of the others only the shape is kept.
+    """
+
+    key: str
+    label: str
+    formula: str
+    path: str
+    axes: tuple[str, ...]
+    scale: Scale = "signed"
+    kept: bool = True
+
+    @property
+    def per_layer(self) -> bool:
+        """True where every layer makes one of its own."""
+        return "{layer}" in self.path
+
+
+_STREAM = ("B", "T", "C")
+_HEAD = ("B", "nh", "T", "hs")
+_PAIRS = ("B", "nh", "T", "T")
+_H = "h.{layer}."
+
+STAGES: tuple[Stage, ...] = (
+    Stage("token_embedding", "Token embedding", "wte[id]", "wte", _STREAM),
+    Stage("position_embedding", "Position embedding", "wpe[0 … T−1]", "wpe", ("T", "C")),
+    Stage("embedding", "Residual stream at the start", "token + position", "drop", _STREAM),
+    Stage("ln_1", "LayerNorm before attention", "LN(x)", _H + "ln_1", _STREAM, kept=False),
+    Stage("qkv", "Q, K and V in one", "x·W + b", _H + "attn.c_attn", ("B", "T", "3C"), kept=False),
+    Stage("q", "Queries Q", "x·W_Q + b_Q", _H + "attn.q", _HEAD),
+    Stage("k", "Keys K", "x·W_K + b_K", _H + "attn.k", _HEAD),
+    Stage("v", "Values V", "x·W_V + b_V", _H + "attn.v", _HEAD),
+    Stage("scores", "Raw scores", "Q·Kᵀ", _H + "attn.attend.scores", _PAIRS),
+    Stage("scaled_scores", "Scaled scores", "Q·Kᵀ / √hs", _H + "attn.attend.scaled_scores", _PAIRS),
+    Stage(
+        "masked_scores",
+        "Masked scores",
+        "Q·Kᵀ / √hs, −∞ for later keys",
+        _H + "attn.attend.masked_scores",
+        _PAIRS,
+    ),
+    Stage(
+        "weights", "Attention weights", "softmax by row", _H + "attn.attend.weights", _PAIRS, "unit"
+    ),
+    Stage(
+        "dropped_weights",
+        "Weights after dropout (off)",
+        "the same numbers",
+        _H + "attn.attend.dropout",
+        _PAIRS,
+        "unit",
+        kept=False,
+    ),
+    Stage("head_output", "Head output", "weights·V", _H + "attn.attend.head_output", _HEAD),
+    Stage(
+        "projected",
+        "Heads merged and projected",
+        "concat(heads)·W_O + b_O",
+        _H + "attn.c_proj",
+        _STREAM,
+        kept=False,
+    ),
+    Stage("attention_output", "Attention's addition", "after dropout (off)", _H + "attn", _STREAM),
+    Stage("residual_mid", "Stream after attention", "x + attention", _H + "residual_mid", _STREAM),
+    Stage("ln_2", "LayerNorm before the MLP", "LN(x)", _H + "ln_2", _STREAM, kept=False),
+    Stage("mlp_in", "MLP, widened", "x·W + b", _H + "mlp.c_fc", ("B", "T", "F"), kept=False),
+    Stage("mlp_act", "MLP, activated", "f(x)", _H + "mlp.act", ("B", "T", "F"), kept=False),
+    Stage("mlp_projected", "MLP, back to C", "x·W + b", _H + "mlp.c_proj", _STREAM, kept=False),
+    Stage("mlp_output", "The MLP's addition", "after dropout (off)", _H + "mlp", _STREAM),
+    Stage("residual_out", "Stream after the layer", "x + MLP", _H + "residual_out", _STREAM),
+    Stage("final_norm", "Final LayerNorm", "LN(x)", "ln_f", _STREAM),
+    Stage(
+        "last_logits",
+        "Logits after the last token",
+        "x·W_Eᵀ",
+        "lm_head",
+        ("B", "1", "n_vocab"),
+        kept=False,
+    ),
+)
+
+STAGE: Mapping[str, Stage] = {stage.key: stage for stage in STAGES}
+
+#: The eight stages of one head, in the order in which they are computed.
+HEAD_STAGES = (
+    "q",
+    "k",
+    "v",
+    "scores",
+    "scaled_scores",
+    "masked_scores",
+    "weights",
+    "head_output",
+)
+
+
+def axis_sizes(config: GPT2Config, n_tokens: int) -> dict[str, int]:
+    """What every axis letter stands for in one run, such as {"B": 1, "T": 4, "nh": 12, …}."""
+    return {
+        "B": 1,
+        "T": n_tokens,
+        "C": config.n_embd,
+        "3C": 3 * config.n_embd,
+        "F": config.mlp_dim,
+        "nh": config.n_head,
+        "hs": config.head_dim,
+        "1": 1,
+        "n_vocab": config.vocab_size,
+    }

@@ -1,0 +1,157 @@
+"""Text to token ids and back, by a checkpoint's own byte-pair encoding.
+
+GPT-2's tokenizer (Sennrich et al. 2016, on bytes as in Radford et al. 2019) cuts a text with a
+regular expression and merges the bytes of each piece, the most frequent pair of the training
+text first. ``tiktoken`` does the work; this module reads the checkpoint's files for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tiktoken
+
+from gpt2viz.errors import CheckpointError, TextError
+
+# How GPT-2 cuts a text before merging: contractions, words, numbers, other signs, white space,
+# where a word takes the one space before it along.
+_PIECES = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
+
+
+def _byte_letters() -> dict[str, int]:
+    """The letter that ``vocab.json`` writes for each byte: printable ones are themselves.
+
+    The other 68 bytes are numbered from U+0100 on, in the order of their value.
+    """
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {chr(byte): byte for byte in printable}
+    hidden = (byte for byte in range(256) if byte not in printable)
+    return letters | {chr(256 + n): byte for n, byte in enumerate(hidden)}
+
+
+_BYTE_OF = _byte_letters()
+
+
+class Tokenizer:
+    """Encode and decode text with the vocabulary of one checkpoint."""
+
+    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
+        """``vocab`` maps a token, in the letters of ``vocab.json``, to its id; ``merges`` are
+        the pairs in the order of their rank. An entry that no merge makes is a special token."""
+        merged = {left + right for left, right in merges}
+        ordinary = {token for token in vocab if token in merged or token in _BYTE_OF}
+        self._bytes = {
+            i: _to_bytes(token) if token in ordinary else token.encode()
+            for token, i in vocab.items()
+        }
+        id_of = {self._bytes[vocab[token]]: vocab[token] for token in ordinary}
+        single = [bytes([byte]) for byte in range(256)]
+        missing = [part for part in single if part not in id_of]
+        if missing:
+            raise CheckpointError(
+                f"tokenizer: {len(missing)} of the 256 single bytes have no token "
+                f"(the first is 0x{missing[0].hex()}); only byte-level BPE can be read"
+            )
+        ranks = {part: rank for rank, part in enumerate(single)}
+        for left, right in merges:
+            part = _to_bytes(left + right)
+            if part not in id_of:
+                raise CheckpointError(f"tokenizer: the merge {left!r} {right!r} makes no token")
+            ranks.setdefault(part, len(ranks))
+        self._ids = [id_of[part] for part in ranks]
+        self._encoding = tiktoken.Encoding(
+            "checkpoint", pat_str=_PIECES, mergeable_ranks=ranks, special_tokens={}
+        )
+
+    @property
+    def n_vocab(self) -> int:
+        """How many entries the vocabulary has, special ones included."""
+        return len(self._bytes)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text. Everything typed is ordinary text, ``<|endoftext|>`` too.
+
+        Raises ``TextError`` for half a surrogate pair, which stands for no character.
+        """
+        for place, char in enumerate(text):
+            if "\ud800" <= char <= "\udfff":
+                raise TextError(
+                    f"Character {place + 1} of the text (U+{ord(char):04X}) is half of a surrogate "
+                    "pair and stands for no character. Delete it and try again."
+                )
+        return [self._ids[rank] for rank in self._encoding.encode_ordinary(text)]
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes of one token: often a word with the space before it, sometimes only part
+        of a character. Empty for an id that the vocabulary leaves unused."""
+        return self._bytes.get(token_id, b"")
+
+    def decode(self, token_ids: Iterable[int]) -> str:
+        """The text of a sequence of ids; bytes that form no character become U+FFFD."""
+        return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", errors="replace")
+
+
+def _to_bytes(token: str) -> bytes:
+    try:
+        return bytes(_BYTE_OF[letter] for letter in token)
+    except KeyError as error:
+        raise CheckpointError(
+            f"tokenizer: {token!r} has the letter {error.args[0]!r}, which stands for no byte"
+        ) from None
+
+
+def load_tokenizer(folder: Path) -> Tokenizer:
+    """Read ``vocab.json`` and ``merges.txt``, or else ``tokenizer.json``.
+
+    Raises ``CheckpointError`` naming the file where one is missing or isn't byte-level BPE.
+    """
+    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        vocab = read_json(folder / "vocab.json")
+        lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+        pairs = [line for line in lines if line and not line.startswith("#version")]
+        return Tokenizer(vocab, _pairs(pairs, "merges.txt"))
+    if (folder / "tokenizer.json").is_file():
+        return _from_tokenizer_json(read_json(folder / "tokenizer.json"))
+    raise CheckpointError(
+        f"{folder}: no tokenizer; put vocab.json and merges.txt, or tokenizer.json, beside the "
+        "weights"
+    )
+
+
+def _from_tokenizer_json(values: Mapping[str, Any]) -> Tokenizer:
+    model = values.get("model") or {}
+    before = values.get("pre_tokenizer") or {}
+    if model.get("type", "BPE") != "BPE" or before.get("type") != "ByteLevel":
+        raise CheckpointError("tokenizer.json: only byte-level BPE, as GPT-2 has it, can be read")
+    if before.get("add_prefix_space") or values.get("normalizer"):
+        raise CheckpointError(
+            "tokenizer.json: add_prefix_space and normalizers are not supported; GPT-2 has neither"
+        )
+    added = {token["content"]: int(token["id"]) for token in values.get("added_tokens") or ()}
+    vocab = {**model["vocab"], **added}
+    return Tokenizer(vocab, _pairs(model["merges"], "tokenizer.json"))
+
+
+def _pairs(merges: Iterable[Any], file: str) -> list[tuple[str, str]]:
+    """Merges are written "left right" in older files and ["left", "right"] in newer ones."""
+    pairs = []
+    for merge in merges:
+        parts = merge.split(" ") if isinstance(merge, str) else list(merge)
+        if len(parts) != 2:
+            raise CheckpointError(f"{file}: a merge must have two parts, not {merge!r}")
+        pairs.append((parts[0], parts[1]))
+    return pairs
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file. Raises ``CheckpointError`` naming the file where it has none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path.name}: can't be read ({error})") from None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path.name}: a JSON object is expected")
+    return values
