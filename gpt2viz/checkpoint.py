@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ from gpt2viz.tokenizer import Tokenizer, load_tokenizer, read_json
 #: The model that comes with the package.
 BUNDLED = Path(__file__).parent.parent / "assets" / "models" / "stories"
 
-# The released files store these four as (in, out), the other way round than torch's Linear.
-_CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 # Masks that old files carry as if they were weights.
 _IGNORED = (".attn.bias", ".attn.masked_bias")
+# Stored as (in, out), the other way round than torch's Linear.
+_CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 
 _CONVERT = """\
 {folder}: the weights are only there as a pickle ({file}), which can run code when it is opened.
@@ -42,6 +43,19 @@ class Model:
     tokenizer: Tokenizer
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """A tensor as the header of its file declares it; nothing of it is read yet."""
+
+    file: Path
+    key: str
+    size: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.file.name}: {self.key}"
+
+
 def load_model(folder: str | Path = BUNDLED) -> Model:
     """Load a checkpoint folder: ``config.json``, safetensors and tokenizer files.
 
@@ -58,9 +72,13 @@ def load_model(folder: str | Path = BUNDLED) -> Model:
             f"tokenizer: {tokenizer.n_vocab} tokens, but config.json has "
             f"vocab_size {config.vocab_size}"
         )
+    stored = _headers(folder)
+    _compare(folder, stored, config)
+    weights = {name: _read(tensor) for name, tensor in stored.items()}
     with torch.device("meta"):
         network = GPT2(config)
-    weights = _read_weights(folder, network.state_dict(), config.tie_word_embeddings)
+    if config.tie_word_embeddings:
+        _tie(weights)
     network.load_state_dict(weights, assign=True)
     if config.tie_word_embeddings:
         network.lm_head.weight = network.wte.weight
@@ -68,53 +86,88 @@ def load_model(folder: str | Path = BUNDLED) -> Model:
     return Model(folder.resolve().name, config, network, tokenizer)
 
 
-def _read_weights(folder: Path, expected: Mapping[str, Tensor], tied: bool) -> dict[str, Tensor]:
-    """All tensors of the folder by the model's names; ``expected`` gives names and sizes."""
-    weights: dict[str, Tensor] = {}
+def _sizes(config: GPT2Config) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Name and size of every tensor, as the released files store them."""
+    C, F = config.n_embd, config.mlp_dim
+    layer = {
+        "ln_1.weight": (C,),
+        "ln_1.bias": (C,),
+        "attn.c_attn.weight": (C, 3 * C),
+        "attn.c_attn.bias": (3 * C,),
+        "attn.c_proj.weight": (C, C),
+        "attn.c_proj.bias": (C,),
+        "ln_2.weight": (C,),
+        "ln_2.bias": (C,),
+        "mlp.c_fc.weight": (C, F),
+        "mlp.c_fc.bias": (F,),
+        "mlp.c_proj.weight": (F, C),
+        "mlp.c_proj.bias": (C,),
+    }
+    yield "wte.weight", (config.vocab_size, C)
+    yield "wpe.weight", (config.n_positions, C)
+    for i in range(config.n_layer):
+        yield from ((f"h.{i}.{name}", size) for name, size in layer.items())
+    yield from (("ln_f.weight", (C,)), ("ln_f.bias", (C,)))
+    yield "lm_head.weight", (config.vocab_size, C)
+
+
+def _headers(folder: Path) -> dict[str, _Stored]:
+    """What the files hold, by the model's names."""
+    stored: dict[str, _Stored] = {}
     for file in _weight_files(folder):
-        try:
-            with safe_open(file, framework="pt") as tensors:
-                for stored in tensors.keys():  # noqa: SIM118 (a safetensors handle is no dict)
-                    name = stored.removeprefix("transformer.")
-                    if name in expected:
-                        where = f"{file.name}: {stored}"
-                        weights[name] = _read(tensors, stored, where, tuple(expected[name].shape))
-                    elif not name.endswith(_IGNORED):
-                        size = tuple(tensors.get_slice(stored).get_shape())
-                        raise CheckpointError(
-                            f"{file.name}: {stored} {size} has no place in a GPT-2 of "
-                            "config.json's sizes"
-                        )
-        except SafetensorError as error:
-            raise CheckpointError(f"{file.name}: not a whole safetensors file ({error})") from None
-    if tied:
-        _tie(weights)
-    missing = [name for name in expected if name not in weights]
-    if missing:
-        size = tuple(expected[missing[0]].shape)
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise CheckpointError(f"{folder}: {missing[0]} {size}{others} missing from the weights")
-    return weights
+        with _open(file) as tensors:
+            for key in tensors.keys():  # noqa: SIM118 (a safetensors handle is no dict)
+                name = key.removeprefix("transformer.")
+                part = tensors.get_slice(key)
+                found = _Stored(file, key, tuple(part.get_shape()), part.get_dtype())
+                if name in stored:
+                    raise CheckpointError(f"{found} is there already as {stored[name]}")
+                if not name.endswith(_IGNORED):
+                    stored[name] = found
+    return stored
 
 
-def _read(tensors: Any, stored: str, where: str, wanted: tuple[int, ...]) -> Tensor:
+def _compare(folder: Path, stored: Mapping[str, _Stored], config: GPT2Config) -> None:
+    """Refuse files that aren't what ``config.json`` says, before anything of that size is made."""
+    names = set()
+    for name, size in _sizes(config):
+        names.add(name)
+        found = stored.get(name)
+        if found is None and name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        if found is None:
+            raise CheckpointError(
+                f"{folder}: {name} {size}, which config.json asks for, is missing from the weights"
+            )
+        if found.size != size:
+            raise CheckpointError(f"{found} has size {found.size}, but config.json asks for {size}")
+        if not found.dtype.startswith(("F", "BF")):
+            raise CheckpointError(f"{found} holds {found.dtype}, but weights are floating-point")
+    for name, extra in stored.items():
+        if name not in names:
+            raise CheckpointError(
+                f"{extra} {extra.size} has no place in a GPT-2 of config.json's sizes"
+            )
+
+
+@contextmanager
+def _open(file: Path) -> Iterator[Any]:
+    try:
+        with safe_open(file, framework="pt") as tensors:
+            yield tensors
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{file.name}: not a whole safetensors file ({error})") from None
+
+
+def _read(stored: _Stored) -> Tensor:
     """One tensor as the model wants it: float32, and turned round where Conv1D stored it."""
-    turned = stored.endswith(_CONV1D)
-    expected = wanted[::-1] if turned else wanted
-    found = tuple(tensors.get_slice(stored).get_shape())
-    if found != expected:
-        raise CheckpointError(f"{where} has size {found}, but config.json asks for {expected}")
-    tensor: Tensor = tensors.get_tensor(stored)
-    if not tensor.is_floating_point():
-        raise CheckpointError(f"{where} holds {tensor.dtype}, but weights are floating-point")
-    tensor = tensor.to(torch.float32)
-    return tensor.t().contiguous() if turned else tensor
+    with _open(stored.file) as tensors:
+        tensor: Tensor = tensors.get_tensor(stored.key).to(torch.float32)
+    return tensor.t().contiguous() if stored.key.endswith(_CONV1D) else tensor
 
 
 def _tie(weights: dict[str, Tensor]) -> None:
     """One matrix for both ends; a file may carry it twice, but not two different ones."""
-    if "wte.weight" not in weights:
-        return
     head = weights.get("lm_head.weight", weights["wte.weight"])
     if not torch.equal(head, weights["wte.weight"]):
         raise CheckpointError(
@@ -129,7 +182,10 @@ def _weight_files(folder: Path) -> list[Path]:
         return [folder / "model.safetensors"]
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        names = sorted(set(dict(read_json(index).get("weight_map") or {}).values()))
+        places = read_json(index).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise CheckpointError(f"{index.name}: weight_map, from tensor to file, is missing")
+        names = sorted({str(name) for name in places.values()})
         for name in names:
             if Path(name).name != name or not (folder / name).is_file():
                 raise CheckpointError(f"{index.name}: {name!r} is not a file in {folder}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -24,7 +25,7 @@ _FIXED = {
 class GPT2Config:
     """Field names and defaults are those of GPT-2's ``config.json``.
 
-    Raises ``CheckpointError`` from ``from_dict`` for anything this model can't compute.
+    Raises ``CheckpointError`` for anything that this model can't compute.
     """
 
     vocab_size: int = 50257
@@ -42,12 +43,14 @@ class GPT2Config:
     initializer_range: float = 0.02
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "mlp_dim"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise CheckpointError(
-                    f"config.json: {name} must be a positive whole number, not {value!r}"
-                )
+        for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head"):
+            _require(self, name, "a positive whole number", _is_size)
+        _require(self, "n_inner", "a positive whole number or null", _is_size_or_none)
+        for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"):
+            _require(self, name, "a number from 0 to 1", lambda x: _is_number(x) and 0 <= x <= 1)
+        _require(self, "layer_norm_epsilon", "a positive number", lambda x: _is_number(x) and x > 0)
+        _require(self, "initializer_range", "a number from 0", lambda x: _is_number(x) and x >= 0)
+        _require(self, "tie_word_embeddings", "true or false", lambda x: isinstance(x, bool))
         if self.n_embd % self.n_head:
             raise CheckpointError(
                 f"config.json: n_embd ({self.n_embd}) must be a multiple of "
@@ -85,3 +88,21 @@ class GPT2Config:
                 )
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
+
+
+def _require(config: GPT2Config, name: str, what: str, holds: Callable[[Any], bool]) -> None:
+    value = getattr(config, name)
+    if not holds(value):
+        raise CheckpointError(f"config.json: {name} must be {what}, not {value!r}")
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_size_or_none(value: Any) -> bool:
+    return value is None or _is_size(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -2,7 +2,8 @@
 
 Radford et al. 2019, "Language Models are Unsupervised Multitask Learners": a stack of pre-norm
 transformer blocks with learned positions. Shapes are written at the end of the line that makes
-them: B batch, T tokens, C channels (n_embd), nh heads, hs channels of one head.
+them: B batch, T tokens, C channels (n_embd), nh heads, hs channels of one head, F channels
+inside the MLP (n_inner, or 4 C).
 
 Each ``nn.Identity`` below is a tap: it gives a tensor a name that PyTorch's own forward hooks
 can reach. It has no weights and changes no number.
@@ -102,8 +103,8 @@ class MLP(nn.Module):
         self.dropout = nn.Dropout(config.resid_pdrop)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.c_fc(x)  # (B, T, 4C)
-        x = self.act(x)  # (B, T, 4C)
+        x = self.c_fc(x)  # (B, T, F)
+        x = self.act(x)  # (B, T, F)
         x = self.c_proj(x)  # (B, T, C)
         return self.dropout(x)  # (B, T, C)
 

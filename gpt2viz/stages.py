@@ -3,9 +3,7 @@
 Hooks, shape table, axis titles and pictures all read this list. To show another tensor, add a
 tap in ``model.py`` and one line here.
 
-Axes: B batch, T tokens, C channels (n_embd), 3C and F the widths inside attention and MLP,
-nh heads, hs channels of one head, n_vocab vocabulary. The last two axes of the (T, T) stages
-are query (rows) and key (columns).
+The last two axes of the (T, T) stages are query (rows) and key (columns).
 """
 
 from __future__ import annotations
@@ -17,6 +15,19 @@ from typing import Literal
 from gpt2viz.config import GPT2Config
 
 Scale = Literal["signed", "unit"]
+
+
+#: What the letters of the axes mean.
+AXES: Mapping[str, str] = {
+    "B": "texts at once",
+    "T": "tokens",
+    "C": "channels of the residual stream (n_embd)",
+    "3C": "channels of Q, K and V together",
+    "nh": "heads of a layer (n_head)",
+    "hs": "channels of one head",
+    "F": "channels inside the MLP",
+    "n_vocab": "entries of the vocabulary",
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "masked_scores",
         "Masked scores",
-        "Q·Kᵀ / √hs, −∞ for later keys",
+        "−∞ for later keys",
         _H + "attn.attend.masked_scores",
         _PAIRS,
     ),

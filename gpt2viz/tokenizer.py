@@ -34,6 +34,9 @@ def _byte_letters() -> dict[str, int]:
 
 _BYTE_OF = _byte_letters()
 
+# Options of a tokenizer.json that give other ids than GPT-2's way does.
+_REFUSED = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
+
 
 class Tokenizer:
     """Encode and decode text with the vocabulary of one checkpoint."""
@@ -41,6 +44,7 @@ class Tokenizer:
     def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
         """``vocab`` maps a token, in the letters of ``vocab.json``, to its id; ``merges`` are
         the pairs in the order of their rank. An entry that no merge makes is a special token."""
+        _check_ids(vocab)
         merged = {left + right for left, right in merges}
         ordinary = {token for token in vocab if token in merged or token in _BYTE_OF}
         self._bytes = {
@@ -68,8 +72,8 @@ class Tokenizer:
 
     @property
     def n_vocab(self) -> int:
-        """How many entries the vocabulary has, special ones included."""
-        return len(self._bytes)
+        """One more than the highest id, special tokens included."""
+        return max(self._bytes) + 1
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a text. Everything typed is ordinary text, ``<|endoftext|>`` too.
@@ -94,6 +98,17 @@ class Tokenizer:
         return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", errors="replace")
 
 
+def _check_ids(vocab: Mapping[str, int]) -> None:
+    """Every token needs an id of its own; JSON would let anything pass."""
+    owner: dict[int, str] = {}
+    for token, i in vocab.items():
+        if not isinstance(i, int) or isinstance(i, bool) or i < 0:
+            raise CheckpointError(f"tokenizer: the id of {token!r} must be 0 or more, not {i!r}")
+        if i in owner:
+            raise CheckpointError(f"tokenizer: {token!r} and {owner[i]!r} both have the id {i}")
+        owner[i] = token
+
+
 def _to_bytes(token: str) -> bytes:
     try:
         return bytes(_BYTE_OF[letter] for letter in token)
@@ -110,7 +125,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         vocab = read_json(folder / "vocab.json")
-        lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+        lines = _read_text(folder / "merges.txt").split("\n")
         pairs = [line for line in lines if line and not line.startswith("#version")]
         return Tokenizer(vocab, _pairs(pairs, "merges.txt"))
     if (folder / "tokenizer.json").is_file():
@@ -122,17 +137,22 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def _from_tokenizer_json(values: Mapping[str, Any]) -> Tokenizer:
+    file = "tokenizer.json"
     model = values.get("model") or {}
     before = values.get("pre_tokenizer") or {}
     if model.get("type", "BPE") != "BPE" or before.get("type") != "ByteLevel":
-        raise CheckpointError("tokenizer.json: only byte-level BPE, as GPT-2 has it, can be read")
-    if before.get("add_prefix_space") or values.get("normalizer"):
-        raise CheckpointError(
-            "tokenizer.json: add_prefix_space and normalizers are not supported; GPT-2 has neither"
-        )
-    added = {token["content"]: int(token["id"]) for token in values.get("added_tokens") or ()}
-    vocab = {**model["vocab"], **added}
-    return Tokenizer(vocab, _pairs(model["merges"], "tokenizer.json"))
+        raise CheckpointError(f"{file}: only byte-level BPE, as GPT-2 has it, can be read")
+    refused = [name for name in _REFUSED if model.get(name)]
+    refused += ["normalizer"] if values.get("normalizer") else []
+    refused += ["add_prefix_space"] if before.get("add_prefix_space") else []
+    refused += ["use_regex = false"] if not before.get("use_regex", True) else []
+    if refused:
+        raise CheckpointError(f"{file}: GPT-2 has no {' and no '.join(refused)}")
+    try:
+        added = {token["content"]: token["id"] for token in values.get("added_tokens") or ()}
+        return Tokenizer({**model["vocab"], **added}, _pairs(model["merges"], file))
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(f"{file}: not in the expected form ({error!r})") from None
 
 
 def _pairs(merges: Iterable[Any], file: str) -> list[tuple[str, str]]:
@@ -149,9 +169,16 @@ def _pairs(merges: Iterable[Any], file: str) -> list[tuple[str, str]]:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file. Raises ``CheckpointError`` naming the file where it has none."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        values = json.loads(_read_text(path))
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path.name}: can't be read ({error})") from None
     if not isinstance(values, dict):
         raise CheckpointError(f"{path.name}: a JSON object is expected")
     return values
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path.name}: can't be read ({error})") from None

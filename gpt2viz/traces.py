@@ -88,6 +88,11 @@ class Trace:
         q, k, v = (self.captured[name, layer] for name in "qkv")
         return self.derive(q, k, v, self.causal)[key]
 
+    def record(self, key: str, layer: int | None = None) -> TensorRecord | None:
+        """How the run made a stage; None where it was derived later and not made in the run."""
+        made = (r for r in self.tensors if r.key == key and r.layer == layer)
+        return next(made, None)
+
     @cached_property
     def logits(self) -> Array:
         """Scores of every vocabulary entry after every token, (B, T, n_vocab)."""

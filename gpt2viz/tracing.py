@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,7 +93,7 @@ def _keep(found: dict[str, Array], key: str) -> Hook:
 
 def _token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
     config = model.config
-    ids = model.tokenizer.encode(text) if isinstance(text, str) else [int(i) for i in text]
+    ids = model.tokenizer.encode(text) if isinstance(text, str) else _whole_numbers(text)
     if not ids:
         raise TextError("There is no text yet. Type a word or a sentence.")
     wrong = [i for i in ids if not 0 <= i < config.vocab_size]
@@ -103,6 +104,13 @@ def _token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
     if len(ids) > config.n_positions:
         raise ContextError(len(ids), config.n_positions)
     return ids
+
+
+def _whole_numbers(values: Sequence[int]) -> list[int]:
+    try:
+        return [operator.index(value) for value in values]
+    except TypeError:
+        raise TextError(f"Token ids are whole numbers, not {values!r:.80}") from None
 
 
 def _array(tensor: Tensor) -> Array:

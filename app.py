@@ -1,0 +1,45 @@
+"""Attention: every head of one layer at a glance, and one of them large."""
+
+import streamlit as st
+
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.panels import all_heads, head_stage
+from gpt2viz.ui import address, controls, frame
+from gpt2viz.ui.clicks import Cell, on_click
+
+
+def choose(cell: Cell) -> None:
+    """A click on a cell of any head chooses that head and the cell's row."""
+    if cell.panel.isdigit():
+        address.put("head", int(cell.panel))
+    address.put("query", cell.row)
+
+
+view = frame.open_page("Attention")
+st.markdown(
+    "Each square is one head's **attention weights**: how much each token (row, the *query*) takes "
+    "from each token (column, the *key*). Every row sums to 1. Click a cell to see it large."
+)
+every, large = st.columns([3, 2], gap="large")
+with every:
+    layer = controls.layer(view)
+with large:
+    head = controls.head(view)
+
+n_head = view.model.config.n_head
+grid = heatmaps(
+    all_heads(view.trace, view.labels, layer),
+    view.colors,
+    n_columns=3 if n_head <= 9 else 4,
+    height=240 * -(-n_head // (3 if n_head <= 9 else 4)),
+    row=view.query,
+    numbers=False,
+)
+one = head_stage(view.trace, view.labels, "weights", layer, head, f"Layer {layer} · Head {head}")
+with every, st.container(key="heads"):
+    st.plotly_chart(grid, key="all_heads", alt=f"Attention weights, all heads of layer {layer}")
+with large, st.container(key="head_large"):
+    figure = heatmaps([one], view.colors, height=480, row=view.query, bar="attention weight")
+    st.plotly_chart(figure, key="one_head", alt=f"Attention weights, layer {layer}, head {head}")
+on_click("heads", choose)
+on_click("head_large", choose)

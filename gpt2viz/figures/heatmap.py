@@ -1,0 +1,285 @@
+"""One matrix as a heatmap, or several on one scale: rows are queries, columns are keys.
+
+The visual language, the same in every picture:
+
+- ink is magnitude: zero has the background's colour, weights run over the fixed range [0, 1],
+  signed numbers over a range symmetric about 0;
+- a masked cell, NaN and infinity are no colours of the scale: each has its own, named in the
+  legend;
+- the first token is at the top left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
+
+from gpt2viz.figures.palette import Palette
+from gpt2viz.labels import markup_safe, shorten
+from gpt2viz.stages import Scale
+
+Matrix = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+
+#: Up to this many columns the number stands in the cell.
+NUMBERS_FIT = 10
+#: Up to this many labels fit on an axis of a large picture.
+LABELS_FIT = 48
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Names along one side: one label a row or column, and what they are ("query", "key")."""
+
+    title: str
+    labels: Sequence[str]
+
+    def names(self) -> list[str]:
+        """The labels told apart by position: Plotly merges equal ones without a word."""
+        names = (markup_safe(text) for text in self.labels)
+        return [text if text == str(n) else f"{n} {text}" for n, text in enumerate(names)]
+
+    def ticks(self, fit: int, width: int) -> dict[str, list[str] | list[int]]:
+        """Every label where they fit, else every n-th."""
+        step = -(-len(self.labels) // fit)
+        places = list(range(0, len(self.labels), step))
+        texts = [markup_safe(shorten(self.labels[n], width)) for n in places]
+        return {"tickvals": places, "ticktext": texts}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One matrix (rows, columns) to draw.
+
+    ``title`` names exactly what is drawn. ``masked`` marks the cells that the mask forbids;
+    ``masked_text`` says what they hold. ``name`` travels with a click on a cell.
+    """
+
+    title: str
+    values: Matrix
+    rows: Axis
+    columns: Axis
+    name: str = ""
+    masked: Mask | None = None
+    masked_text: str = "masked: this key comes later, its weight is exactly 0"
+
+
+def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
+    """[0, 1] for weights; else symmetric about 0 and wide enough for every finite number."""
+    if scale == "unit":
+        return 0.0, 1.0
+    peaks = [np.abs(p.values[np.isfinite(p.values)]).max(initial=0.0) for p in panels]
+    peak = float(max(peaks, default=0.0)) or 1.0
+    return -peak, peak
+
+
+def heatmaps(
+    panels: Sequence[Panel],
+    colors: Palette,
+    *,
+    scale: Scale = "unit",
+    n_columns: int = 1,
+    height: int = 420,
+    row: int | None = None,
+    column: int | None = None,
+    numbers: bool = True,
+    bar: str = "",
+    legend: bool = True,
+) -> go.Figure:
+    """Draw matrices side by side on one shared scale.
+
+    ``row`` and ``column`` frame a query and a key in every panel. ``numbers`` writes the values
+    into the cells where they fit. ``bar`` is the title of the colour bar; empty leaves it out.
+    ``legend`` names the colours that are not on the scale.
+    """
+    n_columns = min(n_columns, len(panels))
+    n_rows = -(-len(panels) // n_columns)
+    figure = make_subplots(
+        rows=n_rows,
+        cols=n_columns,
+        subplot_titles=[panel.title for panel in panels],
+        horizontal_spacing=0.16 / n_columns,
+        vertical_spacing=min(0.13, 0.26 / n_rows),
+    )
+    low, high = shared_range(panels, scale)
+    kinds: dict[str, str] = {}
+    written = _number_format(high) if numbers else ""
+    for n, panel in enumerate(panels):
+        place = {"row": n // n_columns + 1, "col": n % n_columns + 1}
+        last = n + n_columns >= len(panels)
+        _draw(figure, panel, place, colors, written, kinds)
+        _axes(figure, panel, place, n_columns, first=place["col"] == 1, last=last)
+        _frame(figure, panel, place, row, column, colors)
+    if legend:
+        _legend(figure, kinds)
+    axis = {
+        "cmin": low,
+        "cmax": high,
+        "colorscale": colors.unit if scale == "unit" else colors.signed,
+    }
+    axis |= {"showscale": bool(bar), "colorbar": _bar(bar, low, high)}
+    figure.update_layout(
+        coloraxis=axis,
+        height=height,
+        margin={"l": 8, "r": 8, "t": _top_margin(panels, legend and bool(kinds)), "b": 8},
+        plot_bgcolor="rgba(0,0,0,0)",
+        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yref": "container"},
+        hoverlabel={"align": "left"},
+        dragmode="zoom",
+    )
+    figure.update_annotations(font_size=13)
+    return figure
+
+
+def _top_margin(panels: Sequence[Panel], legend: bool) -> int:
+    return 8 + 22 * any(panel.title for panel in panels) + 24 * legend
+
+
+def _number_format(high: float) -> str:
+    """Two decimals, or as many as show two digits of the largest number."""
+    decimals = int(np.clip(1 - np.floor(np.log10(high)), 2, 8))
+    return f"%{{z:.{decimals}f}}"
+
+
+def _draw(
+    figure: go.Figure,
+    panel: Panel,
+    place: dict[str, int],
+    colors: Palette,
+    written: str,
+    kinds: dict[str, str],
+) -> None:
+    rows, columns = panel.rows, panel.columns
+    x, y = columns.names(), rows.names()
+    where = f"{rows.title} <b>%{{y}}</b><br>{columns.title} <b>%{{x}}</b><br>"
+    fits = bool(written) and panel.values.shape[1] <= NUMBERS_FIT
+    figure.add_trace(
+        go.Heatmap(
+            z=panel.values,
+            x=x,
+            y=y,
+            name=panel.name,
+            meta=panel.name,
+            coloraxis="coloraxis",
+            hoverongaps=False,
+            hovertemplate=where + "%{z:.6g}<extra></extra>",
+            texttemplate=written if fits else None,
+            xgap=1 if fits else 0,
+            ygap=1 if fits else 0,
+        ),
+        **place,
+    )
+    for legend, color, cells, text in _special(panel, colors):
+        kinds[legend] = color
+        figure.add_trace(
+            go.Heatmap(
+                z=np.where(cells, np.float32(1), np.float32("nan")),
+                x=x,
+                y=y,
+                name=panel.name,
+                meta=panel.name,
+                colorscale=[(0, color), (1, color)],
+                showscale=False,
+                hoverongaps=False,
+                hovertemplate=where + text + "<extra></extra>",
+                xgap=1 if fits else 0,
+                ygap=1 if fits else 0,
+            ),
+            **place,
+        )
+
+
+def _special(panel: Panel, colors: Palette) -> list[tuple[str, str, Mask, str]]:
+    """(legend, colour, cells, hover) for the cells whose colour is not on the scale."""
+    values = panel.values
+    masked = np.zeros(values.shape, bool) if panel.masked is None else panel.masked
+    kinds = [
+        ("masked (a later key)", colors.masked, masked, panel.masked_text),
+        ("NaN: not a number", colors.nan, np.isnan(values), "NaN: not a number"),
+        ("infinite", colors.infinite, np.isinf(values) & ~masked, "%{z} infinite"),
+    ]
+    return [kind for kind in kinds if kind[2].any()]
+
+
+def _axes(
+    figure: go.Figure,
+    panel: Panel,
+    place: dict[str, int],
+    n_columns: int,
+    *,
+    first: bool,
+    last: bool,
+) -> None:
+    fit, width = LABELS_FIT // n_columns, 16 if n_columns == 1 else 10
+    n_rows, n_keys = panel.values.shape
+    square = panel.columns.labels == panel.rows.labels
+    common = {
+        "type": "category",  # else Plotly reads names such as "1 1" as the number 11
+        "showgrid": False,
+        "zeroline": False,
+        "automargin": True,
+        "ticks": "",
+        "constrain": "domain",
+    }
+    figure.update_yaxes(
+        **common,
+        **(panel.rows.ticks(fit, width) if first else {"showticklabels": False}),
+        title={"text": panel.rows.title if first else "", "font": {"size": 11}},
+        range=[n_rows - 0.5, -0.5],
+        constraintoward="top",
+        **place,
+    )
+    figure.update_xaxes(
+        **common,
+        **(panel.columns.ticks(fit, width) if last else {"showticklabels": False}),
+        title={"text": panel.columns.title if last else "", "font": {"size": 11}},
+        range=[-0.5, n_keys - 0.5],
+        **place,
+    )
+    if square:
+        anchor = next(figure.select_yaxes(**place)).plotly_name.replace("axis", "")
+        figure.update_xaxes(scaleanchor=anchor, **place)
+
+
+def _frame(
+    figure: go.Figure,
+    panel: Panel,
+    place: dict[str, int],
+    row: int | None,
+    column: int | None,
+    colors: Palette,
+) -> None:
+    """A frame round the chosen row, the chosen column or, where both are chosen, their cell."""
+    n_rows, n_keys = panel.values.shape
+    x = (-0.5, n_keys - 0.5) if column is None else (column - 0.5, column + 0.5)
+    y = (-0.5, n_rows - 0.5) if row is None else (row - 0.5, row + 0.5)
+    if row is None and column is None:
+        return
+    line = {"color": colors.second, "width": 2.5}
+    figure.add_shape(type="rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1], line=line, **place)
+
+
+def _legend(figure: go.Figure, kinds: dict[str, str]) -> None:
+    for name, color in kinds.items():
+        marker = {"symbol": "square", "size": 12, "color": color}
+        figure.add_trace(
+            go.Scatter(
+                x=[None], y=[None], mode="markers", marker=marker, name=name, showlegend=True
+            )
+        )
+
+
+def _bar(title: str, low: float, high: float) -> dict[str, object]:
+    middle = (low + high) / 2
+    return {
+        "title": {"text": title, "side": "right"},
+        "thickness": 10,
+        "tickvals": [low, middle, high],
+        "ticktext": [f"{value:.3g}" for value in (low, middle, high)],
+        "outlinewidth": 0,
+    }

@@ -1,0 +1,90 @@
+"""The colours of every picture, for a light and a dark page.
+
+One sequential scale for weights in [0, 1] and one diverging scale for signed numbers: blue and
+orange, which colour-blind readers tell apart. Zero has the page's own background, so that ink
+means magnitude.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ColorScale = list[tuple[float, str]]
+
+
+@dataclass(frozen=True)
+class Palette:
+    """``masked``, ``nan`` and ``infinite`` are for cells that hold no drawable number."""
+
+    ink: str
+    grid: str
+    accent: str
+    second: str
+    masked: str
+    nan: str
+    infinite: str
+    unit: ColorScale
+    signed: ColorScale
+    query: str
+    key: str
+    value: str
+
+
+LIGHT = Palette(
+    ink="#1c2030",
+    grid="#d8dbe6",
+    accent="#3550c8",
+    second="#c4500b",
+    masked="#dcdee6",
+    nan="#d6249f",
+    infinite="#0b0d12",
+    unit=[
+        (0.0, "#ffffff"),
+        (0.15, "#d5defb"),
+        (0.4, "#8aa3f2"),
+        (0.7, "#3f5fd6"),
+        (1.0, "#16236b"),
+    ],
+    signed=[
+        (0.0, "#8f3600"),
+        (0.25, "#e58a45"),
+        (0.5, "#ffffff"),
+        (0.75, "#6c8cee"),
+        (1.0, "#16236b"),
+    ],
+    query="#2457c5",
+    key="#b4480a",
+    value="#0b7a53",
+)
+
+DARK = Palette(
+    ink="#e8eaf2",
+    grid="#363b4d",
+    accent="#93a8ff",
+    second="#ff9d57",
+    masked="#333849",
+    nan="#ff5fc8",
+    infinite="#ffe14d",
+    unit=[
+        (0.0, "#12141c"),
+        (0.15, "#202f6b"),
+        (0.4, "#3c57c4"),
+        (0.7, "#88a2fb"),
+        (1.0, "#f2f5ff"),
+    ],
+    signed=[
+        (0.0, "#ffcf9e"),
+        (0.25, "#b8631c"),
+        (0.5, "#12141c"),
+        (0.75, "#3c57c4"),
+        (1.0, "#d5deff"),
+    ],
+    query="#8db4ff",
+    key="#ffab73",
+    value="#63d3a4",
+)
+
+
+def palette(dark: bool) -> Palette:
+    """The colours for a dark or a light page."""
+    return DARK if dark else LIGHT

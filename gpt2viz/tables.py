@@ -1,0 +1,106 @@
+"""Tables: the numbers behind the pictures, as pandas frames with named columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from gpt2viz.arithmetic import CellArithmetic
+from gpt2viz.figures.heatmap import Panel
+from gpt2viz.stages import AXES, axis_sizes
+from gpt2viz.traces import Array, Trace
+
+
+def shape_table(trace: Trace) -> pd.DataFrame:
+    """Every tensor of the run in the order in which it was made, one row each."""
+    return pd.DataFrame(
+        {
+            "step": n,
+            "layer": record.layer,
+            "tensor": record.name,
+            "key": record.key,
+            "axes": f"({', '.join(record.axes)})",
+            "shape": f"({', '.join(map(str, record.shape))})",
+            "dtype": record.dtype,
+            "bytes": record.nbytes,
+            "parameters": record.n_parameters,
+            "operation": record.operation,
+            "line": record.line,
+            "code": record.code,
+        }
+        for n, record in enumerate(trace.tensors)
+    ).astype({"layer": "Int64"})
+
+
+def containing(table: pd.DataFrame, text: str) -> pd.DataFrame:
+    """The rows that have ``text`` in any column, whatever the case; all rows for no text."""
+    wanted = text.strip().casefold()
+    cells = table.astype(str).apply(lambda column: column.str.casefold())
+    found = cells.apply(lambda column: column.str.contains(wanted, regex=False)).any(axis=1)
+    return table[found]
+
+
+def axis_table(trace: Trace) -> list[tuple[str, int, str]]:
+    """(letter, size in this run, meaning) of every axis."""
+    sizes = axis_sizes(trace.config, len(trace.tokens))
+    return [(axis, sizes[axis], meaning) for axis, meaning in AXES.items()]
+
+
+def panel_table(panel: Panel) -> pd.DataFrame:
+    """The numbers of one heatmap; rows and columns are named with position and token."""
+    return pd.DataFrame(
+        panel.values,
+        index=pd.Index([f"{n} {text}" for n, text in enumerate(panel.rows.labels)]),
+        columns=[f"{n} {text}" for n, text in enumerate(panel.columns.labels)],
+    )
+
+
+def dot_product_table(cell: CellArithmetic) -> pd.DataFrame:
+    """q·k term by term, one row a dimension."""
+    return pd.DataFrame({"q": cell.query, "k": cell.key, "q × k": cell.products}).rename_axis(
+        "dimension"
+    )
+
+
+def softmax_table(cell: CellArithmetic, labels: Sequence[str]) -> pd.DataFrame:
+    """The row of the query through softmax, one row a key."""
+    return pd.DataFrame(
+        {
+            "key": [f"{n} {text}" for n, text in enumerate(labels)],
+            "score": cell.row,
+            "e^(score − max)": cell.exponentials,
+            "weight": cell.weights,
+        }
+    ).set_index("key")
+
+
+def output_table(cell: CellArithmetic) -> pd.DataFrame:
+    """The head's output for the query, one row a dimension."""
+    return pd.DataFrame(
+        {
+            "this key's weight × v": cell.contribution,
+            "sum over all keys": cell.output,
+            "model's output": cell.model_output,
+        }
+    ).rename_axis("dimension")
+
+
+def next_token_change(on: Array, off: Array, labels: Sequence[str], top: int) -> pd.DataFrame:
+    """Next-token probabilities (n_vocab,) with the mask on and off, in percent.
+
+    The rows are the ``top`` most probable tokens of either case, by the larger of the two.
+    ``labels`` names every token of the vocabulary.
+    """
+    best = np.union1d(np.argsort(-on)[:top], np.argsort(-off)[:top])
+    best = best[np.argsort(-np.maximum(on[best], off[best]), kind="stable")]
+    return pd.DataFrame(
+        {
+            "token": [labels[n] for n in best],
+            "id": best,
+            "mask on (%)": 100 * on[best].astype(np.float64),
+            "mask off (%)": 100 * off[best].astype(np.float64),
+            "change (points)": 100 * (off[best].astype(np.float64) - on[best]),
+        }
+    )

@@ -1,0 +1,130 @@
+"""What is on screen is in the address: reload it or send it, and the same view comes back.
+
+Every widget that chooses what is seen is made with one of the functions below, which return the
+widget's ``key`` and the callback that writes its value to the address:
+
+    layer = st.segmented_control("Layer", range(4), **address.choice("layer", range(4), 0))
+
+A value in the address that the page can't show is replaced by the default, with a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+from gpt2viz.ui.text import literal
+
+#: A longer text works, but is left out of the address.
+LONGEST_TEXT = 2000
+
+_SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+
+
+class _Known(NamedTuple):
+    """The last value of a parameter, with the address text that it was read from or written to."""
+
+    raw: str | None
+    value: Any
+
+
+def _memory() -> dict[str, _Known]:
+    # Apart from the widgets' own state, which Streamlit drops when another page is opened.
+    memory: dict[str, _Known] = st.session_state.setdefault("_address", {})
+    return memory
+
+
+def text(name: str, default: str) -> dict[str, Any]:
+    """Arguments for a text widget."""
+    return _bind(name, default, str, lambda _value: True, "")
+
+
+def switch(name: str, default: bool) -> dict[str, Any]:
+    """Arguments for a toggle: ``true`` or ``false`` in the address."""
+    return _bind(name, default, _parse_switch, lambda _value: True, "true or false")
+
+
+def choice(name: str, options: Sequence[Any], default: Any) -> dict[str, Any]:
+    """Arguments for a widget that picks one of ``options``; ``default`` None lets it be empty."""
+    by_text = {str(option): option for option in options}
+    allowed = options if default is not None else [*options, None]
+    return _bind(name, default, by_text.__getitem__, allowed.__contains__, _spell(options))
+
+
+def several(name: str, options: Sequence[int], default: list[int]) -> dict[str, Any]:
+    """Arguments for a widget that picks several numbers: ``0,2`` in the address."""
+
+    def fits(values: list[int]) -> bool:
+        return set(values) <= set(options) and len(set(values)) == len(values)
+
+    expected = f"numbers of {_spell(options)}, with commas between"
+    return _bind(name, default, lambda raw: [int(n) for n in raw.split(",")], fits, expected)
+
+
+def put(name: str, value: Any) -> None:
+    """Choose a value from code, as if the person had used the widget. For callbacks only."""
+    st.session_state[name] = value
+    _write(name)
+
+
+def parameters(**changes: Any) -> dict[str, str]:
+    """The address's parameters, some of them changed: for links to another page."""
+    return {**st.query_params.to_dict(), **{name: _format(v) for name, v in changes.items()}}
+
+
+def _bind(
+    name: str,
+    default: Any,
+    parse: Callable[[str], Any],
+    fits: Callable[[Any], bool],
+    expected: str,
+) -> dict[str, Any]:
+    raw = st.query_params.get(name)
+    known = _memory().get(name)
+    try:
+        if known is not None and known.raw == raw:
+            value = known.value
+        else:
+            value = default if raw is None else parse(raw)
+        if not fits(value):
+            raise ValueError(value)
+    except (ValueError, KeyError):
+        shown = raw if raw is not None and len(raw) <= 40 else "the value"
+        st.warning(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
+        st.query_params.pop(name, None)
+        raw, value = None, default
+    _memory()[name] = _Known(raw, value)
+    if name not in st.session_state or st.session_state[name] != value:
+        st.session_state[name] = value
+    return {"key": name, "on_change": _write, "args": (name,)}
+
+
+def _write(name: str) -> None:
+    value = st.session_state[name]
+    raw = _format(value)
+    if value is None or value == [] or len(raw) > LONGEST_TEXT:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = raw
+    _memory()[name] = _Known(st.query_params.get(name), value)
+
+
+def _format(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _parse_switch(raw: str) -> bool:
+    return _SWITCH[raw.lower()]
+
+
+def _spell(options: Iterable[Any]) -> str:
+    listed = list(options)
+    if isinstance(options, range) and len(listed) > 1:
+        return f"{listed[0]} to {listed[-1]}"
+    return " or ".join(map(str, listed))

@@ -1,0 +1,41 @@
+"""One load for each model and one run for each (model, text, mask), shared by all visitors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import streamlit as st
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.labels import label
+
+#: Folders of further checkpoints, set by whoever starts the app; a visitor can't name one.
+MODELS_VARIABLE = "GPT2VIZ_MODELS"
+
+
+def model_folders() -> dict[str, Path]:
+    """Name -> folder: those of ``GPT2VIZ_MODELS``, then the bundled model."""
+    listed = os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)
+    folders = [Path(entry).expanduser() for entry in listed if entry] + [BUNDLED]
+    return {folder.resolve().name: folder for folder in folders}
+
+
+@st.cache_resource(max_entries=4, show_spinner="Loading the model …")
+def load(name: str) -> gpt2viz.Model:
+    """The model of that name. Raises ``CheckpointError``, or ``KeyError`` for an unknown name."""
+    return gpt2viz.load_model(model_folders()[name])
+
+
+@st.cache_resource(max_entries=16, show_spinner="Running the model …")
+def run(model_name: str, text: str, causal: bool) -> gpt2viz.Trace:
+    """The trace of a text. Raises ``TextError`` or ``ContextError``."""
+    return gpt2viz.trace(load(model_name), text, causal=causal)
+
+
+@st.cache_resource(max_entries=4)
+def vocabulary(model_name: str) -> tuple[str, ...]:
+    """Every token of a model's vocabulary as it is written on screen, by id."""
+    model = load(model_name)
+    return tuple(label(model.tokenizer.token_bytes(n)) for n in range(model.config.vocab_size))

@@ -1,0 +1,77 @@
+"""The widgets that more than one page has. Their values live in the address."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gpt2viz.ui import address
+from gpt2viz.ui.frame import View
+
+
+def layer(view: View) -> int:
+    """Pick a layer: 0 is the first one after the embeddings."""
+    layers = range(view.model.config.n_layer)
+    chosen: int = st.segmented_control(
+        "Layer",
+        layers,
+        required=True,
+        help="A model is a stack of layers; each reads what the one below wrote. 0 is the first.",
+        **address.choice("layer", layers, 0),
+    )
+    return chosen
+
+
+def head(view: View) -> int:
+    """Pick one of the layer's heads."""
+    heads = range(view.model.config.n_head)
+    chosen: int = st.segmented_control(
+        "Head",
+        heads,
+        required=True,
+        help="Each layer has several heads. Each computes weights of its own: "
+        "how much every token takes from every other.",
+        **address.choice("head", heads, 0),
+    )
+    return chosen
+
+
+def key_token(view: View) -> int:
+    """Pick the token that the query looks at."""
+    tokens = range(view.n_tokens)
+    chosen: int = st.selectbox(
+        "Key token",
+        tokens,
+        format_func=lambda n: f"{n} {view.labels[n]}",
+        width=180,
+        help="The query (chosen above; else the last token) looks at this token.",
+        **address.choice("key", tokens, 0),
+    )
+    return chosen
+
+
+def several_layers(view: View) -> list[int]:
+    """Pick two to four layers to see side by side; by default the first and the last."""
+    layers = range(view.model.config.n_layer)
+    chosen: list[int] = st.pills(
+        "Layers",
+        layers,
+        selection_mode="multi",
+        help="Two to four layers. The first one is compared with each of the others.",
+        **address.several("layers", layers, sorted({0, layers[-1]})),
+    )
+    if len(chosen) > 4:
+        st.caption("Four layers fit side by side; the first four chosen are shown.")
+    return chosen[:4] or [0]
+
+
+def head_or_mean(view: View) -> int | None:
+    """Pick a head, or None for the mean over the layer's heads."""
+    heads = ["mean", *range(view.model.config.n_head)]
+    chosen: str | int = st.segmented_control(
+        "Head",
+        heads,
+        required=True,
+        help="One head, or the mean of all heads of the layer.",
+        **address.choice("compare", heads, "mean"),
+    )
+    return None if isinstance(chosen, str) else chosen

@@ -1,0 +1,172 @@
+"""The frame round every page: menu, sentence, model, mask, tokens. One call draws it all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
+from gpt2viz.figures.palette import Palette, palette
+from gpt2viz.labels import label
+from gpt2viz.ui import address, cache
+from gpt2viz.ui.text import literal
+
+PAGES = (
+    ("app.py", "Attention"),
+    ("pages/1_inside_head.py", "Inside a head"),
+    ("pages/2_compare_layers.py", "Compare layers"),
+    ("pages/3_causal_mask.py", "Causal mask"),
+    ("pages/4_shapes.py", "Shapes"),
+)
+
+EXAMPLES = {
+    "Crane": "A crane ate fish",
+    "Pronoun": "The animal didn't cross the street because it was too tired",
+    "Repeated name": "When Mary and John went to the garden, John gave the flower to Mary",
+    "River bank": "She sat by the bank of the river",
+    "Man bites dog": "Man bites dog",
+    "Paragraph": (
+        "Alice was beginning to get very tired of sitting by her sister on the bank, and of having "
+        "nothing to do: once or twice she had peeped into the book her sister was reading, but it "
+        "had no pictures or conversations in it."
+    ),
+}
+
+_STYLE = """
+<style>
+.stMainBlockContainer { padding-top: 1.1rem; padding-bottom: 3rem; max-width: 1600px; }
+.stMainBlockContainer > div > .stVerticalBlock { gap: .7rem; }
+.st-key-menu { border-bottom: 1px solid var(--st-border-color, #8884); padding-bottom: .25rem; }
+.st-key-tokens button { font-family: ui-monospace, monospace; }
+header[data-testid="stHeader"] { background: transparent; pointer-events: none; }
+header[data-testid="stHeader"] button { pointer-events: auto; }
+</style>
+"""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a page draws from: the run, how its tokens are written, the chosen query, colours."""
+
+    model: Model
+    trace: Trace
+    labels: tuple[str, ...]
+    query: int | None
+    colors: Palette
+
+    @property
+    def n_tokens(self) -> int:
+        """T, the number of tokens."""
+        return len(self.labels)
+
+
+def open_page(title: str) -> View:
+    """Draw the frame and run the model; stop the page with one message where that can't be."""
+    st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
+    st.html(_STYLE)
+    _menu(title)
+    model = _model_and_sentence()
+    causal = st.session_state["causal"]
+    try:
+        trace = cache.run(model.name, st.session_state["text"], causal)
+    except ContextError as error:
+        _too_long(model, error)
+    except GPT2VizError as error:
+        st.info(str(error), icon=":material/edit:")
+        st.stop()
+    if not causal:
+        st.info(
+            "The causal mask is **off**: every token sees the ones after it too. The model was "
+            "trained with the mask on, so this is an experiment, not how GPT-2 reads.",
+            icon=":material/science:",
+        )
+    labels = tuple(label(part) for part in trace.token_bytes)
+    return View(model, trace, labels, _tokens(trace, labels), palette(_is_dark()))
+
+
+def _is_dark() -> bool:
+    return st.context.theme.type == "dark"
+
+
+def _menu(title: str) -> None:
+    with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown("**gpt2viz**", width="content")
+        for path, name in PAGES:
+            st.page_link(
+                path,
+                label=f"**{name}**" if name == title else name,
+                query_params=address.parameters(),
+            )
+
+
+def _model_and_sentence() -> Model:
+    names = list(cache.model_folders())
+    sentence, chosen, mask = st.columns([6, 1.6, 1.5], vertical_alignment="bottom")
+    sentence.text_input(
+        "Sentence",
+        placeholder="Type a sentence and press Enter",
+        help="The text that the model reads. It is cut into tokens: words or parts of words.",
+        **address.text("text", EXAMPLES["Crane"]),
+    )
+    chosen.selectbox(
+        "Model",
+        names,
+        help="The bundled model is small and was trained for this app. GPT2VIZ_MODELS adds more.",
+        **address.choice("model", names, names[0]),
+    )
+    mask.toggle(
+        "Causal mask",
+        help="On, as the model was trained: a token sees itself and the tokens before it. "
+        "Off: it sees the later ones too.",
+        **address.switch("causal", True),
+    )
+    _examples()
+    try:
+        return cache.load(st.session_state["model"])
+    except CheckpointError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        st.stop()
+
+
+def _examples() -> None:
+    current = st.session_state["text"]
+    st.session_state["example"] = next((n for n, t in EXAMPLES.items() if t == current), None)
+
+    def pick() -> None:
+        if name := st.session_state["example"]:
+            address.put("text", EXAMPLES[name])
+            address.put("query", None)
+
+    st.pills("Examples", EXAMPLES, key="example", on_change=pick, label_visibility="collapsed")
+
+
+def _tokens(trace: Trace, labels: tuple[str, ...]) -> int | None:
+    """The tokens as chips with their ids; a chosen one is the query on every page."""
+
+    def chip(n: int) -> str:
+        return f"{literal(labels[n])} :small[:gray[{trace.token_ids[n]}]]"
+
+    count = f"{len(labels)} token{'s' if len(labels) > 1 else ''}"
+    with st.container(key="tokens", height=150 if len(labels) > 60 else "content", border=False):
+        chosen: int | None = st.pills(
+            f"{count}, each with its number in the vocabulary. "
+            "Choose one to light up its row: where it looks.",
+            range(len(labels)),
+            format_func=chip,
+            **address.choice("query", range(len(labels)), None),
+        )
+    return chosen
+
+
+def _too_long(model: Model, error: ContextError) -> None:
+    st.warning(str(error), icon=":material/content_cut:")
+    ids = model.tokenizer.encode(st.session_state["text"])[: error.n_positions]
+    start = b"".join(map(model.tokenizer.token_bytes, ids)).decode("utf-8", errors="ignore")
+    st.button(
+        f"Use the first {error.n_positions:,} tokens",
+        on_click=address.put,
+        args=("text", start),
+        type="primary",
+    )
+    st.stop()

@@ -1,0 +1,55 @@
+"""One stage of one head on a page: its picture, its shape, its range and the line that made it."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz import STAGE
+from gpt2viz.figures.heatmap import Matrix, heatmaps
+from gpt2viz.figures.panels import head_stage
+from gpt2viz.ui.frame import View
+
+#: Q, K and V have a colour of their own wherever they are named.
+_DOT = {"q": "blue", "k": "orange", "v": "green"}
+
+
+def draw_stage(view: View, key: str, layer: int, head: int, column: int | None = None) -> None:
+    """Draw a stage with its caption. ``column`` frames a chosen key on the (T, T) stages."""
+    stage = STAGE[key]
+    panel = head_stage(view.trace, view.labels, key, layer, head, title="")
+    pairs = stage.axes[-1] == "T"
+    title = f":{_DOT[key]}[**{stage.label}**]" if key in _DOT else f"**{stage.label}**"
+    st.markdown(f"{title} :small[:gray[{stage.formula}]]")
+    st.plotly_chart(
+        heatmaps(
+            [panel],
+            view.colors,
+            scale=stage.scale,
+            height=_height(panel.values, pairs),
+            row=view.query,
+            column=column if pairs else None,
+            numbers=pairs,
+            legend=False,
+        ),
+        key=f"stage_{key}",
+        alt=f"{stage.label} of layer {layer}, head {head}",
+    )
+    st.caption(_caption(view, key, layer, panel.values))
+
+
+def _height(values: Matrix, pairs: bool) -> int:
+    n_rows = values.shape[0]
+    return 300 if pairs else int(np.clip(90 + 24 * n_rows, 150, 420))
+
+
+def _caption(view: View, key: str, layer: int, values: Matrix) -> str:
+    finite = values[np.isfinite(values)]
+    span = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "no finite number"
+    whole = ", ".join(map(str, view.trace.stage(key, layer).shape))
+    axes = ", ".join(STAGE[key].axes)
+    record = view.trace.record(key, layer)
+    made = f"`{record.code}`" if record else "`Attend`, from this run's q, k and v"
+    return (
+        f"({axes}) = ({whole}), this head {values.shape[0]} × {values.shape[1]}  \n{span}  \n{made}"
+    )

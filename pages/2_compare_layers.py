@@ -1,0 +1,69 @@
+"""Compare layers: two to four layers side by side, and every head of the model at a glance."""
+
+import streamlit as st
+
+from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.panels import difference, mask_of, weights_or_mean
+from gpt2viz.ui import address, controls, frame
+from gpt2viz.ui.clicks import Cell, on_click
+
+
+def choose_row(cell: Cell) -> None:
+    """A click on a cell chooses its query."""
+    address.put("query", cell.row)
+
+
+view = frame.open_page("Compare layers")
+with st.container(horizontal=True, gap="large"):
+    layers, head = controls.several_layers(view), controls.head_or_mean(view)
+
+what = "mean of all heads" if head is None else f"head {head}"
+panels = [
+    weights_or_mean(view.trace, view.labels, layer, head, f"Layer {layer} · {what}")
+    for layer in layers
+]
+differences = [
+    difference(panels[0], other, f"Layer {layers[0]} − layer {layer}")
+    for layer, other in zip(layers[1:], panels[1:], strict=True)
+]
+with st.container(key="layer_charts"):
+    st.markdown(f"**Attention weights, {what}**, on one scale from 0 to 1")
+    figure = heatmaps(
+        panels, view.colors, n_columns=4, height=380, row=view.query, bar="attention weight"
+    )
+    st.plotly_chart(figure, key="layers_chart", alt=f"Attention weights of layers {layers}, {what}")
+    if differences:
+        st.markdown(
+            "**Difference**: blue where the first layer's weight is larger, "
+            "orange where the other's is"
+        )
+        figure = heatmaps(
+            differences,
+            view.colors,
+            scale="signed",
+            n_columns=4,
+            height=380,
+            row=view.query,
+            bar="difference of weights",
+        )
+        st.plotly_chart(figure, key="difference_chart", alt=f"Differences between layers {layers}")
+on_click("layer_charts", choose_row)
+
+st.markdown("**Every head of every layer**: click one to look inside")
+if view.n_tokens > THUMBNAIL:
+    st.caption(
+        f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight of its block."
+    )
+weights = [view.trace.stage("weights", layer)[0] for layer in range(view.model.config.n_layer)]
+with st.container(key="overview"):
+    st.plotly_chart(
+        overview(weights, mask_of(view.trace, layer=0, head=0), view.colors),
+        key="overview_chart",
+        alt="Thumbnails of all heads",
+    )
+if clicked := on_click("overview"):
+    layer, head = thumbnail_at(clicked.row, clicked.column, view.n_tokens)
+    st.switch_page(
+        "pages/1_inside_head.py", query_params=address.parameters(layer=layer, head=head)
+    )

@@ -1,0 +1,55 @@
+"""Shapes: every tensor of this run, in the order in which the model made it."""
+
+import streamlit as st
+
+from gpt2viz import tables
+from gpt2viz.ui import address, frame
+
+view = frame.open_page("Shapes")
+sizes = tables.axis_table(view.trace)
+table = tables.shape_table(view.trace)
+
+n_bytes, n_parameters = table["bytes"].sum(), table["parameters"].sum()
+st.markdown(
+    f"**{len(table)} tensors** in this run, **{n_bytes / 2**20:.2f} MiB** in all, made by "
+    f"**{n_parameters:,} parameters**. Recorded while the model ran, not from a list."
+)
+legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
+legend.markdown(" · ".join(f"**{axis}** {size:,} {meaning}" for axis, size, meaning in sizes))
+wanted = search.text_input(
+    "Filter",
+    placeholder="such as weights, h.0, Linear or (B, nh, T, T)",
+    help="Keeps the rows that contain this text in any column.",
+    **address.text("filter", ""),
+)
+shown = tables.containing(table, wanted)
+download.download_button(
+    "CSV",
+    shown.to_csv(index=False),
+    file_name=f"gpt2viz-shapes-{view.model.name}-{view.n_tokens}-tokens.csv",
+    mime="text/csv",
+    icon=":material/download:",
+    on_click="ignore",
+)
+if shown.empty:
+    st.info("No tensor has that in its row. Shorten the filter to see more.")
+st.dataframe(
+    shown,
+    hide_index=True,
+    height=640,
+    placeholder="",
+    column_config={
+        "step": st.column_config.NumberColumn(help="Order in which the run made it"),
+        "layer": st.column_config.NumberColumn(help="Counted from 0; empty outside the layers"),
+        "tensor": st.column_config.TextColumn(width=190, help="The module whose output this is"),
+        "key": st.column_config.TextColumn(width=145, help="Its name in trace.stage(…)"),
+        "axes": st.column_config.TextColumn(help="The letters are explained above the table"),
+        "shape": st.column_config.TextColumn(help="The sizes in this run"),
+        "bytes": st.column_config.NumberColumn(format="localized"),
+        "parameters": st.column_config.NumberColumn(
+            format="localized", help="Weights of the module that made it; a tied matrix counts once"
+        ),
+        "line": st.column_config.NumberColumn(help="Line of gpt2viz/model.py that was running"),
+        "code": st.column_config.TextColumn(width="large"),
+    },
+)
