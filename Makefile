@@ -1,0 +1,57 @@
+# `make run` and `make test` do everything from an empty clone; each makes .venv when missing.
+
+PYTHON ?= python3
+PORT ?= 8501
+# A folder with another checkpoint, shown beside the bundled model: make run MODEL=path/to/folder
+MODEL ?=
+# The text file that the bundled model is trained on: make train CORPUS=books.txt.xz
+CORPUS ?=
+
+BIN := .venv/bin
+RUNTIME := .venv/.runtime
+DEV := .venv/.dev
+
+.PHONY: run test unit browser mutants lint format check train clean
+
+run: $(RUNTIME)  ## open the app
+	GPT2VIZ_MODELS="$(MODEL)" $(BIN)/streamlit run app.py --server.port $(PORT) --server.headless false
+
+test: $(DEV)  ## every test; those in a browser need Chromium
+	$(BIN)/pytest
+
+unit: $(DEV)  ## only the quick tests, without pages and browser
+	$(BIN)/pytest tests/unit tests/parity
+
+browser: $(DEV)  ## only the tests in a real browser
+	$(BIN)/pytest tests/browser
+
+mutants: $(DEV)  ## plant one fault after another and demand that a test turns red
+	$(BIN)/python -m tests.mutants
+
+lint: $(DEV)  ## style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+format: $(DEV)  ## rewrite files in the project's style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+check: lint mutants test  ## all that CI runs
+
+train: $(DEV)  ## make the bundled model again, from a corpus file
+	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" --out assets/models/stories
+
+clean:  ## remove the environment and caches
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+.venv:
+	$(PYTHON) -m venv .venv
+
+$(RUNTIME): requirements.txt | .venv
+	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements.txt
+	touch $@
+
+$(DEV): requirements-dev.txt $(RUNTIME)
+	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements-dev.txt
+	touch $@
