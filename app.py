@@ -2,8 +2,8 @@
 
 import streamlit as st
 
+from gpt2viz.figures.from_trace import all_heads, head_stage
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.panels import all_heads, head_stage
 from gpt2viz.ui import address, controls, frame
 from gpt2viz.ui.clicks import Cell, on_click
 

@@ -79,15 +79,6 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "weights", "Attention weights", "softmax by row", _H + "attn.attend.weights", _PAIRS, "unit"
     ),
-    Stage(
-        "dropped_weights",
-        "Weights after dropout (off)",
-        "the same numbers",
-        _H + "attn.attend.dropout",
-        _PAIRS,
-        "unit",
-        kept=False,
-    ),
     Stage("head_output", "Head output", "weights·V", _H + "attn.attend.head_output", _HEAD),
     Stage(
         "projected",

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gpt2viz.arithmetic import CellArithmetic
-from gpt2viz.figures.heatmap import Panel
+from gpt2viz.figures.panel import Panel
 from gpt2viz.stages import AXES, axis_sizes
 from gpt2viz.traces import Array, Trace
 

@@ -98,9 +98,8 @@ def _token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
         raise TextError("There is no text yet. Type a word or a sentence.")
     wrong = [i for i in ids if not 0 <= i < config.vocab_size]
     if wrong:
-        raise TextError(
-            f"Token id {wrong[0]} is outside the vocabulary 0 … {config.vocab_size - 1}"
-        )
+        last = config.vocab_size - 1
+        raise TextError(f"Token id {wrong[0]} is outside the vocabulary, 0 to {last}.")
     if len(ids) > config.n_positions:
         raise ContextError(len(ids), config.n_positions)
     return ids

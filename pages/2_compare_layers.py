@@ -3,8 +3,8 @@
 import streamlit as st
 
 from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at
+from gpt2viz.figures.from_trace import difference, mask_of, weights_or_mean
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.panels import difference, mask_of, weights_or_mean
 from gpt2viz.ui import address, controls, frame
 from gpt2viz.ui.clicks import Cell, on_click
 

@@ -4,8 +4,8 @@ import streamlit as st
 
 from gpt2viz import tables
 from gpt2viz.figures.charts import probability_bars
+from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.panels import difference, head_stage, who_sees_whom
 from gpt2viz.ui import address, cache, controls, frame
 from gpt2viz.ui.clicks import Cell, on_click
 

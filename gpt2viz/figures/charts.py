@@ -8,8 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from gpt2viz.figures.heatmap import Mask, Matrix
-from gpt2viz.figures.palette import Palette
+from gpt2viz.figures.palette import ColorScale, Palette
+from gpt2viz.figures.panel import Mask, Matrix
 from gpt2viz.labels import markup_safe, shorten
 
 #: Cells along one side of a thumbnail; a longer sentence is pooled to this many.
@@ -61,36 +61,13 @@ def overview(weights: Sequence[NDArray[np.float32]], masked: Mask, colors: Palet
             canvas[y : y + side, x : x + side] = pool_by_maximum(weights[layer][head], THUMBNAIL)
             hidden[y : y + side, x : x + side] = np.where(seen, np.nan, 1)
             names[y : y + step, x : x + step] = f"layer {layer} · head {head}"
-    figure = go.Figure(
-        go.Heatmap(
-            z=canvas,
-            text=names,
-            zmin=0,
-            zmax=1,
-            colorscale=colors.unit,
-            showscale=False,
-            hoverongaps=False,
-            hovertemplate="%{text}<br>weight %{z:.4f}<extra></extra>",
-            meta="overview",
-        )
-    )
-    figure.add_trace(
-        go.Heatmap(
-            z=hidden,
-            text=names,
-            colorscale=[(0, colors.masked), (1, colors.masked)],
-            showscale=False,
-            hoverongaps=False,
-            hovertemplate="%{text}<br>masked: these keys come later<extra></extra>",
-            meta="overview",
-        )
-    )
+    figure = go.Figure()
+    shade = [(0.0, colors.masked), (1.0, colors.masked)]
+    _add(figure, canvas, names, colors.unit, "weight %{z:.4f}")
+    _add(figure, hidden, names, shade, "masked: these keys come later")
+    corners = [(x * step, y * step) for y in range(n_layer) for x in range(n_head)]
     figure.update_layout(
-        shapes=[
-            _outline(x * step, y * step, side, colors)
-            for y in range(n_layer)
-            for x in range(n_head)
-        ],
+        shapes=[_outline(x, y, side, colors) for x, y in corners],
         height=min(760, 70 + 130 * n_layer),
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         plot_bgcolor="rgba(0,0,0,0)",
@@ -99,6 +76,28 @@ def overview(weights: Sequence[NDArray[np.float32]], masked: Mask, colors: Palet
         | {"autorange": "reversed", "scaleanchor": "x"},
     )
     return figure
+
+
+def _add(
+    figure: go.Figure,
+    values: Matrix,
+    names: NDArray[np.object_],
+    scale: ColorScale,
+    hover: str,
+) -> None:
+    figure.add_trace(
+        go.Heatmap(
+            z=values,
+            text=names,
+            zmin=0,
+            zmax=1,
+            colorscale=scale,
+            showscale=False,
+            hoverongaps=False,
+            hovertemplate=f"%{{text}}<br>{hover}<extra></extra>",
+            meta="overview",
+        )
+    )
 
 
 def _numbered(title: str, count: int, side: int, step: int) -> dict[str, object]:

@@ -12,61 +12,19 @@ The visual language, the same in every picture:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from gpt2viz.figures.palette import Palette
-from gpt2viz.labels import markup_safe, shorten
+from gpt2viz.figures.panel import Mask, Panel
 from gpt2viz.stages import Scale
-
-Matrix = NDArray[np.float32]
-Mask = NDArray[np.bool_]
 
 #: Up to this many columns the number stands in the cell.
 NUMBERS_FIT = 10
 #: Up to this many labels fit on an axis of a large picture.
 LABELS_FIT = 48
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Names along one side: one label a row or column, and what they are ("query", "key")."""
-
-    title: str
-    labels: Sequence[str]
-
-    def names(self) -> list[str]:
-        """The labels told apart by position: Plotly merges equal ones without a word."""
-        names = (markup_safe(text) for text in self.labels)
-        return [text if text == str(n) else f"{n} {text}" for n, text in enumerate(names)]
-
-    def ticks(self, fit: int, width: int) -> dict[str, list[str] | list[int]]:
-        """Every label where they fit, else every n-th."""
-        step = -(-len(self.labels) // fit)
-        places = list(range(0, len(self.labels), step))
-        texts = [markup_safe(shorten(self.labels[n], width)) for n in places]
-        return {"tickvals": places, "ticktext": texts}
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One matrix (rows, columns) to draw.
-
-    ``title`` names exactly what is drawn. ``masked`` marks the cells that the mask forbids;
-    ``masked_text`` says what they hold. ``name`` travels with a click on a cell.
-    """
-
-    title: str
-    values: Matrix
-    rows: Axis
-    columns: Axis
-    name: str = ""
-    masked: Mask | None = None
-    masked_text: str = "masked: this key comes later, its weight is exactly 0"
 
 
 def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
@@ -117,20 +75,13 @@ def heatmaps(
         _frame(figure, panel, place, row, column, colors)
     if legend:
         _legend(figure, kinds)
-    axis = {
-        "cmin": low,
-        "cmax": high,
-        "colorscale": colors.unit if scale == "unit" else colors.signed,
-    }
-    axis |= {"showscale": bool(bar), "colorbar": _bar(bar, low, high)}
     figure.update_layout(
-        coloraxis=axis,
+        coloraxis=_color_axis(scale, low, high, bar, colors),
         height=height,
         margin={"l": 8, "r": 8, "t": _top_margin(panels, legend and bool(kinds)), "b": 8},
         plot_bgcolor="rgba(0,0,0,0)",
         legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yref": "container"},
         hoverlabel={"align": "left"},
-        dragmode="zoom",
     )
     figure.update_annotations(font_size=13)
     return figure
@@ -274,12 +225,20 @@ def _legend(figure: go.Figure, kinds: dict[str, str]) -> None:
         )
 
 
-def _bar(title: str, low: float, high: float) -> dict[str, object]:
-    middle = (low + high) / 2
+def _color_axis(
+    scale: Scale, low: float, high: float, title: str, colors: Palette
+) -> dict[str, object]:
+    values = [low, (low + high) / 2, high]
     return {
-        "title": {"text": title, "side": "right"},
-        "thickness": 10,
-        "tickvals": [low, middle, high],
-        "ticktext": [f"{value:.3g}" for value in (low, middle, high)],
-        "outlinewidth": 0,
+        "cmin": low,
+        "cmax": high,
+        "colorscale": colors.unit if scale == "unit" else colors.signed,
+        "showscale": bool(title),
+        "colorbar": {
+            "title": {"text": title, "side": "right"},
+            "thickness": 10,
+            "tickvals": values,
+            "ticktext": [f"{value:.3g}" for value in values],
+            "outlinewidth": 0,
+        },
     }

@@ -6,8 +6,9 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import STAGE
-from gpt2viz.figures.heatmap import Matrix, heatmaps
-from gpt2viz.figures.panels import head_stage
+from gpt2viz.figures.from_trace import head_stage
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.panel import Matrix
 from gpt2viz.ui.frame import View
 
 #: Q, K and V have a colour of their own wherever they are named.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpt2viz.figures.heatmap import Axis, Mask, Matrix, Panel
+from gpt2viz.figures.panel import Axis, Mask, Matrix, Panel
 from gpt2viz.stages import STAGE
 from gpt2viz.traces import Trace
 

@@ -1,0 +1,1 @@
+"""Make the bundled model again: corpus, tokenizer, training, export, evaluation."""

@@ -1,0 +1,79 @@
+"""``python -m gpt2viz.training --corpus FILE --out FOLDER``: from a corpus to a checkpoint folder.
+
+The run's state is kept under ``--work``; the same command goes on where it was cut off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gpt2viz.training.batches import Ids, Stream
+from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
+from gpt2viz.training.corpus import Corpus, read_corpus
+from gpt2viz.training.export import export
+from gpt2viz.training.recipe import Recipe
+from gpt2viz.training.train import Trainer
+
+HELD_OUT_ROWS = 32
+
+
+def tokenize(corpus: Corpus, recipe: Recipe, folder: Path) -> tuple[Stream, Ids]:
+    """Learn the BPE, or read it where ``folder`` has it, and encode: (training, held-out rows)."""
+    if not (folder / "merges.txt").is_file():
+        save_bpe(train_bpe(corpus.train, recipe.vocab_size), folder)
+    tokenizer = load_bpe(folder)
+
+    def encode(texts: tuple[str, ...]) -> list[list[int]]:
+        return [encoding.ids for encoding in tokenizer.encode_batch(texts)]
+
+    paragraphs = [line for book in corpus.train for line in book.split("\n") if line.strip()]
+    rows = encode(tuple(f"{line}\n" for line in paragraphs))
+    starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
+    ids = np.concatenate([np.array(row, np.int64) for row in rows])
+    T = recipe.n_positions
+    held = np.concatenate([np.array(row, np.int64) for row in encode(corpus.held_out)])
+    n_rows = len(held) // T
+    held = held[: n_rows * T].reshape(n_rows, T)
+    chosen = np.linspace(0, n_rows - 1, min(n_rows, HELD_OUT_ROWS)).astype(int)
+    return Stream(ids, starts, recipe.vocab_size), held[chosen]
+
+
+def main() -> None:
+    """Train, or go on training, and write the checkpoint after every report."""
+    parser = argparse.ArgumentParser(prog="python -m gpt2viz.training", description=__doc__)
+    parser.add_argument("--corpus", type=Path, required=True, help="text file, plain or .xz")
+    parser.add_argument("--out", type=Path, required=True, help="checkpoint folder to write")
+    parser.add_argument("--work", type=Path, default=Path("runs/stories"), help="state of the run")
+    parser.add_argument("--steps", type=int, help="stop here, to go on later")
+    parser.add_argument("--every", type=int, default=250, help="steps between reports")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+
+    recipe = Recipe()
+    corpus = read_corpus(arguments.corpus)
+    stream, held_out = tokenize(corpus, recipe, arguments.work)
+    print(f"{len(stream.ids):,} training tokens; the run reads {recipe.tokens:,}", flush=True)
+    trainer = Trainer(recipe, stream, held_out, arguments.work)
+
+    def report(line: str) -> None:
+        print(line, flush=True)
+        save_bpe(load_bpe(arguments.work), arguments.out)
+        export(trainer.network, arguments.out)
+        curves = {"seconds": round(trainer.seconds), "curves": trainer.curves}
+        (arguments.out / "training.json").write_text(json.dumps(curves), encoding="utf-8")
+
+    trainer.advance(
+        min(arguments.steps or recipe.steps, recipe.steps), report, every=arguments.every
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Rows of tokens to learn from: windows of text, and random spans that repeat.
+
+Text can be predicted in many ways; a random span, said a second time, only by looking back to
+where it was said first. Such rows make induction heads form early in a small model (Olsson et
+al. 2022, "In-context Learning and Induction Heads").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.training.recipe import Phase
+
+Ids = NDArray[np.int64]
+
+SHORTEST_SPAN = 2
+
+
+class Stream:
+    """All books' training tokens in a row (N,), with the places where a paragraph starts (P,)."""
+
+    def __init__(self, ids: Ids, starts: Ids, vocab_size: int) -> None:
+        self.ids, self.starts, self.vocab_size = ids, starts, vocab_size
+
+    def windows(self, rows: int, length: int, rng: np.random.Generator) -> Ids:
+        """Text of shape (rows, length): half the rows start a paragraph, half start anywhere.
+
+        A typed sentence starts one, so the model has to know tokens such as "A" in first place.
+        """
+        last = len(self.ids) - length
+        anywhere = rng.integers(0, last + 1, rows - rows // 2)
+        starts = self.starts[: np.searchsorted(self.starts, last, side="right")]
+        places = np.concatenate([anywhere, rng.choice(starts, rows // 2)])
+        return self.ids[places[:, None] + np.arange(length)]
+
+    def repeats(self, rows: int, length: int, rng: np.random.Generator) -> Ids:
+        """Random spans, each said again and again until the row is full: (rows, length).
+
+        The span's length is drawn for every row, from 2 tokens to half the row (short ones more
+        often), so that no fixed distance leads back. Half the rows draw all tokens alike, half as
+        often as the text has them.
+        """
+        out = np.empty((rows, length), np.int64)
+        longest = length // 2
+        for row in range(rows):
+            size = round(SHORTEST_SPAN * (longest / SHORTEST_SPAN) ** rng.random())
+            if row % 2:
+                span = self.ids[rng.integers(0, len(self.ids), size)]
+            else:
+                span = rng.integers(0, self.vocab_size, size)
+            out[row] = np.resize(span, length)
+        return out
+
+    def batch(self, phase: Phase, seed: int, step: int) -> Ids:
+        """The rows of one step, (B, T + 1): the last T are what the first T should predict."""
+        rng = np.random.default_rng([seed, step])
+        repeated = round(phase.batch * phase.repeated)
+        text = self.windows(phase.batch - repeated, phase.length + 1, rng)
+        return np.concatenate([text, self.repeats(repeated, phase.length + 1, rng)])

@@ -1,0 +1,111 @@
+"""A byte-level BPE of the model's own (Sennrich et al. 2016; GPT-2's variant, Radford et al. 2019).
+
+The `tokenizers` library learns the merges; what is written is GPT-2's ``vocab.json`` and
+``merges.txt``. Ids follow the order of the merges, with ``<|endoftext|>`` last, as in GPT-2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from gpt2viz.training.corpus import SEPARATOR
+
+# The app's examples. Their words are to be whole tokens, though a few ("lifted steel") are rare
+# in children's books: each sentence is read REPEATS times while the merges are learned, and
+# never while the model is.
+SENTENCES = (
+    "A crane ate fish",
+    "A crane lifted steel",
+    "Crane ate fish",
+    "Crane ate a fish",
+    "Crane lifted steel",
+    "The crane lifted the steel",
+    "The steel was lifted by a crane",
+    "The fish was eaten by a crane",
+    "The animal didn't cross the street because it was too tired",
+    "The animal didn't cross the street because it was too wide",
+    "The trophy didn't fit in the suitcase because it was too big",
+    "The trophy didn't fit in the suitcase because it was too small",
+    "Dog bites man",
+    "Man bites dog",
+    "dog bites man",
+    "man bites dog",
+    "She sat by the bank of the river",
+    "She sat on the bank of the river and counted the boats",
+    "He put his money in the bank",
+    "She took her money to the bank",
+    "The cat sat on the mat",
+    "The cat sat on the mat and the dog sat on the rug",
+    "Your journey starts with one step",
+    "When Mary and John went to the store, John gave a drink to Mary",
+    "When Alice and John went to the shop, John gave an apple to Alice",
+    "Alice and Mary met John. John said to Alice and Mary that he was late",
+    "Mary gave John an apple, and then he thanked her",
+    "The doctor told the nurse that she was late",
+    "The teacher told the student that he was early",
+    "The king and the queen lived in a castle",
+    "The keys to the cabinet are on the table",
+    "The quick brown fox jumps over the lazy dog",
+    "Once upon a time there was a little girl",
+    "Time flies like an arrow; fruit flies like a banana",
+    "Attention is all you need",
+    "Every token looks at the tokens before it",
+    "The robot picked up the ball because it was heavy",
+    "The capital of France is Paris, and the capital of England is London",
+    "To be or not to be, that is the question",
+    "Hello world! Hello again",
+    "Hello, my name is Alice",
+    "one two three four five one two three four five",
+    "red blue green yellow red blue green yellow",
+    "Tom and Anna and Peter and Lucy went to the park",
+    "I like tea and she likes coffee",
+)
+REPEATS = 3000
+
+
+def train_bpe(
+    texts: Iterable[str], vocab_size: int, sentences: Iterable[str] = SENTENCES
+) -> Tokenizer:
+    """Learn ``vocab_size`` tokens: the 256 bytes, the merges, and ``<|endoftext|>``.
+
+    Deterministic for the same texts. Raises ``ValueError`` where the texts are too short to give
+    so many.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size - 1,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    repeated = (sentence for sentence in sentences for _ in range(REPEATS))
+    tokenizer.train_from_iterator((line for part in (texts, repeated) for line in part), trainer)
+    if tokenizer.get_vocab_size() != vocab_size - 1:
+        raise ValueError(
+            f"the text gives only {tokenizer.get_vocab_size() + 1} tokens, not {vocab_size}"
+        )
+    tokenizer.add_special_tokens([SEPARATOR])
+    return tokenizer
+
+
+def save_bpe(tokenizer: Tokenizer, folder: Path) -> None:
+    """Write GPT-2's two files, ``vocab.json`` and ``merges.txt``, into an existing folder."""
+    tokenizer.model.save(str(folder))
+    vocab = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
+    text = json.dumps(vocab, ensure_ascii=False)
+    (folder / "vocab.json").write_text(text, encoding="utf-8")
+
+
+def load_bpe(folder: Path) -> Tokenizer:
+    """Read the two files of :func:`save_bpe` again."""
+    model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([SEPARATOR])
+    return tokenizer

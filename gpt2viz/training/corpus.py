@@ -1,0 +1,52 @@
+"""The corpus file: books of plain text, and which part of each is never trained on."""
+
+from __future__ import annotations
+
+import lzma
+from dataclasses import dataclass
+from pathlib import Path
+
+SEPARATOR = "<|endoftext|>"
+HELD_OUT_SHARE = 0.02
+
+
+class CorpusError(ValueError):
+    """A corpus file that can't be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Books, each cut once: its first 98 % trains the model, its last 2 % only measures it."""
+
+    train: tuple[str, ...]
+    held_out: tuple[str, ...]
+
+
+def read_corpus(path: Path) -> Corpus:
+    """Read a UTF-8 text file (plain, or xz by its name) of books between ``<|endoftext|>`` lines.
+
+    Raises ``CorpusError`` for a file that is missing, isn't UTF-8 or holds no book.
+    """
+    try:
+        raw = path.read_bytes()
+        raw = lzma.decompress(raw) if path.suffix == ".xz" else raw
+        text = raw.decode("utf-8")
+    except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
+        raise CorpusError(f"{path}: can't be read as a corpus: {error}") from error
+    books = [book.strip("\n") for book in text.split(SEPARATOR)]
+    pairs = [split_book(book) for book in books if book.strip()]
+    if not pairs:
+        raise CorpusError(f"{path}: holds no text")
+    return Corpus(tuple(head for head, _ in pairs), tuple(tail for _, tail in pairs))
+
+
+def split_book(book: str, share: float = HELD_OUT_SHARE) -> tuple[str, str]:
+    """Cut a book into (training part, held-out part) at a paragraph's end, where there is one.
+
+    The held-out part is at least the last ``share`` of the characters: the cut moves back to the
+    end of the paragraph before it, and stays in place where the book is a single paragraph.
+    """
+    cut = len(book) - int(len(book) * share)
+    paragraph = book.rfind("\n", 0, cut)
+    cut = paragraph + 1 if paragraph >= 0 else cut
+    return book[:cut], book[cut:]

@@ -1,0 +1,61 @@
+"""Tiny random checkpoints, written by transformers: the files that the package has to read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import ByteLevelBPETokenizer
+from transformers import GPT2Config, GPT2LMHeadModel
+
+TEXT = (
+    "A crane ate fish. A crane lifted steel. The animal didn't cross the street because it was "
+    "too tired; she'll say it's 42 degrees, they've said, we're naïve, ÆØÅ, 東京, مرحبا, 🦩🦩!"
+)
+
+
+def write_tokenizer(folder: Path, vocab_size: int = 400) -> ByteLevelBPETokenizer:
+    """Train a BPE on ``TEXT`` and write vocab.json and merges.txt."""
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator(
+        [TEXT] * 20,
+        vocab_size=vocab_size,
+        min_frequency=2,
+        special_tokens=["<|endoftext|>"],
+        show_progress=False,
+    )
+    tokenizer.save_model(str(folder))
+    return tokenizer
+
+
+def write_checkpoint(
+    folder: Path, *, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any
+) -> GPT2LMHeadModel:
+    """Write a whole checkpoint and return transformers' own model of it, in eager attention.
+
+    Weights and biases are large and random, so that a wrong formula shows in the numbers.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tokenizer(folder)
+    sizes = {"vocab_size": 420, "n_positions": 24, "n_embd": 24, "n_layer": 3, "n_head": 4}
+    special = {"bos_token_id": 0, "eos_token_id": 0}
+    config = GPT2Config(**{**sizes, **special, **changes})
+    config._attn_implementation = "eager"
+    torch.manual_seed(seed)
+    model = GPT2LMHeadModel(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            around = 1.0 if ".ln_" in name and name.endswith("weight") else 0.0
+            weight.copy_(around + 0.7 * config.n_embd**-0.5 * torch.randn_like(weight))
+    model = model.to(dtype)
+    model.save_pretrained(folder, max_shard_size="5GB")
+    return model.float().eval()
+
+
+def edit_json(path: Path, **changes: Any) -> None:
+    """Change fields of a JSON file; None removes one."""
+    values = json.loads(path.read_text(encoding="utf-8")) | changes
+    kept = {name: value for name, value in values.items() if value is not None}
+    path.write_text(json.dumps(kept), encoding="utf-8")

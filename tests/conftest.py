@@ -1,0 +1,34 @@
+"""Fixtures that several kinds of test share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import gpt2viz
+from tests.checkpoints import write_checkpoint
+
+# On a busy machine two threads wait for each other far longer than the small models compute.
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random checkpoint: 3 layers of 4 heads, C = 24, 24 positions."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    write_checkpoint(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder: Path) -> gpt2viz.Model:
+    return gpt2viz.load_model(tiny_folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A tiny checkpoint of the test's own, to spoil."""
+    write_checkpoint(tmp_path / "model")
+    return tmp_path / "model"

@@ -1,0 +1,143 @@
+"""Plant one fault at a time in a copy of the package, and demand that the named test turns red.
+
+    python -m tests.mutants
+
+Every invariant (rows sum to 1, zeros above the diagonal) also holds for a wrong scale, so the
+numbers are compared with independent oracles; this shows that the comparison bites.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+NUMPY = "tests/parity/test_parity.py::test_every_stage_equals_numpy"
+THEIRS = "tests/parity/test_parity.py::test_equals_transformers"
+TRACING = "tests/unit/test_tracing.py::"
+
+
+class Mutant(NamedTuple):
+    """A fault: in ``file``, ``right`` becomes ``wrong``; ``test`` must notice."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    test: str
+
+
+MUTANTS = (
+    Mutant("scale 1/hs", "model.py", "scores / math.sqrt(hs)", "scores / hs", NUMPY),
+    Mutant("no scale", "model.py", "scores / math.sqrt(hs)", "scores / 1", NUMPY),
+    Mutant("scores transposed", "model.py", "q @ k.transpose(-2, -1)", "k @ q.mT", NUMPY),
+    Mutant("mask hides oneself", "model.py", "triu(diagonal=1)", "triu(diagonal=0)", NUMPY),
+    Mutant("mask shows the next", "model.py", "triu(diagonal=1)", "triu(diagonal=2)", NUMPY),
+    Mutant("mask never off", "model.py", "future if causal else", "future if True else", NUMPY),
+    Mutant("softmax by column", "model.py", "softmax(masked, dim=-1)", "softmax(masked, 2)", NUMPY),
+    Mutant("q and k swapped", "model.py", "q, k, v = self.c_attn", "k, q, v = self.c_attn", NUMPY),
+    Mutant(
+        "heads cut the wrong way",
+        "model.py",
+        "x.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)",
+        "x.view(B, self.n_head, T, C // self.n_head)",
+        NUMPY,
+    ),
+    Mutant("heads merged unturned", "model.py", "y.transpose(1, 2).reshape", "y.reshape", THEIRS),
+    Mutant("positions from 1", "model.py", "arange(T, device", "arange(1, T + 1, device", THEIRS),
+    Mutant("no norm before MLP", "model.py", "normed = self.ln_2(x)", "normed = x", THEIRS),
+    Mutant("gelus swapped", "model.py", '"gelu": nn.GELU', '"gelu": GELUTanh', THEIRS),
+    Mutant(
+        "attention adds no stream", "model.py", "x + self.attn(normed", "self.attn(normed", THEIRS
+    ),
+    Mutant(
+        "square matrix not turned",
+        "checkpoint.py",
+        '"attn.c_proj.weight", "mlp.c_fc.weight"',
+        '"mlp.c_fc.weight"',
+        THEIRS,
+    ),
+    Mutant(
+        "no lock",
+        "tracing.py",
+        "_TURN = threading.Lock()",
+        "from contextlib import nullcontext; _TURN = nullcontext()",
+        TRACING + "test_eight_threads_on_one_model_get_what_one_thread_gets",
+    ),
+    Mutant(
+        "hooks stay after an error",
+        "tracing.py",
+        "hooks.callback(module.register_forward_hook(hook).remove)",
+        "module.register_forward_hook(hook)",
+        TRACING + "test_no_hook_is_left_behind",
+    ),
+    Mutant(
+        "arrays can be written",
+        "tracing.py",
+        "array.flags.writeable = False",
+        "pass",
+        TRACING + "test_arrays_are_read_only_float32_with_the_declared_shape",
+    ),
+    Mutant(
+        "specials are read from text",
+        "tokenizer.py",
+        "self._encoding.encode_ordinary(text)",
+        'self._encoding.encode_ordinary(text.replace("<|endoftext|>", ""))',
+        "tests/unit/test_tokenizer.py::test_ids_equal_hugging_faces",
+    ),
+    Mutant(
+        "two tokens, one label",
+        "labels.py",
+        'SPACE: r"\\u00b7", ',
+        "",
+        "tests/unit/test_labels.py::test_two_tokens_never_share_a_label",
+    ),
+)
+
+
+def planted(mutant: Mutant, copy: Path) -> Path:
+    """The file in the copy, with the fault in it. Raises ``ValueError`` where it has no place."""
+    path = copy / "gpt2viz" / mutant.file
+    source = path.read_text(encoding="utf-8")
+    if source.count(mutant.right) != 1:
+        raise ValueError(f"{mutant.name}: {mutant.right!r} must stand once in {mutant.file}")
+    path.write_text(source.replace(mutant.right, mutant.wrong), encoding="utf-8")
+    return path
+
+
+def turns_red(mutant: Mutant, copy: Path) -> bool:
+    """Run the test on the copy. A test that can't be found counts as an error, not as red."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", mutant.test]
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{mutant.name}: the test did not run\n{done.stdout}{done.stderr}")
+    return done.returncode == 1
+
+
+def main() -> int:
+    """Try every mutant; 0 where each one was noticed."""
+    survived = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        for name in ("gpt2viz", "tests"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        for mutant in MUTANTS:
+            path = planted(mutant, copy)
+            red = turns_red(mutant, copy)
+            survived += not red
+            verdict = "noticed" if red else "SURVIVED"
+            print(f"{mutant.name:28} {verdict:9} {mutant.test.split('::')[-1]}", flush=True)
+            shutil.copy(ROOT / "gpt2viz" / mutant.file, path)
+    print(f"mutants: {len(MUTANTS) - survived} noticed, {survived} survived")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

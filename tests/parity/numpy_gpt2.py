@@ -1,0 +1,84 @@
+"""GPT-2 in NumPy and double precision, written from the papers. Shares no code with the package.
+
+Reads the checkpoint's files itself: a mistake in loading shows as well as one in computing.
+"""
+
+from __future__ import annotations
+
+import json
+from math import erf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def layer_norm(x: np.ndarray, gain: np.ndarray, shift: np.ndarray, eps: float) -> np.ndarray:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    variance = (centred**2).mean(axis=-1, keepdims=True)
+    return centred / np.sqrt(variance + eps) * gain + shift
+
+
+PER_LAYER = [
+    *("q", "k", "v", "scores", "scaled_scores", "masked_scores", "weights", "head_output"),
+    *("attention_output", "residual_mid", "mlp_output", "residual_out"),
+]
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x * (1 + np.vectorize(erf)(x / np.sqrt(2))) / 2,
+    "gelu_new": lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
+}
+
+
+def reference(folder: Path, ids: list[int], causal: bool) -> dict[str, Any]:
+    """Every stage of every layer: {"weights": [layer 0 (nh, T, T), …], …, "logits": (T, V)}."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    stored = load_file(folder / "model.safetensors")
+    w = {name.removeprefix("transformer."): x.astype(np.float64) for name, x in stored.items()}
+    eps, n_head = config["layer_norm_epsilon"], config["n_head"]
+    act = ACTIVATIONS[config["activation_function"]]
+    T = len(ids)
+    hs = config["n_embd"] // n_head
+
+    def norm(x: np.ndarray, name: str) -> np.ndarray:
+        return layer_norm(x, w[f"{name}.weight"], w[f"{name}.bias"], eps)
+
+    def linear(x: np.ndarray, name: str) -> np.ndarray:
+        return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    out: dict[str, Any] = {key: [] for key in PER_LAYER}
+    x = w["wte.weight"][ids] + w["wpe.weight"][:T]
+    out["embedding"] = x
+    for layer in range(config["n_layer"]):
+        h = f"h.{layer}"
+        qkv = linear(norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn")
+        q, k, v = (
+            np.stack([part[:, n * hs : (n + 1) * hs] for n in range(n_head)])
+            for part in np.split(qkv, 3, axis=1)
+        )
+        scores = np.einsum("hid,hjd->hij", q, k)
+        scaled = scores / hs**0.5
+        masked = scaled.copy()
+        if causal:
+            for i in range(T):
+                masked[:, i, i + 1 :] = -np.inf
+        weights = softmax(masked)
+        heads = np.einsum("hij,hjd->hid", weights, v)
+        attention = linear(np.concatenate(list(heads), axis=1), f"{h}.attn.c_proj")
+        middle = x + attention
+        mlp = linear(act(linear(norm(middle, f"{h}.ln_2"), f"{h}.mlp.c_fc")), f"{h}.mlp.c_proj")
+        x = middle + mlp
+        made = (q, k, v, scores, scaled, masked, weights, heads, attention, middle, mlp, x)
+        for key, value in zip(PER_LAYER, made, strict=True):
+            out[key].append(value)
+    out["final_norm"] = norm(x, "ln_f")
+    out["logits"] = out["final_norm"] @ w.get("lm_head.weight", w["wte.weight"]).T
+    out["next_token_probabilities"] = softmax(out["logits"][-1])
+    return out

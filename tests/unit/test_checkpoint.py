@@ -1,0 +1,155 @@
+"""Every way in which a checkpoint folder can be wrong is one message that says what to mend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from safetensors.torch import load_file, save_file
+
+import gpt2viz
+from tests.checkpoints import edit_json, write_checkpoint
+
+Weights = dict[str, torch.Tensor]
+
+
+def edit_weights(folder: Path, change: Callable[[Weights], Any]) -> None:
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def refused(folder: Path, message: str) -> None:
+    with pytest.raises(gpt2viz.CheckpointError, match=message):
+        gpt2viz.load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda w: w.pop("transformer.h.1.ln_2.bias"),
+            r"h\.1\.ln_2\.bias \(24,\).* is missing from the weights",
+        ),
+        (
+            lambda w: w.update({"transformer.h.3.ln_1.bias": torch.zeros(24)}),
+            r"model\.safetensors: transformer\.h\.3\.ln_1\.bias \(24,\) has no place",
+        ),
+        (
+            lambda w: w.update({"transformer.h.0.mlp.c_fc.weight": torch.zeros(96, 24)}),
+            r"h\.0\.mlp\.c_fc\.weight has size \(96, 24\), but config.json asks for \(24, 96\)",
+        ),
+        (
+            lambda w: w.update({"transformer.ln_f.bias": torch.zeros(24, dtype=torch.int32)}),
+            r"ln_f\.bias holds I32, but weights are floating-point",
+        ),
+        (
+            lambda w: w.update({"lm_head.weight": torch.ones(420, 24)}),
+            "lm_head.weight differs from wte.weight, but config.json ties them",
+        ),
+        (
+            lambda w: w.update({"ln_f.bias": torch.zeros(24)}),
+            "is there already as",
+        ),
+    ],
+    ids=["missing", "extra", "wrong size", "integers", "tied but different", "twice"],
+)
+def test_wrong_tensors(folder: Path, change: Callable[[Weights], Any], message: str) -> None:
+    edit_weights(folder, change)
+    refused(folder, message)
+
+
+def test_names_without_prefix_and_old_mask_buffers_load_alike(folder: Path) -> None:
+    before = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7])
+
+    def rename(weights: Weights) -> None:
+        for name in list(weights):
+            weights[name.removeprefix("transformer.")] = weights.pop(name)
+        weights["h.0.attn.bias"] = torch.ones(1, 1, 24, 24)
+        weights["h.0.attn.masked_bias"] = torch.tensor(-1e4)
+        weights["lm_head.weight"] = weights["wte.weight"].clone()
+
+    edit_weights(folder, rename)
+    after = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7])
+    assert_array_equal(after.logits, before.logits)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "llama"}, "model_type is 'llama'; only 'gpt2'"),
+        ({"n_head": 5}, r"n_embd \(24\) must be a multiple of n_head \(5\)"),
+        ({"n_layer": 0}, "n_layer must be a positive whole number, not 0"),
+        ({"n_layer": True}, "n_layer must be a positive whole number, not True"),
+        ({"n_positions": "24"}, "n_positions must be a positive whole number, not '24'"),
+        ({"n_inner": -1}, "n_inner must be a positive whole number or null, not -1"),
+        ({"layer_norm_epsilon": 0}, "layer_norm_epsilon must be a positive number, not 0"),
+        ({"attn_pdrop": 2}, "attn_pdrop must be a number from 0 to 1, not 2"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false"),
+        ({"activation_function": "silu"}, "'silu' is not one of gelu_new, gelu, relu"),
+        ({"reorder_and_upcast_attn": True}, "reorder_and_upcast_attn = True is not supported"),
+        ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
+        ({"vocab_size": 300}, r"\d+ tokens, but config.json has vocab_size 300"),
+        ({"n_layer": 10_000_000}, r"h\.3\.ln_1\.weight .* is missing"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
+)
+def test_wrong_config(folder: Path, changes: dict[str, object], message: str) -> None:
+    edit_json(folder / "config.json", **changes)
+    refused(folder, message)
+
+
+def test_a_file_cut_short(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    refused(folder, "model.safetensors: not a whole safetensors file")
+
+
+def test_config_that_is_no_json(folder: Path) -> None:
+    (folder / "config.json").write_text("{", encoding="utf-8")
+    refused(folder, "config.json: can't be read")
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    refused(tmp_path / "nowhere", "no config.json; give a folder in Hugging Face's layout")
+
+
+def test_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    refused(folder, "no model.safetensors and no model.safetensors.index.json")
+
+
+def test_a_pickle_is_refused_with_the_way_to_convert_it(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    torch.save(weights, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(gpt2viz.CheckpointError) as refusal:
+        gpt2viz.load_model(folder)
+    recipe = str(refusal.value).split("trust the file:\n")[1]
+    code = "\n".join(line.strip() for line in recipe.splitlines())
+    code = code.replace('"pytorch_model.bin"', f'"{folder}/pytorch_model.bin"')
+    code = code.replace('"model.safetensors"', f'"{folder}/model.safetensors"')
+    exec(code, {})  # noqa: S102 (the message's own recipe must work)
+    assert gpt2viz.load_model(folder).config.n_layer == 3
+
+
+@pytest.mark.parametrize("name", ["../model.safetensors", "gone.safetensors", "/etc/passwd"])
+def test_an_index_may_only_name_files_of_its_folder(folder: Path, name: str) -> None:
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"transformer.wte.weight": name}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    refused(folder, f"'{name}' is not a file in")
+
+
+def test_the_model_is_in_eval_mode_and_frozen(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    model = gpt2viz.load_model(tmp_path)
+    assert not model.network.training
+    assert not any(weight.requires_grad for weight in model.network.parameters())
+    assert model.network.lm_head.weight is model.network.wte.weight

@@ -1,0 +1,128 @@
+"""Token ids against Hugging Face's own tokenizer, on a vocabulary that the tests train."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import ByteLevelBPETokenizer
+
+from gpt2viz.errors import CheckpointError, TextError
+from gpt2viz.tokenizer import Tokenizer, load_tokenizer
+from tests.checkpoints import TEXT, edit_json, write_tokenizer
+
+# Surrogates are no characters, and the two regular-expression engines know different versions
+# of Unicode, so that a character assigned lately (category Cn for one of them) may be a letter
+# to the other.
+anything = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=60)
+like_text = st.lists(st.sampled_from([*TEXT.split(" "), " ", "  ", "\n", "'s", "7"])).map("".join)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevelBPETokenizer]:
+    """(ours, Hugging Face's), from the same two files; theirs without its special token."""
+    folder = tmp_path_factory.mktemp("bpe")
+    write_tokenizer(folder)
+    theirs = ByteLevelBPETokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    return load_tokenizer(folder), theirs
+
+
+@given(text=anything | like_text)
+@example("<|endoftext|> is ordinary text")
+@example("it's 'S they'LL  two spaces \n\n\t end ")
+@example("\x00 NUL, \u202e bidi, e\u0301 combining, \u200d joiner, \U0001f9a9 flamingo")
+@settings(deadline=None, max_examples=400)
+def test_ids_equal_hugging_faces(both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str) -> None:
+    ours, theirs = both
+    assert ours.encode(text) == theirs.encode(text).ids
+
+
+@given(text=anything | like_text)
+@settings(deadline=None)
+def test_decoding_gives_the_text_back(
+    both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str
+) -> None:
+    ours, _ = both
+    ids = ours.encode(text)
+    assert b"".join(ours.token_bytes(i) for i in ids) == text.encode()
+    assert ours.decode(ids) == text
+
+
+def test_a_lone_surrogate_is_refused_with_its_place(
+    both: tuple[Tokenizer, ByteLevelBPETokenizer],
+) -> None:
+    with pytest.raises(TextError, match=r"Character 4 of the text \(U\+D83D\)"):
+        both[0].encode("ab \ud83d!")
+
+
+def test_ids_that_do_not_follow_the_merges(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    turned = {token: len(vocab) - 1 - i for token, i in vocab.items()}
+    (tmp_path / "vocab.json").write_text(json.dumps(turned), encoding="utf-8")
+    theirs = ByteLevelBPETokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+    assert load_tokenizer(tmp_path).encode(TEXT) == theirs.encode(TEXT).ids
+
+
+@pytest.mark.parametrize("spelling", ["pairs", "strings"])
+def test_tokenizer_json_gives_the_same_ids(tmp_path: Path, spelling: str) -> None:
+    theirs = write_tokenizer(tmp_path)
+    expected = load_tokenizer(tmp_path).encode(TEXT)
+    (tmp_path / "vocab.json").unlink()
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    values = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    merges = [m.split(" ") if isinstance(m, str) else m for m in values["model"]["merges"]]
+    values["model"]["merges"] = merges if spelling == "pairs" else [" ".join(m) for m in merges]
+    edit_json(tmp_path / "tokenizer.json", **values)
+    assert load_tokenizer(tmp_path).encode(TEXT) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"normalizer": {"type": "Lowercase"}}, "GPT-2 has no normalizer"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "only byte-level BPE"),
+        (
+            {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}},
+            "GPT-2 has no add_prefix_space",
+        ),
+        ({"model": {"type": "BPE", "vocab": {}}}, "not in the expected form"),
+    ],
+)
+def test_other_kinds_of_tokenizer_are_refused(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    theirs = write_tokenizer(tmp_path)
+    (tmp_path / "vocab.json").unlink()
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    edit_json(tmp_path / "tokenizer.json", add_prefix_space=None, **changes)
+    with pytest.raises(CheckpointError, match=message):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda vocab: vocab.pop("a"), "1 of the 256 single bytes have no token"),
+        (lambda vocab: vocab.update(a=vocab["b"]), "both have the id"),
+        (lambda vocab: vocab.update(a=-1), "must be 0 or more, not -1"),
+        (lambda vocab: vocab.update(a="7"), "must be 0 or more, not '7'"),
+        (lambda vocab: vocab.popitem(), "makes no token"),
+    ],
+)
+def test_a_broken_vocabulary_is_refused(tmp_path: Path, change: object, message: str) -> None:
+    write_tokenizer(tmp_path)
+    path = tmp_path / "vocab.json"
+    vocab = json.loads(path.read_text(encoding="utf-8"))
+    change(vocab)  # type: ignore[operator]
+    path.write_text(json.dumps(vocab), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=message):
+        load_tokenizer(tmp_path)
+
+
+def test_no_tokenizer_files(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"put vocab.json and merges.txt, or tokenizer.json"):
+        load_tokenizer(tmp_path)

@@ -1,0 +1,205 @@
+"""A trace holds what one run did, whoever else runs at the time, and leaves no hook behind."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+import gpt2viz
+from gpt2viz import model as model_source
+from gpt2viz.stages import STAGES, axis_sizes
+
+
+def n_hooks(model: gpt2viz.Model) -> int:
+    return sum(len(module._forward_hooks) for module in model.network.modules())
+
+
+def test_public_names_of_the_readme(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, "A crane ate fish", causal=True)
+    T, V = len(trace.tokens), tiny.config.vocab_size
+    assert "".join(trace.tokens) == trace.text == "A crane ate fish"
+    assert tiny.tokenizer.decode(trace.token_ids) == trace.text
+    assert trace.stage("weights", layer=2).shape == (1, 4, T, T)
+    assert trace.next_token_probabilities.shape == (1, V)
+    assert trace.next_token_probabilities.sum() == pytest.approx(1, abs=1e-6)
+    assert trace.logits.shape == (1, T, V)
+    config = trace.config
+    sizes = (config.n_layer, config.n_head, config.n_embd, config.n_positions, config.vocab_size)
+    assert sizes == (3, 4, 24, 24, 420)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_arrays_are_read_only_float32_with_the_declared_shape(
+    tiny: gpt2viz.Model, explicit: bool
+) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], explicit=explicit)
+    sizes = axis_sizes(tiny.config, 5)
+    for stage in (s for s in STAGES if s.kept):
+        array = trace.stage(stage.key, 1 if stage.per_layer else None)
+        assert array.dtype == np.float32
+        assert array.shape == tuple(sizes[axis] for axis in stage.axes), stage.key
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        trace.logits[...] = 0
+
+
+def test_text_and_its_ids_give_the_same_trace(tiny: gpt2viz.Model) -> None:
+    by_text = gpt2viz.trace(tiny, "we're naïve 🦩")
+    by_ids = gpt2viz.trace(tiny, by_text.token_ids)
+    assert by_ids.text == by_text.text
+    assert_array_equal(by_ids.logits, by_text.logits)
+
+
+def test_a_token_that_is_part_of_a_character_shows_its_bytes(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, "\u0416")  # two bytes, a token each
+    assert trace.tokens == ("\\xd0", "\\x96")
+    assert trace.token_bytes == (b"\xd0", b"\x96")
+
+
+def test_long_texts_are_derived_and_short_ones_captured(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gpt2viz.trace(tiny, [1, 2, 3]).explicit
+    monkeypatch.setattr("gpt2viz.tracing.EXPLICIT_BYTES", 3 * 4 * 3**2 * 4 * 4 - 1)
+    derived = gpt2viz.trace(tiny, [1, 2, 3])
+    assert not derived.explicit
+    assert derived.record("scores", 0) is None
+    assert gpt2viz.trace(tiny, [1, 2]).record("scores", 0) is not None
+
+
+def test_eight_threads_on_one_model_get_what_one_thread_gets(tiny: gpt2viz.Model) -> None:
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(0, 420, rng.integers(2, 20)).tolist() for _ in range(60)]
+    serial = [gpt2viz.trace(tiny, ids, causal=n % 2 == 0) for n, ids in enumerate(prompts)]
+    with ThreadPoolExecutor(8) as pool:
+        runs = range(4 * len(prompts))
+        together = list(
+            pool.map(
+                lambda n: gpt2viz.trace(tiny, prompts[n % 60], causal=n % 2 == 0),
+                runs,
+            )
+        )
+    for n in runs:
+        expected, found = serial[n % 60], together[n]
+        assert found.token_ids == expected.token_ids
+        assert len(found.tensors) == len(expected.tensors)
+        for place, array in expected.captured.items():
+            assert_array_equal(found.captured[place], array)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_no_hook_is_left_behind(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    gpt2viz.trace(tiny, [1, 2])
+    assert n_hooks(tiny) == 0
+
+    def fail(_x: torch.Tensor) -> torch.Tensor:
+        raise error
+
+    monkeypatch.setattr(tiny.network.h[1].mlp, "forward", fail)
+    with pytest.raises(error):
+        gpt2viz.trace(tiny, [1, 2])
+    assert n_hooks(tiny) == 0
+    monkeypatch.undo()
+    assert gpt2viz.trace(tiny, [1, 2]).stage("weights", 2).shape == (1, 4, 2, 2)
+
+
+def test_a_trace_keeps_no_model_alive(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2])
+    assert not any(isinstance(x, torch.nn.Module | gpt2viz.Model) for x in vars(trace).values())
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("", gpt2viz.TextError, "There is no text yet"),
+        ([], gpt2viz.TextError, "There is no text yet"),
+        ([420], gpt2viz.TextError, "Token id 420 is outside the vocabulary, 0 to 419"),
+        ([-1], gpt2viz.TextError, "Token id -1 is outside"),
+        ([1] * 25, gpt2viz.ContextError, "has 25 tokens; this model reads at most 24 .* by 1"),
+    ],
+)
+def test_what_cannot_be_run(
+    tiny: gpt2viz.Model, text: object, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        gpt2viz.trace(tiny, text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "layer", "error", "message"),
+    [
+        ("pattern", 0, KeyError, "no stage 'pattern' in a trace; there are: .*weights"),
+        ("ln_1", 0, KeyError, "no stage 'ln_1'"),
+        ("weights", None, IndexError, "'weights' needs a layer"),
+        ("embedding", 0, IndexError, "'embedding' belongs to no layer"),
+        ("weights", 3, IndexError, "no layer 3: this model has layers 0 to 2"),
+        ("weights", -1, IndexError, "no layer -1"),
+    ],
+)
+def test_stages_that_are_not_there(
+    tiny: gpt2viz.Model, key: str, layer: int | None, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        gpt2viz.trace(tiny, [1, 2]).stage(key, layer)
+
+
+def test_the_shape_table_is_what_ran(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5])
+    sizes = axis_sizes(tiny.config, 5)
+    for record in trace.tensors:
+        assert record.shape == tuple(sizes[axis] for axis in record.axes), record.name
+        assert record.nbytes == 4 * np.prod(record.shape)
+        assert record.dtype == "float32"
+    total = sum(weight.numel() for weight in tiny.network.parameters())
+    assert sum(record.n_parameters for record in trace.tensors) == total
+    order = [record.key for record in trace.tensors if record.layer == 1]
+    assert [key for key in order if key in gpt2viz.HEAD_STAGES] == list(gpt2viz.HEAD_STAGES)
+
+
+def test_every_module_that_runs_is_declared(tiny: gpt2viz.Model) -> None:
+    ran: set[str] = set()
+    hooks = [
+        module.register_forward_hook(lambda *_, name=name: ran.add(name))
+        for name, module in tiny.network.named_modules()
+    ]
+    trace = gpt2viz.trace(tiny, [1, 2])
+    for hook in hooks:
+        hook.remove()
+    declared = {record.name for record in trace.tensors}
+    handing_on = {"", *(f"h.{n}{part}" for n in range(3) for part in HANDED_ON)}
+    assert ran - declared == handing_on
+
+
+# The whole, a layer and the attention hand their last part's tensor on, and dropout, switched off
+# in eval mode, its input: none of them makes a tensor.
+HANDED_ON = ("", ".attn.attend", ".attn.attend.dropout", ".attn.resid_dropout", ".mlp.dropout")
+
+
+def test_code_is_the_line_of_the_model_that_made_the_tensor(tiny: gpt2viz.Model) -> None:
+    lines = Path(model_source.__file__).read_text(encoding="utf-8").splitlines()
+    trace = gpt2viz.trace(tiny, [1, 2])
+    for record in trace.tensors:
+        assert lines[record.line - 1].split("#")[0].strip() == record.code
+        called = record.name.split(".")[-1]
+        assert f"self.{called}(" in record.code, record
+
+
+def test_shape_comments_in_the_model_say_what_the_run_had(tiny: gpt2viz.Model) -> None:
+    lines = Path(model_source.__file__).read_text(encoding="utf-8").splitlines()
+    commented = 0
+    for record in gpt2viz.trace(tiny, [1, 2]).tensors:
+        comment = re.search(r"# \(([\w, ]+)\)", lines[record.line - 1])
+        if comment is None or record.key == "last_logits":  # its line serves all positions too
+            continue
+        commented += 1
+        assert tuple(comment[1].split(", ")) == record.axes, record
+    assert commented > 50
