@@ -48,7 +48,7 @@ class Tokenizer:
         merged = {left + right for left, right in merges}
         ordinary = {token for token in vocab if token in merged or token in _BYTE_OF}
         self._bytes = {
-            i: _to_bytes(token) if token in ordinary else token.encode()
+            i: _to_bytes(token) if token in ordinary else token.encode(errors="surrogatepass")
             for token, i in vocab.items()
         }
         id_of = {self._bytes[vocab[token]]: vocab[token] for token in ordinary}
@@ -168,8 +168,9 @@ def _pairs(merges: Iterable[Any], file: str) -> list[tuple[str, str]]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file. Raises ``CheckpointError`` naming the file where it has none."""
+    text = _read_text(path)
     try:
-        values = json.loads(_read_text(path))
+        values = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path.name}: can't be read ({error})") from None
     if not isinstance(values, dict):

@@ -21,13 +21,19 @@ with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     key = controls.key_token(view)
 
 with st.container(key="stages"):
-    for column, stage in zip(st.columns(3), ("q", "k", "v"), strict=True):
-        with column:
-            draw_stage(view, stage, layer, head)
-    steps = ("scores", "scaled_scores", "masked_scores", "weights", "head_output")
-    for column, stage in zip(st.columns(5), steps, strict=True):
-        with column:
-            draw_stage(view, stage, layer, head, key)
+    for row in (("q", "k", "v"), ("scores", "scaled_scores", "masked_scores", "weights")):
+        for column, stage in zip(st.columns(len(row)), row, strict=True):
+            with column:
+                draw_stage(view, stage, layer, head, key)
+    output, words = st.columns([2, 1], gap="large", vertical_alignment="center")
+    with output:
+        draw_stage(view, "head_output", layer, head)
+    words.markdown(
+        "**How to read this page.** Every token asks with its row of :blue[**Q**] and answers with "
+        "its row of :orange[**K**]. Their product is the raw score, divided by √hs so that it "
+        "stays small. The mask strikes out later keys. Softmax turns each row into weights that "
+        "sum to 1, and the output mixes the rows of :green[**V**] by these weights."
+    )
 on_click("stages", choose)
 
 query = view.query if view.query is not None else view.n_tokens - 1

@@ -34,20 +34,21 @@ with st.container(key="layer_charts"):
     )
     st.plotly_chart(figure, key="layers_chart", alt=f"Attention weights of layers {layers}, {what}")
     if differences:
-        st.markdown(
-            "**Difference**: blue where the first layer's weight is larger, "
-            "orange where the other's is"
+        words, charts = st.columns([1, len(differences)], vertical_alignment="center")
+        words.markdown(
+            f"**Difference**: blue where layer {layers[0]} has the larger weight, orange where the "
+            "other layer has. The scale reaches as far as the largest difference."
         )
         figure = heatmaps(
             differences,
             view.colors,
             scale="signed",
-            n_columns=4,
+            n_columns=3,
             height=380,
             row=view.query,
             bar="difference of weights",
         )
-        st.plotly_chart(figure, key="difference_chart", alt=f"Differences between layers {layers}")
+        charts.plotly_chart(figure, key="differences", alt=f"Differences of layers {layers}")
 on_click("layer_charts", choose_row)
 
 st.markdown("**Every head of every layer**: click one to look inside")

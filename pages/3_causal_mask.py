@@ -29,7 +29,7 @@ place = f"layer {layer} · head {head}"
 with_mask = head_stage(on, view.labels, "weights", layer, head, f"Mask on · {place}")
 without = head_stage(off, view.labels, "weights", layer, head, f"Mask off · {place}")
 with st.container(key="masks"):
-    both, change, seen = st.columns([2.1, 1.15, 1])
+    both, change, seen = st.columns([2.1, 1.3, 1])
     with both:
         figure = heatmaps(
             [with_mask, without],

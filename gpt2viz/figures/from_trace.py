@@ -53,7 +53,7 @@ def head_stage(
         rows=Axis("query", labels) if pairs else Axis("token", labels),
         columns=Axis("key", labels)
         if pairs
-        else Axis("dimension", [str(n) for n in range(values.shape[1])]),
+        else Axis("dimension", [str(n) for n in range(values.shape[1])], fit=16),
         name=key,
         masked=mask_of(trace, layer, head) if key in _MASKED_TEXT else None,
         masked_text=_MASKED_TEXT.get(key, ""),

@@ -23,8 +23,16 @@ from gpt2viz.stages import Scale
 
 #: Up to this many columns the number stands in the cell.
 NUMBERS_FIT = 10
-#: Up to this many labels fit on an axis of a large picture.
-LABELS_FIT = 48
+
+
+_LEGEND = {
+    "orientation": "h",
+    "x": 1,
+    "xanchor": "right",
+    "y": 1,
+    "yanchor": "top",
+    "yref": "container",
+}
 
 
 def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
@@ -78,9 +86,9 @@ def heatmaps(
     figure.update_layout(
         coloraxis=_color_axis(scale, low, high, bar, colors),
         height=height,
-        margin={"l": 8, "r": 8, "t": _top_margin(panels, legend and bool(kinds)), "b": 8},
+        margin={"l": 8, "r": 8, "t": _top_margin(panels, legend), "b": 8},
         plot_bgcolor="rgba(0,0,0,0)",
-        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yref": "container"},
+        legend=_LEGEND,
         hoverlabel={"align": "left"},
     )
     figure.update_annotations(font_size=13)
@@ -166,7 +174,7 @@ def _axes(
     first: bool,
     last: bool,
 ) -> None:
-    fit, width = LABELS_FIT // n_columns, 16 if n_columns == 1 else 10
+    width = 16 if n_columns == 1 else 10
     n_rows, n_keys = panel.values.shape
     square = panel.columns.labels == panel.rows.labels
     common = {
@@ -179,7 +187,7 @@ def _axes(
     }
     figure.update_yaxes(
         **common,
-        **(panel.rows.ticks(fit, width) if first else {"showticklabels": False}),
+        **(panel.rows.ticks(n_columns, width) if first else {"showticklabels": False}),
         title={"text": panel.rows.title if first else "", "font": {"size": 11}},
         range=[n_rows - 0.5, -0.5],
         constraintoward="top",
@@ -187,7 +195,7 @@ def _axes(
     )
     figure.update_xaxes(
         **common,
-        **(panel.columns.ticks(fit, width) if last else {"showticklabels": False}),
+        **(panel.columns.ticks(n_columns, width) if last else {"showticklabels": False}),
         title={"text": panel.columns.title if last else "", "font": {"size": 11}},
         range=[-0.5, n_keys - 0.5],
         **place,

@@ -16,19 +16,23 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Axis:
-    """Names along one side: one label a row or column, and what they are ("query", "key")."""
+    """Names along one side: one label a row or column, and what they are ("query", "key").
+
+    Up to ``fit`` labels have room where the picture is alone.
+    """
 
     title: str
     labels: Sequence[str]
+    fit: int = 48
 
     def names(self) -> list[str]:
         """The labels told apart by position: Plotly merges equal ones without a word."""
         names = (markup_safe(text) for text in self.labels)
         return [text if text == str(n) else f"{n} {text}" for n, text in enumerate(names)]
 
-    def ticks(self, fit: int, width: int) -> dict[str, list[str] | list[int]]:
-        """Every label where they fit, else every n-th."""
-        step = -(-len(self.labels) // fit)
+    def ticks(self, n_beside: int, width: int) -> dict[str, list[str] | list[int]]:
+        """Every label where they fit with ``n_beside`` pictures in a row, else every n-th."""
+        step = -(-len(self.labels) * n_beside // self.fit)
         places = list(range(0, len(self.labels), step))
         texts = [markup_safe(shorten(self.labels[n], width)) for n in places]
         return {"tickvals": places, "ticktext": texts}

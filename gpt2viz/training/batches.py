@@ -14,7 +14,7 @@ from gpt2viz.training.recipe import Phase
 
 Ids = NDArray[np.int64]
 
-SHORTEST_SPAN = 2
+SHORTEST_SPAN = 6
 
 
 class Stream:
@@ -35,21 +35,15 @@ class Stream:
         return self.ids[places[:, None] + np.arange(length)]
 
     def repeats(self, rows: int, length: int, rng: np.random.Generator) -> Ids:
-        """Random spans, each said again and again until the row is full: (rows, length).
+        """Spans of random tokens, each said again and again until the row is full: (rows, length).
 
-        The span's length is drawn for every row, from 2 tokens to half the row (short ones more
-        often), so that no fixed distance leads back. Half the rows draw all tokens alike, half as
-        often as the text has them.
+        A span has from 6 tokens to half the row, drawn for every row, so that no fixed distance
+        leads back to the earlier occurrence. Shorter ones can be guessed without looking.
         """
         out = np.empty((rows, length), np.int64)
-        longest = length // 2
         for row in range(rows):
-            size = round(SHORTEST_SPAN * (longest / SHORTEST_SPAN) ** rng.random())
-            if row % 2:
-                span = self.ids[rng.integers(0, len(self.ids), size)]
-            else:
-                span = rng.integers(0, self.vocab_size, size)
-            out[row] = np.resize(span, length)
+            size = rng.integers(SHORTEST_SPAN, max(SHORTEST_SPAN, length // 2) + 1)
+            out[row] = np.resize(rng.integers(0, self.vocab_size, size), length)
         return out
 
     def batch(self, phase: Phase, seed: int, step: int) -> Ids:

@@ -17,9 +17,7 @@ class Phase:
     """Steps that share one shape of batch.
 
     ``repeated`` is the share of a batch's rows that are random spans, said again and again (see
-    :mod:`gpt2viz.training.batches`); the other rows are text. ``shift`` moves each batch to a
-    random place in the context, so that T < n_positions tokens train all positions (Kiyono et
-    al. 2021, "SHAPE: Shifted Absolute Position Embedding for Transformers").
+    ``gpt2viz.training.batches``); the other rows are text.
     """
 
     steps: int
@@ -28,7 +26,6 @@ class Phase:
     length: int
     """T, tokens of a row."""
     repeated: float
-    shift: bool = False
 
     @property
     def tokens(self) -> int:
@@ -46,9 +43,13 @@ class Recipe:
     n_layer: int = 4
     n_head: int = 6
     phases: tuple[Phase, ...] = (
-        Phase(steps=2000, batch=16, length=64, repeated=0.6, shift=True),
-        Phase(steps=4500, batch=16, length=256, repeated=0.125),
+        Phase(steps=1500, batch=32, length=32, repeated=1.0),
+        Phase(steps=1500, batch=16, length=64, repeated=0.6),
+        Phase(steps=1000, batch=16, length=128, repeated=0.4),
+        Phase(steps=4000, batch=16, length=256, repeated=0.15),
     )
+    """Many short rows that can only be copied come first: heads that look one token back and
+    find the earlier occurrence form in minutes there, and then serve the text."""
     muon_lr: float = 0.02
     adam_lr: float = 3e-3
     weight_decay: float = 0.01

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.func import functional_call
 from torch.optim.lr_scheduler import LambdaLR
 
 from gpt2viz.model import GPT2
@@ -35,7 +34,9 @@ STATE = "state.pt"
 def new_network(recipe: Recipe) -> GPT2:
     """Fresh weights: normal with 0.02, and 0.02/√(2 L) for the layers that write to the stream.
 
-    GPT-2's initialisation (Radford et al. 2019, section 2.3).
+    That is GPT-2's initialisation (Radford et al. 2019, section 2.3), but for the position
+    embeddings, which start as ``sinusoids``: looking one token back is then the same turn
+    everywhere, and is learned much sooner.
     """
     torch.manual_seed(recipe.seed)
     network = GPT2(recipe.config())
@@ -46,7 +47,19 @@ def new_network(recipe: Recipe) -> GPT2:
             torch.nn.init.normal_(weight, std=0.02 / math.sqrt(2 * recipe.n_layer))
         elif ".ln_" not in name and "ln_f" not in name:
             torch.nn.init.normal_(weight, std=0.02)
+    with torch.no_grad():
+        network.wpe.weight.copy_(0.05 * sinusoids(recipe.n_positions, recipe.n_embd))
     return network
+
+
+def sinusoids(n_positions: int, n_embd: int, base: float = 100.0) -> Tensor:
+    """Sines and cosines of falling frequency, (n_positions, n_embd).
+
+    Vaswani et al. 2017, section 3.5, with a smaller ``base``: the context is short.
+    """
+    frequencies = base ** -(torch.arange(0, n_embd, 2) / n_embd)
+    angles = torch.arange(n_positions)[:, None] * frequencies
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
 def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
@@ -63,12 +76,11 @@ def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
     ]
 
 
-def batch_loss(network: GPT2, rows: Ids, offset: int) -> Tensor:
-    """Mean −ln p over rows (B, T + 1), whose tokens sit at positions ``offset`` … offset + T−1."""
+def batch_loss(network: GPT2, rows: Ids) -> Tensor:
+    """Mean −ln p, in nats, of tokens 1 … T of rows (B, T + 1)."""
     ids = torch.from_numpy(rows)
-    wpe = network.wpe.weight.roll(-offset, 0)
     with torch.autocast("cpu", torch.bfloat16):
-        logits = functional_call(network, {"wpe.weight": wpe}, (ids[:, :-1],))  # (B, T, n_vocab)
+        logits = network(ids[:, :-1])  # (B, T, n_vocab)
     return F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
 
 
@@ -113,9 +125,8 @@ class Trainer:
     def _one_step(self) -> float:
         phase = self.recipe.phase_at(self.step)
         rows = self.stream.batch(phase, self.recipe.seed, self.step)
-        offset = self.step * 37 % (self.recipe.n_positions - phase.length + 1) if phase.shift else 0
         self.network.train().zero_grad()
-        loss = batch_loss(self.network, rows, offset)
+        loss = batch_loss(self.network, rows)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         for optimizer, schedule in zip(self.optimizers, self.schedules, strict=True):

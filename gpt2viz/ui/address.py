@@ -96,8 +96,7 @@ def _bind(
         st.query_params.pop(name, None)
         raw, value = None, default
     _memory()[name] = _Known(raw, value)
-    if name not in st.session_state or st.session_state[name] != value:
-        st.session_state[name] = value
+    st.session_state[name] = value  # each time: a widget of another page doesn't hand its value on
     return {"key": name, "on_change": _write, "args": (name,)}
 
 

@@ -1,0 +1,164 @@
+"""What a person does on the pages, and what they are told where something can't be shown."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from gpt2viz.ui import cache
+from tests.app.pages import PAGES, array, figure, heatmaps, open_page
+
+
+def said(at: AppTest) -> str:
+    return " ".join(block.value for block in [*at.warning, *at.info, *at.error])
+
+
+def titles(at: AppTest, key: str) -> list[str]:
+    return [note["text"] for note in figure(at, key)["layout"]["annotations"]]
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        "the cat the cat the the",
+        "🦩🦩 👩‍👩‍👧‍👧 🇩🇰",
+        "مرحبا بالعالم שלום",
+        "<b>bold</b><script>alert(1)</script>",
+        "$x^2$ and $$y$$ :red[not red] :smile:",
+        "[a](http://b.example) **not bold** `code` www.example.com",
+        "a\x00b \u202e bidi \u200b e\u0301",
+        "line one\nline two\r\n\ttab",
+        "  ",
+    ],
+    ids=lambda text: ascii(text)[:18],
+)
+def test_any_text_is_a_picture_on_every_page(page: str, text: str) -> None:
+    at = open_page(page, text=text)
+    assert not said(at)
+    if page == "attention":
+        n = len(at.get("button_group")[1].options)
+        assert heatmaps(figure(at, "one_head"))["weights"].shape == (n, n)
+
+
+def test_typing_changes_picture_and_address() -> None:
+    at = open_page("attention")
+    at.text_input(key="text").set_value("Man bites dog").run()
+    assert array(figure(at, "one_head")["data"][0]["z"]).shape == (3, 3)
+    assert at.query_params["text"] == "Man bites dog"
+
+
+def test_an_example_fills_the_sentence() -> None:
+    at = open_page("attention", query="3")
+    at.button_group(key="example").set_value("River bank").run()
+    assert at.text_input(key="text").value == "She sat by the bank of the river"
+    assert "query" not in at.query_params
+
+
+def test_the_mask_switch_reaches_every_page() -> None:
+    at = open_page("attention")
+    at.toggle(key="causal").set_value(False).run()
+    assert at.query_params["causal"] == "false"
+    assert "experiment" in said(at)
+    off = heatmaps(figure(at, "one_head"))["weights"]
+    assert (off > 0).all()
+
+
+def test_equal_tokens_keep_rows_of_their_own() -> None:
+    spec = figure(open_page("attention", text="the cat the cat the"), "one_head")
+    names = spec["data"][0]["x"]
+    assert len(set(names)) == len(names)
+    assert spec["layout"]["xaxis"]["type"] == "category"
+    assert spec["layout"]["xaxis"]["ticktext"][1] == spec["layout"]["xaxis"]["ticktext"][3]
+
+
+def test_first_token_is_at_the_top_left() -> None:
+    layout = figure(open_page("attention"), "one_head")["layout"]
+    bottom, top = layout["yaxis"]["range"]
+    left, right = layout["xaxis"]["range"]
+    assert (bottom, top, left, right) == (3.5, -0.5, -0.5, 3.5)
+    assert layout["yaxis"]["title"]["text"] == "query"
+    assert layout["xaxis"]["title"]["text"] == "key"
+
+
+def test_a_chosen_token_frames_its_row_in_every_head() -> None:
+    at = open_page("attention", query="2")
+    frames = figure(at, "all_heads")["layout"]["shapes"]
+    assert len(frames) == 6
+    assert {(f["y0"], f["y1"], f["x0"], f["x1"]) for f in frames} == {(1.5, 2.5, -0.5, 3.5)}
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "told"),
+    [
+        ("layer", "99", "layer: 99 can't be shown here. It must be 0 to 3."),
+        ("head", "-1", r"head: \-1 can't be shown here. It must be 0 to 5."),
+        ("head", "<b>x</b>", r"head: \<b\>x\<\/b\> can't be shown"),
+        ("causal", "maybe", "causal: maybe can't be shown here. It must be true or false."),
+        ("query", "4", "query: 4 can't be shown here. It must be 0 to 3."),
+        ("model", "../../etc", "can't be shown here. It must be stories."),
+    ],
+)
+def test_a_bad_address_falls_back_with_a_note(parameter: str, value: str, told: str) -> None:
+    at = open_page("attention", **{parameter: value})
+    assert told in said(at)
+    assert titles(at, "one_head")[0] == "Layer 0 · Head 0"
+    at.run()
+    assert not said(at)
+
+
+def test_a_bad_list_of_layers_falls_back_with_a_note() -> None:
+    at = open_page("compare", layers="0,7")
+    assert "layers: 0\\,7 can't be shown here" in said(at)
+    assert len(titles(at, "layers_chart")) == 2
+
+
+def test_what_is_chosen_stays_when_the_page_changes() -> None:
+    at = open_page("attention", text="Man bites dog")
+    at.button_group(key="layer").set_value(2).run()
+    address = at.query_params
+    assert address == {"text": "Man bites dog", "layer": "2"}
+    at = open_page("mask", **address)
+    assert titles(at, "on_off")[0] == "Mask on · layer 2 · head 0"
+
+
+def test_no_text_is_one_message_and_no_picture() -> None:
+    at = open_page("attention", text="")
+    assert said(at) == "There is no text yet. Type a word or a sentence."
+    assert not at.get("plotly_chart")
+
+
+def test_too_many_tokens_offers_the_first_part() -> None:
+    at = open_page("attention", text="the cat " * 200)
+    assert "reads at most 256 at once" in said(at)
+    assert not at.get("plotly_chart")
+    at.button[0].click().run()
+    assert not said(at)
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
+
+
+def test_a_megabyte_is_one_message() -> None:
+    at = open_page("attention")
+    at.text_input(key="text").set_value("word " * 200_000).run()
+    assert "reads at most 256 at once" in said(at)
+    assert "text" not in at.query_params  # too long for a link
+
+
+def test_a_slider_or_page_never_runs_the_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = open_page("attention", text="one run is enough for all of this")
+    calls: list[object] = []
+    monkeypatch.setattr("gpt2viz.trace", lambda *args, **_: calls.append(args))
+    at.button_group(key="layer").set_value(3).run()
+    at.button_group(key="head").set_value(2).run()
+    at.button_group(key="query").set_value(1).run()
+    assert not calls
+
+
+def test_a_broken_model_is_one_message(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv(cache.MODELS_VARIABLE, f"{tmp_path}")
+    cache.load.clear()
+    at = open_page("attention")
+    assert "no config\\.json" in said(at)
+    assert not at.get("plotly_chart")
+    cache.load.clear()

@@ -1,0 +1,150 @@
+"""The numbers in the charts are the model's: decoded and held against the NumPy GPT-2."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.figures.charts import THUMBNAIL, pool_by_maximum
+from tests.app.pages import array, figure, heatmaps, masks, open_page
+from tests.parity.numpy_gpt2 import reference
+
+TEXT = "The animal didn't cross the street because it was too tired"
+TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}  # the bundled model's scores reach hundreds
+
+
+@pytest.fixture(scope="module")
+def model() -> gpt2viz.Model:
+    return gpt2viz.load_model()
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["masked", "unmasked"])
+def expected(request: pytest.FixtureRequest, model: gpt2viz.Model) -> Any:
+    causal = request.param
+    return causal, reference(BUNDLED, model.tokenizer.encode(TEXT), causal)
+
+
+def address(causal: bool, **more: str) -> dict[str, str]:
+    return {"text": TEXT, "causal": str(causal).lower(), **more}
+
+
+def test_the_crane_is_there_at_once(model: gpt2viz.Model) -> None:
+    at = open_page("attention")
+    ids = model.tokenizer.encode("A crane ate fish")
+    assert len(ids) == 4
+    stages = reference(BUNDLED, ids, causal=True)
+    shown = heatmaps(figure(at, "all_heads"))
+    assert len(shown) == model.config.n_head
+    for head, weights in enumerate(stages["weights"][0]):
+        assert_allclose(shown[str(head)], weights, **TOLERANCE)
+
+
+def test_all_heads_of_a_layer(expected: Any) -> None:
+    causal, stages = expected
+    spec = figure(open_page("attention", **address(causal, layer="2")), "all_heads")
+    shown = heatmaps(spec)
+    assert_allclose([shown[str(n)] for n in range(len(shown))], stages["weights"][2], **TOLERANCE)
+    assert (spec["layout"]["coloraxis"]["cmin"], spec["layout"]["coloraxis"]["cmax"]) == (0, 1)
+    later = np.triu(np.ones((12, 12), bool), 1)
+    assert len(masks(spec)) == (6 if causal else 0)
+    for mask in masks(spec):
+        assert_array_equal(mask, later)
+
+
+def test_every_stage_inside_a_head(expected: Any) -> None:
+    causal, stages = expected
+    at = open_page("inside", **address(causal, layer="1", head="4"))
+    for key in gpt2viz.HEAD_STAGES:
+        shown = heatmaps(figure(at, f"stage_{key}"))[key]
+        assert_allclose(shown, stages[key][1][4], **TOLERANCE, err_msg=key)
+
+
+def test_the_cell_is_worked_out(expected: Any) -> None:
+    causal, stages = expected
+    at = open_page("inside", **address(causal, layer="1", head="4", query="7", key="9"))
+    dot, softmax, output = (table.value for table in at.dataframe)
+    q, k, v = (stages[name][1][4] for name in "qkv")
+    weights = stages["weights"][1][4][7]
+    assert_allclose(dot["q × k"], q[7] * k[9], **TOLERANCE)
+    assert_allclose(softmax["weight"], weights, **TOLERANCE)
+    assert_allclose(output["sum over all keys"], weights @ v, **TOLERANCE)
+    assert_allclose(output["this key's weight × v"], weights[9] * v[9], **TOLERANCE)
+    said = " ".join(block.value for block in at.markdown)
+    written = [float(n) for n in re.findall(r"\*\*= (-?[\d.]+)\*\*", said)]
+    assert_allclose(written, [q[7] @ k[9], q[7] @ k[9] / 32**0.5, weights[9]], **TOLERANCE)
+    assert ("The mask says **no**" if causal else "The mask says **yes**") in said
+
+
+@pytest.mark.parametrize("compare", ["mean", "2"])
+def test_layers_side_by_side_and_their_differences(expected: Any, compare: str) -> None:
+    causal, stages = expected
+    at = open_page("compare", **address(causal, layers="0,3,1", compare=compare))
+    weights = [layer.mean(axis=0) if compare == "mean" else layer[2] for layer in stages["weights"]]
+    spec = figure(at, "layers_chart")
+    shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    assert_allclose(shown, [weights[0], weights[3], weights[1]], **TOLERANCE)
+    changed = figure(at, "differences")
+    shown = [array(trace["z"]) for trace in changed["data"] if trace.get("coloraxis")]
+    assert_allclose(shown, [weights[0] - weights[3], weights[0] - weights[1]], **TOLERANCE)
+    axis = changed["layout"]["coloraxis"]
+    assert axis["cmax"] == -axis["cmin"] == pytest.approx(np.abs(shown).max())
+
+
+def test_overview_has_every_head(expected: Any, model: gpt2viz.Model) -> None:
+    causal, stages = expected
+    canvas = array(
+        figure(open_page("compare", **address(causal)), "overview_chart")["data"][0]["z"]
+    )
+    step = 12 + 1
+    for layer in range(model.config.n_layer):
+        for head in range(model.config.n_head):
+            tile = canvas[layer * step :, head * step :][:12, :12]
+            assert_allclose(tile, stages["weights"][layer][head], **TOLERANCE)
+
+
+def test_a_long_diagonal_stays_visible_in_a_thumbnail() -> None:
+    for T in (THUMBNAIL + 1, 97, 1024):
+        previous = np.eye(T, k=-1, dtype=np.float32)
+        pooled = pool_by_maximum(previous, THUMBNAIL)
+        assert pooled.shape == (THUMBNAIL, THUMBNAIL)
+        assert (pooled.max(axis=1)[1:] == 1).all()
+
+
+def test_mask_on_and_off_and_what_comes_next(model: gpt2viz.Model) -> None:
+    ids = model.tokenizer.encode(TEXT)
+    on, off = (reference(BUNDLED, ids, causal) for causal in (True, False))
+    at = open_page("mask", text=TEXT, layer="3", head="1")
+    spec = figure(at, "on_off")
+    shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    assert_allclose(shown, [on["weights"][3][1], off["weights"][3][1]], **TOLERANCE)
+    change = heatmaps(figure(at, "change"))["difference"]
+    assert_allclose(change, off["weights"][3][1] - on["weights"][3][1], **TOLERANCE)
+    assert_array_equal(heatmaps(figure(at, "seen"))["mask"], np.tri(12))
+
+    table = at.dataframe[0].value
+    p_on, p_off = (100 * run["next_token_probabilities"] for run in (on, off))
+    best = set(np.argsort(-p_on)[:10]) | set(np.argsort(-p_off)[:10])
+    assert set(table["id"]) == best
+    assert_allclose(table["mask on (%)"], p_on[table["id"]], rtol=2e-3)
+    assert_allclose(table["mask off (%)"], p_off[table["id"]], rtol=2e-3)
+    assert_allclose(table["change (points)"], (p_off - p_on)[table["id"]], atol=2e-3)
+    bars = figure(at, "next")["data"]
+    assert_allclose(bars[0]["x"], table["mask on (%)"])
+    assert_allclose(bars[1]["x"], table["mask off (%)"])
+
+
+def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(model, TEXT)
+    table = open_page("shapes", text=TEXT).dataframe[0].value
+    assert list(table["tensor"]) == [record.name for record in trace.tensors]
+    assert list(table["bytes"]) == [record.nbytes for record in trace.tensors]
+    assert table["parameters"].sum() == sum(p.numel() for p in model.network.parameters())
+    only = open_page("shapes", text=TEXT, filter="h.2.attn.attend").dataframe[0].value
+    assert set(only["layer"]) == {2}
+    assert list(only["key"]) == list(gpt2viz.HEAD_STAGES[3:])
