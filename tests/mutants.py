@@ -8,13 +8,16 @@ numbers are compared with independent oracles; this shows that the comparison bi
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
+from contextlib import chdir, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 NUMPY = "tests/parity/test_parity.py::test_every_stage_equals_numpy"
@@ -52,6 +55,7 @@ MUTANTS = (
     Mutant("positions from 1", "model.py", "arange(T, device", "arange(1, T + 1, device", THEIRS),
     Mutant("no norm before MLP", "model.py", "normed = self.ln_2(x)", "normed = x", THEIRS),
     Mutant("gelus swapped", "model.py", '"gelu": nn.GELU', '"gelu": GELUTanh', THEIRS),
+    Mutant("no norm before attention", "model.py", "normed = self.ln_1(x)", "normed = x", THEIRS),
     Mutant(
         "attention adds no stream", "model.py", "x + self.attn(normed", "self.attn(normed", THEIRS
     ),
@@ -68,6 +72,20 @@ MUTANTS = (
         "_TURN = threading.Lock()",
         "from contextlib import nullcontext; _TURN = nullcontext()",
         TRACING + "test_eight_threads_on_one_model_get_what_one_thread_gets",
+    ),
+    Mutant(
+        "floats cut to ids",
+        "tracing.py",
+        "operator.index(value)",
+        "int(value)",
+        TRACING + "test_what_cannot_be_run",
+    ),
+    Mutant(
+        "parameters counted twice",
+        "tracing.py",
+        "seen.update(own)",
+        "pass",
+        TRACING + "test_the_shape_table_is_what_ran",
     ),
     Mutant(
         "hooks stay after an error",
@@ -110,27 +128,45 @@ def planted(mutant: Mutant, copy: Path) -> Path:
     return path
 
 
-def turns_red(mutant: Mutant, copy: Path) -> bool:
-    """Run the test on the copy. A test that can't be found counts as an error, not as red."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", mutant.test]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
-    if done.returncode not in (0, 1):
-        raise RuntimeError(f"{mutant.name}: the test did not run\n{done.stdout}{done.stderr}")
-    return done.returncode == 1
+def exit_code(tests: Iterable[str]) -> tuple[int, str]:
+    """Run tests on the copy in the working folder: pytest's code and what it printed.
+
+    All in this process, with the package loaded anew: loading torch each time would take longer
+    than the tests do.
+    """
+    for name in list(sys.modules):
+        if name.split(".")[0] in ("gpt2viz", "tests"):
+            del sys.modules[name]
+    with redirect_stdout(StringIO()) as printed:
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
+    return int(code), printed.getvalue()
+
+
+def turns_red(mutant: Mutant) -> bool:
+    """Whether the test fails. One that can't be found or collected is an error, not red."""
+    code, printed = exit_code([mutant.test])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise RuntimeError(f"{mutant.name}: the test did not run\n{printed}")
+    return code == pytest.ExitCode.TESTS_FAILED
 
 
 def main() -> int:
     """Try every mutant; 0 where each one was noticed."""
     survived = 0
-    with tempfile.TemporaryDirectory() as folder:
+    sys.dont_write_bytecode = True  # two mutants of one length within a second look alike to it
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
         copy = Path(folder)
+        sys.path.insert(0, folder)
         for name in ("gpt2viz", "tests"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "pyproject.toml", copy)
+        code, printed = exit_code(sorted({mutant.test for mutant in MUTANTS}))
+        if code:
+            print(f"{printed}\nThe tests must pass before a fault is planted.")
+            return 1
         for mutant in MUTANTS:
             path = planted(mutant, copy)
-            red = turns_red(mutant, copy)
+            red = turns_red(mutant)
             survived += not red
             verdict = "noticed" if red else "SURVIVED"
             print(f"{mutant.name:28} {verdict:9} {mutant.test.split('::')[-1]}", flush=True)

@@ -124,6 +124,9 @@ def test_a_trace_keeps_no_model_alive(tiny: gpt2viz.Model) -> None:
         ([], gpt2viz.TextError, "There is no text yet"),
         ([420], gpt2viz.TextError, "Token id 420 is outside the vocabulary, 0 to 419"),
         ([-1], gpt2viz.TextError, "Token id -1 is outside"),
+        ([2**70], gpt2viz.TextError, "Token id 1180591620717411303424 is outside"),
+        ([1, 2.5], gpt2viz.TextError, r"Token ids are whole numbers, not \[1, 2.5\]"),
+        (["7"], gpt2viz.TextError, r"Token ids are whole numbers, not \['7'\]"),
         ([1] * 25, gpt2viz.ContextError, "has 25 tokens; this model reads at most 24 .* by 1"),
     ],
 )
