@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 NUMPY = "tests/parity/test_parity.py::test_every_stage_equals_numpy"
 THEIRS = "tests/parity/test_parity.py::test_equals_transformers"
 TRACING = "tests/unit/test_tracing.py::"
+TOKENIZER = "tests/unit/test_tokenizer.py::"
 
 
 class Mutant(NamedTuple):
@@ -101,12 +102,42 @@ MUTANTS = (
         "pass",
         TRACING + "test_arrays_are_read_only_float32_with_the_declared_shape",
     ),
+    Mutant("derived with the mask", "traces.py", "q, k, v, self.causal", "q, k, v, True", NUMPY),
+    Mutant("fused with the mask", "model.py", "is_causal=causal", "is_causal=True", NUMPY),
+    Mutant(
+        "sizes unchecked",
+        "checkpoint.py",
+        "if found.size != size:",
+        "if False:",
+        "tests/unit/test_checkpoint.py::test_wrong_tensors",
+    ),
+    Mutant(
+        "any integer is a weight",
+        "checkpoint.py",
+        'startswith(("F", "BF"))',
+        'startswith("")',
+        "tests/unit/test_checkpoint.py::test_wrong_tensors",
+    ),
+    Mutant(
+        "only 0 to 9 are numbers",
+        "tokenizer.py",
+        r" ?\p{N}++",
+        " ?[0-9]++",
+        TOKENIZER + "test_every_character_is_cut_off_where_hugging_face_cuts",
+    ),
+    Mutant(
+        "ids taken for ranks",
+        "tokenizer.py",
+        "for left, right in merges:\n            part",
+        "for left, right in sorted(merges, key=lambda m: vocab[m[0] + m[1]]):\n            part",
+        TOKENIZER + "test_ids_that_do_not_follow_the_merges",
+    ),
     Mutant(
         "specials are read from text",
         "tokenizer.py",
         "self._encoding.encode_ordinary(text)",
         'self._encoding.encode_ordinary(text.replace("<|endoftext|>", ""))',
-        "tests/unit/test_tokenizer.py::test_ids_equal_hugging_faces",
+        TOKENIZER + "test_ids_equal_hugging_faces",
     ),
     Mutant(
         "two tokens, one label",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,19 @@ def test_names_without_prefix_and_old_mask_buffers_load_alike(folder: Path) -> N
         ({"n_positions": "24"}, "n_positions must be a positive whole number, not '24'"),
         ({"n_inner": -1}, "n_inner must be a positive whole number or null, not -1"),
         ({"layer_norm_epsilon": 0}, "layer_norm_epsilon must be a positive number, not 0"),
+        ({"layer_norm_epsilon": math.nan}, "layer_norm_epsilon must be a positive number, not nan"),
+        (
+            {"layer_norm_epsilon": "1e-5"},
+            "must be a positive number, not '1e-5'",
+        ),
+        ({"initializer_range": -0.02}, "initializer_range must be a number from 0, not -0.02"),
         ({"attn_pdrop": 2}, "attn_pdrop must be a number from 0 to 1, not 2"),
+        ({"embd_pdrop": -0.1}, "embd_pdrop must be a number from 0 to 1, not -0.1"),
+        ({"resid_pdrop": True}, "resid_pdrop must be a number from 0 to 1, not True"),
+        ({"n_inner": 40}, r"h\.0\.mlp\.c_fc\.weight has size \(24, 96\), .* \(24, 40\)"),
+        ({"n_layer": 2}, r"transformer\.h\.2\.\S+ \(.*\) has no place"),
+        ({"n_embd": 24 * 10**30}, r"wte\.weight has size \(420, 24\), but config.json asks for"),
+        ({"tie_word_embeddings": False}, r"lm_head\.weight \(420, 24\), .* is missing"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false"),
         ({"activation_function": "silu"}, "'silu' is not one of gelu_new, gelu, relu"),
         ({"reorder_and_upcast_attn": True}, "reorder_and_upcast_attn = True is not supported"),
@@ -107,13 +120,41 @@ def test_wrong_config(folder: Path, changes: dict[str, object], message: str) ->
 
 def test_a_file_cut_short(folder: Path) -> None:
     path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-100])
-    refused(folder, "model.safetensors: not a whole safetensors file")
+    whole = path.read_bytes()
+    for length in (0, 7, 100, len(whole) - 100):
+        path.write_bytes(whole[:length])
+        refused(folder, "model.safetensors: not a whole safetensors file")
 
 
-def test_config_that_is_no_json(folder: Path) -> None:
-    (folder / "config.json").write_text("{", encoding="utf-8")
-    refused(folder, "config.json: can't be read")
+@pytest.mark.parametrize("file", ["config.json", "vocab.json"])
+@pytest.mark.parametrize("content", [b"{", b"\xff{}", b"[" * 100_000], ids=["cut", "bytes", "deep"])
+def test_files_that_are_no_json(folder: Path, file: str, content: bytes) -> None:
+    (folder / file).write_bytes(content)
+    refused(folder, f"^{file}: can't be read")
+
+
+def test_json_that_is_no_object(folder: Path) -> None:
+    (folder / "config.json").write_text("[]", encoding="utf-8")
+    refused(folder, "config.json: a JSON object is expected")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"a b c\n"], ids=["bytes", "three parts"])
+def test_merges_that_cannot_be_read(folder: Path, content: bytes) -> None:
+    (folder / "merges.txt").write_bytes(content)
+    refused(folder, "merges.txt: ")
+
+
+def test_a_token_id_beyond_the_embedding(folder: Path) -> None:
+    edit_json(folder / "vocab.json", **{"<|far|>": 420})
+    refused(folder, r"tokenizer: 421 tokens, but config.json has vocab_size 420")
+
+
+@pytest.mark.parametrize("places", [{}, [], None, {"weight_map": ["a"]}, {"weight_map": {}}])
+def test_an_index_without_a_map(folder: Path, places: object) -> None:
+    (folder / "model.safetensors").unlink()
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps(places), encoding="utf-8")
+    refused(folder, "model.safetensors.index.json: ")
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
+from unicodedata import category
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import ByteLevelBPETokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from gpt2viz.errors import CheckpointError, TextError
 from gpt2viz.tokenizer import Tokenizer, load_tokenizer
@@ -30,6 +33,17 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevel
     return load_tokenizer(folder), theirs
 
 
+@pytest.fixture(scope="module")
+def repetitive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevelBPETokenizer]:
+    """The same, from a text of two letters, whose merges overlap in every way."""
+    folder = tmp_path_factory.mktemp("runs")
+    two_letters = "".join(random.Random(0).choices("aab", k=4000))
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator([two_letters], vocab_size=400, show_progress=False)
+    tokenizer.save_model(str(folder))
+    return load_tokenizer(folder), tokenizer
+
+
 @given(text=anything | like_text)
 @example("<|endoftext|> is ordinary text")
 @example("it's 'S they'LL  two spaces \n\n\t end ")
@@ -38,6 +52,33 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevel
 def test_ids_equal_hugging_faces(both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str) -> None:
     ours, theirs = both
     assert ours.encode(text) == theirs.encode(text).ids
+
+
+def test_every_character_is_cut_off_where_hugging_face_cuts(tmp_path: Path) -> None:
+    """Merges of a letter, digit, sign or space with any byte show where a text was cut."""
+    letters = bytes_to_unicode()
+    pairs = [(letters[first], letters[byte]) for first in b"a1! " for byte in range(256)]
+    tokens = [*letters.values(), *(left + right for left, right in pairs)]
+    vocab = {token: i for i, token in enumerate(tokens)}
+    merges = "\n".join(" ".join(pair) for pair in pairs)
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    (tmp_path / "merges.txt").write_text(merges, encoding="utf-8")
+    ours = load_tokenizer(tmp_path)
+    theirs = ByteLevelBPETokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+    assigned = [c for c in map(chr, range(0x20000)) if category(c) not in ("Cs", "Cn")]
+    for start in range(0, len(assigned), 512):
+        chars = assigned[start : start + 512]
+        text = "".join(f"a{c}\n1{c}\n!{c}\n {c}\n" for c in chars)
+        assert ours.encode(text) == theirs.encode(text).ids, f"from U+{ord(chars[0]):04X}"
+
+
+@given(run=st.text("ab", min_size=1, max_size=12), times=st.integers(1, 40))
+@settings(deadline=None)
+def test_runs_of_one_pattern_merge_as_hugging_face_merges(
+    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer], run: str, times: int
+) -> None:
+    ours, theirs = repetitive
+    assert ours.encode(run * times) == theirs.encode(run * times).ids
 
 
 @given(text=anything | like_text)
@@ -64,7 +105,9 @@ def test_ids_that_do_not_follow_the_merges(tmp_path: Path) -> None:
     turned = {token: len(vocab) - 1 - i for token, i in vocab.items()}
     (tmp_path / "vocab.json").write_text(json.dumps(turned), encoding="utf-8")
     theirs = ByteLevelBPETokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
-    assert load_tokenizer(tmp_path).encode(TEXT) == theirs.encode(TEXT).ids
+    ours = load_tokenizer(tmp_path)
+    for text in (TEXT, TEXT.replace(" ", ""), TEXT[::-1]):  # words that are one token, and others
+        assert ours.encode(text) == theirs.encode(text).ids
 
 
 @pytest.mark.parametrize("spelling", ["pairs", "strings"])
