@@ -43,10 +43,10 @@ class Recipe:
     n_layer: int = 4
     n_head: int = 6
     phases: tuple[Phase, ...] = (
-        Phase(steps=1500, batch=32, length=32, repeated=1.0),
-        Phase(steps=1500, batch=16, length=64, repeated=0.6),
-        Phase(steps=1000, batch=16, length=128, repeated=0.4),
-        Phase(steps=4000, batch=16, length=256, repeated=0.15),
+        Phase(steps=2000, batch=32, length=32, repeated=1.0),
+        Phase(steps=1200, batch=16, length=64, repeated=0.7),
+        Phase(steps=800, batch=16, length=128, repeated=0.4),
+        Phase(steps=2200, batch=16, length=256, repeated=0.15),
     )
     """Many short rows that can only be copied come first: heads that look one token back and
     find the earlier occurrence form in minutes there, and then serve the text."""

@@ -1,0 +1,117 @@
+"""A fresh server and a real Chromium for the browser tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if not found and os.environ.get("CI"):
+        pytest.fail("CI needs Chromium: install it, or set CHROMIUM to its path")
+    if not found:
+        pytest.skip("no Chromium found; install it, or set CHROMIUM to its path")
+    return found
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an app that was just started."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path_factory.mktemp("server") / "log"
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    with log.open("w") as out:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(300):
+            try:
+                urlopen(f"{address}/_stcore/health", timeout=1).close()  # noqa: S310 (our own)
+                break
+            except OSError:
+                time.sleep(0.1)
+        else:
+            pytest.fail(f"the server did not start:\n{log.read_text()}")
+        yield address
+    finally:
+        process.terminate()
+        process.wait(10)
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
+    """Open a page as a new visitor; the console must stay silent."""
+    complaints: list[str] = []
+    contexts = []
+
+    def listen(message: ConsoleMessage) -> None:
+        # On a deep link Streamlit looks for its server below the page's own path first.
+        probing = "/_stcore/" in str(message.location.get("url"))
+        if message.type in ("error", "warning") and not probing:
+            complaints.append(message.text)
+
+    def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
+        scheme = "dark" if dark else "light"
+        size = {"width": width, "height": 900}
+        context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", listen)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"{server}/{path}?{urlencode(query)}")
+        settle(page)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+# Streamlit loads its chart code late and Plotly draws later still.
+_DRAWN = """
+() => document.querySelector(".st-key-menu")
+  && !document.querySelector("[data-testid='stSkeleton']")
+  && [...document.querySelectorAll("[data-testid='stPlotlyChart']")]
+       .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
+"""
+
+
+def settle(page: Page) -> None:
+    """Wait until the script has run and every chart is drawn."""
+    for _ in range(2):  # what was drawn last may have asked for another run
+        page.wait_for_selector(".stApp[data-test-script-state='notRunning']", timeout=30_000)
+        page.wait_for_function(_DRAWN, timeout=30_000)
+        page.wait_for_timeout(200)

@@ -1,0 +1,201 @@
+"""The app as a person meets it: a fresh server, a real browser, and what is drawn there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from playwright.sync_api import Page, expect
+
+import gpt2viz
+from tests.browser.conftest import settle
+
+Visit = Callable[..., Page]
+PAGES = ("", "inside_head", "compare_layers", "causal_mask", "shapes")
+
+# What Plotly drew: the places of the cells and their numbers, of each heatmap on the scale.
+DRAWN = """
+key => [...document.querySelectorAll(`.st-key-${key} .js-plotly-plot`)].flatMap(plot =>
+  plot.calcdata.filter(([c]) => c.trace.type === "heatmap" && c.trace.coloraxis)
+    .map(([c]) => ({ name: c.trace.meta, x: [...c.x], y: [...c.y], z: c.z.map(r => [...r]) })))
+"""
+
+
+def drawn(page: Page, key: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page.evaluate(DRAWN, key)
+    return found
+
+
+def weights(text: str, layer: int, causal: bool = True) -> np.ndarray:
+    trace = gpt2viz.trace(gpt2viz.load_model(), text, causal=causal)
+    return trace.stage("weights", layer)[0]
+
+
+def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, panel: int = 0) -> None:
+    """Click the middle of a cell, in the n-th panel of the n-th chart of a container."""
+    plot = page.locator(f".st-key-{key} .js-plotly-plot").nth(chart)
+    plot.scroll_into_view_if_needed()
+    place = plot.evaluate(
+        """(plot, [panel, row, column]) => {
+          const n = panel ? panel + 1 : ""
+          const x = plot._fullLayout[`xaxis${n}`], y = plot._fullLayout[`yaxis${n}`]
+          const box = plot.getBoundingClientRect()
+          return [box.x + x._offset + x.l2p(column), box.y + y._offset + y.l2p(row)]
+        }""",
+        [panel, row, column],
+    )
+    page.mouse.move(*place)
+    page.wait_for_timeout(200)
+    page.mouse.click(*place)
+    page.wait_for_timeout(300)
+    settle(page)
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("width", [1000, 1440])
+def test_every_page_opens_by_its_address(visit: Visit, path: str, width: int) -> None:
+    page = visit(path, width=width, text="Dog bites man", layer=1)
+    expect(page.get_by_role("textbox", name="Sentence")).to_have_value("Dog bites man")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    expect(page.locator(".stException")).to_have_count(0)
+    if path != "shapes":
+        assert page.locator(".js-plotly-plot .heatmaplayer image").count() > 0
+
+
+def test_the_first_screen_needs_no_scrolling(visit: Visit) -> None:
+    page = visit()
+    for panel in page.locator(".st-key-heads .js-plotly-plot").all():
+        box = panel.bounding_box()
+        assert box
+        assert box["y"] + box["height"] <= 900
+
+
+def test_what_is_drawn_is_what_the_model_computed(visit: Visit) -> None:
+    text = "the cat saw the cat"
+    shown = drawn(visit("", text=text, layer=2), "heads")
+    expected = weights(text, layer=2)
+    assert [int(panel["name"]) for panel in shown] == list(range(6))
+    for head, panel in enumerate(shown):
+        assert_allclose(panel["z"], expected[head], rtol=1e-6, atol=1e-7)
+        # Five columns and rows of one cell each, although tokens repeat.
+        assert_allclose(panel["x"], np.arange(6) - 0.5)
+        assert_allclose(panel["y"], np.arange(6) - 0.5)
+
+
+def test_dimensions_are_drawn_one_by_one(visit: Visit) -> None:
+    page = visit("inside_head")
+    q = next(panel for panel in drawn(page, "stages") if panel["name"] == "q")
+    assert_allclose(q["x"], np.arange(33) - 0.5)
+    expected = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish").stage("q", 0)[0, 0]
+    assert_allclose(q["z"], expected, rtol=1e-6)
+
+
+def test_typing_and_reloading(visit: Visit) -> None:
+    page = visit()
+    page.get_by_role("textbox", name="Sentence").fill("Once upon a time")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
+    settle(page)
+    assert_allclose(drawn(page, "heads")[0]["z"], weights("Once upon a time", 0)[0], atol=1e-6)
+    assert "text=Once+upon+a+time" in page.url
+    page.reload()
+    settle(page)
+    expect(page.get_by_role("textbox", name="Sentence")).to_have_value("Once upon a time")
+
+
+def test_switching_the_mask(visit: Visit) -> None:
+    page = visit()
+    page.locator("label", has_text="Causal mask").click()
+    page.wait_for_timeout(300)
+    settle(page)
+    expected = weights("A crane ate fish", 0, causal=False)
+    assert_allclose(drawn(page, "heads")[3]["z"], expected[3], atol=1e-6)
+    expect(page.get_by_text("this is an experiment")).to_be_visible()
+    page.get_by_role("link", name="Inside a head").click()
+    page.wait_for_url("**/inside_head?*causal=false*")
+    settle(page)
+    expect(page.get_by_text("this is an experiment")).to_be_visible()
+
+
+def test_clicking_a_cell_chooses_head_and_row(visit: Visit) -> None:
+    page = visit()
+    click_cell(page, "heads", row=2, column=1, panel=4)
+    assert "head=4" in page.url
+    assert "query=2" in page.url
+    expect(page.get_by_text("Layer 0 · Head 4")).to_be_visible()
+    assert_allclose(drawn(page, "head_large")[0]["z"], weights("A crane ate fish", 0)[4], atol=1e-6)
+
+
+def test_clicking_a_score_writes_its_sum_out(visit: Visit) -> None:
+    page = visit("inside_head", layer=1, head=2)
+    click_cell(page, "stages", row=2, column=1, chart=3)
+    heading = page.get_by_role("heading", name="One cell in full")
+    expect(heading).to_contain_text("query ·ate (2), key ·crane (1)")
+
+
+def test_comparing_layers_and_opening_a_thumbnail(visit: Visit) -> None:
+    page = visit("compare_layers", text="Man bites dog")
+    page.get_by_test_id("stButtonGroup").filter(has_text="Layers").get_by_text("1").click()
+    page.wait_for_timeout(300)
+    settle(page)
+    shown = [panel["z"] for panel in drawn(page, "layer_charts")]
+    a, b, c = (weights("Man bites dog", layer).mean(axis=0) for layer in (0, 3, 1))
+    assert_allclose(shown, [a, b, c, a - b, a - c], atol=1e-6)
+    step = 3 + 1
+    click_cell(page, "overview", row=2 * step + 1, column=5 * step)
+    page.wait_for_url("**/inside_head?*")
+    settle(page)
+    assert "layer=2" in page.url
+    assert "head=5" in page.url
+    assert "text=Man+bites+dog" in page.url
+
+
+def test_two_visitors_see_their_own_sentences(visit: Visit) -> None:
+    first = visit("", text="She sat by the bank of the river", layer=3)
+    second = visit("", text="Dog bites man", layer=1, causal="false")
+    first.get_by_test_id("stButtonGroup").filter(has_text="Layer").get_by_text("2").click()
+    first.wait_for_timeout(300)
+    settle(first)
+    settle(second)
+    theirs = weights("Dog bites man", 1, causal=False)
+    assert_allclose(drawn(second, "heads")[5]["z"], theirs[5], atol=1e-6)
+    ours = weights("She sat by the bank of the river", 2)
+    assert_allclose(drawn(first, "heads")[5]["z"], ours[5], atol=1e-6)
+
+
+def test_a_fast_typist_ends_with_the_last_sentence(visit: Visit) -> None:
+    page = visit()
+    for n in range(12):
+        page.get_by_role("textbox", name="Sentence").fill(f"cat {'dog ' * n}")
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(60)
+    page.wait_for_timeout(800)
+    settle(page)
+    text = page.get_by_role("textbox", name="Sentence").input_value()
+    assert text == f"cat {'dog ' * 11}"
+    assert_array_equal(np.shape(drawn(page, "heads")[0]["z"]), np.shape(weights(text, 0)[0]))
+    assert_allclose(drawn(page, "heads")[2]["z"], weights(text, 0)[2], atol=1e-6)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_typed_is_ever_run(visit: Visit, path: str) -> None:
+    trap = "<img src=x onerror=canary=1> <script>canary=1</script> [a](javascript:canary=1)"
+    page = visit(path, text=trap)
+    for plot in page.locator(".js-plotly-plot .nsewdrag").all()[:2]:
+        plot.hover(force=True)
+        page.wait_for_timeout(100)
+    assert page.evaluate("typeof canary") == "undefined"
+    assert page.locator("a[href^='javascript']").count() == 0
+    assert page.locator("img[src='x']").count() == 0
+
+
+def test_colours_follow_the_theme(visit: Visit) -> None:
+    zero = (
+        "document.querySelector('.st-key-heads .js-plotly-plot')._fullLayout.coloraxis.colorscale"
+    )
+    light = visit("").evaluate(zero)[0][1]
+    dark = visit("", dark=True).evaluate(zero)[0][1]
+    assert (light, dark) == ("#ffffff", "#12141c")
