@@ -14,7 +14,7 @@ DEV := .venv/.dev
 .PHONY: run test unit browser mutants lint format check train clean
 
 run: $(RUNTIME)  ## open the app
-	GPT2VIZ_MODELS="$(MODEL)" $(BIN)/streamlit run app.py --server.port $(PORT) --server.headless false
+	GPT2VIZ_MODELS="$(MODEL)" $(BIN)/streamlit run app.py --server.port $(PORT)
 
 test: $(DEV)  ## every test; those in a browser need Chromium
 	$(BIN)/pytest

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from gpt2viz import tables
 from gpt2viz.figures.from_trace import all_heads, head_stage
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, controls, frame
@@ -16,10 +17,18 @@ def choose(cell: Cell) -> None:
 
 
 view = frame.open_page("Attention")
-st.markdown(
-    "Each square is one head's **attention weights**: how much each token (row, the *query*) takes "
-    "from each token (column, the *key*). Every row sums to 1. Click a cell to see it large."
-)
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.markdown(
+        "Each square is one head's **attention weights**: how much each token (row, the *query*) "
+        "takes from each token (column, the *key*). Every row sums to 1. Click one to enlarge it.",
+        width="stretch",
+    )
+    with st.popover("Why is the first column so strong?", type="tertiary"):
+        st.markdown(
+            "A row must sum to 1, even where a head finds nothing to do. Many heads then rest on "
+            "the **first token**, which every query can see: an *attention sink* (Xiao et al. "
+            "2023). A strong first column seldom means that the first word matters."
+        )
 every, large = st.columns([3, 2], gap="large")
 with every:
     layer = controls.layer(view)
@@ -41,5 +50,7 @@ with every, st.container(key="heads"):
 with large, st.container(key="head_large"):
     figure = heatmaps([one], view.colors, height=480, row=view.query, bar="attention weight")
     st.plotly_chart(figure, key="one_head", alt=f"Attention weights, layer {layer}, head {head}")
+    with st.expander("These numbers as a table"):
+        st.dataframe(tables.panel_table(one))
 on_click("heads", choose)
 on_click("head_large", choose)

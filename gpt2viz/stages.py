@@ -48,6 +48,13 @@ class Stage:
     kept: bool = True
 
     @property
+    def quantity(self) -> str:
+        """What one of its numbers is, in a word or two."""
+        if self.key == "weights":
+            return "attention weight"
+        return "score" if "scores" in self.key else "value"
+
+    @property
     def per_layer(self) -> bool:
         """True where every layer makes one of its own."""
         return "{layer}" in self.path

@@ -80,9 +80,9 @@ def output_table(cell: CellArithmetic) -> pd.DataFrame:
     """The head's output for the query, one row a dimension."""
     return pd.DataFrame(
         {
-            "this key's weight × v": cell.contribution,
-            "sum over all keys": cell.output,
-            "model's output": cell.model_output,
+            "weight × v": cell.contribution,
+            "all keys": cell.output,
+            "model": cell.model_output,
         }
     ).rename_axis("dimension")
 

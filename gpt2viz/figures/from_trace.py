@@ -32,6 +32,7 @@ def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:
         rows=Axis("query", labels),
         columns=Axis("key", labels),
         name="mask",
+        quantity="1 for yes:",
         masked=masked,
         masked_text="no: this key comes later",
     )
@@ -53,8 +54,9 @@ def head_stage(
         rows=Axis("query", labels) if pairs else Axis("token", labels),
         columns=Axis("key", labels)
         if pairs
-        else Axis("dimension", [str(n) for n in range(values.shape[1])], fit=16),
+        else Axis("dimension", [str(n) for n in range(values.shape[1])]),
         name=key,
+        quantity=stage.quantity,
         masked=mask_of(trace, layer, head) if key in _MASKED_TEXT else None,
         masked_text=_MASKED_TEXT.get(key, ""),
     )
@@ -105,6 +107,7 @@ def difference(a: Panel, b: Panel, title: str) -> Panel:
         rows=a.rows,
         columns=a.columns,
         name="difference",
+        quantity="difference of weights",
         masked=masked,
         masked_text="masked in both",
     )

@@ -79,7 +79,7 @@ def heatmaps(
         place = {"row": n // n_columns + 1, "col": n % n_columns + 1}
         last = n + n_columns >= len(panels)
         _draw(figure, panel, place, colors, written, kinds)
-        _axes(figure, panel, place, n_columns, first=place["col"] == 1, last=last)
+        _axes(figure, panel, place, colors, first=place["col"] == 1, last=last)
         _frame(figure, panel, place, row, column, colors)
     if legend:
         _legend(figure, kinds)
@@ -114,22 +114,24 @@ def _draw(
     kinds: dict[str, str],
 ) -> None:
     rows, columns = panel.rows, panel.columns
-    x, y = columns.names(), rows.names()
     where = f"{rows.title} <b>%{{y}}</b><br>{columns.title} <b>%{{x}}</b><br>"
     fits = bool(written) and panel.values.shape[1] <= NUMBERS_FIT
+    common = {
+        "x": columns.names(),
+        "y": rows.names(),
+        "name": panel.name,
+        "meta": panel.name,
+        "hoverongaps": False,
+        "xgap": int(fits),
+        "ygap": int(fits),
+    }
     figure.add_trace(
         go.Heatmap(
             z=panel.values,
-            x=x,
-            y=y,
-            name=panel.name,
-            meta=panel.name,
             coloraxis="coloraxis",
-            hoverongaps=False,
-            hovertemplate=where + "%{z:.6g}<extra></extra>",
+            hovertemplate=f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
             texttemplate=written if fits else None,
-            xgap=1 if fits else 0,
-            ygap=1 if fits else 0,
+            **common,
         ),
         **place,
     )
@@ -138,16 +140,10 @@ def _draw(
         figure.add_trace(
             go.Heatmap(
                 z=np.where(cells, np.float32(1), np.float32("nan")),
-                x=x,
-                y=y,
-                name=panel.name,
-                meta=panel.name,
                 colorscale=[(0, color), (1, color)],
                 showscale=False,
-                hoverongaps=False,
-                hovertemplate=where + text + "<extra></extra>",
-                xgap=1 if fits else 0,
-                ygap=1 if fits else 0,
+                hovertemplate=f"{where}{text}<extra></extra>",
+                **common,
             ),
             **place,
         )
@@ -169,12 +165,11 @@ def _axes(
     figure: go.Figure,
     panel: Panel,
     place: dict[str, int],
-    n_columns: int,
+    colors: Palette,
     *,
     first: bool,
     last: bool,
 ) -> None:
-    width = 16 if n_columns == 1 else 10
     n_rows, n_keys = panel.values.shape
     square = panel.columns.labels == panel.rows.labels
     common = {
@@ -183,11 +178,14 @@ def _axes(
         "zeroline": False,
         "automargin": True,
         "ticks": "",
+        "showline": True,
+        "mirror": True,
+        "linecolor": colors.grid,
         "constrain": "domain",
     }
     figure.update_yaxes(
         **common,
-        **(panel.rows.ticks(n_columns, width) if first else {"showticklabels": False}),
+        **(panel.rows.ticks() if first else {"showticklabels": False}),
         title={"text": panel.rows.title if first else "", "font": {"size": 11}},
         range=[n_rows - 0.5, -0.5],
         constraintoward="top",
@@ -195,7 +193,7 @@ def _axes(
     )
     figure.update_xaxes(
         **common,
-        **(panel.columns.ticks(n_columns, width) if last else {"showticklabels": False}),
+        **(panel.columns.ticks() if last else {"showticklabels": False}),
         title={"text": panel.columns.title if last else "", "font": {"size": 11}},
         range=[-0.5, n_keys - 0.5],
         **place,
@@ -245,6 +243,10 @@ def _color_axis(
         "colorbar": {
             "title": {"text": title, "side": "right"},
             "thickness": 10,
+            "len": 200,
+            "lenmode": "pixels",
+            "y": 1,
+            "yanchor": "top",
             "tickvals": values,
             "ticktext": [f"{value:.3g}" for value in values],
             "outlinewidth": 0,

@@ -13,29 +13,28 @@ from gpt2viz.labels import markup_safe, shorten
 Matrix = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
+#: Up to this many labels stand on an axis without their position.
+FEW = 8
+
 
 @dataclass(frozen=True)
 class Axis:
-    """Names along one side: one label a row or column, and what they are ("query", "key").
-
-    Up to ``fit`` labels have room where the picture is alone.
-    """
+    """Names along one side: one label a row or column, and what they are ("query", "key")."""
 
     title: str
     labels: Sequence[str]
-    fit: int = 48
 
     def names(self) -> list[str]:
         """The labels told apart by position: Plotly merges equal ones without a word."""
-        names = (markup_safe(text) for text in self.labels)
+        names = (markup_safe(shorten(text)) for text in self.labels)
         return [text if text == str(n) else f"{n} {text}" for n, text in enumerate(names)]
 
-    def ticks(self, n_beside: int, width: int) -> dict[str, list[str] | list[int]]:
-        """Every label where they fit with ``n_beside`` pictures in a row, else every n-th."""
-        step = -(-len(self.labels) * n_beside // self.fit)
-        places = list(range(0, len(self.labels), step))
-        texts = [markup_safe(shorten(self.labels[n], width)) for n in places]
-        return {"tickvals": places, "ticktext": texts}
+    def ticks(self) -> dict[str, list[str] | list[int]]:
+        """A short side has every label; on a longer one Plotly picks names where they fit."""
+        if len(self.labels) > FEW:
+            return {}
+        texts = [markup_safe(shorten(text)) for text in self.labels]
+        return {"tickvals": list(range(len(texts))), "ticktext": texts}
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class Panel:
     """One matrix (rows, columns) to draw.
 
     ``title`` names exactly what is drawn. ``masked`` marks the cells that the mask forbids;
-    ``masked_text`` says what they hold. ``name`` travels with a click on a cell.
+    ``masked_text`` says what they hold. ``name`` travels with a click on a cell; ``quantity`` says
+    what one number is.
     """
 
     title: str
@@ -51,5 +51,6 @@ class Panel:
     rows: Axis
     columns: Axis
     name: str = ""
+    quantity: str = "attention weight"
     masked: Mask | None = None
     masked_text: str = "masked: this key comes later, its weight is exactly 0"

@@ -102,7 +102,7 @@ def _menu(title: str) -> None:
 
 def _model_and_sentence() -> Model:
     names = list(cache.model_folders())
-    sentence, chosen, mask = st.columns([6, 1.6, 1.5], vertical_alignment="bottom")
+    sentence, chosen, mask = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
     sentence.text_input(
         "Sentence",
         placeholder="Type a sentence and press Enter",
@@ -148,7 +148,7 @@ def _tokens(trace: Trace, labels: tuple[str, ...]) -> int | None:
         return f"{literal(labels[n])} :small[:gray[{trace.token_ids[n]}]]"
 
     count = f"{len(labels)} token{'s' if len(labels) > 1 else ''}"
-    with st.container(key="tokens", height=150 if len(labels) > 60 else "content", border=False):
+    with st.container(key="tokens", height=124 if len(labels) > 30 else "content", border=False):
         chosen: int | None = st.pills(
             f"{count}, each with its number in the vocabulary. "
             "Choose one to light up its row: where it looks.",

@@ -8,7 +8,7 @@ import streamlit as st
 from gpt2viz import STAGE
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.panel import Matrix
+from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.ui.frame import View
 
 #: Q, K and V have a colour of their own wherever they are named.
@@ -36,7 +36,7 @@ def draw_stage(view: View, key: str, layer: int, head: int, column: int | None =
         key=f"stage_{key}",
         alt=f"{stage.label} of layer {layer}, head {head}",
     )
-    st.caption(_caption(view, key, layer, panel.values))
+    st.caption(_caption(view, panel, layer))
 
 
 def _height(values: Matrix, pairs: bool) -> int:
@@ -44,13 +44,15 @@ def _height(values: Matrix, pairs: bool) -> int:
     return 300 if pairs else int(np.clip(90 + 24 * n_rows, 150, 420))
 
 
-def _caption(view: View, key: str, layer: int, values: Matrix) -> str:
+def _caption(view: View, panel: Panel, layer: int) -> str:
+    values, key = panel.values, panel.name
     finite = values[np.isfinite(values)]
     span = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "no finite number"
-    whole = ", ".join(map(str, view.trace.stage(key, layer).shape))
+    if panel.masked is not None and panel.masked.any():
+        span += "; grey cells are masked"
     axes = ", ".join(STAGE[key].axes)
+    shape = ", ".join(map(str, view.trace.stage(key, layer).shape))
+    this = f"{values.shape[0]} × {values.shape[1]}"
     record = view.trace.record(key, layer)
     made = f"`{record.code}`" if record else "`Attend`, from this run's q, k and v"
-    return (
-        f"({axes}) = ({whole}), this head {values.shape[0]} × {values.shape[1]}  \n{span}  \n{made}"
-    )
+    return f"({axes}) = ({shape}), this head {this}  \n{span}  \n{made}"

@@ -73,8 +73,8 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     weights = stages["weights"][1][4][7]
     assert_allclose(dot["q × k"], q[7] * k[9], **TOLERANCE)
     assert_allclose(softmax["weight"], weights, **TOLERANCE)
-    assert_allclose(output["sum over all keys"], weights @ v, **TOLERANCE)
-    assert_allclose(output["this key's weight × v"], weights[9] * v[9], **TOLERANCE)
+    assert_allclose(output["all keys"], weights @ v, **TOLERANCE)
+    assert_allclose(output["weight × v"], weights[9] * v[9], **TOLERANCE)
     said = " ".join(block.value for block in at.markdown)
     written = [float(n) for n in re.findall(r"\*\*= (-?[\d.]+)\*\*", said)]
     assert_allclose(written, [q[7] @ k[9], q[7] @ k[9] / 32**0.5, weights[9]], **TOLERANCE)
