@@ -19,6 +19,7 @@ from plotly.subplots import make_subplots
 
 from gpt2viz.figures.palette import Palette
 from gpt2viz.figures.panel import Mask, Panel
+from gpt2viz.figures.scales import color_axis, number_format, shared_range
 from gpt2viz.stages import Scale
 
 #: Up to this many columns the number stands in the cell.
@@ -33,15 +34,6 @@ _LEGEND = {
     "yanchor": "top",
     "yref": "container",
 }
-
-
-def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
-    """[0, 1] for weights; else symmetric about 0 and wide enough for every finite number."""
-    if scale == "unit":
-        return 0.0, 1.0
-    peaks = [np.abs(p.values[np.isfinite(p.values)]).max(initial=0.0) for p in panels]
-    peak = float(max(peaks, default=0.0)) or 1.0
-    return -peak, peak
 
 
 def heatmaps(
@@ -74,7 +66,7 @@ def heatmaps(
     )
     low, high = shared_range(panels, scale)
     kinds: dict[str, str] = {}
-    written = _number_format(high) if numbers else ""
+    written = number_format(high) if numbers else ""
     for n, panel in enumerate(panels):
         place = {"row": n // n_columns + 1, "col": n % n_columns + 1}
         last = n + n_columns >= len(panels)
@@ -84,7 +76,7 @@ def heatmaps(
     if legend:
         _legend(figure, kinds)
     figure.update_layout(
-        coloraxis=_color_axis(scale, low, high, bar, colors),
+        coloraxis=color_axis(scale, low, high, bar, colors),
         height=height,
         margin={"l": 8, "r": 8, "t": _top_margin(panels, legend), "b": 8},
         plot_bgcolor="rgba(0,0,0,0)",
@@ -97,12 +89,6 @@ def heatmaps(
 
 def _top_margin(panels: Sequence[Panel], legend: bool) -> int:
     return 8 + 22 * any(panel.title for panel in panels) + 24 * legend
-
-
-def _number_format(high: float) -> str:
-    """Two decimals, or as many as show two digits of the largest number."""
-    decimals = int(np.clip(1 - np.floor(np.log10(high)), 2, 8))
-    return f"%{{z:.{decimals}f}}"
 
 
 def _draw(
@@ -229,26 +215,3 @@ def _legend(figure: go.Figure, kinds: dict[str, str]) -> None:
                 x=[None], y=[None], mode="markers", marker=marker, name=name, showlegend=True
             )
         )
-
-
-def _color_axis(
-    scale: Scale, low: float, high: float, title: str, colors: Palette
-) -> dict[str, object]:
-    values = [low, (low + high) / 2, high]
-    return {
-        "cmin": low,
-        "cmax": high,
-        "colorscale": colors.unit if scale == "unit" else colors.signed,
-        "showscale": bool(title),
-        "colorbar": {
-            "title": {"text": title, "side": "right"},
-            "thickness": 10,
-            "len": 200,
-            "lenmode": "pixels",
-            "y": 1,
-            "yanchor": "top",
-            "tickvals": values,
-            "ticktext": [f"{value:.3g}" for value in values],
-            "outlinewidth": 0,
-        },
-    }

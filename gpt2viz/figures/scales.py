@@ -1,0 +1,50 @@
+"""Ranges: fixed for weights, symmetric for signed numbers, shared by what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpt2viz.figures.palette import Palette
+from gpt2viz.figures.panel import Panel
+from gpt2viz.stages import Scale
+
+
+def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
+    """[0, 1] for weights; else symmetric about 0 and wide enough for every finite number."""
+    if scale == "unit":
+        return 0.0, 1.0
+    peaks = [np.abs(p.values[np.isfinite(p.values)]).max(initial=0.0) for p in panels]
+    peak = float(max(peaks, default=0.0)) or 1.0
+    return -peak, peak
+
+
+def number_format(high: float) -> str:
+    """Two decimals, or as many as show two digits of the largest number."""
+    decimals = int(np.clip(1 - np.floor(np.log10(high)), 2, 8))
+    return f"%{{z:.{decimals}f}}"
+
+
+def color_axis(
+    scale: Scale, low: float, high: float, title: str, colors: Palette
+) -> dict[str, object]:
+    """Plotly's colour axis over ``low`` … ``high``; an empty ``title`` leaves its bar out."""
+    values = [low, (low + high) / 2, high]
+    return {
+        "cmin": low,
+        "cmax": high,
+        "colorscale": colors.unit if scale == "unit" else colors.signed,
+        "showscale": bool(title),
+        "colorbar": {
+            "title": {"text": title, "side": "right"},
+            "thickness": 10,
+            "len": 200,
+            "lenmode": "pixels",
+            "y": 1,
+            "yanchor": "top",
+            "tickvals": values,
+            "ticktext": [f"{value:.3g}" for value in values],
+            "outlinewidth": 0,
+        },
+    }
