@@ -17,21 +17,19 @@ def choose(cell: Cell) -> None:
 
 
 view = frame.open_page("Attention")
-with st.container(horizontal=True, vertical_alignment="center"):
-    st.markdown(
-        "Each square is one head's **attention weights**: how much each token (row, the *query*) "
-        "takes from each token (column, the *key*). Every row sums to 1. Click one to enlarge it.",
-        width="stretch",
-    )
+st.markdown(
+    "Each square is one head's **attention weights**: how much each token (row, the *query*) "
+    "takes from each token (column, the *key*). Every row sums to 1. Click one to enlarge it."
+)
+every, large = st.columns([3, 2], gap="large")
+with every, st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
+    layer = controls.layer(view)
     with st.popover("Why is the first column so strong?", type="tertiary"):
         st.markdown(
             "A row must sum to 1, even where a head finds nothing to do. Many heads then rest on "
             "the **first token**, which every query can see: an *attention sink* (Xiao et al. "
             "2023). A strong first column seldom means that the first word matters."
         )
-every, large = st.columns([3, 2], gap="large")
-with every:
-    layer = controls.layer(view)
 with large:
     head = controls.head(view)
 

@@ -83,9 +83,7 @@ STAGES: tuple[Stage, ...] = (
         _H + "attn.attend.masked_scores",
         _PAIRS,
     ),
-    Stage(
-        "weights", "Attention weights", "softmax by row", _H + "attn.attend.weights", _PAIRS, "unit"
-    ),
+    Stage("weights", "Attention weights", "softmax", _H + "attn.attend.weights", _PAIRS, "unit"),
     Stage("head_output", "Head output", "weights·V", _H + "attn.attend.head_output", _HEAD),
     Stage(
         "projected",

@@ -70,7 +70,7 @@ def softmax_table(cell: CellArithmetic, labels: Sequence[str]) -> pd.DataFrame:
         {
             "key": [f"{n} {text}" for n, text in enumerate(labels)],
             "score": cell.row,
-            "e^(score − max)": cell.exponentials,
+            "exp": cell.exponentials,
             "weight": cell.weights,
         }
     ).set_index("key")

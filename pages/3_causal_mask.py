@@ -8,6 +8,7 @@ from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, cache, controls, frame
 from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui.stages import mask_in_words
 
 
 def choose_row(cell: Cell) -> None:
@@ -18,47 +19,44 @@ def choose_row(cell: Cell) -> None:
 view = frame.open_page("Causal mask")
 with st.container(horizontal=True, gap="large"):
     layer, head = controls.layer(view), controls.head(view)
-st.markdown(
+on = cache.run(view.model.name, view.trace.text, True)
+off = cache.run(view.model.name, view.trace.text, False)
+with_mask = head_stage(on, view.labels, "weights", layer, head, "Mask on")
+without = head_stage(off, view.labels, "weights", layer, head, "Mask off")
+seen = who_sees_whom(on, view.labels, "Mask on: who may see whom")
+
+words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
+words.markdown(
     "GPT-2 was **trained with the mask on**: to learn to predict the next token, no token may see "
     "the ones after it. Switching it off is an experiment on a model that never met that case."
 )
+words.markdown(mask_in_words(seen, view.query if view.query is not None else 0))
+with picture, st.container(key="mask"):
+    figure = heatmaps([seen], view.colors, height=280, row=view.query, numbers=False)
+    st.plotly_chart(figure, key="seen", alt="Which query may see which key with the mask on")
 
-on = cache.run(view.model.name, view.trace.text, True)
-off = cache.run(view.model.name, view.trace.text, False)
-place = f"layer {layer} · head {head}"
-with_mask = head_stage(on, view.labels, "weights", layer, head, f"Mask on · {place}")
-without = head_stage(off, view.labels, "weights", layer, head, f"Mask off · {place}")
+st.markdown(f"#### Attention weights of layer {layer}, head {head}")
 with st.container(key="masks"):
-    both, change, seen = st.columns([2.1, 1.3, 1])
-    with both:
-        figure = heatmaps(
-            [with_mask, without],
-            view.colors,
-            n_columns=2,
-            height=380,
-            row=view.query,
-            bar="attention weight",
-        )
-        st.plotly_chart(figure, key="on_off", alt=f"Attention weights, mask on and off, {place}")
-    with change:
-        figure = heatmaps(
-            [difference(without, with_mask, "Difference: off − on")],
-            view.colors,
-            scale="signed",
-            height=380,
-            row=view.query,
-            bar="difference of weights",
-        )
-        st.plotly_chart(figure, key="change", alt=f"Weights with the mask off minus on, {place}")
-    with seen:
-        figure = heatmaps(
-            [who_sees_whom(on, view.labels, "Mask on: who may see whom")],
-            view.colors,
-            height=380,
-            row=view.query,
-            numbers=False,
-        )
-        st.plotly_chart(figure, key="seen", alt="Which query may see which key with the mask on")
+    both, change = st.columns([2, 1.1])
+    figure = heatmaps(
+        [with_mask, without],
+        view.colors,
+        n_columns=2,
+        height=400,
+        row=view.query,
+        bar="attention weight",
+    )
+    both.plotly_chart(figure, key="on_off", alt="Attention weights with the mask on and off")
+    figure = heatmaps(
+        [difference(without, with_mask, "Off − on")],
+        view.colors,
+        scale="signed",
+        height=400,
+        row=view.query,
+        bar="difference of weights",
+    )
+    change.plotly_chart(figure, key="change", alt="Weights with the mask off, minus on")
+on_click("mask", choose_row)
 on_click("masks", choose_row)
 
 st.markdown("#### What comes next, with the mask on and off")
@@ -70,7 +68,7 @@ names = cache.vocabulary(view.model.name)
 table = tables.next_token_change(
     on.next_token_probabilities[0], off.next_token_probabilities[0], names, top=10
 )
-bars, numbers = st.columns([3, 2], gap="large")
+bars, numbers = st.columns(2, gap="medium")
 bars.plotly_chart(
     probability_bars(table["token"], table["mask on (%)"], table["mask off (%)"], view.colors),
     key="next",
@@ -81,4 +79,4 @@ formats = {
     "mask off (%)": st.column_config.NumberColumn(format="%.3f"),
     "change (points)": st.column_config.NumberColumn(format="%+.3f"),
 }
-numbers.dataframe(table, hide_index=True, height=460, column_config=formats)
+numbers.dataframe(table, hide_index=True, column_config=formats)

@@ -78,7 +78,7 @@ def heatmaps(
     figure.update_layout(
         coloraxis=color_axis(scale, low, high, bar, colors),
         height=height,
-        margin={"l": 8, "r": 8, "t": _top_margin(panels, legend), "b": 8},
+        margin={"l": 8, "r": 8, "t": _top_margin(panels, legend), "b": 8, "pad": 0},
         plot_bgcolor="rgba(0,0,0,0)",
         legend=_LEGEND,
         hoverlabel={"align": "left"},
@@ -203,7 +203,8 @@ def _frame(
     y = (-0.5, n_rows - 0.5) if row is None else (row - 0.5, row + 0.5)
     if row is None and column is None:
         return
-    line = {"color": colors.second, "width": 2.5}
+    few = max(n_rows, n_keys) <= 2 * NUMBERS_FIT  # among many cells a thick line hides the row
+    line = {"color": colors.second, "width": 2.5 if few else 1}
     figure.add_shape(type="rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1], line=line, **place)
 
 

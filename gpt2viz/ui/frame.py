@@ -11,6 +11,7 @@ from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.labels import label
 from gpt2viz.ui import address, cache
 from gpt2viz.ui.text import literal
+from gpt2viz.ui.theme import is_dark
 
 PAGES = (
     ("app.py", "Attention"),
@@ -65,7 +66,9 @@ def open_page(title: str) -> View:
     """Draw the frame and run the model; stop the page with one message where that can't be."""
     st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(_STYLE)
-    _menu(title)
+    with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
+        _menu(title)
+        colors = palette(is_dark())
     model = _model_and_sentence()
     causal = st.session_state["causal"]
     try:
@@ -82,22 +85,14 @@ def open_page(title: str) -> View:
             icon=":material/science:",
         )
     labels = tuple(label(part) for part in trace.token_bytes)
-    return View(model, trace, labels, _tokens(trace, labels), palette(_is_dark()))
-
-
-def _is_dark() -> bool:
-    return st.context.theme.type == "dark"
+    return View(model, trace, labels, _tokens(trace, labels), colors)
 
 
 def _menu(title: str) -> None:
-    with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown("**gpt2viz**", width="content")
-        for path, name in PAGES:
-            st.page_link(
-                path,
-                label=f"**{name}**" if name == title else name,
-                query_params=address.parameters(),
-            )
+    st.markdown("**gpt2viz**", width="content")
+    for path, name in PAGES:
+        shown = f"**{name}**" if name == title else name
+        st.page_link(path, label=shown, query_params=address.parameters())
 
 
 def _model_and_sentence() -> Model:
@@ -150,8 +145,8 @@ def _tokens(trace: Trace, labels: tuple[str, ...]) -> int | None:
     count = f"{len(labels)} token{'s' if len(labels) > 1 else ''}"
     with st.container(key="tokens", height=124 if len(labels) > 30 else "content", border=False):
         chosen: int | None = st.pills(
-            f"{count}, each with its number in the vocabulary. "
-            "Choose one to light up its row: where it looks.",
+            f"{count}; the small number is the place in the vocabulary. "
+            "Choose a token to light up its row: where it looks.",
             range(len(labels)),
             format_func=chip,
             **address.choice("query", range(len(labels)), None),

@@ -10,6 +10,7 @@ from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.ui.frame import View
+from gpt2viz.ui.text import literal
 
 #: Q, K and V have a colour of their own wherever they are named.
 _DOT = {"q": "blue", "k": "orange", "v": "green"}
@@ -56,3 +57,17 @@ def _caption(view: View, panel: Panel, layer: int) -> str:
     record = view.trace.record(key, layer)
     made = f"`{record.code}`" if record else "`Attend`, from this run's q, k and v"
     return f"({axes}) = ({shape}), this head {this}  \n{span}  \n{made}"
+
+
+def mask_in_words(seen: Panel, query: int) -> str:
+    """Which tokens a query may see and which it may not, as Markdown; ``seen`` is 1 for yes."""
+    names = [f"`{n}` {literal(text)}" for n, text in enumerate(seen.columns.labels)]
+    may = [name for name, allowed in zip(names, seen.values[query], strict=True) if allowed]
+    may_not = [name for name, allowed in zip(names, seen.values[query], strict=True) if not allowed]
+    closed = f" It may not see {_list(may_not)}." if may_not else " Nothing is hidden from it."
+    return f"With the mask on, {names[query]} may see {_list(may)}.{closed}"
+
+
+def _list(names: list[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -65,6 +65,13 @@ def test_the_mask_switch_reaches_every_page() -> None:
     assert (off > 0).all()
 
 
+def test_the_mask_in_words() -> None:
+    at = open_page("mask", query="1")
+    said_here = " ".join(block.value for block in at.markdown)
+    assert "`1` ·crane may see `0` A, `1` ·crane." in said_here
+    assert "It may not see `2` ·ate, `3` ·fish." in said_here
+
+
 def test_equal_tokens_keep_rows_of_their_own() -> None:
     spec = figure(open_page("attention", text="the cat the cat the"), "one_head")
     names = spec["data"][0]["x"]
@@ -120,7 +127,7 @@ def test_what_is_chosen_stays_when_the_page_changes() -> None:
     address = at.query_params
     assert address == {"text": "Man bites dog", "layer": "2"}
     at = open_page("mask", **address)
-    assert titles(at, "on_off")[0] == "Mask on · layer 2 · head 0"
+    assert "Attention weights of layer 2, head 0" in "".join(m.value for m in at.markdown)
 
 
 def test_no_text_is_one_message_and_no_picture() -> None:

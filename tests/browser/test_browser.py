@@ -192,10 +192,19 @@ def test_nothing_typed_is_ever_run(visit: Visit, path: str) -> None:
     assert page.locator("img[src='x']").count() == 0
 
 
-def test_colours_follow_the_theme(visit: Visit) -> None:
+def test_colours_follow_the_theme_even_when_it_changes(visit: Visit) -> None:
     zero = (
         "document.querySelector('.st-key-heads .js-plotly-plot')._fullLayout.coloraxis.colorscale"
     )
-    light = visit("").evaluate(zero)[0][1]
-    dark = visit("", dark=True).evaluate(zero)[0][1]
-    assert (light, dark) == ("#ffffff", "#12141c")
+    page = visit("")
+    assert page.evaluate(zero)[0][1] == "#ffffff"
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"{zero}[0][1] === '#12141c'")
+    assert visit("", dark=True).evaluate(zero)[0][1] == "#12141c"
+
+
+def test_half_a_surrogate_in_the_address_is_a_picture(visit: Visit, server: str) -> None:
+    page = visit()
+    page.goto(f"{server}/?text=%ED%A0%80 crane")
+    settle(page)
+    expect(page.locator(".st-key-heads .js-plotly-plot")).to_be_visible()
