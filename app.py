@@ -3,17 +3,20 @@
 import streamlit as st
 
 from gpt2viz import tables
-from gpt2viz.figures.from_trace import all_heads, head_stage
+from gpt2viz.figures.from_trace import GRID, all_heads, head_stage
 from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.pooling import block_starts
 from gpt2viz.ui import address, controls, frame
 from gpt2viz.ui.clicks import Cell, on_click
 
 
 def choose(cell: Cell) -> None:
     """A click on a cell of any head chooses that head and the cell's row."""
+    row = cell.row
     if cell.panel.isdigit():
         address.put("head", int(cell.panel))
-    address.put("query", cell.row)
+        row = block_starts(view.n_tokens, GRID)[row]
+    address.put("query", row)
 
 
 view = frame.open_page("Attention")
@@ -44,6 +47,8 @@ grid = heatmaps(
 )
 one = head_stage(view.trace, view.labels, "weights", layer, head, f"Layer {layer} · Head {head}")
 with every, st.container(key="heads"):
+    if view.n_tokens > GRID:
+        st.caption(f"Shrunk to {GRID} × {GRID}: each point is the largest weight of its block.")
     st.plotly_chart(grid, key="all_heads", alt=f"Attention weights, all heads of layer {layer}")
 with large, st.container(key="head_large"):
     figure = heatmaps([one], view.colors, height=480, row=view.query, bar="attention weight")

@@ -65,6 +65,7 @@ class Trace:
     captured: Mapping[tuple[str, int | None], Array] = field(repr=False)
     unembedding: Array = field(repr=False)
     derive: Derive = field(repr=False)
+    _derived: dict[int | None, Mapping[str, Array]] = field(default_factory=dict, repr=False)
 
     def stage(self, key: str, layer: int | None = None) -> Array:
         """The numbers of one stage, shaped as ``gpt2viz.STAGES`` declares.
@@ -85,8 +86,13 @@ class Trace:
             raise IndexError(f"no layer {layer}: this model has layers 0 to {last}")
         if (key, layer) in self.captured:
             return self.captured[key, layer]
-        q, k, v = (self.captured[name, layer] for name in "qkv")
-        return self.derive(q, k, v, self.causal)[key]
+        found = self._derived.get(layer)
+        if found is None:
+            q, k, v = (self.captured[name, layer] for name in "qkv")
+            found = self.derive(q, k, v, self.causal)
+            self._derived.clear()  # one layer at a time: at 1,024 tokens it takes 200 MB
+            self._derived[layer] = found
+        return found[key]
 
     def record(self, key: str, layer: int | None = None) -> TensorRecord | None:
         """How the run made a stage; None where it was derived later and not made in the run."""

@@ -10,24 +10,11 @@ from numpy.typing import NDArray
 
 from gpt2viz.figures.palette import ColorScale, Palette
 from gpt2viz.figures.panel import Mask, Matrix
+from gpt2viz.figures.pooling import pool_by_maximum
 from gpt2viz.labels import markup_safe, shorten
 
 #: Cells along one side of a thumbnail; a longer sentence is pooled to this many.
 THUMBNAIL = 40
-
-
-def pool_by_maximum(matrix: Matrix, size: int) -> Matrix:
-    """Shrink (T, T) to at most (size, size): each cell is the largest weight of its block.
-
-    The maximum, so that a bright diagonal one cell wide stays visible. A matrix that fits is
-    returned as it is.
-    """
-    T = matrix.shape[-1]
-    if size >= T:
-        return matrix
-    starts = np.arange(size) * T // size
-    pooled = np.maximum.reduceat(np.maximum.reduceat(matrix, starts, axis=0), starts, axis=1)
-    return pooled.astype(np.float32)
 
 
 def _layout(n_tokens: int) -> tuple[int, int]:

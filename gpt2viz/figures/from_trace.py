@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpt2viz.figures.panel import Axis, Mask, Matrix, Panel
+from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.stages import STAGE
 from gpt2viz.traces import Trace
 
@@ -15,6 +16,10 @@ _MASKED_TEXT = {
     "masked_scores": "masked: −∞, because this key comes later",
     "weights": "masked: exactly 0, because this key comes later",
 }
+
+
+#: Cells along one side of a head among all heads; a longer text is pooled to this many.
+GRID = 256
 
 
 def mask_of(trace: Trace, layer: int, head: int) -> Mask:
@@ -63,19 +68,24 @@ def head_stage(
 
 
 def all_heads(trace: Trace, labels: Sequence[str], layer: int) -> list[Panel]:
-    """The attention weights of every head of a layer; a click carries the head's number."""
-    return [
+    """The attention weights of every head of a layer, at most ``GRID`` cells along each side.
+
+    A click carries the head's number.
+    """
+    masks = np.isneginf(trace.stage("masked_scores", layer)[0])
+    panels = (
         Panel(
             title=f"Head {head}",
             values=weights,
             rows=Axis("query", labels),
             columns=Axis("key", labels),
             name=str(head),
-            masked=mask_of(trace, layer, head),
+            masked=masks[head],
             masked_text=_MASKED_TEXT["weights"],
         )
         for head, weights in enumerate(trace.stage("weights", layer)[0])
-    ]
+    )
+    return [pool_panel(panel, GRID) for panel in panels]
 
 
 def weights_or_mean(

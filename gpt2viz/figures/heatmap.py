@@ -199,10 +199,15 @@ def _frame(
 ) -> None:
     """A frame round the chosen row, the chosen column or, where both are chosen, their cell."""
     n_rows, n_keys = panel.values.shape
-    x = (-0.5, n_keys - 0.5) if column is None else (column - 0.5, column + 0.5)
-    y = (-0.5, n_rows - 0.5) if row is None else (row - 0.5, row + 0.5)
     if row is None and column is None:
         return
+    x, y = (-0.5, n_keys - 0.5), (-0.5, n_rows - 0.5)
+    if column is not None:
+        column = panel.columns.place(column)
+        x = (column - 0.5, column + 0.5)
+    if row is not None:
+        row = panel.rows.place(row)
+        y = (row - 0.5, row + 0.5)
     few = max(n_rows, n_keys) <= 2 * NUMBERS_FIT  # among many cells a thick line hides the row
     line = {"color": colors.second, "width": 2.5 if few else 1}
     figure.add_shape(type="rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1], line=line, **place)

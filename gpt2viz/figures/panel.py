@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,15 +20,24 @@ FEW = 8
 
 @dataclass(frozen=True)
 class Axis:
-    """Names along one side: one label a row or column, and what they are ("query", "key")."""
+    """Names along one side: one label a row or column, and what they are ("query", "key").
+
+    ``positions`` are the tokens' places in the text where only some of them have a row.
+    """
 
     title: str
     labels: Sequence[str]
+    positions: Sequence[int] | None = None
 
     def names(self) -> list[str]:
         """The labels told apart by position: Plotly merges equal ones without a word."""
         names = (markup_safe(shorten(text)) for text in self.labels)
-        return [text if text == str(n) else f"{n} {text}" for n, text in enumerate(names)]
+        places = self.positions or range(len(self.labels))
+        return [t if t == str(n) else f"{n} {t}" for n, t in zip(places, names, strict=True)]
+
+    def place(self, position: int) -> int:
+        """The row or column that holds the token at a position of the text."""
+        return position if self.positions is None else bisect_right(self.positions, position) - 1
 
     def ticks(self) -> dict[str, list[str] | list[int]]:
         """A short side has every label; on a longer one Plotly picks names where they fit."""

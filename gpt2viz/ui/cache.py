@@ -28,7 +28,7 @@ def load(name: str) -> gpt2viz.Model:
     return gpt2viz.load_model(model_folders()[name])
 
 
-@st.cache_resource(max_entries=16, show_spinner="Running the model …")
+@st.cache_resource(max_entries=8, show_spinner="Running the model …")
 def run(model_name: str, text: str, causal: bool) -> gpt2viz.Trace:
     """The trace of a text. Raises ``TextError`` or ``ContextError``."""
     return gpt2viz.trace(load(model_name), text, causal=causal)

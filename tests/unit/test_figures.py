@@ -11,6 +11,7 @@ from gpt2viz.figures.charts import thumbnail_at
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.palette import DARK, LIGHT, Palette
 from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.figures.pooling import pool_panel
 
 NAN, INF = float("nan"), float("inf")
 
@@ -101,6 +102,30 @@ def test_markup_in_a_token_is_written_out() -> None:
     figure = heatmaps([tricky], LIGHT)
     assert list(figure.data[0].x) == ["0 &lt;b&gt;x&lt;/b&gt;", "1 &#36;y&#36;"]
     assert figure.layout.yaxis.ticktext[0] == "&lt;b&gt;x&lt;/b&gt;"
+
+
+def test_pooling_keeps_the_largest_its_place_and_the_mask() -> None:
+    T, size = 10, 4
+    rng = np.random.default_rng(0)
+    labels = [f"t{n}" for n in range(T)]
+    whole = Panel(
+        "title",
+        rng.random((T, T), np.float32),
+        Axis("query", labels),
+        Axis("key", labels),
+        masked=np.triu(np.ones((T, T), bool), 1),
+    )
+    pooled = pool_panel(whole, size)
+    starts = [0, 2, 5, 7]
+    ends = [2, 5, 7, 10]
+    for i in range(size):
+        for j in range(size):
+            block = np.s_[starts[i] : ends[i], starts[j] : ends[j]]
+            assert pooled.values[i, j] == whole.values[block].max()
+            assert pooled.masked[i, j] == whole.masked[block].all()  # type: ignore[index]
+    assert pooled.rows.names() == ["0 t0", "2 t2", "5 t5", "7 t7"]
+    assert [pooled.rows.place(n) for n in range(T)] == [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]
+    assert pool_panel(whole, T) is whole
 
 
 @pytest.mark.parametrize("n_tokens", [1, 4, 41, 1024])
