@@ -25,14 +25,8 @@ st.markdown(
     "takes from each token (column, the *key*). Every row sums to 1. Click one to enlarge it."
 )
 every, large = st.columns([3, 2], gap="large")
-with every, st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
+with every:
     layer = controls.layer(view)
-    with st.popover("Why is the first column so strong?", type="tertiary"):
-        st.markdown(
-            "A row must sum to 1, even where a head finds nothing to do. Many heads then rest on "
-            "the **first token**, which every query can see: an *attention sink* (Xiao et al. "
-            "2023). A strong first column seldom means that the first word matters."
-        )
 with large:
     head = controls.head(view)
 
@@ -53,7 +47,14 @@ with every, st.container(key="heads"):
 with large, st.container(key="head_large"):
     figure = heatmaps([one], view.colors, height=480, row=view.query, bar="attention weight")
     st.plotly_chart(figure, key="one_head", alt=f"Attention weights, layer {layer}, head {head}")
-    with st.expander("These numbers as a table"):
-        st.dataframe(tables.panel_table(one))
+    with st.container(horizontal=True):
+        with st.popover("These numbers as a table", type="tertiary", width="content"):
+            st.dataframe(tables.panel_table(one))
+        with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
+            st.markdown(
+                "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
+                "on the **first token**, which every query can see: an *attention sink* (Xiao et "
+                "al. 2023). A strong first column seldom means that the first word matters."
+            )
 on_click("heads", choose)
 on_click("head_large", choose)

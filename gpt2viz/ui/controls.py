@@ -15,6 +15,7 @@ def layer(view: View) -> int:
         "Layer",
         layers,
         required=True,
+        wrap=True,
         help="A model is a stack of layers; each reads what the one below wrote. 0 is the first.",
         **address.choice("layer", layers, 0),
     )
@@ -28,6 +29,7 @@ def head(view: View) -> int:
         "Head",
         heads,
         required=True,
+        wrap=True,
         help="Each layer has several heads. Each computes weights of its own: "
         "how much every token takes from every other.",
         **address.choice("head", heads, 0),
@@ -71,6 +73,7 @@ def head_or_mean(view: View) -> int | None:
         "Head",
         heads,
         required=True,
+        wrap=True,
         help="One head, or the mean of all heads of the layer.",
         **address.choice("compare", heads, "mean"),
     )
