@@ -83,6 +83,7 @@ def _bind(
 ) -> dict[str, Any]:
     raw = st.query_params.get(name)
     known = _memory().get(name)
+    read = known is None or known.raw != raw
     try:
         if known is not None and known.raw == raw:
             value = known.value
@@ -91,8 +92,9 @@ def _bind(
         if not fits(value):
             raise ValueError(value)
     except (ValueError, KeyError):
-        shown = raw if raw is not None and len(raw) <= 40 else "the value"
-        st.warning(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
+        if read:  # else it is a choice of before, which a new sentence or model has no place for
+            shown = raw if raw is not None and len(raw) <= 40 else "the value"
+            st.warning(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
         st.query_params.pop(name, None)
         raw, value = None, default
     _memory()[name] = _Known(raw, value)

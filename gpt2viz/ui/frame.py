@@ -117,6 +117,8 @@ def _model_and_sentence() -> Model:
         **address.switch("causal", True),
     )
     _examples()
+    if len(st.session_state["text"]) > address.LONGEST_TEXT:
+        st.caption("This text is too long for the address: a link to this page won't carry it.")
     try:
         return cache.load(st.session_state["model"])
     except CheckpointError as error:

@@ -115,6 +115,13 @@ def test_a_bad_address_falls_back_with_a_note(parameter: str, value: str, told: 
     assert not said(at)
 
 
+def test_a_token_that_a_new_sentence_lacks_is_let_go_silently() -> None:
+    at = open_page("attention", query="3")
+    at.text_input(key="text").set_value("Man bites dog").run()
+    assert not said(at)
+    assert "query" not in at.query_params
+
+
 def test_a_bad_list_of_layers_falls_back_with_a_note() -> None:
     at = open_page("compare", layers="0,7")
     assert "layers: 0\\,7 can't be shown here" in said(at)
@@ -149,7 +156,8 @@ def test_a_megabyte_is_one_message() -> None:
     at = open_page("attention")
     at.text_input(key="text").set_value("word " * 200_000).run()
     assert "reads at most 256 at once" in said(at)
-    assert "text" not in at.query_params  # too long for a link
+    assert "text" not in at.query_params
+    assert "too long for the address" in " ".join(block.value for block in at.caption)
 
 
 def test_a_slider_or_page_never_runs_the_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
