@@ -29,6 +29,10 @@ EXPLICIT_BYTES = 64 * 2**20
 # write into the other's trace, without any error. So runs take turns.
 _TURN = threading.Lock()
 
+#: Up to this many multiplications a run stays on one thread: when another program keeps a core
+#: busy, two threads wait for each other a hundred times longer than a small model computes.
+ONE_THREAD = 10**9
+
 Hook = Callable[[nn.Module, Any, Tensor], None]
 
 
@@ -51,7 +55,14 @@ def trace(
         explicit = pairs * 4 * 4 <= EXPLICIT_BYTES  # four stages of float32
     network = model.network
     device = network.wte.weight.device
-    with _TURN, torch.inference_mode(), _recording(network) as (captured, records):
+    n_weights = sum(weight.numel() for weight in network.parameters())
+    small = n_weights * len(ids) <= ONE_THREAD
+    with (
+        _TURN,
+        torch.inference_mode(),
+        _threads(1 if small else torch.get_num_threads()),
+        _recording(network) as (captured, records),
+    ):
         batch = torch.tensor([ids], device=device)  # (B, T)
         logits = network(batch, causal=causal, explicit=explicit, last_only=True)  # (B, 1, n_vocab)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
@@ -117,6 +128,16 @@ def _array(tensor: Tensor) -> Array:
     array = array.view()
     array.flags.writeable = False
     return array
+
+
+@contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 Captured = dict[tuple[str, int | None], Tensor]

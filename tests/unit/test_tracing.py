@@ -112,6 +112,23 @@ def test_no_hook_is_left_behind(
     assert gpt2viz.trace(tiny, [1, 2]).stage("weights", 2).shape == (1, 4, 2, 2)
 
 
+@pytest.mark.parametrize(("limit", "expected"), [(10**9, 1), (0, 2)])
+def test_a_small_run_stays_on_one_thread(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, limit: int, expected: int
+) -> None:
+    monkeypatch.setattr("gpt2viz.tracing.ONE_THREAD", limit)
+    seen: list[int] = []
+    hook = tiny.network.ln_f.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    try:
+        gpt2viz.trace(tiny, [1, 2])
+        assert torch.get_num_threads() == 2
+    finally:
+        hook.remove()
+        torch.set_num_threads(1)
+    assert seen == [expected]
+
+
 def test_a_trace_keeps_no_model_alive(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, [1, 2])
     assert not any(isinstance(x, torch.nn.Module | gpt2viz.Model) for x in vars(trace).values())
