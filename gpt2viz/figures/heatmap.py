@@ -12,13 +12,14 @@ The visual language, the same in every picture:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from gpt2viz.figures.palette import Palette
-from gpt2viz.figures.panel import Mask, Panel
+from gpt2viz.figures.panel import Axis, Mask, Panel
 from gpt2viz.figures.scales import color_axis, number_format, shared_range
 from gpt2viz.stages import Scale
 
@@ -56,6 +57,32 @@ def heatmaps(
     ``legend`` names the colours that are not on the scale.
     """
     n_columns = min(n_columns, len(panels))
+    figure = _grid(panels, n_columns)
+    low, high = shared_range(panels, scale)
+    written = number_format(high) if numbers else ""
+    layout: dict[str, Any] = {"shapes": []}
+    kinds: dict[str, str] = {}
+    for n, panel in enumerate(panels):
+        on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
+        figure.add_traces(_traces(panel, on, colors, written, kinds))
+        first, last = n % n_columns == 0, n + n_columns >= len(panels)
+        layout |= _axes(panel, on, colors, first=first, last=last)
+        layout["shapes"] += _frame(panel, on, colors, row, column)
+    if legend:
+        figure.add_traces(_legend(kinds))
+    figure.update_layout(
+        **layout,
+        coloraxis=color_axis(scale, low, high, bar, colors),
+        height=height,
+        margin={"l": 8, "r": 8, "t": _top_margin(panels, legend), "b": 8, "pad": 0},
+        plot_bgcolor="rgba(0,0,0,0)",
+        legend=_LEGEND,
+        hoverlabel={"align": "left"},
+    )
+    return figure
+
+
+def _grid(panels: Sequence[Panel], n_columns: int) -> go.Figure:
     n_rows = -(-len(panels) // n_columns)
     figure = make_subplots(
         rows=n_rows,
@@ -63,25 +90,6 @@ def heatmaps(
         subplot_titles=[panel.title for panel in panels],
         horizontal_spacing=0.16 / n_columns,
         vertical_spacing=min(0.13, 0.26 / n_rows),
-    )
-    low, high = shared_range(panels, scale)
-    kinds: dict[str, str] = {}
-    written = number_format(high) if numbers else ""
-    for n, panel in enumerate(panels):
-        place = {"row": n // n_columns + 1, "col": n % n_columns + 1}
-        last = n + n_columns >= len(panels)
-        _draw(figure, panel, place, colors, written, kinds)
-        _axes(figure, panel, place, colors, first=place["col"] == 1, last=last)
-        _frame(figure, panel, place, row, column, colors)
-    if legend:
-        _legend(figure, kinds)
-    figure.update_layout(
-        coloraxis=color_axis(scale, low, high, bar, colors),
-        height=height,
-        margin={"l": 8, "r": 8, "t": _top_margin(panels, legend), "b": 8, "pad": 0},
-        plot_bgcolor="rgba(0,0,0,0)",
-        legend=_LEGEND,
-        hoverlabel={"align": "left"},
     )
     figure.update_annotations(font_size=13)
     return figure
@@ -91,48 +99,43 @@ def _top_margin(panels: Sequence[Panel], legend: bool) -> int:
     return 8 + 22 * any(panel.title for panel in panels) + 24 * legend
 
 
-def _draw(
-    figure: go.Figure,
-    panel: Panel,
-    place: dict[str, int],
-    colors: Palette,
-    written: str,
-    kinds: dict[str, str],
-) -> None:
+def _traces(
+    panel: Panel, on: str, colors: Palette, written: str, kinds: dict[str, str]
+) -> list[go.Heatmap]:
+    """The numbers, and over them the cells that have no colour on the scale."""
     rows, columns = panel.rows, panel.columns
     where = f"{rows.title} <b>%{{y}}</b><br>{columns.title} <b>%{{x}}</b><br>"
     fits = bool(written) and panel.values.shape[1] <= NUMBERS_FIT
     common = {
         "x": columns.names(),
         "y": rows.names(),
+        "xaxis": f"x{on}",
+        "yaxis": f"y{on}",
         "name": panel.name,
         "meta": panel.name,
         "hoverongaps": False,
         "xgap": int(fits),
         "ygap": int(fits),
     }
-    figure.add_trace(
-        go.Heatmap(
-            z=panel.values,
-            coloraxis="coloraxis",
-            hovertemplate=f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
-            texttemplate=written if fits else None,
-            **common,
-        ),
-        **place,
+    numbers = go.Heatmap(
+        z=panel.values,
+        coloraxis="coloraxis",
+        hovertemplate=f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
+        texttemplate=written if fits else None,
+        **common,
     )
-    for legend, color, cells, text in _special(panel, colors):
-        kinds[legend] = color
-        figure.add_trace(
-            go.Heatmap(
-                z=np.where(cells, np.float32(1), np.float32("nan")),
-                colorscale=[(0, color), (1, color)],
-                showscale=False,
-                hovertemplate=f"{where}{text}<extra></extra>",
-                **common,
-            ),
-            **place,
+    special = _special(panel, colors)
+    kinds |= {legend: color for legend, color, _, _ in special}
+    return [numbers] + [
+        go.Heatmap(
+            z=np.where(cells, np.float32(1), np.float32("nan")),
+            colorscale=[(0, color), (1, color)],
+            showscale=False,
+            hovertemplate=f"{where}{text}<extra></extra>",
+            **common,
         )
+        for _, color, cells, text in special
+    ]
 
 
 def _special(panel: Panel, colors: Palette) -> list[tuple[str, str, Mask, str]]:
@@ -148,16 +151,10 @@ def _special(panel: Panel, colors: Palette) -> list[tuple[str, str, Mask, str]]:
 
 
 def _axes(
-    figure: go.Figure,
-    panel: Panel,
-    place: dict[str, int],
-    colors: Palette,
-    *,
-    first: bool,
-    last: bool,
-) -> None:
-    n_rows, n_keys = panel.values.shape
-    square = panel.columns.labels == panel.rows.labels
+    panel: Panel, on: str, colors: Palette, *, first: bool, last: bool
+) -> dict[str, dict[str, Any]]:
+    """Rows from the top, names on the left and below, square cells where keys meet queries."""
+    n_rows, n_columns = panel.values.shape
     common = {
         "type": "category",  # else Plotly reads names such as "1 1" as the number 11
         "showgrid": False,
@@ -169,55 +166,47 @@ def _axes(
         "linecolor": colors.grid,
         "constrain": "domain",
     }
-    figure.update_yaxes(
-        **common,
-        **(panel.rows.ticks() if first else {"showticklabels": False}),
-        title={"text": panel.rows.title if first else "", "font": {"size": 11}},
-        range=[n_rows - 0.5, -0.5],
-        constraintoward="top",
-        **place,
-    )
-    figure.update_xaxes(
-        **common,
-        **(panel.columns.ticks() if last else {"showticklabels": False}),
-        title={"text": panel.columns.title if last else "", "font": {"size": 11}},
-        range=[-0.5, n_keys - 0.5],
-        **place,
-    )
-    if square:
-        anchor = next(figure.select_yaxes(**place)).plotly_name.replace("axis", "")
-        figure.update_xaxes(scaleanchor=anchor, **place)
+    y = common | _side(panel.rows, first) | {"range": [n_rows - 0.5, -0.5]}
+    x = common | _side(panel.columns, last) | {"range": [-0.5, n_columns - 0.5]}
+    square = {"scaleanchor": f"y{on}"} if panel.columns.title == "key" else {}
+    return {f"yaxis{on}": y | {"constraintoward": "top"}, f"xaxis{on}": x | square}
+
+
+def _side(axis: Axis, named: bool) -> dict[str, Any]:
+    if not named:
+        return {"showticklabels": False}
+    return {"title": {"text": axis.title, "font": {"size": 11}}, **axis.ticks()}
 
 
 def _frame(
-    figure: go.Figure,
-    panel: Panel,
-    place: dict[str, int],
-    row: int | None,
-    column: int | None,
-    colors: Palette,
-) -> None:
+    panel: Panel, on: str, colors: Palette, row: int | None, column: int | None
+) -> list[dict[str, Any]]:
     """A frame round the chosen row, the chosen column or, where both are chosen, their cell."""
-    n_rows, n_keys = panel.values.shape
     if row is None and column is None:
-        return
-    x, y = (-0.5, n_keys - 0.5), (-0.5, n_rows - 0.5)
+        return []
+    n_rows, n_columns = panel.values.shape
+    x, y = (-0.5, n_columns - 0.5), (-0.5, n_rows - 0.5)
     if column is not None:
         column = panel.columns.place(column)
         x = (column - 0.5, column + 0.5)
     if row is not None:
         row = panel.rows.place(row)
         y = (row - 0.5, row + 0.5)
-    few = max(n_rows, n_keys) <= 2 * NUMBERS_FIT  # among many cells a thick line hides the row
+    few = max(n_rows, n_columns) <= 2 * NUMBERS_FIT  # a thick line would hide one row of many
     line = {"color": colors.second, "width": 2.5 if few else 1}
-    figure.add_shape(type="rect", x0=x[0], x1=x[1], y0=y[0], y1=y[1], line=line, **place)
+    ends = {"x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1]}
+    return [{"type": "rect", "xref": f"x{on}", "yref": f"y{on}", "line": line, **ends}]
 
 
-def _legend(figure: go.Figure, kinds: dict[str, str]) -> None:
-    for name, color in kinds.items():
-        marker = {"symbol": "square", "size": 12, "color": color}
-        figure.add_trace(
-            go.Scatter(
-                x=[None], y=[None], mode="markers", marker=marker, name=name, showlegend=True
-            )
+def _legend(kinds: dict[str, str]) -> list[go.Scatter]:
+    return [
+        go.Scatter(
+            x=[None],
+            y=[None],
+            mode="markers",
+            marker={"symbol": "square", "size": 12, "color": color},
+            name=name,
+            showlegend=True,
         )
+        for name, color in kinds.items()
+    ]
