@@ -47,6 +47,7 @@ class Recipe:
         Phase(steps=1200, batch=16, length=64, repeated=0.7),
         Phase(steps=800, batch=16, length=128, repeated=0.4),
         Phase(steps=2200, batch=16, length=256, repeated=0.15),
+        Phase(steps=2500, batch=16, length=256, repeated=0.1),
     )
     """Many short rows that can only be copied come first: heads that look one token back and
     find the earlier occurrence form in minutes there, and then serve the text."""
@@ -56,7 +57,10 @@ class Recipe:
     warmup: int = 100
     """Steps in which the rates rise from 0; afterwards they fall along a cosine, to ``floor``."""
     floor: float = 0.02
-    """The last step's rates, as a share of the highest."""
+    """The lowest rates, as a share of the highest."""
+    restarts: tuple[int, ...] = (6200,)
+    """Steps at which the rates jump to half their height and fall anew (Loshchilov & Hutter 2017,
+    "SGDR: Stochastic Gradient Descent with Warm Restarts")."""
     seed: int = 20260101
 
     @property
@@ -86,11 +90,14 @@ class Recipe:
         raise IndexError("the run has fewer steps")
 
     def rate(self, step: int) -> float:
-        """The learning rates at a step, as a share of the highest: warm-up, then a cosine."""
+        """The learning rates at a step, as a share of the highest."""
         if step < self.warmup:
             return (step + 1) / self.warmup
-        done = (step - self.warmup) / max(1, self.steps - self.warmup)
-        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * done))
+        start = max((s for s in self.restarts if s <= step), default=self.warmup)
+        end = min((s for s in self.restarts if s > step), default=self.steps)
+        done = (step - start) / max(1, end - start)
+        height = 1.0 if start == self.warmup else 0.5
+        return height * (self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * done)))
 
     def config(self) -> GPT2Config:
         """GPT-2's architecture at this recipe's sizes. No dropout: no batch is seen twice."""

@@ -162,11 +162,12 @@ class Trainer:
             part.load_state_dict(saved)
 
 
-def measure(network: GPT2, held_out: Ids, period: int = 32) -> dict[str, Any]:
+def measure(network: GPT2, held_out: Ids) -> dict[str, Any]:
     """A point of the training curve: held-out loss (nats a token), losses of the first and second
     half of repeated random rows, and every head's scores (n_layer × n_head lists).
     """
     network.eval()
+    period = min(32, network.config.n_positions // 2)
     text = torch.from_numpy(held_out)
     repeated = repeated_rows(network.config.vocab_size, 8, period, seed=1)
     losses = token_losses(network, repeated)

@@ -1,0 +1,144 @@
+"""``python -m gpt2viz.training.evaluate --corpus FILE --model FOLDER``: what a model has learned.
+
+Prints the figures; ``--write`` stores them as ``evaluation.json`` beside the weights, with the
+held-out sample that they can be checked on, for the model card.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import gpt2viz
+from gpt2viz.training.corpus import Corpus, read_corpus
+from gpt2viz.training.scores import (
+    attention_weights,
+    first_token_score,
+    induction_score,
+    previous_token_score,
+    repeated_rows,
+    token_losses,
+)
+
+PERIODS = (16, 32, 64)
+PROMPTS = (
+    *("A crane ate fish", "Once upon a time", "The king and the queen", "She sat by the river"),
+    *("Alice was beginning", '"Who are you?" said', "The dog ran", "It was a dark night"),
+    *("They sailed across the sea", "Mary gave John"),
+)
+
+
+def rows_of(model: gpt2viz.Model, text: str) -> torch.Tensor:
+    """A text cut into whole contexts: token ids (rows, n_positions), the rest left out.
+
+    A text shorter than the context is one shorter row.
+    """
+    ids = model.tokenizer.encode(text)
+    T = min(model.config.n_positions, len(ids))
+    whole = len(ids) // T
+    return torch.tensor(ids[: whole * T]).view(whole, T)
+
+
+def losses_of(model: gpt2viz.Model, rows: torch.Tensor) -> NDArray[np.float32]:
+    """−ln p of every token but each row's first, in nats: (rows, T) -> (rows, T − 1)."""
+    parts = [rows[n : n + 16] for n in range(0, len(rows), 16)]
+    return np.concatenate([token_losses(model.network, part) for part in parts])
+
+
+def bits_per_byte(model: gpt2viz.Model, rows: torch.Tensor) -> float:
+    """Held-out loss: −log2 p of every token but each row's first, over those tokens' bytes."""
+    losses = losses_of(model, rows)
+    n_bytes = sum(len(model.tokenizer.token_bytes(i)) for i in rows[:, 1:].flatten().tolist())
+    return float(losses.sum() / np.log(2) / n_bytes)
+
+
+def loss_by_position(model: gpt2viz.Model, rows: torch.Tensor) -> dict[str, float]:
+    """Mean loss (nats a token) in eight equal stretches of the context."""
+    losses = losses_of(model, rows)
+    edges = np.linspace(0, losses.shape[1], 9).astype(int)
+    return {
+        f"{low + 1}–{high}": round(float(losses[:, low:high].mean()), 3)
+        for low, high in pairwise(edges)
+    }
+
+
+def repetition(model: gpt2viz.Model) -> dict[str, dict[str, float]]:
+    """Losses (nats a token) in the first and the second half of random tokens said twice."""
+    found = {}
+    for period in PERIODS:
+        rows = repeated_rows(model.config.vocab_size, 32, period, seed=2)
+        losses = token_losses(model.network, rows)
+        halves = {"first": losses[:, : period - 1], "second": losses[:, period:]}
+        found[str(period)] = {name: round(float(part.mean()), 3) for name, part in halves.items()}
+    return found
+
+
+def head_scores(model: gpt2viz.Model, rows: torch.Tensor) -> dict[str, list[list[float]]]:
+    """Every head's scores, n_layer lists of nh numbers: on text, and on repeated random tokens."""
+    on_text = attention_weights(model.network, rows[:16])
+    repeated = repeated_rows(model.config.vocab_size, 16, 32, seed=2)
+    on_repeated = attention_weights(model.network, repeated)
+    return {
+        "previous token": [previous_token_score(w).round(3).tolist() for w in on_text],
+        "first token": [first_token_score(w).round(3).tolist() for w in on_text],
+        "induction": [induction_score(w, 32).round(3).tolist() for w in on_repeated],
+    }
+
+
+def continuation(model: gpt2viz.Model, prompt: str, n_tokens: int = 30, seed: int = 0) -> str:
+    """Sample on from a prompt: temperature 0.8, the 40 most probable tokens, a fixed seed."""
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.tensor([model.tokenizer.encode(prompt)])
+    for _ in range(n_tokens):
+        with torch.inference_mode():
+            logits = model.network(ids, last_only=True)[0, -1] / 0.8  # (n_vocab,)
+        best = logits.topk(40)
+        picked = torch.multinomial(best.values.softmax(-1), 1, generator=draw)
+        ids = torch.cat([ids, best.indices[picked][None]], dim=1)
+    return model.tokenizer.decode(ids[0].tolist())
+
+
+def evaluate(model: gpt2viz.Model, corpus: Corpus, sample: str) -> dict[str, Any]:
+    """All figures of the card. ``sample`` is the short text that tests check them on again."""
+    rows = rows_of(model, "\n".join(corpus.held_out))
+    return {
+        "held-out tokens": rows.numel(),
+        "bits per byte": round(bits_per_byte(model, rows), 4),
+        "bits per byte of the sample": round(bits_per_byte(model, rows_of(model, sample)), 4),
+        "loss by position": loss_by_position(model, rows),
+        "repetition": repetition(model),
+        "heads": head_scores(model, rows),
+        "continuations": [continuation(model, prompt) for prompt in PROMPTS],
+    }
+
+
+def sample_of(corpus: Corpus, n_characters: int = 4000) -> str:
+    """The same few characters of the held-out text, every time."""
+    return corpus.held_out[0][:n_characters]
+
+
+def main() -> None:
+    """Evaluate, print, and with ``--write`` keep the figures beside the weights."""
+    parser = argparse.ArgumentParser(prog="python -m gpt2viz.training.evaluate")
+    parser.add_argument("--corpus", type=Path, required=True, help="the file it was trained on")
+    parser.add_argument("--model", type=Path, required=True, help="checkpoint folder")
+    parser.add_argument("--write", action="store_true", help="keep figures and sample there")
+    arguments = parser.parse_args()
+    model, corpus = gpt2viz.load_model(arguments.model), read_corpus(arguments.corpus)
+    sample = sample_of(corpus)
+    figures = json.dumps(evaluate(model, corpus, sample), indent=1, ensure_ascii=False)
+    print(figures)
+    if arguments.write:
+        (arguments.model / "sample.txt").write_text(sample, encoding="utf-8")
+        (arguments.model / "evaluation.json").write_text(figures + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""Training can be cut off anywhere, never reads what it is measured on, and exports what it has."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from transformers import GPT2LMHeadModel
+
+import gpt2viz
+from gpt2viz.tokenizer import load_tokenizer
+from gpt2viz.training import __main__ as command
+from gpt2viz.training.batches import SHORTEST_SPAN, Stream
+from gpt2viz.training.bpe import SENTENCES, load_bpe, save_bpe, train_bpe
+from gpt2viz.training.corpus import SEPARATOR, CorpusError, read_corpus, split_book
+from gpt2viz.training.export import export
+from gpt2viz.training.recipe import Phase, Recipe
+from gpt2viz.training.scores import (
+    first_token_score,
+    induction_score,
+    previous_token_score,
+    repeated_rows,
+)
+from gpt2viz.training.train import STATE, Trainer, new_network
+
+RECIPE = Recipe(
+    vocab_size=600,
+    n_positions=32,
+    n_embd=24,
+    n_layer=2,
+    n_head=2,
+    phases=(Phase(3, 4, 16, 1.0), Phase(5, 4, 32, 0.25)),
+    warmup=2,
+    restarts=(),
+)
+
+
+def stream() -> Stream:
+    rng = np.random.default_rng(0)
+    return Stream(rng.integers(0, 600, 5000), np.arange(0, 5000, 50), 600)
+
+
+def held_out() -> np.ndarray:
+    return np.random.default_rng(1).integers(0, 600, (2, 32))
+
+
+def trained(folder: Path, *stops: int, recipe: Recipe = RECIPE) -> Trainer:
+    """Train up to each stop in turn, with a new process's trainer every time."""
+    folder.mkdir(exist_ok=True)
+    for stop in stops:
+        trainer = Trainer(recipe, stream(), held_out(), folder)
+        trainer.advance(stop, lambda _line: None, every=2)
+    return trainer
+
+
+def test_a_run_cut_off_ends_like_an_unbroken_one(tmp_path: Path) -> None:
+    whole = trained(tmp_path / "whole", 8)
+    broken = trained(tmp_path / "broken", 2, 4, 8)
+    for name, weight in whole.network.state_dict().items():
+        assert_array_equal(broken.network.state_dict()[name], weight, err_msg=name)
+    assert broken.curves == whole.curves
+    assert [point["step"] for point in whole.curves] == [2, 4, 6, 8]
+
+
+def test_a_kill_while_saving_leaves_the_state_before(tmp_path: Path) -> None:
+    trained(tmp_path, 4)
+    (tmp_path / f"{STATE}.new").write_bytes(b"half a file")
+    assert Trainer(RECIPE, stream(), held_out(), tmp_path).step == 4
+
+
+def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
+    trained(tmp_path, 2)
+    with pytest.raises(ValueError, match="holds a run of another recipe"):
+        trained(tmp_path, 2, recipe=replace(RECIPE, seed=1))
+
+
+def test_training_learns_a_text_that_goes_round(tmp_path: Path) -> None:
+    recipe = replace(RECIPE, phases=(Phase(120, 8, 16, 0.0),))
+    round_text = Stream(np.tile(np.arange(100, 120), 100), np.arange(0, 2000, 20), 600)
+    trainer = Trainer(recipe, round_text, held_out(), tmp_path)
+    trainer.advance(120, lambda _line: None, every=40)
+    losses = [point["train_loss"] for point in trainer.curves]
+    assert losses[0] > losses[1] > losses[2]
+    assert losses[2] < np.log(20)  # less than knowing the tokens, but not their order
+
+
+def test_batches_depend_on_seed_and_step_alone() -> None:
+    phase = Phase(1, 8, 24, 0.5)
+    batch = stream().batch(phase, seed=3, step=7)
+    assert batch.shape == (8, 25)
+    assert_array_equal(batch, stream().batch(phase, seed=3, step=7))
+    assert (batch != stream().batch(phase, seed=3, step=8)).any()
+    assert (batch != stream().batch(phase, seed=4, step=7)).any()
+
+
+def test_repeated_rows_repeat_and_text_rows_are_text() -> None:
+    source = stream()
+    for row in source.repeats(20, 40, np.random.default_rng(0)):
+        periods = [p for p in range(SHORTEST_SPAN, 21) if (row[p:] == row[:-p]).all()]
+        assert periods
+    text = source.windows(20, 10, np.random.default_rng(0))
+    whole = source.ids.tobytes()
+    assert all(row.tobytes() in whole for row in text)
+
+
+def test_rates_rise_fall_and_restart() -> None:
+    recipe = Recipe()
+    rates = [recipe.rate(step) for step in range(recipe.steps)]
+    assert rates[0] == pytest.approx(1 / recipe.warmup)
+    assert max(rates) == rates[recipe.warmup] == 1
+    for restart in recipe.restarts:
+        assert rates[restart - 1] == pytest.approx(recipe.floor, abs=1e-3)
+        assert rates[restart] == 0.5
+    assert rates[-1] == pytest.approx(recipe.floor / 2, abs=1e-3)
+
+
+def test_phases_follow_each_other() -> None:
+    recipe = Recipe()
+    assert recipe.tokens_until(recipe.steps) == recipe.tokens
+    assert recipe.phase_at(recipe.phases[0].steps - 1) is recipe.phases[0]
+    assert recipe.phase_at(recipe.phases[0].steps) is recipe.phases[1]
+    with pytest.raises(IndexError):
+        recipe.phase_at(recipe.steps)
+
+
+def test_the_end_of_every_book_is_held_out(tmp_path: Path) -> None:
+    books = ["\n".join(f"Book {b}, line {n}." for n in range(200)) for b in range(3)]
+    path = tmp_path / "books.txt.xz"
+    path.write_bytes(lzma.compress(f"\n{SEPARATOR}\n".join(books).encode()))
+    corpus = read_corpus(path)
+    assert len(corpus.train) == len(corpus.held_out) == 3
+    for book, head, tail in zip(books, corpus.train, corpus.held_out, strict=True):
+        assert head + tail == book
+        assert 0.02 <= len(tail) / len(book) < 0.04
+        assert head.endswith("\n")
+        assert not set(tail.splitlines()) & set(head.splitlines())
+
+
+def test_a_book_of_one_paragraph_is_cut_in_place() -> None:
+    assert split_book("x" * 100) == ("x" * 98, "x" * 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("gone.txt", None, "can't be read as a corpus"),
+        ("broken.txt.xz", b"no xz", "can't be read as a corpus"),
+        ("latin.txt", "naïve".encode("latin-1"), "can't be read as a corpus"),
+        ("empty.txt", b" \n", "holds no text"),
+    ],
+)
+def test_a_corpus_that_cannot_be_used(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(CorpusError, match=message):
+        read_corpus(tmp_path / name)
+
+
+def test_the_bpe_has_the_examples_as_whole_words(tmp_path: Path) -> None:
+    tokenizer = train_bpe(["A few words of text. " * 50], 640)
+    save_bpe(tokenizer, tmp_path)
+    vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    assert sorted(vocab.values()) == list(range(640))
+    assert vocab[SEPARATOR] == 639
+    again = load_bpe(tmp_path)
+    ours = load_tokenizer(tmp_path)
+    for sentence in SENTENCES:
+        ids = tokenizer.encode(sentence).ids
+        assert again.encode(sentence).ids == ours.encode(sentence) == ids
+    crane = tokenizer.encode("A crane ate fish").tokens
+    assert crane == ["A", "Ġcrane", "Ġate", "Ġfish"]
+
+
+def test_too_little_text_for_a_vocabulary() -> None:
+    with pytest.raises(ValueError, match=r"the text gives only .* tokens, not 5000"):
+        train_bpe(["abc"], 5000, sentences=["abc"])
+
+
+def test_the_export_is_a_checkpoint_for_transformers_and_for_us(tmp_path: Path) -> None:
+    network = new_network(RECIPE).half().float().eval()  # as the file will hold it
+    save_bpe(train_bpe(["words of text " * 50], 600), tmp_path)
+    export(network, tmp_path)
+    ids = torch.from_numpy(held_out())
+    with torch.no_grad():
+        expected = network(ids)
+        theirs = GPT2LMHeadModel.from_pretrained(tmp_path, attn_implementation="eager")
+        assert_allclose(theirs.float().eval()(ids).logits, expected, atol=1e-5)
+    model = gpt2viz.load_model(tmp_path)
+    assert_allclose(gpt2viz.trace(model, ids[0].tolist()).logits[0], expected[0], atol=1e-5)
+    n_weights = sum(weight.numel() for weight in network.parameters())
+    assert 2 * n_weights < (tmp_path / "model.safetensors").stat().st_size < 2 * n_weights + 10_000
+
+
+def one_hot(look: np.ndarray) -> np.ndarray:
+    """Weights (1, 2, T, T): head 0 looks at ``look`` (T,), head 1 always elsewhere."""
+    T = len(look)
+    weights = np.zeros((1, 2, T, T), np.float32)
+    weights[0, 0, np.arange(T), look] = 1
+    weights[0, 1, np.arange(T), np.where(look == 2, 3, 2)] = 1
+    return weights
+
+
+def test_scores_of_heads_built_by_hand() -> None:
+    T = np.arange(8)
+    assert_array_equal(previous_token_score(one_hot(np.maximum(T - 1, 0)))[0], 1)
+    assert_array_equal(first_token_score(one_hot(np.zeros(8, int))), [1, 0])
+    # Four tokens said twice: query 4 repeats token 0, whose next is 1.
+    assert_array_equal(induction_score(one_hot(np.maximum(T - 3, 0)), period=4)[0], 1)
+    assert_array_equal(previous_token_score(one_hot(np.zeros(8, int)))[0], 1 / 7)
+    assert_array_equal(induction_score(one_hot(T), period=4)[0], 0)
+    rows = repeated_rows(600, 3, 4, seed=0)
+    assert_array_equal(rows[:, :4], rows[:, 4:])
+
+
+def test_the_command_from_corpus_to_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book = "\n".join(f"The crane number {n} ate {n * 7} fish by the river." for n in range(900))
+    (tmp_path / "books.txt").write_text(f"{book}\n{SEPARATOR}\n{book}", encoding="utf-8")
+    monkeypatch.setattr(command, "Recipe", lambda: RECIPE)
+    names = ["--corpus", "books.txt", "--out", "out", "--work", "work", "--every", "4"]
+    paths = [str(tmp_path / n) if not n.startswith("-") and n != "4" else n for n in names]
+    monkeypatch.setattr(sys, "argv", ["training", *paths, "--threads", "1"])
+    command.main()
+    printed = capsys.readouterr().out
+    assert "step 8/8" in printed
+    assert "min left" in printed
+    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "out"), "A crane ate fish")
+    assert len(trace.tokens) == 4
+    curves = json.loads((tmp_path / "out" / "training.json").read_text(encoding="utf-8"))
+    assert [point["step"] for point in curves["curves"]] == [4, 8]
