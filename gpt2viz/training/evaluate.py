@@ -1,7 +1,8 @@
 """``python -m gpt2viz.training.evaluate --corpus FILE --model FOLDER``: what a model has learned.
 
-Prints the figures; ``--write`` stores them as ``evaluation.json`` beside the weights, with the
-held-out sample that they can be checked on, for the model card.
+Prints the figures beside those of n-grams; ``--write`` stores them as ``evaluation.json`` beside
+the weights, with a held-out sample that they can be checked on, and writes the model card from
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 import gpt2viz
+from gpt2viz.training.card import figures_text, model_card
 from gpt2viz.training.corpus import Corpus, read_corpus
+from gpt2viz.training.ngram import NGrams
 from gpt2viz.training.scores import (
     attention_weights,
     first_token_score,
@@ -28,6 +31,7 @@ from gpt2viz.training.scores import (
 )
 
 PERIODS = (16, 32, 64)
+HIGH = 0.4  # a head's score from which a word says what it does
 PROMPTS = (
     *("A crane ate fish", "Once upon a time", "The king and the queen", "She sat by the river"),
     *("Alice was beginning", '"Who are you?" said', "The dog ran", "It was a dark night"),
@@ -69,10 +73,26 @@ def loss_by_position(model: gpt2viz.Model, rows: torch.Tensor) -> dict[str, floa
     }
 
 
+def ngram_bits(model: gpt2viz.Model, corpus: Corpus, rows: torch.Tensor) -> dict[str, float]:
+    """Bits per byte of n-grams of order 1 to 5, on the same tokens as ``bits_per_byte``.
+
+    Same tokenizer, same training text, and the same context: nothing before the row.
+    """
+    lines = (line for book in corpus.train for line in book.split("\n") if line.strip())
+    ids = np.concatenate([np.array(model.tokenizer.encode(f"{line}\n")) for line in lines])
+    p = NGrams(ids, model.config.vocab_size).probabilities(rows.numpy())[:, :, 1:]
+    n_bytes = sum(len(model.tokenizer.token_bytes(i)) for i in rows[:, 1:].flatten().tolist())
+    bits = -np.log2(p).sum(axis=(1, 2)) / n_bytes
+    return {str(n): round(float(value), 4) for n, value in enumerate(bits, start=1)}
+
+
 def repetition(model: gpt2viz.Model) -> dict[str, dict[str, float]]:
-    """Losses (nats a token) in the first and the second half of random tokens said twice."""
+    """Losses (nats a token) in the first and the second half of random tokens said twice.
+
+    One entry for every period that fits into the context twice.
+    """
     found = {}
-    for period in PERIODS:
+    for period in (p for p in PERIODS if 2 * p <= model.config.n_positions):
         rows = repeated_rows(model.config.vocab_size, 32, period, seed=2)
         losses = token_losses(model.network, rows)
         halves = {"first": losses[:, : period - 1], "second": losses[:, period:]}
@@ -83,13 +103,25 @@ def repetition(model: gpt2viz.Model) -> dict[str, dict[str, float]]:
 def head_scores(model: gpt2viz.Model, rows: torch.Tensor) -> dict[str, list[list[float]]]:
     """Every head's scores, n_layer lists of nh numbers: on text, and on repeated random tokens."""
     on_text = attention_weights(model.network, rows[:16])
-    repeated = repeated_rows(model.config.vocab_size, 16, 32, seed=2)
+    period = min(32, model.config.n_positions // 2)
+    repeated = repeated_rows(model.config.vocab_size, 16, period, seed=2)
     on_repeated = attention_weights(model.network, repeated)
     return {
         "previous token": [previous_token_score(w).round(3).tolist() for w in on_text],
         "first token": [first_token_score(w).round(3).tolist() for w in on_text],
-        "induction": [induction_score(w, 32).round(3).tolist() for w in on_repeated],
+        "induction": [induction_score(w, period).round(3).tolist() for w in on_repeated],
     }
+
+
+def roles(scores: dict[str, list[list[float]]]) -> list[list[str]]:
+    """The name of every head's highest score, or "" where none is high: n_layer lists of nh."""
+
+    def role(layer: int, head: int) -> str:
+        best, name = max((layers[layer][head], name) for name, layers in scores.items())
+        return name if best >= HIGH else ""
+
+    layers = next(iter(scores.values()))
+    return [[role(n, h) for h in range(len(row))] for n, row in enumerate(layers)]
 
 
 def continuation(model: gpt2viz.Model, prompt: str, n_tokens: int = 30, seed: int = 0) -> str:
@@ -98,7 +130,8 @@ def continuation(model: gpt2viz.Model, prompt: str, n_tokens: int = 30, seed: in
     ids = torch.tensor([model.tokenizer.encode(prompt)])
     for _ in range(n_tokens):
         with torch.inference_mode():
-            logits = model.network(ids, last_only=True)[0, -1] / 0.8  # (n_vocab,)
+            seen = ids[:, -model.config.n_positions :]
+            logits = model.network(seen, last_only=True)[0, -1] / 0.8  # (n_vocab,)
         best = logits.topk(40)
         picked = torch.multinomial(best.values.softmax(-1), 1, generator=draw)
         ids = torch.cat([ids, best.indices[picked][None]], dim=1)
@@ -107,37 +140,55 @@ def continuation(model: gpt2viz.Model, prompt: str, n_tokens: int = 30, seed: in
 
 def evaluate(model: gpt2viz.Model, corpus: Corpus, sample: str) -> dict[str, Any]:
     """All figures of the card. ``sample`` is the short text that tests check them on again."""
-    rows = rows_of(model, "\n".join(corpus.held_out))
+    rows, few = rows_of(model, "\n".join(corpus.held_out)), rows_of(model, sample)
+    heads = head_scores(model, rows)
     return {
         "held-out tokens": rows.numel(),
         "bits per byte": round(bits_per_byte(model, rows), 4),
-        "bits per byte of the sample": round(bits_per_byte(model, rows_of(model, sample)), 4),
+        "n-gram bits per byte": ngram_bits(model, corpus, rows),
+        "bits per byte of the sample": round(bits_per_byte(model, few), 4),
         "loss by position": loss_by_position(model, rows),
         "repetition": repetition(model),
-        "heads": head_scores(model, rows),
+        "heads": heads,
+        "roles": roles(heads),
+        "heads on the sample": head_scores(model, few),
         "continuations": [continuation(model, prompt) for prompt in PROMPTS],
     }
 
 
-def sample_of(corpus: Corpus, n_characters: int = 4000) -> str:
-    """The same few characters of the held-out text, every time."""
-    return corpus.held_out[0][:n_characters]
+def sample_of(corpus: Corpus, n_characters: int = 1500, n_books: int = 4) -> str:
+    """A little of the held-out text, a paragraph a line: the same every time."""
+    return "\n".join(book[:n_characters].strip("\n") for book in corpus.held_out[:n_books])
 
 
 def main() -> None:
-    """Evaluate, print, and with ``--write`` keep the figures beside the weights."""
+    """Evaluate, print, and with ``--write`` keep figures, sample and card beside the weights."""
     parser = argparse.ArgumentParser(prog="python -m gpt2viz.training.evaluate")
     parser.add_argument("--corpus", type=Path, required=True, help="the file it was trained on")
     parser.add_argument("--model", type=Path, required=True, help="checkpoint folder")
-    parser.add_argument("--write", action="store_true", help="keep figures and sample there")
+    parser.add_argument("--write", action="store_true", help="keep figures, sample, card there")
+    parser.add_argument("--manifest", type=Path, help="JSON: gutenberg_id, title, author, chars")
+    parser.add_argument("--hardware", help="what it was trained on, for the card")
+    parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
+    if arguments.write and not (arguments.manifest and arguments.hardware):
+        parser.error("--write needs --manifest and --hardware, for the card")
+    torch.set_num_threads(arguments.threads)
     model, corpus = gpt2viz.load_model(arguments.model), read_corpus(arguments.corpus)
     sample = sample_of(corpus)
-    figures = json.dumps(evaluate(model, corpus, sample), indent=1, ensure_ascii=False)
-    print(figures)
+    figures = evaluate(model, corpus, sample)
+    print(figures_text(figures))
     if arguments.write:
-        (arguments.model / "sample.txt").write_text(sample, encoding="utf-8")
-        (arguments.model / "evaluation.json").write_text(figures + "\n", encoding="utf-8")
+        books = json.loads(arguments.manifest.read_text(encoding="utf-8"))
+        run = json.loads((arguments.model / "training.json").read_text(encoding="utf-8"))
+        card = model_card(figures, model.config, books, run, arguments.hardware)
+        stored = json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
+        for name, text in (
+            ("sample.txt", sample),
+            ("evaluation.json", stored),
+            ("README.md", card),
+        ):
+            (arguments.model / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,173 @@
+"""The model card: what ``gpt2viz.training.evaluate`` measured, in words and tables (Markdown)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpt2viz.config import GPT2Config
+from gpt2viz.training.recipe import Recipe
+
+CURVE_POINTS = 16
+
+
+def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    """A Markdown table."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def best_head(layers: list[list[float]]) -> tuple[float, str]:
+    """The highest score and its head's name, ``layer.head`` from 0."""
+    return max((score, f"{n}.{h}") for n, row in enumerate(layers) for h, score in enumerate(row))
+
+
+def figures_text(figures: dict[str, Any]) -> str:
+    """All figures of an evaluation as Markdown, for the card and for the terminal."""
+    grams = figures["n-gram bits per byte"]
+    losses = [(f"n-gram, order {n}", f"{bits:.3f}") for n, bits in grams.items()]
+    losses.append(("**this model**", f"**{figures['bits per byte']:.3f}**"))
+    heads, roles = figures["heads"], figures["roles"]
+    every = [
+        (f"{n}.{h}", *(f"{heads[name][n][h]:.2f}" for name in heads), role)
+        for n, row in enumerate(roles)
+        for h, role in enumerate(row)
+    ]
+    best = [(name, *best_head(layers)[::-1]) for name, layers in heads.items()]
+    halves = figures["repetition"].items()
+    quoted = "\n".join(f"- {' '.join(text.split())}" for text in figures["continuations"])
+    parts = (
+        f"Held-out text, {figures['held-out tokens']:,} tokens: "
+        f"**{figures['bits per byte']:.2f} bits per byte**, beside n-grams (Witten–Bell) counted "
+        "on the same training tokens:",
+        table(("", "bits per byte"), losses),
+        "Loss by position in the context (nats a token):",
+        table(
+            ("tokens before", "loss"),
+            [(place, f"{loss:.2f}") for place, loss in figures["loss by position"].items()],
+        ),
+        "Random tokens said twice, loss (nats a token) when first and when again:",
+        table(
+            ("tokens", "first half", "second half"),
+            [(n, f"{half['first']:.2f}", f"{half['second']:.2f}") for n, half in halves],
+        ),
+        "The best head of each kind (layer.head, from 0; mean attention weight):",
+        table(("kind", "head", "score"), [(n, where, f"{score:.2f}") for n, where, score in best]),
+        "Every head:",
+        table(("head", *heads, "does"), every),
+        "Continuations, 30 tokens, temperature 0.8, the 40 most probable, seed 0, as sampled:",
+        quoted,
+    )
+    return "\n\n".join(parts)
+
+
+def shortcomings(figures: dict[str, Any], tokens: int) -> list[str]:
+    """The targets that the figures miss, each in a sentence with what was measured."""
+    bits, grams = figures["bits per byte"], figures["n-gram bits per byte"]
+    order, best = min(grams.items(), key=lambda item: item[1])
+    positions = list(figures["loss by position"].values())
+    scores = {name: best_head(layers) for name, layers in figures["heads"].items()}
+    found = []
+    if bits > 0.97 * best:
+        found.append(
+            f"It doesn't clearly beat counting: {bits:.3f} bits per byte, an n-gram of order "
+            f"{order} has {best:.3f} (target: at least 3 % less)."
+        )
+    if positions[-1] >= positions[0]:
+        found.append(
+            f"A longer context doesn't help it: loss {positions[0]:.2f} at the start, "
+            f"{positions[-1]:.2f} at the end (target: falls)."
+        )
+    for n, half in figures["repetition"].items():
+        if half["second"] > half["first"] / 2:
+            found.append(
+                f"It copies {n} random tokens badly: {half['second']:.2f} nats when they come "
+                f"again, {half['first']:.2f} before (target: at most half)."
+            )
+    for name, target in (("induction", 0.5), ("previous token", 0.8), ("first token", 0.5)):
+        score, where = scores[name]
+        if score < target:
+            found.append(
+                f"No head does {name} alone: the best, {where}, scores {score:.2f} "
+                f"(target: {target})."
+            )
+    if tokens < 20_000_000:
+        found.append(f"It read {tokens / 1e6:.1f} million tokens (target: 20).")
+    return found
+
+
+def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
+    """What the run really did: its phases up to the last step, rates, tokens, time and curve."""
+    curves = run["curves"]
+    last, done, rows = curves[-1], 0, []
+    for phase in recipe.phases:
+        steps = min(phase.steps, last["step"] - done)
+        if steps > 0:
+            rows.append((f"{steps:,}", phase.batch, phase.length, f"{phase.repeated:.0%}"))
+        done += phase.steps
+    chosen = np.linspace(0, len(curves) - 1, min(CURVE_POINTS, len(curves))).astype(int)
+    points = [
+        (
+            f"{point['step']:,}",
+            f"{point['tokens'] / 1e6:.1f}",
+            *(f"{point[k]:.2f}" for k in ("held_out_loss", "first_half_loss", "second_half_loss")),
+            *(f"{np.max(point[name]):.2f}" for name in ("previous", "induction")),
+        )
+        for point in (curves[n] for n in chosen)
+    ]
+    names = ("step", "million tokens", "held out", "first half", "second half")
+    return "\n\n".join(
+        (
+            f"{last['tokens']:,} tokens in {last['step']:,} steps, {run['seconds']:,} seconds on "
+            f"{hardware}. Muon (rate {recipe.muon_lr}) for the matrices of the blocks, AdamW "
+            f"(rate {recipe.adam_lr}) for the rest; {recipe.warmup} steps of warm-up, then "
+            f"cosines; seed {recipe.seed}.",
+            table(("steps", "rows", "tokens a row", "rows of repeated random tokens"), rows),
+            "While it trained (losses in nats a token; halves of 32 random tokens said twice; best "
+            "head's score):",
+            table((*names, "previous token", "induction"), points),
+        )
+    )
+
+
+def model_card(
+    figures: dict[str, Any],
+    config: GPT2Config,
+    books: list[dict[str, Any]],
+    run: dict[str, Any],
+    hardware: str,
+) -> str:
+    """The whole README.md of a model folder.
+
+    ``books`` are the manifest's entries (gutenberg_id, title, author, chars); ``run`` is
+    ``training.json``. Raises ``KeyError`` where one of them lacks a field.
+    """
+    tokens = run["curves"][-1]["tokens"]
+    missed = shortcomings(figures, tokens)
+    listed = [(b["gutenberg_id"], b["title"], b["author"], f"{b['chars']:,}") for b in books]
+    limits = (
+        "It knows only old children's books: no facts, no present-day English, no instructions. "
+        "It loses the thread after a sentence or two, and repeats those books' views of people."
+    )
+    parts = (
+        "# A small GPT-2 that has read children's books",
+        f"GPT-2's architecture: {config.n_layer} layers of {config.n_head} heads, width "
+        f"{config.n_embd}, context {config.n_positions}, a byte-level BPE of its own with "
+        f"{config.vocab_size:,} tokens; float16. It exists to be looked into, not to be used.",
+        "## Figures",
+        figures_text(figures),
+        "## What it can't do",
+        limits,
+        "\n".join(f"- {sentence}" for sentence in missed) or "It misses none of its targets.",
+        "## Data",
+        f"{len(books)} books of Project Gutenberg, which lists them as in the public domain in the "
+        "United States; elsewhere your own country's law decides. The last 2 % of every book were "
+        "held out: the model never saw them, and is measured on them.",
+        table(("number", "title", "author", "characters"), listed),
+        "## Training",
+        recipe_text(Recipe(), run, hardware),
+        "`evaluation.json` has these figures, `sample.txt` a little held-out text to check them "
+        "on, `training.json` every head's scores during training.",
+    )
+    return "\n\n".join(parts) + "\n"
