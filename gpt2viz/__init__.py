@@ -5,7 +5,7 @@ trace = gpt2viz.trace(model, "A crane ate fish")
 trace.stage("weights", layer=3)  # (B, nh, T, T)
 """
 
-from gpt2viz.checkpoint import Model, load_model
+from gpt2viz.checkpoint import BUNDLED, Model, load_model
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import CheckpointError, ContextError, GPT2VizError, TextError
 from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES, Stage
@@ -15,6 +15,7 @@ from gpt2viz.tracing import trace
 __version__ = "0.1.0"
 
 __all__ = [
+    "BUNDLED",
     "HEAD_STAGES",
     "STAGE",
     "STAGES",

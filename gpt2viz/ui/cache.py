@@ -8,7 +8,6 @@ from pathlib import Path
 import streamlit as st
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.labels import label
 
 #: Folders of further checkpoints, set by whoever starts the app; a visitor can't name one.
@@ -18,7 +17,7 @@ MODELS_VARIABLE = "GPT2VIZ_MODELS"
 def model_folders() -> dict[str, Path]:
     """Name -> folder: those of ``GPT2VIZ_MODELS``, then the bundled model."""
     listed = os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)
-    folders = [Path(entry).expanduser() for entry in listed if entry] + [BUNDLED]
+    folders = [Path(entry).expanduser() for entry in listed if entry] + [gpt2viz.BUNDLED]
     return {folder.resolve().name: folder for folder in folders}
 
 
