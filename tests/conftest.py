@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 import gpt2viz
 from tests.checkpoints import write_checkpoint
+
+# No time limit for an example: a test says what is right, not how fast this machine is.
+settings.register_profile("gpt2viz", deadline=None)
+settings.load_profile("gpt2viz")
 
 # On a busy machine two threads wait for each other far longer than the small models compute.
 torch.set_num_threads(1)

@@ -48,7 +48,7 @@ def repetitive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, Byt
 @example("<|endoftext|> is ordinary text")
 @example("it's 'S they'LL  two spaces \n\n\t end ")
 @example("\x00 NUL, \u202e bidi, e\u0301 combining, \u200d joiner, \U0001f9a9 flamingo")
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_ids_equal_hugging_faces(both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str) -> None:
     ours, theirs = both
     assert ours.encode(text) == theirs.encode(text).ids
@@ -73,7 +73,6 @@ def test_every_character_is_cut_off_where_hugging_face_cuts(tmp_path: Path) -> N
 
 
 @given(run=st.text("ab", min_size=1, max_size=12), times=st.integers(1, 40))
-@settings(deadline=None)
 def test_runs_of_one_pattern_merge_as_hugging_face_merges(
     repetitive: tuple[Tokenizer, ByteLevelBPETokenizer], run: str, times: int
 ) -> None:
@@ -82,7 +81,6 @@ def test_runs_of_one_pattern_merge_as_hugging_face_merges(
 
 
 @given(text=anything | like_text)
-@settings(deadline=None)
 def test_decoding_gives_the_text_back(
     both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str
 ) -> None:
