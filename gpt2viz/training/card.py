@@ -97,6 +97,11 @@ def shortcomings(figures: dict[str, Any], tokens: int) -> list[str]:
     return found
 
 
+def _restarts(recipe: Recipe) -> str:
+    steps = ", ".join(f"{step:,}" for step in recipe.restarts)
+    return f", begun anew at half height at step {steps}" if steps else ""
+
+
 def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
     """What the run really did: its phases up to the last step, rates, tokens, time and curve."""
     curves = run["curves"]
@@ -122,7 +127,7 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
             f"{last['tokens']:,} tokens in {last['step']:,} steps, {run['seconds']:,} seconds on "
             f"{hardware}. Muon (rate {recipe.muon_lr}) for the matrices of the blocks, AdamW "
             f"(rate {recipe.adam_lr}) for the rest; {recipe.warmup} steps of warm-up, then "
-            f"cosines; seed {recipe.seed}.",
+            f"a cosine{_restarts(recipe)}; seed {recipe.seed}.",
             table(("steps", "rows", "tokens a row", "rows of repeated random tokens"), rows),
             "While it trained (losses in nats a token; halves of 32 random tokens said twice; best "
             "head's score):",

@@ -49,8 +49,8 @@ class Recipe:
         Phase(steps=2200, batch=16, length=256, repeated=0.15),
         Phase(steps=2500, batch=16, length=256, repeated=0.1),
     )
-    """Many short rows that can only be copied come first: heads that look one token back and
-    find the earlier occurrence form in minutes there, and then serve the text."""
+    """Many short rows that can only be copied come first: copying from the context is learned
+    there in minutes, and kept by a share of such rows to the end."""
     muon_lr: float = 0.02
     adam_lr: float = 3e-3
     weight_decay: float = 0.01

@@ -36,7 +36,7 @@ def new_network(recipe: Recipe) -> GPT2:
 
     That is GPT-2's initialisation (Radford et al. 2019, section 2.3), but for the position
     embeddings, which start as ``sinusoids``: looking one token back is then the same turn
-    everywhere, and is learned much sooner.
+    everywhere.
     """
     torch.manual_seed(recipe.seed)
     network = GPT2(recipe.config())
