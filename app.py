@@ -4,7 +4,7 @@ import streamlit as st
 
 from gpt2viz import tables
 from gpt2viz.figures.from_trace import GRID, all_heads, head_stage
-from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.pooling import block_starts
 from gpt2viz.ui import address, controls, frame
 from gpt2viz.ui.clicks import Cell, on_click
@@ -37,7 +37,7 @@ grid = heatmaps(
     n_columns=3 if n_head <= 9 else 4,
     height=240 * -(-n_head // (3 if n_head <= 9 else 4)),
     row=view.query,
-    numbers=False,
+    numbers=0,
 )
 one = head_stage(view.trace, view.labels, "weights", layer, head, f"Layer {layer} · Head {head}")
 with every, st.container(key="heads"):
@@ -45,7 +45,14 @@ with every, st.container(key="heads"):
         st.caption(f"Shrunk to {GRID} × {GRID}: each point is the largest weight of its block.")
     st.plotly_chart(grid, key="all_heads", alt=f"Attention weights, all heads of layer {layer}")
 with large, st.container(key="head_large"):
-    figure = heatmaps([one], view.colors, height=480, row=view.query, bar="attention weight")
+    figure = heatmaps(
+        [one],
+        view.colors,
+        height=480,
+        row=view.query,
+        numbers=NUMBERS_FIT_LARGE,
+        bar="attention weight",
+    )
     st.plotly_chart(figure, key="one_head", alt=f"Attention weights, layer {layer}, head {head}")
     with st.container(horizontal=True):
         with st.popover("These numbers as a table", type="tertiary", width="content"):

@@ -32,7 +32,7 @@ words.markdown(
 )
 words.markdown(mask_in_words(seen, view.query if view.query is not None else 0))
 with picture, st.container(key="mask"):
-    figure = heatmaps([seen], view.colors, height=280, row=view.query, numbers=False)
+    figure = heatmaps([seen], view.colors, height=280, row=view.query, numbers=0)
     st.plotly_chart(figure, key="seen", alt="Which query may see which key with the mask on")
 
 st.markdown(f"#### Attention weights of layer {layer}, head {head}")

@@ -23,8 +23,10 @@ from gpt2viz.figures.panel import Axis, Mask, Panel
 from gpt2viz.figures.scales import color_axis, number_format, shared_range
 from gpt2viz.stages import Scale
 
-#: Up to this many columns the number stands in the cell.
-NUMBERS_FIT = 10
+#: Up to this many columns the number stands in the cell, where pictures stand side by side.
+NUMBERS_FIT = 6
+#: The same for a large picture.
+NUMBERS_FIT_LARGE = 10
 
 
 _LEGEND = {
@@ -46,25 +48,27 @@ def heatmaps(
     height: int = 420,
     row: int | None = None,
     column: int | None = None,
-    numbers: bool = True,
+    numbers: int = NUMBERS_FIT,
     bar: str = "",
     legend: bool = True,
 ) -> go.Figure:
     """Draw matrices side by side on one shared scale.
 
-    ``row`` and ``column`` frame a query and a key in every panel. ``numbers`` writes the values
-    into the cells where they fit. ``bar`` is the title of the colour bar; empty leaves it out.
+    ``row`` and ``column`` frame a query and a key in every panel. Up to ``numbers`` columns
+    the values stand in the cells. ``bar`` is the title of the colour bar; empty leaves it out.
     ``legend`` names the colours that are not on the scale.
     """
     n_columns = min(n_columns, len(panels))
     figure = _grid(panels, n_columns)
     low, high = shared_range(panels, scale)
-    written = number_format(high) if numbers else ""
+    written = number_format(high)
     layout: dict[str, Any] = {"shapes": []}
     kinds: dict[str, str] = {}
     for n, panel in enumerate(panels):
         on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
-        figure.add_traces(_traces(panel, on, colors, written, kinds))
+        figure.add_traces(
+            _traces(panel, on, colors, written if panel.values.shape[1] <= numbers else None, kinds)
+        )
         first, last = n % n_columns == 0, n + n_columns >= len(panels)
         layout |= _axes(panel, on, colors, first=first, last=last)
         layout["shapes"] += _frame(panel, on, colors, row, column)
@@ -100,12 +104,12 @@ def _top_margin(panels: Sequence[Panel], legend: bool) -> int:
 
 
 def _traces(
-    panel: Panel, on: str, colors: Palette, written: str, kinds: dict[str, str]
+    panel: Panel, on: str, colors: Palette, written: str | None, kinds: dict[str, str]
 ) -> list[go.Heatmap]:
     """The numbers, and over them the cells that have no colour on the scale."""
     rows, columns = panel.rows, panel.columns
     where = f"{rows.title} <b>%{{y}}</b><br>{columns.title} <b>%{{x}}</b><br>"
-    fits = bool(written) and panel.values.shape[1] <= NUMBERS_FIT
+    gap = 0 if written is None else 1
     common = {
         "x": columns.names(),
         "y": rows.names(),
@@ -114,14 +118,14 @@ def _traces(
         "name": panel.name,
         "meta": panel.name,
         "hoverongaps": False,
-        "xgap": int(fits),
-        "ygap": int(fits),
+        "xgap": gap,
+        "ygap": gap,
     }
     numbers = go.Heatmap(
         z=panel.values,
         coloraxis="coloraxis",
         hovertemplate=f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
-        texttemplate=written if fits else None,
+        texttemplate=written,
         **common,
     )
     special = _special(panel, colors)
@@ -192,7 +196,7 @@ def _frame(
     if row is not None:
         row = panel.rows.place(row)
         y = (row - 0.5, row + 0.5)
-    few = max(n_rows, n_columns) <= 2 * NUMBERS_FIT  # a thick line would hide one row of many
+    few = max(n_rows, n_columns) <= 2 * NUMBERS_FIT_LARGE  # a thick line would hide one row of many
     line = {"color": colors.second, "width": 2.5 if few else 1}
     ends = {"x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1]}
     return [{"type": "rect", "xref": f"x{on}", "yref": f"y{on}", "line": line, **ends}]

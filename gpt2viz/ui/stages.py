@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz import STAGE
 from gpt2viz.figures.from_trace import head_stage
-from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.heatmap import NUMBERS_FIT, heatmaps
 from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
@@ -31,7 +31,7 @@ def draw_stage(view: View, key: str, layer: int, head: int, column: int | None =
             height=_height(panel.values, pairs),
             row=view.query,
             column=column if pairs else None,
-            numbers=pairs,
+            numbers=NUMBERS_FIT if pairs else 0,
             legend=False,
         ),
         key=f"stage_{key}",

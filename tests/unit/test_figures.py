@@ -92,6 +92,16 @@ def test_numbers_in_cells_show_two_digits_at_least(values: list[list[float]], wr
     assert figure.data[0].texttemplate == written
 
 
+def test_numbers_stand_only_where_there_is_room() -> None:
+    def texts(numbers: int) -> list[str | None]:
+        small, large = panel([[0, 1], [1, 1]]), panel(np.zeros((7, 7)).tolist())
+        return [t.texttemplate for t in heatmaps([small, large], LIGHT, numbers=numbers).data]
+
+    assert texts(6) == ["%{z:.2f}", None]
+    assert texts(7) == ["%{z:.2f}", "%{z:.2f}"]
+    assert texts(0) == [None, None]
+
+
 def test_markup_in_a_token_is_written_out() -> None:
     tricky = Panel(
         "title",
