@@ -106,6 +106,15 @@ class Trace:
         logits.flags.writeable = False
         return logits
 
+    def logits_at(self, position: int) -> Array:
+        """Scores of every vocabulary entry after one token, (n_vocab,).
+
+        ``position`` counts from 0, or from the end where it is negative. Raises ``IndexError``
+        for a position that the text doesn't have. Unlike ``logits`` it keeps no (T, n_vocab).
+        """
+        logits: Array = self.unembedding @ self.stage("final_norm")[0, position]
+        return logits
+
     @property
     def nbytes(self) -> int:
         """Bytes of the captured arrays, for caches that are bounded in bytes."""
