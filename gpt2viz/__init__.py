@@ -8,6 +8,8 @@ trace.stage("weights", layer=3)  # (B, nh, T, T)
 from gpt2viz.checkpoint import BUNDLED, Model, load_model
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import CheckpointError, ContextError, GPT2VizError, TextError
+from gpt2viz.lens import Contributions, LogitLens, contributions, logit_lens
+from gpt2viz.predictions import divergence, entropy, sampling_distribution, surprise
 from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES, Stage
 from gpt2viz.traces import TensorRecord, Trace
 from gpt2viz.tracing import trace
@@ -20,14 +22,22 @@ __all__ = [
     "STAGE",
     "STAGES",
     "CheckpointError",
+    "Contributions",
     "ContextError",
     "GPT2Config",
     "GPT2VizError",
+    "LogitLens",
     "Model",
     "Stage",
     "TensorRecord",
     "TextError",
     "Trace",
+    "contributions",
+    "divergence",
+    "entropy",
     "load_model",
+    "logit_lens",
+    "sampling_distribution",
+    "surprise",
     "trace",
 ]

@@ -13,8 +13,8 @@ SOURCES = sorted(
     [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz").rglob("*.py")]
 )
 
-PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "predictions", "lens", "edits"}
-MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "__init__", "training"}
+PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "predictions", "edits"}
+MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens", "__init__", "training"}
 PICTURES = {"figures", "tables"}
 
 
