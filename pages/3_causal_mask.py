@@ -70,7 +70,11 @@ table = tables.next_token_change(
 )
 bars, numbers = st.columns(2, gap="medium")
 bars.plotly_chart(
-    probability_bars(table["token"], table["mask on (%)"], table["mask off (%)"], view.colors),
+    probability_bars(
+        table["token"],
+        {"mask on": table["mask on (%)"], "mask off": table["mask off (%)"]},
+        view.colors,
+    ),
     key="next",
     alt="Next-token probabilities with the mask on and off",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -111,12 +111,12 @@ def _outline(x: int, y: int, side: int, colors: Palette) -> dict[str, object]:
 
 
 def probability_bars(
-    tokens: Sequence[str], on: Sequence[float], off: Sequence[float], colors: Palette
+    tokens: Sequence[str], cases: Mapping[str, Sequence[float]], colors: Palette
 ) -> go.Figure:
-    """Next-token probabilities in percent, mask on beside mask off, one pair of bars a token."""
+    """Next-token probabilities in percent, one bar a token or a pair to compare two ``cases``."""
     places = list(range(len(tokens)))
     figure = go.Figure()
-    for name, values, color in (("mask on", on, colors.accent), ("mask off", off, colors.second)):
+    for (name, values), color in zip(cases.items(), (colors.accent, colors.second), strict=False):
         figure.add_trace(
             go.Bar(
                 x=list(values),
@@ -141,8 +141,9 @@ def probability_bars(
     )
     figure.update_layout(
         barmode="group",
-        height=90 + 44 * len(tokens),
-        margin={"l": 8, "r": 48, "t": 30, "b": 8},
+        height=90 + (44 if len(cases) > 1 else 26) * len(tokens),
+        showlegend=True,
+        margin={"l": 8, "r": 56, "t": 30, "b": 8},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         bargap=0.25,
     )
