@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from gpt2viz.arithmetic import CellArithmetic
 from gpt2viz.figures.panel import Panel
 from gpt2viz.stages import AXES, axis_sizes
 from gpt2viz.traces import Array, Trace
+
+if TYPE_CHECKING:  # torch stays out of the tables
+    from gpt2viz.lens import Contributions
 
 
 def shape_table(trace: Trace) -> pd.DataFrame:
@@ -104,3 +109,39 @@ def next_token_change(on: Array, off: Array, labels: Sequence[str], top: int) ->
             "change (points)": 100 * (off[best].astype(np.float64) - on[best]),
         }
     )
+
+
+def next_token_table(
+    model: NDArray[np.float64], drawn: NDArray[np.float64], labels: Sequence[str], top: int
+) -> pd.DataFrame:
+    """The ``top`` most probable tokens of (n_vocab,) ``model``, and one row for all the others.
+
+    ``drawn`` (n_vocab,) is what a token is drawn from after the sampling settings. In percent;
+    both columns sum to 100.
+    """
+    best = np.argsort(-model, kind="stable")[:top]
+    others = len(model) - len(best)
+    columns = {
+        "model (%)": 100 * np.append(model[best], np.delete(model, best).sum()),
+        "drawn from (%)": 100 * np.append(drawn[best], np.delete(drawn, best).sum()),
+    }
+    names = [labels[n] for n in best] + [f"all other {others:,} tokens"]
+    ids = pd.array([*best, None], dtype="Int64")
+    return pd.DataFrame({"token": names, "id": ids} | columns)
+
+
+def contribution_table(parts: Contributions) -> pd.DataFrame:
+    """Every part of a logit, largest first, in nats; the rows sum to the logit."""
+    rows = [
+        ("token embedding", parts.token_embedding),
+        ("position embedding", parts.position_embedding),
+        ("final norm's bias", parts.norm_bias),
+    ]
+    for layer, heads in enumerate(parts.heads):
+        rows += [(f"layer {layer}, head {head}", added) for head, added in enumerate(heads)]
+        rows += [
+            (f"layer {layer}, attention's bias b_O", parts.attention_bias[layer]),
+            (f"layer {layer}, MLP", parts.mlp[layer]),
+        ]
+    table = pd.DataFrame(rows, columns=["part", "added (nats)"])
+    return table.sort_values("added (nats)", key=np.abs, ascending=False, ignore_index=True)

@@ -111,9 +111,16 @@ def _outline(x: int, y: int, side: int, colors: Palette) -> dict[str, object]:
 
 
 def probability_bars(
-    tokens: Sequence[str], cases: Mapping[str, Sequence[float]], colors: Palette
+    tokens: Sequence[str],
+    cases: Mapping[str, Sequence[float]],
+    colors: Palette,
+    *,
+    rest: bool = False,
 ) -> go.Figure:
-    """Next-token probabilities in percent, one bar a token or a pair to compare two ``cases``."""
+    """Next-token probabilities in percent, one bar a token or a pair to compare two ``cases``.
+
+    ``rest`` says that the last one stands for many tokens together; it is drawn hatched.
+    """
     places = list(range(len(tokens)))
     figure = go.Figure()
     for (name, values), color in zip(cases.items(), (colors.accent, colors.second), strict=False):
@@ -123,7 +130,10 @@ def probability_bars(
                 y=places,
                 name=name,
                 orientation="h",
-                marker={"color": color},
+                marker={
+                    "color": color,
+                    "pattern": {"shape": [""] * (len(places) - rest) + ["/"] * rest},
+                },
                 text=[f"{value:.2f} %" for value in values],
                 textposition="outside",
                 cliponaxis=False,
@@ -132,7 +142,7 @@ def probability_bars(
         )
     figure.update_yaxes(
         tickvals=places,
-        ticktext=[markup_safe(shorten(token, 18)) for token in tokens],
+        ticktext=[markup_safe(shorten(token, 26)) for token in tokens],
         autorange="reversed",
         automargin=True,
     )

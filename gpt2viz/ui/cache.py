@@ -38,3 +38,15 @@ def vocabulary(model_name: str) -> tuple[str, ...]:
     """Every token of a model's vocabulary as it is written on screen, by id."""
     model = load(model_name)
     return tuple(label(model.tokenizer.token_bytes(n)) for n in range(model.config.vocab_size))
+
+
+@st.cache_resource(max_entries=4)
+def token_of_label(model_name: str) -> dict[str, int]:
+    """The id of every token of a model's vocabulary, by what is written on screen."""
+    return {written: n for n, written in enumerate(vocabulary(model_name))}
+
+
+@st.cache_resource(max_entries=16, show_spinner="Reading the stream after every step …")
+def lens(model_name: str, text: str, causal: bool, positions: tuple[int, ...]) -> gpt2viz.LogitLens:
+    """The logit lens of a text at some positions."""
+    return gpt2viz.logit_lens(load(model_name), run(model_name, text, causal), positions)

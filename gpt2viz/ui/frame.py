@@ -19,6 +19,7 @@ PAGES = (
     ("pages/2_compare_layers.py", "Compare layers"),
     ("pages/3_causal_mask.py", "Causal mask"),
     ("pages/4_shapes.py", "Shapes"),
+    ("pages/5_predictions.py", "Predictions"),
 )
 
 EXAMPLES = {
@@ -141,13 +142,14 @@ def _examples() -> None:
 def _tokens(trace: Trace, labels: tuple[str, ...]) -> int | None:
     """The tokens as chips with their ids; a chosen one is the query on every page."""
 
-    def chip(n: int) -> str:
-        return f"{literal(labels[n])} :small[:gray[{trace.token_ids[n]}]]"
+    def chip(n: int) -> str:  # with its position: Streamlit takes equal texts for one option
+        small = ":small[:gray[{}]]".format
+        return f"{small(n)} {literal(labels[n])} {small(trace.token_ids[n])}"
 
     count = f"{len(labels)} token{'s' if len(labels) > 1 else ''}"
     with st.container(key="tokens", height=124 if len(labels) > 30 else "content", border=False):
         chosen: int | None = st.pills(
-            f"{count}; the small number is the place in the vocabulary. "
+            f"{count}: position, text, place in the vocabulary. "
             "Choose a token to light up its row: where it looks.",
             range(len(labels)),
             format_func=chip,

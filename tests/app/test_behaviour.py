@@ -42,6 +42,14 @@ def test_any_text_is_a_picture_on_every_page(page: str, text: str) -> None:
         assert heatmaps(figure(at, "one_head"))["weights"].shape == (n, n)
 
 
+@pytest.mark.parametrize("query", [1, 4, 7])
+def test_equal_tokens_are_told_apart(query: int) -> None:
+    at = open_page("attention", text="of the bank of the river of the bank", query=str(query))
+    assert at.session_state["query"] == query
+    shown = [shape["y0"] for shape in figure(at, "one_head")["layout"]["shapes"]]
+    assert shown == [query - 0.5]
+
+
 def test_typing_changes_picture_and_address() -> None:
     at = open_page("attention")
     at.text_input(key="text").set_value("Man bites dog").run()

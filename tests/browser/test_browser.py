@@ -14,7 +14,7 @@ import gpt2viz
 from tests.browser.conftest import settle
 
 Visit = Callable[..., Page]
-PAGES = ("", "inside_head", "compare_layers", "causal_mask", "shapes")
+PAGES = ("", "inside_head", "compare_layers", "causal_mask", "shapes", "predictions")
 
 # What Plotly drew: the places of the cells and their numbers, of each heatmap on the scale.
 DRAWN = """
@@ -71,6 +71,18 @@ def test_the_first_screen_needs_no_scrolling(visit: Visit) -> None:
         box = panel.bounding_box()
         assert box
         assert box["y"] + box["height"] <= 900
+
+
+def test_each_of_several_equal_tokens_can_be_chosen(visit: Visit) -> None:
+    page = visit("", text="of the bank of the river of the bank")
+    chips = page.locator(".st-key-tokens button")
+    for n in (4, 1, 7):
+        chips.nth(n).click()
+        settle(page)
+        lit = [chip.get_attribute("aria-checked") == "true" for chip in chips.all()]
+        assert lit.index(True) == n
+        assert sum(lit) == 1
+        assert f"query={n}" in page.url
 
 
 def test_what_is_drawn_is_what_the_model_computed(visit: Visit) -> None:

@@ -1,0 +1,117 @@
+"""The Predictions page: its numbers against the NumPy GPT-2, its widgets by what they change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from tests.app.pages import array, figure, heatmaps, open_page
+from tests.parity.numpy_gpt2 import reference, softmax
+
+TEXT = "The animal didn't cross the street because it was too tired"
+TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
+
+
+@pytest.fixture(scope="module")
+def model() -> gpt2viz.Model:
+    return gpt2viz.load_model()
+
+
+@pytest.fixture(scope="module")
+def stages(model: gpt2viz.Model) -> Any:
+    return reference(BUNDLED, model.tokenizer.encode(TEXT), causal=True)
+
+
+@pytest.mark.parametrize("query", [None, 4])
+def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -> None:
+    at = open_page("predictions", text=TEXT, **({} if query is None else {"query": str(query)}))
+    expected = 100 * softmax(stages["logits"][-1 if query is None else query])
+    table = at.dataframe[0].value
+    best = np.argsort(-expected)[:12]
+    assert list(table["id"][:12]) == list(best)
+    assert_allclose(table["model (%)"][:12], expected[best], rtol=2e-3)
+    assert table["token"].iloc[-1] == "all other 5,108 tokens"
+    assert table["model (%)"].sum() == pytest.approx(100)
+    bars = figure(at, "next_tokens")["data"]
+    assert len(bars) == 1
+    assert_allclose(bars[0]["x"], table["model (%)"])
+
+
+def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
+    at = open_page("predictions", text=TEXT, temperature="0.5", top_k="5", top_p="0.9")
+    p = softmax(2 * stages["logits"][-1])
+    best = np.argsort(-p)[:5]
+    shares = p[best] / p[best].sum()
+    kept = best[: int((shares.cumsum() < 0.9).sum()) + 1]
+    table = at.dataframe[0].value
+    expected = [100 * p[n] / p[kept].sum() if n in kept else 0 for n in table["id"][:12]]
+    assert_allclose(table["drawn from (%)"], [*expected, 0], atol=0.05)
+    assert len(figure(at, "next_tokens")["data"]) == 2
+    assert [metric.value for metric in at.metric][1] == str(len(kept))
+
+
+def test_surprise_of_every_token(model: gpt2viz.Model, stages: Any) -> None:
+    at = open_page("predictions", text=TEXT)
+    ids = model.tokenizer.encode(TEXT)
+    p = softmax(stages["logits"])
+    expected = [-np.log2(p[n, ids[n + 1]]) for n in range(len(ids) - 1)]
+    shown = array(figure(at, "surprise")["data"][0]["y"])
+    assert np.isnan(shown[0])
+    assert_allclose(shown[1:], expected, rtol=1e-3)
+    off = open_page("predictions", text=TEXT, causal="false")
+    assert "already seen" in " ".join(caption.value for caption in off.caption)
+
+
+def test_the_lens_ends_in_the_models_own_prediction(model: gpt2viz.Model, stages: Any) -> None:
+    at = open_page("predictions", text=TEXT)
+    shown = heatmaps(figure(at, "lens_map"))["lens"]
+    p = softmax(stages["logits"])
+    assert shown.shape == (9, 10)
+    assert_allclose(shown[-1], p.max(axis=1)[2:], **TOLERANCE)
+    names = figure(at, "lens_map")["data"][0]["text"]
+    ids = p.argmax(axis=1)[2:]
+    expected = [model.tokenizer.token_bytes(int(n)).decode().replace(" ", "·") for n in ids]
+    assert [name[:5] for name in names[-1]] == [name[:5] for name in expected]
+
+
+def test_contributions_and_what_they_sum_to(stages: Any) -> None:
+    at = open_page("predictions", text=TEXT, explain="·and", minus=",")
+    names = gpt2viz.load_model().tokenizer
+    (one,), (other,) = names.encode(" and"), names.encode(",")
+    logits = stages["logits"][-1]
+    table = at.dataframe[1].value
+    assert table["added (nats)"].sum() == pytest.approx(logits[one] - logits[other], abs=1e-3)
+    shown = heatmaps(figure(at, "contribution_map"))["contributions"]
+    assert shown.shape == (4, 8)
+    by_part = dict(zip(table["part"], table["added (nats)"], strict=True))
+    assert shown[2, 3] == pytest.approx(by_part["layer 2, head 3"])
+    assert shown[1, 7] == pytest.approx(by_part["layer 1, MLP"])
+
+
+def test_a_token_can_be_typed_as_people_write_it(stages: Any) -> None:
+    at = open_page("predictions", text=TEXT, explain="crane")
+    (crane,) = gpt2viz.load_model().tokenizer.encode(" crane")
+    total = at.dataframe[1].value["added (nats)"].sum()
+    assert total == pytest.approx(stages["logits"][-1][crane], abs=1e-3)
+
+
+def test_what_is_no_token_gets_one_message() -> None:
+    at = open_page("predictions", text=TEXT, explain="<b>antidisestablishment")
+    assert len(at.warning) == 1
+    assert "is not one token" in at.warning[0].value
+
+
+def test_long_texts_show_a_window_of_the_lens() -> None:
+    text = " ".join(["the bank of the river"] * 8)
+    at = open_page("predictions", text=text, query="3")
+    columns = figure(at, "lens_map")["data"][0]["x"]
+    assert len(columns) == 10
+    assert columns[0].startswith("0 ")
+    at = open_page("predictions", text=text)
+    assert_array_equal(len(figure(at, "lens_map")["data"][0]["x"]), 10)
+    assert any("Tokens 30 to 39 are shown" in caption.value for caption in at.caption)
