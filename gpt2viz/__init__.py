@@ -7,7 +7,8 @@ trace.stage("weights", layer=3)  # (B, nh, T, T)
 
 from gpt2viz.checkpoint import BUNDLED, Model, load_model
 from gpt2viz.config import GPT2Config
-from gpt2viz.errors import CheckpointError, ContextError, GPT2VizError, TextError
+from gpt2viz.edits import Edit, parse_edits
+from gpt2viz.errors import CheckpointError, ContextError, EditError, GPT2VizError, TextError
 from gpt2viz.lens import Contributions, LogitLens, contributions, logit_lens
 from gpt2viz.predictions import divergence, entropy, sampling_distribution, surprise
 from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES, Stage
@@ -24,6 +25,8 @@ __all__ = [
     "CheckpointError",
     "ContextError",
     "Contributions",
+    "Edit",
+    "EditError",
     "GPT2Config",
     "GPT2VizError",
     "LogitLens",
@@ -37,6 +40,7 @@ __all__ = [
     "entropy",
     "load_model",
     "logit_lens",
+    "parse_edits",
     "sampling_distribution",
     "surprise",
     "trace",

@@ -15,6 +15,10 @@ class TextError(GPT2VizError):
     """A text that can't be turned into tokens."""
 
 
+class EditError(GPT2VizError):
+    """A change to the model that can't be read, or that this model and text have no place for."""
+
+
 class ContextError(GPT2VizError):
     """More tokens than the model has positions for.
 

@@ -21,6 +21,18 @@ from gpt2viz.config import GPT2Config
 from gpt2viz.errors import ContextError
 
 
+def hidden_pairs(
+    n_tokens: int, causal: bool, forbidden: Tensor | None, device: torch.device
+) -> Tensor:
+    """The mask (T, T): True where a query (row) may not see a key (column).
+
+    With ``causal`` these are the later keys; ``forbidden`` (T, T) adds more.
+    """
+    future = torch.ones(n_tokens, n_tokens, dtype=torch.bool, device=device).triu(diagonal=1)
+    mask = future if causal else torch.zeros_like(future)
+    return mask if forbidden is None else mask | forbidden
+
+
 class Attend(nn.Module):
     """softmax(q kᵀ / √hs + mask) v, step by step (Vaswani et al. 2017, equation 1).
 
@@ -37,12 +49,13 @@ class Attend(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.head_output = nn.Identity()
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, causal: bool, forbidden: Tensor | None = None
+    ) -> Tensor:
         T, hs = q.shape[-2:]
         scores = self.scores(q @ k.transpose(-2, -1))  # (B, nh, T, T)
         scaled = self.scaled_scores(scores / math.sqrt(hs))  # (B, nh, T, T)
-        future = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(diagonal=1)
-        mask = future if causal else torch.zeros_like(future)
+        mask = hidden_pairs(T, causal, forbidden, q.device)  # (T, T)
         masked = self.masked_scores(scaled.masked_fill(mask, -math.inf))  # (B, nh, T, T)
         weights = self.weights(F.softmax(masked, dim=-1))  # (B, nh, T, T)
         return self.head_output(self.dropout(weights) @ v)  # (B, nh, T, hs)
@@ -65,17 +78,22 @@ class SelfAttention(nn.Module):
         B, T, C = x.shape
         return x.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)  # (B, nh, T, hs)
 
-    def forward(self, x: Tensor, causal: bool, explicit: bool) -> Tensor:
+    def forward(
+        self, x: Tensor, causal: bool, explicit: bool, forbidden: Tensor | None = None
+    ) -> Tensor:
         B, T, C = x.shape
         q, k, v = self.c_attn(x).split(C, dim=-1)  # (B, T, 3C)
         q = self.q(self.split_heads(q))  # (B, nh, T, hs)
         k = self.k(self.split_heads(k))  # (B, nh, T, hs)
         v = self.v(self.split_heads(v))  # (B, nh, T, hs)
         if explicit:
-            y = self.attend(q, k, v, causal)  # (B, nh, T, hs)
+            y = self.attend(q, k, v, causal, forbidden)  # (B, nh, T, hs)
         else:
             dropout = self.dropout if self.training else 0.0
-            y = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
+            seen = None if forbidden is None else ~hidden_pairs(T, causal, forbidden, x.device)
+            y = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=causal and seen is None
+            )
             y = self.attend.head_output(y)  # (B, nh, T, hs)
         y = y.transpose(1, 2).reshape(B, T, C)
         y = self.c_proj(y)  # (B, T, C)
@@ -121,9 +139,11 @@ class Block(nn.Module):
         self.mlp = MLP(config)
         self.residual_out = nn.Identity()
 
-    def forward(self, x: Tensor, causal: bool, explicit: bool) -> Tensor:
+    def forward(
+        self, x: Tensor, causal: bool, explicit: bool, forbidden: Tensor | None = None
+    ) -> Tensor:
         normed = self.ln_1(x)  # (B, T, C)
-        x = self.residual_mid(x + self.attn(normed, causal, explicit))  # (B, T, C)
+        x = self.residual_mid(x + self.attn(normed, causal, explicit, forbidden))  # (B, T, C)
         normed = self.ln_2(x)  # (B, T, C)
         return self.residual_out(x + self.mlp(normed))  # (B, T, C)
 
@@ -144,12 +164,20 @@ class GPT2(nn.Module):
             self.lm_head.weight = self.wte.weight
 
     def forward(
-        self, ids: Tensor, *, causal: bool = True, explicit: bool = False, last_only: bool = False
+        self,
+        ids: Tensor,
+        *,
+        causal: bool = True,
+        explicit: bool = False,
+        last_only: bool = False,
+        forbidden: Tensor | None = None,
     ) -> Tensor:
         """Run the model.
 
         ``causal`` lets a token see itself and those before it, and no others. ``explicit`` makes
         every score and weight as a tensor of its own; otherwise the same attention runs fused.
+        ``forbidden`` (T, T) is True where a query (row) may not see a key (column) either; each
+        query must be left a key to see.
         Raises ``ContextError`` where T is more than ``n_positions``.
         """
         T = ids.shape[1]
@@ -160,6 +188,6 @@ class GPT2(nn.Module):
         positions = self.wpe(torch.arange(T, device=ids.device))  # (T, C)
         x = self.drop(tokens + positions)  # (B, T, C)
         for block in self.h:
-            x = block(x, causal, explicit)  # (B, T, C)
+            x = block(x, causal, explicit, forbidden)  # (B, T, C)
         x = self.ln_f(x)  # (B, T, C)
         return self.lm_head(x[:, -1:] if last_only else x)  # (B, T, n_vocab)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from gpt2viz.config import GPT2Config
@@ -125,6 +126,16 @@ HEAD_STAGES = (
     "weights",
     "head_output",
 )
+
+
+@lru_cache(maxsize=16)
+def places(n_layer: int) -> tuple[tuple[str, Stage, int | None], ...]:
+    """(module name, stage, layer) for every declared tensor of a model of ``n_layer`` layers."""
+    return tuple(
+        (stage.path.format(layer=layer), stage, layer)
+        for stage in STAGES
+        for layer in (range(n_layer) if stage.per_layer else (None,))
+    )
 
 
 def axis_sizes(config: GPT2Config, n_tokens: int) -> dict[str, int]:

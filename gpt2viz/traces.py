@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.config import GPT2Config
+from gpt2viz.edits import Edit
 from gpt2viz.stages import STAGE, STAGES
 
 Array = NDArray[np.float32]
-#: (q, k, v, causal) -> the (B, nh, T, T) stages by key.
-Derive = Callable[[Array, Array, Array, bool], Mapping[str, Array]]
+Pairs = NDArray[np.bool_]
+#: (q, k, v, causal, forbidden) -> the (B, nh, T, T) stages by key.
+Derive = Callable[[Array, Array, Array, bool, Pairs | None], Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class Trace:
     as ``\\xNN``. ``next_token_probabilities`` is softmax over the whole vocabulary after the
     last token, (B, n_vocab). ``tensors`` is the shape table in the order of the run.
     ``explicit`` tells whether scores and weights were captured in the run itself or are derived
-    from its q, k and v when asked for.
+    from its q, k and v when asked for. ``edits`` are what was changed in this run, and
+    ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any.
     """
 
     model_name: str
@@ -65,6 +68,8 @@ class Trace:
     captured: Mapping[tuple[str, int | None], Array] = field(repr=False)
     unembedding: Array = field(repr=False)
     derive: Derive = field(repr=False)
+    edits: tuple[Edit, ...] = ()
+    forbidden: Pairs | None = field(default=None, repr=False)
     _derived: dict[int | None, Mapping[str, Array]] = field(default_factory=dict, repr=False)
 
     def stage(self, key: str, layer: int | None = None) -> Array:
@@ -89,7 +94,7 @@ class Trace:
         found = self._derived.get(layer)
         if found is None:
             q, k, v = (self.captured[name, layer] for name in "qkv")
-            found = self.derive(q, k, v, self.causal)
+            found = self.derive(q, k, v, self.causal, self.forbidden)
             self._derived.clear()  # one layer at a time: at 1,024 tokens it takes 200 MB
             self._derived[layer] = found
         return found[key]

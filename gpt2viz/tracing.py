@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import operator
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gpt2viz import model as model_source
 from gpt2viz.checkpoint import Model
+from gpt2viz.edits import REFERENCE_TEXT, Edit, check, forbidden
 from gpt2viz.errors import ContextError, TextError
+from gpt2viz.interventions import Change, changes
 from gpt2viz.model import GPT2, Attend
-from gpt2viz.stages import STAGES, Stage
-from gpt2viz.traces import Array, TensorRecord, Trace
+from gpt2viz.provenance import line_of_model, operation
+from gpt2viz.stages import Stage, places
+from gpt2viz.traces import Array, Pairs, TensorRecord, Trace
 
 #: Up to this many bytes of (T, T) matrices are captured; beyond, they are derived on demand.
 EXPLICIT_BYTES = 64 * 2**20
@@ -34,41 +32,44 @@ _TURN = threading.Lock()
 ONE_THREAD = 10**9
 
 Hook = Callable[[nn.Module, Any, Tensor], None]
+Captured = dict[tuple[str, int | None], Tensor]
 
 
 def trace(
-    model: Model, text: str | Sequence[int], causal: bool = True, *, explicit: bool | None = None
+    model: Model,
+    text: str | Sequence[int],
+    causal: bool = True,
+    *,
+    explicit: bool | None = None,
+    edits: Sequence[Edit] = (),
+    reference: Trace | None = None,
 ) -> Trace:
     """Run ``model`` on a text, or on a sequence of token ids, and keep every stage.
 
     ``causal=False`` lifts the mask: every token sees every other, which the model never met in
     training. ``explicit`` makes scores and weights in the run itself (True) or derives them
     later from its q, k and v with the same code (False); by default it depends on their size.
+    ``edits`` change the run, in their order; ``reference`` is the run whose means stand in for
+    heads, by default ``reference_run(model)``.
 
-    Raises ``TextError`` for text without tokens or ids outside the vocabulary, and
-    ``ContextError`` for more tokens than the model has positions. Safe for many threads.
+    Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
+    for more tokens than the model has positions and ``EditError`` for an edit that doesn't fit.
+    Safe for many threads.
     """
     ids = _token_ids(model, text)
-    config = model.config
+    network, edits = model.network, tuple(edits)
+    check(edits, model.config, len(ids), causal)
+    if reference is None and any(edit.kind == "mean" for edit in edits):
+        reference = reference_run(model)
     if explicit is None:
-        pairs = config.n_layer * config.n_head * len(ids) ** 2
-        explicit = pairs * 4 * 4 <= EXPLICIT_BYTES  # four stages of float32
-    network = model.network
-    device = network.wte.weight.device
-    n_weights = sum(weight.numel() for weight in network.parameters())
-    small = n_weights * len(ids) <= ONE_THREAD
-    with (
-        _TURN,
-        torch.inference_mode(),
-        _threads(1 if small else torch.get_num_threads()),
-        _recording(network) as (captured, records),
-    ):
-        batch = torch.tensor([ids], device=device)  # (B, T)
-        logits = network(batch, causal=causal, explicit=explicit, last_only=True)  # (B, 1, n_vocab)
+        explicit = _fits(model, len(ids))
+    hidden = forbidden(edits, len(ids))
+    wanted = list(changes(edits, reference))
+    logits, captured, records = _run(network, ids, causal, explicit, hidden, wanted)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
         model_name=model.name,
-        config=config,
+        config=model.config,
         text=text if isinstance(text, str) else model.tokenizer.decode(ids),
         token_ids=tuple(ids),
         tokens=tuple(part.decode("utf-8", errors="backslashreplace") for part in token_bytes),
@@ -80,12 +81,49 @@ def trace(
         captured={place: _array(tensor) for place, tensor in captured.items()},
         unembedding=_array(network.lm_head.weight),
         derive=derive,
+        edits=edits,
+        forbidden=hidden,
     )
 
 
-def derive(q: Array, k: Array, v: Array, causal: bool) -> Mapping[str, Array]:
+def reference_run(model: Model) -> Trace:
+    """The unedited run of ``REFERENCE_TEXT``, or of as much of it as the model has positions for.
+
+    Mean ablation takes a head's mean from it. Worth keeping where many edits follow.
+    """
+    return trace(model, model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions])
+
+
+def _run(
+    network: GPT2,
+    ids: list[int],
+    causal: bool,
+    explicit: bool,
+    hidden: Pairs | None,
+    wanted: Iterable[tuple[str, Change]],
+) -> tuple[Tensor, Captured, list[TensorRecord]]:
+    device = network.wte.weight.device
+    with (
+        _TURN,
+        torch.inference_mode(),
+        _threads(network, len(ids)),
+        _changing(network, wanted),  # before the recording: what is recorded is what went on
+        _recording(network) as (captured, records),
+    ):
+        batch = torch.tensor([ids], device=device)  # (B, T)
+        pairs = None if hidden is None else torch.tensor(hidden, device=device)  # (T, T)
+        logits = network(  # (B, 1, n_vocab)
+            batch, causal=causal, explicit=explicit, last_only=True, forbidden=pairs
+        )
+    return logits, captured, records
+
+
+def derive(
+    q: Array, k: Array, v: Array, causal: bool, hidden: Pairs | None = None
+) -> Mapping[str, Array]:
     """Scores to weights from q, k and v (B, nh, T, hs), by the model's own ``Attend``.
 
+    ``hidden`` (T, T) is True where a key is hidden from a query besides the causal mask.
     Returns the (B, nh, T, T) stages ``scores``, ``scaled_scores``, ``masked_scores`` and
     ``weights`` by key.
     """
@@ -93,8 +131,9 @@ def derive(q: Array, k: Array, v: Array, causal: bool) -> Mapping[str, Array]:
     found: dict[str, Array] = {}
     for key in ("scores", "scaled_scores", "masked_scores", "weights"):
         attend.get_submodule(key).register_forward_hook(_keep(found, key))
+    pairs = None if hidden is None else torch.tensor(hidden)
     with torch.inference_mode():
-        attend(*(torch.from_numpy(x.copy()) for x in (q, k, v)), causal)
+        attend(*(torch.from_numpy(x.copy()) for x in (q, k, v)), causal, pairs)
     return found
 
 
@@ -130,17 +169,32 @@ def _array(tensor: Tensor) -> Array:
     return array
 
 
+def _fits(model: Model, n_tokens: int) -> bool:
+    pairs = model.config.n_layer * model.config.n_head * n_tokens**2
+    return pairs * 4 * 4 <= EXPLICIT_BYTES  # four stages of float32
+
+
 @contextmanager
-def _threads(wanted: int) -> Iterator[None]:
+def _threads(network: GPT2, n_tokens: int) -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(wanted)
+    n_weights = sum(weight.numel() for weight in network.parameters())
+    torch.set_num_threads(1 if n_weights * n_tokens <= ONE_THREAD else before)
     try:
         yield
     finally:
         torch.set_num_threads(before)
 
 
-Captured = dict[tuple[str, int | None], Tensor]
+@contextmanager
+def _changing(network: GPT2, wanted: Iterable[tuple[str, Change]]) -> Iterator[None]:
+    """Let every change act on its module's output for the time of one run."""
+    with ExitStack() as hooks:
+        for name, change in wanted:
+            handle = network.get_submodule(name).register_forward_hook(
+                lambda _module, _inputs, output, change=change: change(output)
+            )
+            hooks.callback(handle.remove)
+        yield
 
 
 @contextmanager
@@ -150,21 +204,11 @@ def _recording(network: GPT2) -> Iterator[tuple[Captured, list[TensorRecord]]]:
     records: list[TensorRecord] = []
     seen: set[int] = set()
     with ExitStack() as hooks:
-        for name, stage, layer in _places(network.config.n_layer):
+        for name, stage, layer in places(network.config.n_layer):
             module = network.get_submodule(name)
             hook = _recorder(name, stage, layer, captured, records, seen)
             hooks.callback(module.register_forward_hook(hook).remove)
         yield captured, records
-
-
-@lru_cache(maxsize=16)
-def _places(n_layer: int) -> tuple[tuple[str, Stage, int | None], ...]:
-    """(module name, stage, layer) for every declared tensor of a model of ``n_layer`` layers."""
-    return tuple(
-        (stage.path.format(layer=layer), stage, layer)
-        for stage in STAGES
-        for layer in (range(n_layer) if stage.per_layer else (None,))
-    )
 
 
 def _recorder(
@@ -176,7 +220,7 @@ def _recorder(
     seen: set[int],
 ) -> Hook:
     def hook(module: nn.Module, _inputs: Any, output: Tensor) -> None:
-        line, code = _calling_line(sys._getframe(1))
+        line, code = line_of_model()
         own = {id(p): p.numel() for p in module.parameters(recurse=False) if id(p) not in seen}
         seen.update(own)
         records.append(
@@ -189,7 +233,7 @@ def _recorder(
                 dtype=str(output.dtype).removeprefix("torch."),
                 nbytes=output.numel() * output.element_size(),
                 n_parameters=sum(own.values()),
-                operation=_operation(module, stage),
+                operation=operation(module, stage),
                 line=line,
                 code=code,
             )
@@ -198,30 +242,3 @@ def _recorder(
             captured[stage.key, layer] = output
 
     return hook
-
-
-def _operation(module: nn.Module, stage: Stage) -> str:
-    """What the module does, from the module itself; a tap or a container tells its formula."""
-    if isinstance(module, nn.Linear):
-        return f"Linear {module.in_features} → {module.out_features}"
-    if isinstance(module, nn.Embedding):
-        return f"Embedding {module.num_embeddings} × {module.embedding_dim}"
-    if isinstance(module, nn.LayerNorm):
-        return f"LayerNorm {module.normalized_shape[0]}, ε = {module.eps:g}"
-    if isinstance(module, nn.Identity | nn.Dropout) or next(module.children(), None) is not None:
-        return stage.formula
-    return type(module).__name__
-
-
-def _calling_line(frame: FrameType | None) -> tuple[int, str]:
-    """The line of ``model.py`` that is running, found on the call stack of a hook."""
-    while frame is not None and frame.f_code.co_filename != model_source.__file__:
-        frame = frame.f_back
-    if frame is None:
-        return 0, ""
-    return frame.f_lineno, _source_lines()[frame.f_lineno - 1].split("#")[0].strip()
-
-
-@lru_cache(maxsize=1)
-def _source_lines() -> tuple[str, ...]:
-    return tuple(Path(model_source.__file__).read_text(encoding="utf-8").splitlines())

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 NUMPY = "tests/parity/test_parity.py::test_every_stage_equals_numpy"
 THEIRS = "tests/parity/test_parity.py::test_equals_transformers"
 TRACING = "tests/unit/test_tracing.py::"
+EDITS = "tests/parity/test_edits.py::test_every_edit_equals_transformers"
 TOKENIZER = "tests/unit/test_tokenizer.py::"
 
 
@@ -104,6 +105,36 @@ MUTANTS = (
     ),
     Mutant("derived with the mask", "traces.py", "q, k, v, self.causal", "q, k, v, True", NUMPY),
     Mutant("fused with the mask", "model.py", "is_causal=causal", "is_causal=True", NUMPY),
+    Mutant(
+        "derived without the edits",
+        "traces.py",
+        "self.causal, self.forbidden)",
+        "self.causal, None)",
+        EDITS,
+    ),
+    Mutant("fused without the edits", "model.py", "attn_mask=seen", "attn_mask=None", EDITS),
+    Mutant(
+        "scaled twice",
+        "interventions.py",
+        "*= edit.factor or 0.0",
+        "*= (edit.factor or 0.0) ** 2",
+        EDITS,
+    ),
+    Mutant(
+        "another head is off",
+        "interventions.py",
+        "changed[:, edit.head] *",
+        "changed[:, 0] *",
+        EDITS,
+    ),
+    Mutant("window one too wide", "edits.py", ">= (edit.width or 1)", "> (edit.width or 1)", EDITS),
+    Mutant(
+        "edits stay in the model",
+        "tracing.py",
+        "hooks.callback(handle.remove)",
+        "pass",
+        "tests/unit/test_edits.py::test_the_next_run_knows_nothing_of_it",
+    ),
     Mutant(
         "sizes unchecked",
         "checkpoint.py",

@@ -14,7 +14,8 @@ SOURCES = sorted(
 )
 
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "predictions", "edits"}
-MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens", "__init__", "training"}
+MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
+MODEL |= {"__init__", "attribution", "training", "interventions", "provenance"}
 PICTURES = {"figures", "tables"}
 
 

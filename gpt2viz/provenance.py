@@ -1,0 +1,41 @@
+"""How a tensor was made: by which operation, on which line of ``model.py``."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+
+from torch import nn
+
+from gpt2viz import model as model_source
+from gpt2viz.stages import Stage
+
+
+def operation(module: nn.Module, stage: Stage) -> str:
+    """What the module does, from the module itself; a tap or a container tells its formula."""
+    if isinstance(module, nn.Linear):
+        return f"Linear {module.in_features} → {module.out_features}"
+    if isinstance(module, nn.Embedding):
+        return f"Embedding {module.num_embeddings} × {module.embedding_dim}"
+    if isinstance(module, nn.LayerNorm):
+        return f"LayerNorm {module.normalized_shape[0]}, ε = {module.eps:g}"
+    if isinstance(module, nn.Identity | nn.Dropout) or next(module.children(), None) is not None:
+        return stage.formula
+    return type(module).__name__
+
+
+def line_of_model() -> tuple[int, str]:
+    """(number, code) of the line of ``model.py`` that is running; for use inside a hook."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != model_source.__file__:
+        frame = frame.f_back
+    if frame is None:
+        return 0, ""
+    return frame.f_lineno, _source_lines()[frame.f_lineno - 1].split("#")[0].strip()
+
+
+@lru_cache(maxsize=1)
+def _source_lines() -> tuple[str, ...]:
+    return tuple(Path(model_source.__file__).read_text(encoding="utf-8").splitlines())
