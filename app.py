@@ -3,27 +3,29 @@
 import streamlit as st
 
 from gpt2viz import tables
-from gpt2viz.figures.from_trace import GRID, all_heads, head_stage
+from gpt2viz.figures.from_trace import GRID, all_heads, one_head
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.pooling import block_starts
-from gpt2viz.ui import address, controls, frame
+from gpt2viz.ui import address, controls, frame, measures
 from gpt2viz.ui.clicks import Cell, on_click
 
 
 def choose(cell: Cell) -> None:
     """A click on a cell of any head chooses that head and the cell's row."""
-    row = cell.row
-    if cell.panel.isdigit():
-        address.put("head", int(cell.panel))
-        row = block_starts(view.n_tokens, GRID)[row]
-    address.put("query", row)
+    address.put("head", int(cell.panel))
+    address.put("query", block_starts(view.n_tokens, GRID)[cell.row])
+
+
+def choose_row(cell: Cell) -> None:
+    """A click on a cell of the large head chooses its row."""
+    address.put("query", cell.row)
 
 
 view = frame.open_page("Attention")
-st.markdown(
-    "Each square is one head's **attention weights**: how much each token (row, the *query*) "
-    "takes from each token (column, the *key*). Every row sums to 1. Click one to enlarge it."
-)
+words, choice = st.columns([3, 2], gap="large", vertical_alignment="center")
+with choice:
+    shown = measures.choose()
+words.markdown(measures.MEASURES[shown][1])
 every, large = st.columns([3, 2], gap="large")
 with every:
     layer = controls.layer(view)
@@ -31,29 +33,33 @@ with large:
     head = controls.head(view)
 
 n_head = view.model.config.n_head
+numbers = measures.measure(view, layer, shown)
 grid = heatmaps(
-    all_heads(view.trace, view.labels, layer),
+    all_heads(numbers, view.labels),
     view.colors,
+    scale=numbers.scale,
     n_columns=3 if n_head <= 9 else 4,
     height=240 * -(-n_head // (3 if n_head <= 9 else 4)),
     row=view.query,
     numbers=0,
 )
-one = head_stage(view.trace, view.labels, "weights", layer, head, f"Layer {layer} · Head {head}")
+one = one_head(numbers, view.labels, head, f"Layer {layer} · Head {head}", shown)
+what = measures.MEASURES[shown][0]
 with every, st.container(key="heads"):
     if view.n_tokens > GRID:
         st.caption(f"Shrunk to {GRID} × {GRID}: each point is the largest weight of its block.")
-    st.plotly_chart(grid, key="all_heads", alt=f"Attention weights, all heads of layer {layer}")
+    st.plotly_chart(grid, key="all_heads", alt=f"{what}, all heads of layer {layer}")
 with large, st.container(key="head_large"):
     figure = heatmaps(
         [one],
         view.colors,
+        scale=numbers.scale,
         height=480,
         row=view.query,
         numbers=NUMBERS_FIT_LARGE,
-        bar="attention weight",
+        bar=numbers.quantity,
     )
-    st.plotly_chart(figure, key="one_head", alt=f"Attention weights, layer {layer}, head {head}")
+    st.plotly_chart(figure, key="one_head", alt=f"{what}, layer {layer}, head {head}")
     with st.container(horizontal=True):
         with st.popover("These numbers as a table", type="tertiary", width="content"):
             st.dataframe(tables.panel_table(one))
@@ -61,7 +67,8 @@ with large, st.container(key="head_large"):
             st.markdown(
                 "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
                 "on the **first token**, which every query can see: an *attention sink* (Xiao et "
-                "al. 2023). A strong first column seldom means that the first word matters."
+                "al. 2023). A strong first column seldom means that the first word matters. To see "
+                "how the rest is divided, choose *Weights without the first token* above."
             )
 on_click("heads", choose)
-on_click("head_large", choose)
+on_click("head_large", choose_row)

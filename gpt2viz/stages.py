@@ -15,7 +15,8 @@ from typing import Literal
 
 from gpt2viz.config import GPT2Config
 
-Scale = Literal["signed", "unit"]
+#: "unit" runs over [0, 1], "amount" from 0 up, "signed" to both sides of 0.
+Scale = Literal["signed", "unit", "amount"]
 
 
 #: What the letters of the axes mean.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpt2viz.figures.panel import Axis, Mask, Matrix, Panel
 from gpt2viz.figures.pooling import pool_panel
-from gpt2viz.stages import STAGE
-from gpt2viz.traces import Trace
+from gpt2viz.stages import STAGE, Scale
+from gpt2viz.traces import Array, Trace
 
 #: The stages on which the mask shows: those before it don't know of it yet.
 _MASKED_TEXT = {
@@ -67,25 +69,56 @@ def head_stage(
     )
 
 
-def all_heads(trace: Trace, labels: Sequence[str], layer: int) -> list[Panel]:
-    """The attention weights of every head of a layer, at most ``GRID`` cells along each side.
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One number for every query and key of every head of a layer: (nh, T, T).
+
+    ``hidden`` (nh, T, T) are the cells without a number; ``hidden_text`` says why, under the
+    pointer, and ``hidden_name`` in the legend.
+    """
+
+    values: Array
+    hidden: NDArray[np.bool_]
+    quantity: str
+    hidden_text: str
+    hidden_name: str = "masked (a later key)"
+    scale: Scale = "unit"
+
+
+def weights_measure(trace: Trace, layer: int) -> Measure:
+    """The attention weights of a layer, as the run had them."""
+    return Measure(
+        trace.stage("weights", layer)[0],
+        np.isneginf(trace.stage("masked_scores", layer)[0]),
+        "attention weight",
+        _MASKED_TEXT["weights"],
+    )
+
+
+def one_head(measure: Measure, labels: Sequence[str], head: int, title: str, name: str) -> Panel:
+    """One head's matrix (T, T), queries down and keys across. A click on it carries ``name``."""
+    return Panel(
+        title=title,
+        values=measure.values[head],
+        rows=Axis("query", labels),
+        columns=Axis("key", labels),
+        name=name,
+        quantity=measure.quantity,
+        masked=measure.hidden[head],
+        masked_text=measure.hidden_text,
+        masked_name=measure.hidden_name,
+    )
+
+
+def all_heads(measure: Measure, labels: Sequence[str]) -> list[Panel]:
+    """Every head of a layer, at most ``GRID`` cells along each side.
 
     A click carries the head's number.
     """
-    masks = np.isneginf(trace.stage("masked_scores", layer)[0])
-    panels = (
-        Panel(
-            title=f"Head {head}",
-            values=weights,
-            rows=Axis("query", labels),
-            columns=Axis("key", labels),
-            name=str(head),
-            masked=masks[head],
-            masked_text=_MASKED_TEXT["weights"],
-        )
-        for head, weights in enumerate(trace.stage("weights", layer)[0])
-    )
-    return [pool_panel(panel, GRID) for panel in panels]
+    return [
+        pool_panel(one_head(measure, labels, head, f"Head {head}", str(head)), GRID)
+        for head in range(len(measure.values))
+    ]
 
 
 def weights_or_mean(

@@ -147,7 +147,7 @@ def _special(panel: Panel, colors: Palette) -> list[tuple[str, str, Mask, str]]:
     values = panel.values
     masked = np.zeros(values.shape, bool) if panel.masked is None else panel.masked
     kinds = [
-        ("masked (a later key)", colors.masked, masked, panel.masked_text),
+        (panel.masked_name, colors.masked, masked, panel.masked_text),
         ("NaN: not a number", colors.nan, np.isnan(values), "NaN: not a number"),
         ("infinite", colors.infinite, np.isinf(values) & ~masked, "%{z} infinite"),
     ]

@@ -52,8 +52,8 @@ class Panel:
     """One matrix (rows, columns) to draw.
 
     ``title`` names exactly what is drawn. ``masked`` marks the cells that the mask forbids;
-    ``masked_text`` says what they hold. ``name`` travels with a click on a cell; ``quantity`` says
-    what one number is.
+    ``masked_text`` says what they hold, ``masked_name`` what the legend calls them. ``name``
+    travels with a click on a cell; ``quantity`` says what one number is.
     """
 
     title: str
@@ -64,3 +64,4 @@ class Panel:
     quantity: str = "attention weight"
     masked: Mask | None = None
     masked_text: str = "masked: this key comes later, its weight is exactly 0"
+    masked_name: str = "masked (a later key)"

@@ -91,14 +91,8 @@ def lens_map(
             showlegend=False,
         )
         figure.add_trace(line, row=1, col=column)
-    figure.add_shape(
-        type="rect",
-        x0=at - 0.5,
-        x1=at + 0.5,
-        y0=-0.5,
-        y1=len(places) - 0.5,
-        line={"color": colors.second, "width": 2.5},
-    )
+    ends = {"x0": at - 0.5, "x1": at + 0.5, "y0": -0.5, "y1": len(places) - 0.5}
+    figure.add_shape(type="rect", line={"color": colors.second, "width": 2.5}, **ends)
     scale = color_axis("unit", 0, 1, "probability", colors)
     _lay_out(figure, 110 + 27 * len(places), top=30, coloraxis=scale)
     figure.update_xaxes(type="category", title={"text": "after token"}, showgrid=False, col=1)

@@ -12,12 +12,12 @@ from gpt2viz.stages import Scale
 
 
 def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
-    """[0, 1] for weights; else symmetric about 0 and wide enough for every finite number."""
+    """[0, 1] for weights, from 0 for amounts; else symmetric about 0. Holds every finite number."""
     if scale == "unit":
         return 0.0, 1.0
     peaks = [np.abs(p.values[np.isfinite(p.values)]).max(initial=0.0) for p in panels]
     peak = float(max(peaks, default=0.0)) or 1.0
-    return -peak, peak
+    return (0.0 if scale == "amount" else -peak), peak
 
 
 def number_format(high: float) -> str:
@@ -34,7 +34,7 @@ def color_axis(
     return {
         "cmin": low,
         "cmax": high,
-        "colorscale": colors.unit if scale == "unit" else colors.signed,
+        "colorscale": colors.signed if scale == "signed" else colors.unit,
         "showscale": bool(title),
         "colorbar": {
             "title": {"text": title, "side": "right"},

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.numpy import load_file
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
@@ -56,6 +57,31 @@ def test_all_heads_of_a_layer(expected: Any) -> None:
     assert len(masks(spec)) == (6 if causal else 0)
     for mask in masks(spec):
         assert_array_equal(mask, later)
+
+
+def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
+    causal, stages = expected
+    W_O = load_file(BUNDLED / "model.safetensors")
+    names = [name for name in W_O if name.endswith("h.2.attn.c_proj.weight")]
+    projection = W_O[names[0]].astype(np.float64).reshape(6, 32, 192)
+    given = np.linalg.norm(stages["v"][2] @ projection, axis=-1)
+    lengths = stages["weights"][2] * given[:, None, :]
+    spec = figure(open_page("attention", **address(causal, layer="2", show="norms")), "all_heads")
+    shown = heatmaps(spec)
+    assert_allclose([shown[str(n)] for n in range(6)], lengths, rtol=2e-3, atol=2e-3)
+    axis = spec["layout"]["coloraxis"]
+    assert (axis["cmin"], axis["cmax"]) == (0, pytest.approx(lengths.max(), rel=1e-3))
+
+    spec = figure(open_page("attention", **address(causal, layer="2", show="rest")), "all_heads")
+    rest = stages["weights"][2][:, 1:, 1:]
+    shown = heatmaps(spec)
+    assert_allclose(
+        [shown[str(n)][1:, 1:] for n in range(6)],
+        rest / rest.sum(axis=-1, keepdims=True),
+        rtol=5e-3,
+        atol=2e-3,
+    )
+    assert all(mask[:, 0].all() for mask in masks(spec))
 
 
 def test_every_stage_inside_a_head(expected: Any) -> None:

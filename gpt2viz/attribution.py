@@ -1,0 +1,60 @@
+"""Beyond the weights: how much a token really takes from another.
+
+A large weight on a short value vector moves little, and what a layer mixes was mixed before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpt2viz.checkpoint import Model
+from gpt2viz.traces import Array, Trace
+
+
+def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
+    """‖α v W_O‖: the length of what every key gives to every query, (nh, T, T).
+
+    Kobayashi et al. 2020, "Attention is Not Only a Weight: Analyzing Transformers with Vector
+    Norms", section 3: the weight α times the key's value vector (its bias included), projected
+    by the head's rows of W_O. In units of the residual stream, 0 or more. Raises ``IndexError``
+    for a layer that the model doesn't have, ``ValueError`` for a trace of another model.
+    """
+    if (model.name, model.config) != (trace.model_name, trace.config):
+        raise ValueError(f"this trace was made by {trace.model_name}, not by {model.name}")
+    weights, v = trace.stage("weights", layer)[0], trace.stage("v", layer)[0]
+    projection = model.network.get_parameter(f"h.{layer}.attn.c_proj.weight")  # (C, nh · hs)
+    by_head = projection.detach().cpu().numpy().T.reshape(len(v), v.shape[-1], -1)  # (nh, hs, C)
+    lengths = np.linalg.norm(v @ by_head, axis=-1)  # (nh, T)
+    found: Array = weights * lengths[:, None, :]
+    return found
+
+
+def rollout(trace: Trace, layer: int) -> Array:
+    """How much of every token's start is in every token after ``layer``: (T, T), rows sum to 1.
+
+    Attention rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers",
+    equation 1): the mean of a layer's heads, half of it kept for the residual stream, multiplied
+    down to the first layer. It knows of no values, no MLPs and no norms. Raises ``IndexError``
+    for a layer that the model doesn't have.
+    """
+    trace.stage("q", layer)  # raises where there is no such layer
+    mixed: Array = np.eye(len(trace.tokens), dtype=np.float32)
+    for below in range(layer + 1):
+        mean = trace.stage("weights", below)[0].mean(axis=0)
+        mixed = (mean + np.eye(len(mean), dtype=np.float32)) / 2 @ mixed
+    return mixed
+
+
+def without_first(weights: Array) -> Array:
+    """Rows rescaled to sum to 1 without the first key: (…, T, T) -> (…, T, T), column 0 NaN.
+
+    Many heads rest on the first token (Xiao et al. 2023, "Efficient Streaming Language Models
+    with Attention Sinks"); this shows how they divide the rest. A row with nothing left, such
+    as the first token's own, is NaN throughout.
+    """
+    rest = weights.astype(np.float64)
+    rest[..., 0] = np.nan
+    total = np.nansum(rest, axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rescaled: Array = np.where(total > 0, rest / total, np.nan).astype(np.float32)
+    return rescaled

@@ -1,0 +1,96 @@
+"""Value-weighted attention and rollout: worked by hand, and from transformers' own tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.attribution import rollout, value_weighted, without_first
+from tests.checkpoints import write_checkpoint
+
+IDS = [5, 300, 17, 17, 219]
+N_HEAD, HS, C = 4, 6, 24
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, gpt2viz.Model]:
+    folder = tmp_path_factory.mktemp("attribution")
+    return write_checkpoint(folder), gpt2viz.load_model(folder)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("layer", [0, 2])
+def test_value_weighted_is_the_length_of_what_is_written(pair: tuple, layer: int) -> None:
+    """Each key's vector, built from transformers' modules one query and key at a time."""
+    theirs, ours = pair
+    attention = theirs.transformer.h[layer].attn
+    taken: list[torch.Tensor] = []
+    hook = attention.c_attn.register_forward_hook(lambda _m, _a, out: taken.append(out[0]))
+    out = theirs(torch.tensor([IDS]), output_attentions=True)
+    hook.remove()
+    v = taken[0][:, 2 * C :]
+    found = value_weighted(ours, gpt2viz.trace(ours, IDS), layer)
+    assert found.shape == (N_HEAD, 5, 5)
+    for head in range(N_HEAD):
+        rows = slice(head * HS, (head + 1) * HS)
+        for query in range(5):
+            for key in range(5):
+                alpha = out.attentions[layer][0, head, query, key]
+                written = alpha * v[key, rows] @ attention.c_proj.weight[rows]
+                assert found[head, query, key] == pytest.approx(float(written.norm()), abs=1e-5)
+
+
+def test_value_weighted_of_another_models_trace(pair: tuple, tmp_path: Path) -> None:
+    _, ours = pair
+    write_checkpoint(tmp_path / "other")
+    other = gpt2viz.load_model(tmp_path / "other")
+    with pytest.raises(ValueError, match="was made by"):
+        value_weighted(other, gpt2viz.trace(ours, IDS), 0)
+    with pytest.raises(IndexError):
+        value_weighted(ours, gpt2viz.trace(ours, IDS), 3)
+
+
+class ByHand:
+    """Two layers of one head over three tokens, with weights that can be multiplied on paper."""
+
+    tokens = ("a", "b", "c")
+    layers = (
+        [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]],
+        [[1, 0, 0], [1, 0, 0], [0, 1, 0]],
+    )
+
+    def stage(self, _key: str, layer: int) -> np.ndarray:
+        return np.array(self.layers[layer], np.float32)[None, None]
+
+
+def test_rollout_by_hand() -> None:
+    first = [[1, 0, 0], [0.25, 0.75, 0], [0, 0.25, 0.75]]
+    assert_allclose(rollout(ByHand(), 0), first)
+    # layer 1 mixes row by row: b is half a's and half its own, c half b's and half its own
+    second = [[1, 0, 0], [0.625, 0.375, 0], [0.125, 0.5, 0.375]]
+    assert_allclose(rollout(ByHand(), 1), second)
+    with pytest.raises(IndexError):
+        rollout(ByHand(), 2)
+
+
+@torch.no_grad()
+def test_rollout_from_transformers_attentions(pair: tuple) -> None:
+    theirs, ours = pair
+    attentions = theirs(torch.tensor([IDS]), output_attentions=True).attentions
+    mixed = torch.eye(5)
+    for attention in attentions:
+        mixed = (0.5 * attention[0].mean(0) + 0.5 * torch.eye(5)) @ mixed
+    assert_allclose(rollout(gpt2viz.trace(ours, IDS), 2), mixed, atol=1e-6)
+
+
+def test_rows_without_the_first_token() -> None:
+    weights = np.array([[1, 0, 0], [0.9, 0.1, 0], [0.6, 0.3, 0.1]], np.float32)
+    nan = np.nan
+    expected = [[nan, nan, nan], [nan, 1, 0], [nan, 0.75, 0.25]]
+    assert_allclose(without_first(weights), expected, rtol=1e-6)
+    assert_allclose(without_first(weights[None])[0], expected, rtol=1e-6)
