@@ -3,9 +3,9 @@
 import streamlit as st
 
 from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at
-from gpt2viz.figures.from_trace import difference, mask_of, weights_or_mean
+from gpt2viz.figures.from_trace import difference, mask_of
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, controls, frame
+from gpt2viz.ui import address, controls, frame, measures
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -16,21 +16,24 @@ def choose_row(cell: Cell) -> None:
 
 view = frame.open_page("Compare layers")
 with st.container(horizontal=True, gap="large"):
-    layers, head = controls.several_layers(view), controls.head_or_mean(view)
+    layers, head = controls.several_layers(view), controls.head_or_whole(view)
 
-what = "mean of all heads" if head is None else f"head {head}"
-panels = [
-    weights_or_mean(view.trace, view.labels, layer, head, f"Layer {layer} · {what}")
-    for layer in layers
-]
+what = {"mean": "mean of all heads", "rollout": "rollout"}.get(str(head), f"head {head}")
+panels = [measures.layer_panel(view, layer, head, f"Layer {layer} · {what}") for layer in layers]
 differences = [
     difference(panels[0], other, f"Layer {layers[0]} − layer {layer}")
     for layer, other in zip(layers[1:], panels[1:], strict=True)
 ]
 with st.container(key="layer_charts"):
-    st.markdown(f"**Attention weights, {what}**, on one scale from 0 to 1")
+    st.markdown(
+        "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
+        "reached each token (query) after the layer, if every head counted the same and values, "
+        "MLPs and norms did nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
+        if head == "rollout"
+        else f"**Attention weights, {what}**, on one scale from 0 to 1"
+    )
     figure = heatmaps(
-        panels, view.colors, n_columns=4, height=380, row=view.query, bar="attention weight"
+        panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
     )
     st.plotly_chart(figure, key="layers_chart", alt=f"Attention weights of layers {layers}, {what}")
     if differences:

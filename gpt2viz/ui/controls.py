@@ -66,15 +66,16 @@ def several_layers(view: View) -> list[int]:
     return chosen[:4] or [0]
 
 
-def head_or_mean(view: View) -> int | None:
-    """Pick a head, or None for the mean over the layer's heads."""
-    heads = ["mean", *range(view.model.config.n_head)]
+def head_or_whole(view: View) -> int | str:
+    """Pick a head, "mean" for the mean of the layer's heads, or "rollout"."""
+    heads = ["mean", "rollout", *range(view.model.config.n_head)]
     chosen: str | int = st.segmented_control(
         "Head",
         heads,
         required=True,
         wrap=True,
-        help="One head, or the mean of all heads of the layer.",
+        help="One head, the mean of all heads of the layer, or the attention rollout: the means "
+        "of this layer and all below it multiplied, half of each kept for the residual stream.",
         **address.choice("compare", heads, "mean"),
     )
-    return None if isinstance(chosen, str) else chosen
+    return chosen

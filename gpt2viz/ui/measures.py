@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from gpt2viz.attribution import value_weighted, without_first
-from gpt2viz.figures.from_trace import Measure, weights_measure
+from gpt2viz.attribution import rollout, value_weighted, without_first
+from gpt2viz.figures.from_trace import Measure, one_head, weights_measure, weights_or_mean
+from gpt2viz.figures.panel import Panel
 from gpt2viz.ui import address
 from gpt2viz.ui.frame import View
 
@@ -58,3 +59,17 @@ def measure(view: View, layer: int, chosen: str) -> Measure:
             "left out or masked",
         )
     return weights
+
+
+def layer_panel(view: View, layer: int, which: int | str, title: str) -> Panel:
+    """One matrix for a layer: a head's weights, the "mean" of all heads, or the "rollout"."""
+    if which != "rollout":
+        head = which if isinstance(which, int) else None
+        return weights_or_mean(view.trace, view.labels, layer, head, title)
+    mixed = Measure(
+        rollout(view.trace, layer)[None],
+        weights_measure(view.trace, layer).hidden[:1],
+        "share of the token's start",
+        "masked: exactly 0, because this key comes later",
+    )
+    return one_head(mixed, view.labels, 0, title, "rollout")

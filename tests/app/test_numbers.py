@@ -108,6 +108,18 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     assert ("The mask says **no**" if causal else "The mask says **yes**") in said
 
 
+def test_rollout_of_layers(expected: Any) -> None:
+    causal, stages = expected
+    mixed, by_layer = np.eye(12), []
+    for weights in stages["weights"]:
+        mixed = (weights.mean(axis=0) + np.eye(12)) / 2 @ mixed
+        by_layer.append(mixed)
+    at = open_page("compare", **address(causal, layers="0,3", compare="rollout"))
+    spec = figure(at, "layers_chart")
+    shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    assert_allclose(shown, [by_layer[0], by_layer[3]], **TOLERANCE)
+
+
 @pytest.mark.parametrize("compare", ["mean", "2"])
 def test_layers_side_by_side_and_their_differences(expected: Any, compare: str) -> None:
     causal, stages = expected
