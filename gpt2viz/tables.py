@@ -145,3 +145,26 @@ def contribution_table(parts: Contributions) -> pd.DataFrame:
         ]
     table = pd.DataFrame(rows, columns=["part", "added (nats)"])
     return table.sort_values("added (nats)", key=np.abs, ascending=False, ignore_index=True)
+
+
+def largest_changes(
+    before: NDArray[np.float64], after: NDArray[np.float64], labels: Sequence[str], top: int
+) -> pd.DataFrame:
+    """The ``top`` tokens whose probability rose most, then the ``top`` that fell most, in percent.
+
+    ``before`` and ``after`` are (n_vocab,) probabilities. The rows go from the largest rise to the
+    largest fall; a token whose probability stays is left out.
+    """
+    change = after - before
+    order = np.argsort(-change, kind="stable")
+    rises, falls = order[:top], order[max(top, len(order) - top) :]
+    chosen = np.concatenate([rises[change[rises] > 0], falls[change[falls] < 0]])
+    return pd.DataFrame(
+        {
+            "token": [labels[n] for n in chosen],
+            "id": chosen,
+            "baseline (%)": 100 * before[chosen],
+            "changed (%)": 100 * after[chosen],
+            "change (points)": 100 * change[chosen],
+        }
+    )

@@ -63,6 +63,18 @@ def several(name: str, options: Sequence[int], default: list[int]) -> dict[str, 
     return _bind(name, default, lambda raw: [int(n) for n in raw.split(",")], fits, expected)
 
 
+def several_values(
+    name: str, parse: Callable[[str], tuple[Any, ...]], expected: str
+) -> tuple[Any, ...]:
+    """A list that no one widget holds, none by default; changed with ``put``.
+
+    ``parse`` raises ``ValueError`` for what it can't read, and ``expected`` says what it can.
+    """
+    _bind(name, (), parse, lambda _value: True, expected)
+    values: tuple[Any, ...] = st.session_state[name]
+    return values
+
+
 def put(name: str, value: Any) -> None:
     """Choose a value from code, as if the person had used the widget. For callbacks only."""
     st.session_state[name] = value
@@ -105,7 +117,7 @@ def _bind(
 def _write(name: str) -> None:
     value = st.session_state[name]
     raw = _format(value)
-    if value is None or value == [] or len(raw) > LONGEST_TEXT:
+    if value is None or value in ([], ()) or len(raw) > LONGEST_TEXT:
         st.query_params.pop(name, None)
     else:
         st.query_params[name] = raw

@@ -1,4 +1,4 @@
-"""One load for each model and one run for each (model, text, mask), shared by all visitors."""
+"""One load for each model and one run for each (model, text, mask, edits), shared by all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import streamlit as st
 
 import gpt2viz
 from gpt2viz.labels import label
+from gpt2viz.tracing import reference_run
 
 #: Folders of further checkpoints, set by whoever starts the app; a visitor can't name one.
 MODELS_VARIABLE = "GPT2VIZ_MODELS"
@@ -28,9 +29,18 @@ def load(name: str) -> gpt2viz.Model:
 
 
 @st.cache_resource(max_entries=8, show_spinner="Running the model …")
-def run(model_name: str, text: str, causal: bool) -> gpt2viz.Trace:
-    """The trace of a text. Raises ``TextError`` or ``ContextError``."""
-    return gpt2viz.trace(load(model_name), text, causal=causal)
+def run(
+    model_name: str, text: str, causal: bool, edits: tuple[gpt2viz.Edit, ...] = ()
+) -> gpt2viz.Trace:
+    """The trace of a text. Raises ``TextError``, ``ContextError`` or ``EditError``."""
+    kept = reference(model_name) if any(edit.kind == "mean" for edit in edits) else None
+    return gpt2viz.trace(load(model_name), text, causal=causal, edits=edits, reference=kept)
+
+
+@st.cache_resource(max_entries=4, show_spinner="Running the model …")
+def reference(model_name: str) -> gpt2viz.Trace:
+    """The run whose means stand in for heads."""
+    return reference_run(load(model_name))
 
 
 @st.cache_resource(max_entries=4)

@@ -20,6 +20,7 @@ PAGES = (
     ("pages/3_causal_mask.py", "Causal mask"),
     ("pages/4_shapes.py", "Shapes"),
     ("pages/5_predictions.py", "Predictions"),
+    ("pages/6_what_if.py", "What if"),
 )
 
 EXAMPLES = {

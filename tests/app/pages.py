@@ -17,6 +17,7 @@ PAGES = {
     "compare": "pages/2_compare_layers.py",
     "mask": "pages/3_causal_mask.py",
     "shapes": "pages/4_shapes.py",
+    "whatif": "pages/6_what_if.py",
     "predictions": "pages/5_predictions.py",
 }
 

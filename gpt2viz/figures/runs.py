@@ -1,0 +1,53 @@
+"""Two runs side by side: the model as it is, and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpt2viz.figures.from_trace import head_stage
+from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.traces import Trace
+
+
+def weights_of_runs(
+    runs: Mapping[str, Trace], labels: Sequence[str], layer: int, head: int
+) -> list[Panel]:
+    """One head's attention weights (T, T) in each of the runs, by title.
+
+    Where an edit hid keys, the cells say so; they share one name in the legend.
+    """
+    edited = any(run.forbidden is not None for run in runs.values())
+    return [
+        replace(
+            head_stage(run, labels, "weights", layer, head, title),
+            masked_name="masked (a later key, or hidden by an edit)"
+            if edited
+            else Panel.masked_name,
+            masked_text="masked: exactly 0, because this key comes later"
+            + ("" if run.forbidden is None else " or an edit hides it"),
+        )
+        for title, run in runs.items()
+    ]
+
+
+def largest_weight_changes(before: Trace, after: Trace) -> Panel:
+    """How far two runs' attention weights lie apart at most, in every head: (n_layer, n_head).
+
+    A click carries the layer as row and the head as column.
+    """
+    config = before.config
+    changes = [
+        np.abs(after.stage("weights", n)[0] - before.stage("weights", n)[0]).max(axis=(1, 2))
+        for n in range(config.n_layer)
+    ]
+    return Panel(
+        title="",
+        values=np.stack(changes),
+        rows=Axis("layer", [str(n) for n in range(config.n_layer)]),
+        columns=Axis("head", [str(n) for n in range(config.n_head)]),
+        name="changes",
+        quantity="largest change of a weight",
+    )

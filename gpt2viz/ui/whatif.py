@@ -1,0 +1,173 @@
+"""The What if page's own widgets: choose an edit, see the list of edits, undo them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from gpt2viz import Edit, EditError, parse_edits
+from gpt2viz.edits import FIELDS, LARGEST_FACTOR, Kind, check, describe
+from gpt2viz.ui import address, cache
+from gpt2viz.ui.clicks import Cell
+from gpt2viz.ui.frame import View
+from gpt2viz.ui.text import literal
+
+#: What a person picks from, and what it means.
+KINDS: dict[Kind, tuple[str, str]] = {
+    "off": ("Switch a head off", "Its output becomes 0: it adds nothing (Michel et al. 2019)."),
+    "mean": (
+        "Replace a head by its mean",
+        "Its output becomes the same for every token: what it puts out on average over a "
+        "reference text. Gentler than 0, which the model never meets (Wang et al. 2023).",
+    ),
+    "scale": (
+        "Scale a head",
+        "Its output is multiplied: by 2 it adds twice as much, by −1 the opposite.",
+    ),
+    "attn": (
+        "Switch a layer's attention off",
+        "It adds nothing: its weights are still computed and shown, but not used.",
+    ),
+    "mlp": ("Switch a layer's MLP off", "The step after attention, for each token alone."),
+    "forbid": ("Hide one token from another", "In every head of every layer."),
+    "window": ("Look back only so far", "A token sees itself and the few just before it."),
+    "nofirst": (
+        "Hide the first token",
+        "Heads with nothing to do rest on the first token. Where do they look without it?",
+    ),
+}
+
+_NAME = "edits"
+_REFUSED = "_edit_refused"
+
+
+def edits() -> tuple[Edit, ...]:
+    """The edits in the address, in the order in which they act."""
+    examples = "edits such as off:1.3, scale:1.3:0.5 or window:3, with commas between"
+    found: tuple[Edit, ...] = address.several_values(_NAME, parse_edits, examples)
+    return found
+
+
+def pick(view: View) -> None:
+    """Choose an edit and add it to the list."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="new_edit"):
+        kind: Kind = st.selectbox(
+            "What to change",
+            KINDS,
+            format_func=lambda kind: KINDS[kind][0],
+            key="edit_kind",
+            width=250,
+        )
+        values = {name: _field(view, name) for name in FIELDS[kind]}
+        st.button(
+            "Add",
+            icon=":material/add:",
+            type="primary",
+            on_click=add,
+            args=(view, Edit(kind, **values)),
+            key="add_edit",
+        )
+    st.caption(KINDS[kind][1])
+    if refused := st.session_state.pop(_REFUSED, None):
+        st.warning(refused, icon=":material/block:")
+
+
+def _field(view: View, name: str) -> Any:
+    key = f"edit_{name}"
+    if name == "factor":
+        limit = float(LARGEST_FACTOR)
+        return st.number_input("Times", -limit, limit, 2.0, step=0.5, key=key, width=130)
+    if name == "width":
+        longest = max(view.n_tokens, 2)
+        return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=130)
+    if name in ("query", "key"):
+        return st.selectbox(
+            {"query": "This token (query)", "key": "may not see (key)"}[name],
+            range(view.n_tokens),
+            format_func=lambda n: f"{n} {view.labels[n]}",
+            index=view.n_tokens - 1 if name == "query" else 0,
+            key=key,
+            width=165,
+        )
+    config = view.model.config
+    count = config.n_layer if name == "layer" else config.n_head
+    return st.selectbox(name.capitalize(), range(count), key=key, width=90)
+
+
+def add(view: View, edit: Edit) -> None:
+    """Put an edit at the end of the list, unless the run would be impossible. For callbacks."""
+    before = st.session_state[_NAME]
+    if edit in before and edit.kind != "scale":  # only scaling does more the second time
+        return
+    after = (*before, edit)
+    try:
+        check(after, view.model.config, view.n_tokens, view.trace.causal)
+    except EditError as error:
+        st.session_state[_REFUSED] = f"Not added. {error}"
+        return
+    address.put(_NAME, after)
+
+
+def toggle(view: View, cell: Cell) -> None:
+    """A click on a cell hides its key from its query, or shows it again. For callbacks."""
+    edit = Edit("forbid", query=cell.row, key=cell.column)
+    before = st.session_state[_NAME]
+    if edit in before:
+        address.put(_NAME, tuple(other for other in before if other != edit))
+    elif view.trace.causal and cell.column > cell.row:
+        st.session_state[_REFUSED] = (
+            f"Not added. The causal mask hides key {cell.column} from query {cell.row} anyway."
+        )
+    else:
+        add(view, edit)
+
+
+def listed(view: View, edits: tuple[Edit, ...]) -> None:
+    """The edits with a button each to undo it, and the reference text where one needs it."""
+    if not edits:
+        st.markdown(
+            "**No edit yet**, so both runs below are the same. Add one, or click a cell of the "
+            "weights to hide that key from that query."
+        )
+        return
+    with st.container(key="edit_list", gap=None):
+        for n, edit in enumerate(edits):
+            with st.container(horizontal=True, vertical_alignment="center"):
+                said = literal(describe(edit, view.labels))
+                st.button(
+                    "Undo",
+                    key=f"undo_{n}",
+                    icon=":material/undo:",
+                    type="tertiary",
+                    on_click=address.put,
+                    args=(_NAME, edits[:n] + edits[n + 1 :]),
+                )
+                st.markdown(f"{said} :small[:gray[{literal(str(edit))}]]")
+        if len(edits) > 1:
+            st.button(
+                "Undo all",
+                key="undo_all",
+                icon=":material/undo:",
+                type="tertiary",
+                on_click=address.put,
+                args=(_NAME, ()),
+            )
+    if any(edit.kind == "mean" for edit in edits):
+        run = cache.reference(view.model.name)
+        st.caption(
+            f"Means are taken over the {len(run.token_ids)} tokens of this reference text, read by "
+            f"the unchanged model with the mask on: “{literal(run.text)}”"
+        )
+
+
+def stop_where_impossible(view: View, edits: tuple[Edit, ...]) -> None:
+    """Stop the page with one message where an edit doesn't fit this model and sentence."""
+    try:
+        check(edits, view.model.config, view.n_tokens, view.trace.causal)
+    except EditError as error:
+        st.warning(
+            f"{error} Undo that edit, or choose another sentence or model.",
+            icon=":material/block:",
+        )
+        st.stop()

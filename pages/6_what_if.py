@@ -1,0 +1,122 @@
+"""What if: change something inside the model, run it again, and compare the two runs."""
+
+import streamlit as st
+
+from gpt2viz import divergence, sampling_distribution, tables
+from gpt2viz.figures.charts import probability_bars
+from gpt2viz.figures.from_trace import difference
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
+from gpt2viz.ui import address, cache, controls, frame, whatif
+from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui.text import literal
+
+
+def hide(cell: Cell) -> None:
+    """A click on a cell hides its key from its query, a second click shows it again."""
+    whatif.toggle(view, cell)
+
+
+def choose_head(cell: Cell) -> None:
+    """A click in the map of changes shows that head."""
+    address.put("layer", cell.row)
+    address.put("head", cell.column)
+
+
+view = frame.open_page("What if")
+st.markdown(
+    "Change something inside the model, and the **whole model runs again** with it. Edits add up; "
+    "they act on this page only, and the link carries them."
+)
+edits = whatif.edits()
+choice, chosen = st.columns([6, 5], gap="large")
+with choice:
+    whatif.pick(view)
+with chosen:
+    whatif.listed(view, edits)
+whatif.stop_where_impossible(view, edits)
+baseline = view.trace
+changed = cache.run(view.model.name, baseline.text, baseline.causal, edits)
+
+with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+    st.markdown("#### Attention weights", width="content")
+    layer, head = controls.layer(view), controls.head(view)
+runs = {"Baseline: the model as it is": baseline, "Changed": changed}
+before, after = weights_of_runs(runs, view.labels, layer, head)
+change = difference(after, before, "Changed − baseline")
+if edits and not change.values.any():
+    st.caption(
+        "This head's weights are the same in both runs. An edit of a head, of attention or of an "
+        "MLP shows only in the weights of later layers, which read what it wrote."
+    )
+with st.container(key="whatif"):
+    both, third = st.columns([2, 1.2])
+    figure = heatmaps(
+        [before, after],
+        view.colors,
+        n_columns=2,
+        height=360,
+        row=view.query,
+        bar="attention weight",
+    )
+    both.plotly_chart(figure, key="before_after", alt="Weights in the baseline and changed run")
+    figure = heatmaps(
+        [change],
+        view.colors,
+        scale="signed",
+        height=360,
+        row=view.query,
+        bar="difference of weights",
+    )
+    third.plotly_chart(figure, key="weight_change", alt="Weights of the changed run − baseline")
+st.caption("Click a cell to hide its key from its query in every head; click again to undo it.")
+on_click("whatif", hide)
+
+position = view.n_tokens - 1 if view.query is None else view.query
+logits = [run.logits_at(position) for run in (baseline, changed)]
+p_before, p_after = map(sampling_distribution, logits)
+names = cache.vocabulary(view.model.name)
+st.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
+first, second, distance = st.columns(3)
+for place, title, p in ((first, "Baseline", p_before), (second, "Changed", p_after)):
+    best = int(p.argmax())
+    place.metric(f"{title}: most probable next", f"“{names[best]}” {100 * p[best]:.2f} %")
+distance.metric(
+    "KL divergence from the baseline",
+    f"{divergence(logits[1], logits[0]):.4f} bits",
+    help="How many more bits the baseline's next token costs on average when the changed model is "
+    "believed: Σ p log₂(p / q), p baseline, q changed. 0 where both predict the same.",
+)
+table = tables.largest_changes(p_before, p_after, names, top=6)
+if len(table):
+    bars, numbers = st.columns([5, 4], gap="medium")
+    cases = {"baseline": table["baseline (%)"], "changed": table["changed (%)"]}
+    bars.plotly_chart(
+        probability_bars(table["token"], cases, view.colors),
+        key="changes",
+        alt="Tokens whose probability rose or fell most",
+    )
+    formats = {
+        name: st.column_config.NumberColumn(format="%+.3f" if "points" in name else "%.3f")
+        for name in table.columns[2:]
+    } | {"id": None}
+    numbers.caption("The largest rises, then the largest falls, over the whole vocabulary.")
+    numbers.dataframe(table, hide_index=True, column_config=formats, height=460)
+elif edits:
+    st.caption("No probability has changed after this token.")
+
+if edits and baseline.explicit and changed.explicit:
+    st.markdown("#### Which heads look elsewhere now")
+    with st.container(key="where"):
+        figure = heatmaps(
+            [largest_weight_changes(baseline, changed)],
+            view.colors,
+            height=110 + 30 * view.model.config.n_layer,
+            numbers=16,
+            row=layer,
+            column=head,
+            bar="largest change",
+        )
+        st.plotly_chart(figure, key="where_map", alt="Largest change of a weight in every head")
+    st.caption("Click a head to see its weights above.")
+    on_click("where", choose_head)

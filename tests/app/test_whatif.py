@@ -1,0 +1,183 @@
+"""What the What if page shows is an edited run: held against transformers, edited by its hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+from transformers import GPT2LMHeadModel
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from tests.app.pages import array, figure, heatmaps, masks, open_page
+
+TEXT = "The animal didn't cross the street because it was too tired"
+TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
+
+
+def said(at: AppTest) -> str:
+    return " ".join(block.value for block in [*at.warning, *at.info, *at.error])
+
+
+def written(at: AppTest) -> str:
+    return " ".join(block.value for block in [*at.markdown, *at.caption])
+
+
+@pytest.fixture(scope="module")
+def runs() -> Any:
+    """Transformers' (weights, logits) as it is, and with head 0 of layer 1 off and key 2 hidden."""
+    theirs = GPT2LMHeadModel.from_pretrained(
+        BUNDLED, attn_implementation="eager", dtype=torch.float32
+    ).eval()
+    ids = torch.tensor([gpt2viz.load_model().tokenizer.encode(TEXT)])
+    n = ids.shape[1]
+    hs = theirs.config.n_embd // theirs.config.n_head
+
+    def zero(_module: Any, inputs: Any) -> Any:
+        merged = inputs[0].clone()
+        merged[..., :hs] = 0
+        return (merged,)
+
+    found = []
+    for edited in (False, True):
+        hidden = torch.ones(n, n, dtype=torch.bool).triu(1)
+        hidden[5, 2] |= edited
+        mask = torch.zeros(1, 1, n, n).masked_fill(hidden, torch.finfo().min)
+        with torch.no_grad():
+            hook = theirs.transformer.h[1].attn.c_proj.register_forward_pre_hook(
+                zero if edited else lambda *_: None
+            )
+            out = theirs(ids, attention_mask=mask, output_attentions=True)
+            hook.remove()
+        found.append((np.stack([a[0] for a in out.attentions]), out.logits[0].double().numpy()))
+    return found
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+@pytest.mark.parametrize("query", [None, 6])
+def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
+    (weights, logits), (weights_edited, logits_edited) = runs
+    chosen = {} if query is None else {"query": str(query)}
+    at = open_page("whatif", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
+    assert not said(at)
+    spec = figure(at, "before_after")
+    shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    assert_allclose(shown, [weights[2, 3], weights_edited[2, 3]], **TOLERANCE)
+    assert (spec["layout"]["coloraxis"]["cmin"], spec["layout"]["coloraxis"]["cmax"]) == (0, 1)
+    assert [bool(mask[5, 2]) for mask in masks(spec)] == [False, True]
+    change = heatmaps(figure(at, "weight_change"))["difference"]
+    assert_allclose(change, weights_edited[2, 3] - weights[2, 3], **TOLERANCE)
+    changes = heatmaps(figure(at, "where_map"))["changes"]
+    assert_allclose(changes, np.abs(weights_edited - weights).max(axis=(2, 3)), **TOLERANCE)
+
+    place = -1 if query is None else query
+    p, q = softmax(logits[place]), softmax(logits_edited[place])
+    table = at.dataframe[0].value
+    assert_allclose(table["baseline (%)"], 100 * p[table["id"]], rtol=2e-3, atol=1e-4)
+    assert_allclose(table["changed (%)"], 100 * q[table["id"]], rtol=2e-3, atol=1e-4)
+    assert_allclose(table["change (points)"], 100 * (q - p)[table["id"]], atol=2e-3)
+    order = np.argsort(p - q)
+    assert set(table["id"]) == {*order[:6], *order[-6:]}
+    bits = float((p * np.log2(p / q)).sum())
+    shown_bits = float(at.metric[2].value.split()[0])
+    assert shown_bits == pytest.approx(bits, rel=2e-3, abs=1e-4)
+
+
+def test_without_an_edit_both_runs_are_the_same() -> None:
+    at = open_page("whatif")
+    assert "No edit yet" in written(at)
+    assert not heatmaps(figure(at, "weight_change"))["difference"].any()
+    assert float(at.metric[2].value.split()[0]) == 0
+
+
+def test_edits_add_up_and_are_undone_one_by_one() -> None:
+    at = open_page("whatif")
+    at.button(key="add_edit").click().run()
+    assert at.query_params["edits"] == "off:0.0"
+    at.selectbox(key="edit_kind").set_value("scale").run()
+    at.selectbox(key="edit_layer").set_value(1).run()
+    at.button(key="add_edit").click().run()
+    at.button(key="add_edit").click().run()
+    assert at.query_params["edits"] == "off:0.0,scale:1.0:2.0,scale:1.0:2.0"
+    assert "Layer 0 head 0 is off" in written(at)
+    at.button(key="undo_1").click().run()
+    assert at.query_params["edits"] == "off:0.0,scale:1.0:2.0"
+    at.button(key="undo_0").click().run()
+    assert at.query_params["edits"] == "scale:1.0:2.0"
+    at.button(key="undo_0").click().run()
+    assert "edits" not in at.query_params
+    assert "No edit yet" in written(at)
+
+
+def test_every_kind_can_be_added() -> None:
+    at = open_page("whatif")
+    for kind in ("off", "mean", "scale", "attn", "mlp", "forbid", "window", "nofirst"):
+        at.selectbox(key="edit_kind").set_value(kind).run()
+        at.button(key="add_edit").click().run()
+        assert not at.exception
+        assert not said(at)
+    assert at.query_params["edits"] == (
+        "off:0.0,mean:0.0,scale:0.0:2.0,attn:0,mlp:0,forbid:3:0,window:2,nofirst"
+    )
+    assert "reference text" in written(at)
+    assert "Once upon a time a girl" in written(at)
+    at.button(key="undo_all").click().run()
+    assert "edits" not in at.query_params
+
+
+def test_an_impossible_edit_is_not_added() -> None:
+    at = open_page("whatif")
+    at.selectbox(key="edit_kind").set_value("forbid").run()
+    at.selectbox(key="edit_query").set_value(0).run()
+    at.button(key="add_edit").click().run()
+    assert "Not added. Query 0 would see no key at all" in said(at)
+    assert "edits" not in at.query_params
+    at.run()
+    assert not said(at)
+
+
+@pytest.mark.parametrize(
+    ("edits", "told"),
+    [
+        ("off:9.0", "off:9.0 names layer 9, but this model has layers 0 to 3. Undo that edit"),
+        ("forbid:7:1", "forbid:7:1 names query 7, but this text has tokens 0 to 3"),
+        ("forbid:0:0", "Query 0 would see no key at all"),
+    ],
+)
+def test_an_edit_that_does_not_fit_is_one_message(edits: str, told: str) -> None:
+    at = open_page("whatif", edits=edits)
+    assert told in said(at)
+    assert not at.get("plotly_chart")
+    at.button(key="undo_0").click().run()
+    assert not said(at)
+    assert figure(at, "before_after")
+
+
+@pytest.mark.parametrize("edits", ["off:1", "<b>x</b>", "scale:0.0:1e9", "nofirst,"])
+def test_an_unreadable_address_falls_back_with_a_note(edits: str) -> None:
+    at = open_page("whatif", edits=edits)
+    assert "can't be shown here. It must be edits such as off:1.3" in said(at)
+    assert "No edit yet" in written(at)
+    at.run()
+    assert not said(at)
+
+
+def test_edits_act_on_their_page_only_and_stay_in_the_link() -> None:
+    at = open_page("attention", edits="off:0.0,mlp:1")
+    plain = heatmaps(figure(open_page("attention"), "one_head"))["weights"]
+    assert_allclose(heatmaps(figure(at, "one_head"))["weights"], plain)
+    assert at.query_params["edits"] == "off:0.0,mlp:1"
+
+
+def test_one_token_and_the_mask_off() -> None:
+    for parameters in ({"text": "x", "edits": "nofirst,off:0.0"}, {"causal": "false"}):
+        at = open_page("whatif", **parameters)
+        assert figure(at, "before_after")
