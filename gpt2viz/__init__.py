@@ -9,6 +9,7 @@ from gpt2viz.checkpoint import BUNDLED, Model, load_model
 from gpt2viz.config import GPT2Config
 from gpt2viz.edits import Edit, parse_edits
 from gpt2viz.errors import CheckpointError, ContextError, EditError, GPT2VizError, TextError
+from gpt2viz.generation import Choice, generate
 from gpt2viz.lens import Contributions, LogitLens, contributions, logit_lens
 from gpt2viz.predictions import divergence, entropy, sampling_distribution, surprise
 from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES, Stage
@@ -23,6 +24,7 @@ __all__ = [
     "STAGE",
     "STAGES",
     "CheckpointError",
+    "Choice",
     "ContextError",
     "Contributions",
     "Edit",
@@ -38,6 +40,7 @@ __all__ = [
     "contributions",
     "divergence",
     "entropy",
+    "generate",
     "load_model",
     "logit_lens",
     "parse_edits",

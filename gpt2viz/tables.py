@@ -15,6 +15,7 @@ from gpt2viz.stages import AXES, axis_sizes
 from gpt2viz.traces import Array, Trace
 
 if TYPE_CHECKING:  # torch stays out of the tables
+    from gpt2viz.generation import Choice
     from gpt2viz.lens import Contributions
 
 
@@ -167,4 +168,17 @@ def largest_changes(
             "changed (%)": 100 * after[chosen],
             "change (points)": 100 * change[chosen],
         }
+    )
+
+
+def choice_table(choices: Sequence[Choice], labels: Sequence[str]) -> pd.DataFrame:
+    """The tokens that were written, one row each; ``labels`` names the whole vocabulary."""
+    return pd.DataFrame(
+        {
+            "token": labels[choice.token],
+            "probability (%)": 100 * choice.probability,
+            "rank": choice.rank,
+            "surprise (bits)": choice.surprise,
+        }
+        for choice in choices
     )

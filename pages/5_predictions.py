@@ -63,7 +63,7 @@ st.caption(
     "these numbers don't say how well it foretells."
 )
 st.plotly_chart(
-    prediction.surprise_bars(view.labels, bits, view.colors),
+    prediction.token_bars(view.labels, bits, view.colors, "surprise (bits)", "bits"),
     key="surprise",
     alt="Surprise of every token in bits",
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
 from gpt2viz.figures.palette import Palette
@@ -15,7 +16,7 @@ from gpt2viz.figures.scales import color_axis
 from gpt2viz.labels import markup_safe, shorten
 
 if TYPE_CHECKING:  # torch stays out of the pictures
-    from gpt2viz.lens import Contributions, LogitLens, Numbers
+    from gpt2viz.lens import Contributions, LogitLens
 
 
 def _lay_out(figure: go.Figure, height: int, top: int = 8, **more: object) -> None:
@@ -28,24 +29,27 @@ def _lay_out(figure: go.Figure, height: int, top: int = 8, **more: object) -> No
     )
 
 
-def surprise_bars(labels: Sequence[str], bits: Numbers, colors: Palette) -> go.Figure:
-    """How surprising every token was, (T,) in bits; the first has nothing before it and no bar."""
+def token_bars(
+    labels: Sequence[str], values: NDArray[np.floating], colors: Palette, title: str, unit: str = ""
+) -> go.Figure:
+    """One number (T,) a token, as bars; NaN has none. ``title`` names the number."""
     names = Axis("token", labels).names()
+    few = len(values) <= 30
     figure = go.Figure(
         go.Bar(
             x=names,
-            y=bits,
-            width=min(0.8, 0.05 + 0.05 * len(bits)),
+            y=values,
+            width=min(0.8, 0.05 + 0.05 * len(values)),
             marker={"color": colors.accent},
-            text=[f"{b:.1f}" if np.isfinite(b) else "" for b in bits] if len(bits) <= 30 else None,
+            text=[f"{v:.3g}" if np.isfinite(v) else "" for v in values] if few else None,
             textposition="outside",
             cliponaxis=False,
-            hovertemplate="%{x}<br>%{y:.4f} bits<extra></extra>",
+            hovertemplate=f"%{{x}}<br>%{{y:.5g}} {unit}<extra></extra>",
         )
     )
     _lay_out(figure, 230, top=22)
     figure.update_xaxes(type="category", range=[-0.5, len(names) - 0.5], **Axis("", labels).ticks())
-    figure.update_yaxes(title={"text": "surprise (bits)"}, rangemode="tozero")
+    figure.update_yaxes(title={"text": title}, rangemode="tozero")
     return figure
 
 

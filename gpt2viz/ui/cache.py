@@ -8,6 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 import gpt2viz
+from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
 from gpt2viz.tracing import reference_run
 
@@ -41,6 +42,18 @@ def run(
 def reference(model_name: str) -> gpt2viz.Trace:
     """The run whose means stand in for heads."""
     return reference_run(load(model_name))
+
+
+@st.cache_resource(max_entries=4, show_spinner="Running the model …")
+def run_ids(model_name: str, ids: tuple[int, ...], causal: bool) -> gpt2viz.Trace:
+    """The trace of token ids, for a sentence that is written on."""
+    return gpt2viz.trace(load(model_name), ids, causal=causal)
+
+
+@st.cache_data(max_entries=2000, show_spinner=False)
+def choice(model_name: str, ids: tuple[int, ...], causal: bool, token: int) -> Choice:
+    """How probable the model found ``token`` after those ids."""
+    return appraise(run_ids(model_name, ids, causal), token)
 
 
 @st.cache_resource(max_entries=4)

@@ -21,6 +21,7 @@ PAGES = (
     ("pages/4_shapes.py", "Shapes"),
     ("pages/5_predictions.py", "Predictions"),
     ("pages/6_what_if.py", "What if"),
+    ("pages/7_generate.py", "Generate"),
 )
 
 EXAMPLES = {

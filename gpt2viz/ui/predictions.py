@@ -34,27 +34,27 @@ class Sampling(TypedDict):
 UNCHANGED: Sampling = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
 
 
-def sampling() -> Sampling:
-    """Pick temperature, top-k and top-p: arguments for ``sampling_distribution``."""
-    temperature, count, share = st.columns(3, gap="medium")
-    chosen = temperature.select_slider(
+def sampling(prefix: str = "", temperature: float = 1.0) -> Sampling:
+    """Pick temperature, top-k and top-p. ``prefix`` tells one page's settings from another's."""
+    heat, count, share = st.columns(3, gap="medium")
+    chosen = heat.select_slider(
         "Temperature",
         TEMPERATURES,
         help="Divides the logits: below 1 the probable tokens gain, above 1 they lose, "
         "at 0 only the most probable one is left.",
-        **address.choice("temperature", TEMPERATURES, 1.0),
+        **address.choice(f"{prefix}temperature", TEMPERATURES, temperature),
     )
     kept = count.select_slider(
         "Top-k",
         COUNTS,
         help="Keeps only the k most probable tokens.",
-        **address.choice("top_k", COUNTS, "all"),
+        **address.choice(f"{prefix}top_k", COUNTS, "all"),
     )
     part = share.select_slider(
         "Top-p",
         SHARES,
         help="Keeps the fewest tokens that together reach this probability.",
-        **address.choice("top_p", SHARES, 1.0),
+        **address.choice(f"{prefix}top_p", SHARES, 1.0),
     )
     return {"temperature": chosen, "top_k": None if kept == "all" else kept, "top_p": part}
 

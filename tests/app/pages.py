@@ -19,6 +19,7 @@ PAGES = {
     "shapes": "pages/4_shapes.py",
     "whatif": "pages/6_what_if.py",
     "predictions": "pages/5_predictions.py",
+    "generate": "pages/7_generate.py",
 }
 
 

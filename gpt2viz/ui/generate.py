@@ -1,0 +1,146 @@
+"""The Generate page's own state and widgets: what was written so far, step, play, undo."""
+
+from __future__ import annotations
+
+import zlib
+
+import streamlit as st
+
+from gpt2viz.generation import END_OF_TEXT, draw
+from gpt2viz.labels import label
+from gpt2viz.ui import address, cache
+from gpt2viz.ui.frame import View
+from gpt2viz.ui.predictions import Sampling
+from gpt2viz.ui.text import literal
+
+_NAME = "new"
+_PLAYING = "playing"
+
+#: Tokens that one press of Play writes.
+PLAY = 20
+
+
+def _belongs_to(view: View) -> str:
+    """A short sign of model, mask and sentence: what was written on belongs to these."""
+    read = f"{view.model.name}\n{view.trace.causal}\n{view.trace.text}"
+    return f"{zlib.crc32(read.encode('utf-8', 'surrogatepass')):08x}"
+
+
+def written(view: View) -> tuple[int, ...]:
+    """Ids of the tokens written so far; none where the sentence, model or mask has changed."""
+
+    def parse(raw: str) -> tuple[str | int, ...]:
+        sign, *ids = raw.split(",")
+        return (sign, *map(int, ids))
+
+    found = address.several_values(_NAME, parse, "what a link from this page holds")
+    if not found:
+        return ()
+    sign, ids = found[:1], found[1:]
+    config = view.model.config
+    fits = sign == (_belongs_to(view),) and all(0 <= n < config.vocab_size for n in ids)
+    if not fits or view.n_tokens + len(ids) > config.n_positions:
+        st.session_state[_PLAYING] = 0
+        return ()
+    return tuple(ids)
+
+
+def _put(view: View, ids: tuple[int, ...]) -> None:
+    address.put(_NAME, (_belongs_to(view), *ids) if ids else ())
+
+
+def _step(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+    read = cache.run_ids(view.model.name, (*view.trace.token_ids, *ids), view.trace.causal)
+    _put(view, (*ids, draw(read, **settings, seed=seed)))
+
+
+def _play(tokens: int) -> None:
+    st.session_state[_PLAYING] = tokens
+
+
+def _back(view: View, ids: tuple[int, ...]) -> None:
+    _play(0)
+    _put(view, ids)
+
+
+def ended(view: View, ids: tuple[int, ...]) -> str:
+    """Why no token can be added, or an empty text."""
+    n_positions = view.model.config.n_positions
+    if view.n_tokens + len(ids) == n_positions:
+        return f"The context is full: this model has {n_positions:,} positions."
+    if ids and view.model.tokenizer.token_bytes(ids[-1]) == END_OF_TEXT:
+        return "The model has ended the text."
+    return ""
+
+
+def seed() -> int:
+    """Pick the number that decides the draws."""
+    seeds = range(1000)
+    chosen: int = st.number_input(
+        "Seed",
+        0,
+        seeds[-1],
+        help="Decides the draws where the temperature is above 0: the same seed, the same text.",
+        **address.choice("seed", seeds, 0),
+    )
+    return chosen
+
+
+def buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+    """Step, play or stop, undo, start over."""
+    over = bool(ended(view, ids))
+    playing = st.session_state.get(_PLAYING, 0)
+    with st.container(horizontal=True, key="write"):
+        st.button(
+            "Step",
+            icon=":material/skip_next:",
+            type="primary",
+            disabled=over or playing > 0,
+            on_click=_step,
+            args=(view, ids, settings, seed),
+            help="Write one token.",
+        )
+        if playing and not over:
+            st.button("Stop", icon=":material/stop:", on_click=_play, args=(0,))
+        else:
+            st.button(
+                "Play",
+                icon=":material/play_arrow:",
+                disabled=over,
+                on_click=_play,
+                args=(PLAY,),
+                help=f"Write {PLAY} tokens, one after the other.",
+            )
+        st.button(
+            "Undo",
+            icon=":material/undo:",
+            disabled=not ids,
+            on_click=_back,
+            args=(view, ids[:-1]),
+            help="Take the last token back.",
+        )
+        st.button(
+            "Start over", icon=":material/restart_alt:", disabled=not ids, on_click=_back,
+            args=(view, ()),
+        )  # fmt: skip
+
+
+def go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+    """While playing, write the next token and draw the page again. Call it last."""
+    left = st.session_state.get(_PLAYING, 0)
+    if not left:
+        return
+    if ended(view, ids):
+        _play(0)
+    else:
+        _play(left - 1)
+        _step(view, ids, settings, seed)
+    st.rerun()
+
+
+def prose(view: View, ids: tuple[int, ...]) -> str:
+    """The sentence and, marked, what was written on, as Markdown that shows the text exactly."""
+    tokenizer = view.model.tokenizer
+    marked = " ".join(f":blue-background[{literal(label(tokenizer.token_bytes(n)))}]" for n in ids)
+    start = " ".join(literal(text) for text in view.labels)
+    return f"{start} {marked}".strip()

@@ -1,0 +1,67 @@
+"""Generate: write on token by token, and see where a head looks as each one is chosen."""
+
+import streamlit as st
+
+from gpt2viz import STAGE, tables
+from gpt2viz.figures.prediction import token_bars
+from gpt2viz.labels import label
+from gpt2viz.ui import cache, controls, frame, generate, predictions
+from gpt2viz.ui.text import literal
+
+view = frame.open_page("Generate")
+ids = generate.written(view)
+name, causal, prompt = view.model.name, view.trace.causal, view.trace.token_ids
+names = cache.vocabulary(name)
+
+text, settings = st.columns([3, 2], gap="large")
+with settings:
+    sampling = predictions.sampling("draw_", temperature=0.0)
+    seed = generate.seed()
+    st.caption(
+        "At temperature 0 the most probable token is taken each time. Above it, tokens are drawn "
+        "by their probabilities; top-k and top-p leave out the improbable ones."
+    )
+with text:
+    generate.buttons(view, ids, sampling, seed)
+    st.markdown(generate.prose(view, ids))
+    if why := generate.ended(view, ids):
+        st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
+    elif not ids:
+        st.caption("Press **Step** to let the model write the next token.")
+
+before = cache.run_ids(name, (*prompt, *ids[:-1]), causal)
+labels = [label(part) for part in before.token_bytes]
+last = literal(labels[-1])
+st.markdown(
+    f"#### Where the head looked as “{literal(names[ids[-1]])}” was chosen"
+    if ids
+    else "#### Where the head looks as the next token is chosen"
+)
+with st.container(horizontal=True, gap="large"):
+    layer, head = controls.layer(view), controls.head(view)
+st.caption(
+    f"The {STAGE['weights'].quantity}s of layer {layer}, head {head}: the row of the query "
+    f"“{last}”, the last token that had been read. The prediction is made from there."
+)
+st.plotly_chart(
+    token_bars(
+        labels, before.stage("weights", layer)[0, head, -1], view.colors, "attention weight"
+    ),
+    key="row",
+    alt=f"Attention weights of the last token in layer {layer}, head {head}",
+)
+if ids:
+    st.markdown("#### What was written")
+    choices = [
+        cache.choice(name, (*prompt, *ids[:n]), causal, token) for n, token in enumerate(ids)
+    ]
+    three = st.column_config.NumberColumn(format="%.3f")
+    st.dataframe(
+        tables.choice_table(choices, names),
+        column_config={"probability (%)": three, "surprise (bits)": three},
+    )
+    st.caption(
+        "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
+        "top-p. Rank 1 is the most probable token."
+    )
+generate.go_on(view, ids, sampling, seed)

@@ -1,0 +1,110 @@
+"""The Generate page: what it writes, where it looked, and what survives a reload."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from tests.app.pages import array, figure, open_page
+from tests.parity.numpy_gpt2 import reference, softmax
+
+TEXT = "She sat by the bank of the river"
+
+
+@pytest.fixture(scope="module")
+def model() -> gpt2viz.Model:
+    return gpt2viz.load_model()
+
+
+def press(at: AppTest, name: str) -> AppTest:
+    (button,) = [button for button in at.button if button.label == name]
+    return button.click().run()
+
+
+def new_ids(at: AppTest) -> list[int]:
+    found = at.query_params.get("new", "")
+    return [int(n) for n in (found[0] if isinstance(found, list) else found).split(",")[1:]]
+
+
+def greedy(model: gpt2viz.Model, n: int) -> list[int]:
+    """By the NumPy GPT-2."""
+    ids = model.tokenizer.encode(TEXT)
+    for _ in range(n):
+        ids.append(int(reference(BUNDLED, ids, True)["logits"][-1].argmax()))
+    return ids[-n:]
+
+
+def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2viz.Model) -> None:
+    at = open_page("generate", text=TEXT)
+    expected = greedy(model, 3)
+    for n in (1, 2, 3):
+        press(at, "Step")
+        assert new_ids(at) == expected[:n]
+    press(at, "Undo")
+    assert new_ids(at) == expected[:2]
+    press(at, "Start over")
+    assert "new" not in at.query_params
+
+
+def test_the_row_and_the_table_are_those_of_the_moment_of_choosing(model: gpt2viz.Model) -> None:
+    at = press(open_page("generate", text=TEXT, layer="2", head="4"), "Step")
+    at = press(at, "Step")
+    ids = model.tokenizer.encode(TEXT) + new_ids(at)
+    before = reference(BUNDLED, ids[:-1], True)
+    shown = array(figure(at, "row")["data"][0]["y"])
+    assert_allclose(shown, before["weights"][2][4][-1], atol=2e-4)
+    p = softmax(before["logits"][-1])[ids[-1]]
+    last = at.dataframe[0].value.iloc[-1]
+    assert last["probability (%)"] == pytest.approx(100 * p, rel=2e-3)
+    assert last["surprise (bits)"] == pytest.approx(-np.log2(p), rel=2e-3)
+    assert last["rank"] == 1
+
+
+def test_play_writes_what_as_many_steps_would(model: gpt2viz.Model) -> None:
+    at = press(open_page("generate", text=TEXT), "Play")
+    assert new_ids(at) == greedy(model, 20)
+    assert not at.exception
+
+
+def test_a_seed_is_a_text() -> None:
+    settings = {"draw_temperature": "1.5", "seed": "7"}
+    one = press(press(open_page("generate", text=TEXT, **settings), "Step"), "Step")
+    back = press(press(one, "Undo"), "Step")
+    again = press(press(open_page("generate", text=TEXT, **settings), "Step"), "Step")
+    assert new_ids(back) == new_ids(again)
+
+
+def test_a_link_holds_what_was_written() -> None:
+    at = press(press(open_page("generate", text=TEXT), "Step"), "Step")
+    (link,) = [at.query_params["new"]]
+    other = open_page("generate", text=TEXT, new=link[0] if isinstance(link, list) else link)
+    assert new_ids(other) == new_ids(at)
+    assert len(other.dataframe[0].value) == 2
+
+
+@pytest.mark.parametrize("new", ["x", "00000000,1", ",", "00000000,999999999"])
+def test_what_was_written_on_another_sentence_is_left_out(new: str) -> None:
+    at = open_page("generate", text=TEXT, new=new)
+    assert not at.dataframe
+    assert not at.exception
+
+
+def test_another_sentence_starts_over() -> None:
+    at = press(open_page("generate", text=TEXT), "Step")
+    at.text_input(key="text").set_value("Dog bites man").run()
+    assert not at.dataframe
+    press(at, "Step")
+    assert len(new_ids(at)) == 1
+
+
+def test_it_stops_where_the_context_is_full() -> None:
+    text = " ".join(["the bank"] * 127 + ["the"])  # 255 of the model's 256 positions
+    at = press(open_page("generate", text=text), "Play")
+    assert len(new_ids(at)) == 1
+    assert any("context is full" in info.value for info in at.info)
+    (step,) = [button for button in at.button if button.label == "Step"]
+    assert step.disabled
