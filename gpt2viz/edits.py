@@ -149,7 +149,7 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
         "attn": f"Layer {edit.layer}: attention adds nothing",
         "mlp": f"Layer {edit.layer}: the MLP adds nothing",
         "forbid": f"Query {token(edit.query)} may not see key {token(edit.key)}",
-        "window": f"Each query sees only the last {edit.width} tokens, itself included"
+        "window": f"Each query sees only keys fewer than {edit.width} places away, itself included"
         if edit.width != 1
         else "Each query sees only itself",
         "nofirst": "No later query sees the first token",

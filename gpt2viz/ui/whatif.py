@@ -31,7 +31,10 @@ KINDS: dict[Kind, tuple[str, str]] = {
     ),
     "mlp": ("Switch a layer's MLP off", "The step after attention, for each token alone."),
     "forbid": ("Hide one token from another", "In every head of every layer."),
-    "window": ("Look back only so far", "A token sees itself and the few just before it."),
+    "window": (
+        "Look back only so far",
+        "A token sees itself and the few just before it; with the mask off, those after it too.",
+    ),
     "nofirst": (
         "Hide the first token",
         "Heads with nothing to do rest on the first token. Where do they look without it?",
@@ -133,17 +136,17 @@ def listed(view: View, edits: tuple[Edit, ...]) -> None:
         return
     with st.container(key="edit_list", gap=None):
         for n, edit in enumerate(edits):
-            with st.container(horizontal=True, vertical_alignment="center"):
-                said = literal(describe(edit, view.labels))
-                st.button(
-                    "Undo",
-                    key=f"undo_{n}",
-                    icon=":material/undo:",
-                    type="tertiary",
-                    on_click=address.put,
-                    args=(_NAME, edits[:n] + edits[n + 1 :]),
-                )
-                st.markdown(f"{said} :small[:gray[{literal(str(edit))}]]")
+            undo, sentence = st.columns([3, 10], vertical_alignment="center", gap="small")
+            undo.button(
+                "Undo",
+                key=f"undo_{n}",
+                icon=":material/undo:",
+                type="tertiary",
+                on_click=address.put,
+                args=(_NAME, edits[:n] + edits[n + 1 :]),
+            )
+            said = literal(describe(edit, view.labels))
+            sentence.markdown(f"{said} :small[:gray[{literal(str(edit))}]]")
         if len(edits) > 1:
             st.button(
                 "Undo all",

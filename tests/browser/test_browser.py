@@ -14,7 +14,7 @@ import gpt2viz
 from tests.browser.conftest import settle
 
 Visit = Callable[..., Page]
-PAGES = ("", "inside_head", "compare_layers", "causal_mask", "shapes", "predictions")
+PAGES = ("", "inside_head", "compare_layers", "causal_mask", "shapes", "predictions", "what_if")
 
 # What Plotly drew: the places of the cells and their numbers, of each heatmap on the scale.
 DRAWN = """

@@ -1,0 +1,45 @@
+"""What if, with real clicks: a cell is hidden, the model runs anew, the link carries it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.testing import assert_allclose
+from playwright.sync_api import Page
+
+import gpt2viz
+from tests.browser.conftest import settle
+from tests.browser.test_browser import Visit, click_cell, drawn
+
+
+def edited(text: str, layer: int, head: int) -> np.ndarray:
+    edits = gpt2viz.parse_edits(text)
+    trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish", edits=edits)
+    return trace.stage("weights", layer)[0, head]
+
+
+def panels(page: Page) -> list[Any]:
+    return [np.array(panel["z"], float) for panel in drawn(page, "whatif")]
+
+
+def test_clicking_cells_hides_keys_and_the_link_brings_them_back(visit: Visit) -> None:
+    page = visit("what_if")
+    click_cell(page, "whatif", 2, 1)
+    assert "edits=forbid%3A2%3A1" in page.url
+    click_cell(page, "whatif", 3, 0)
+    page.reload()
+    settle(page)
+    before, after, change = panels(page)
+    expected = edited("forbid:2:1,forbid:3:0", 0, 0)
+    assert_allclose(after, expected, atol=1e-6)
+    assert_allclose(before, edited("", 0, 0), atol=1e-6)
+    assert_allclose(change, expected - before, atol=1e-6)
+    click_cell(page, "where", 3, 4)
+    assert_allclose(panels(page)[1], edited("forbid:2:1,forbid:3:0", 3, 4), atol=1e-6)
+    click_cell(page, "whatif", 3, 0, panel=1)  # grey there: shown again
+    page.get_by_role("button", name="Undo").first.click()
+    page.wait_for_timeout(300)
+    settle(page)
+    assert "edits" not in page.url
+    assert_allclose(panels(page)[1], edited("", 3, 4), atol=1e-6)
