@@ -13,7 +13,7 @@ ids = generate.written(view)
 name, causal, prompt = view.model.name, view.trace.causal, view.trace.token_ids
 names = cache.vocabulary(name)
 
-text, settings = st.columns([3, 2], gap="large")
+text, settings = st.columns([5, 4], gap="large")
 with settings:
     sampling = predictions.sampling("draw_", temperature=0.0)
     seed = generate.seed()
@@ -26,8 +26,8 @@ with text:
     st.markdown(generate.prose(view, ids))
     if why := generate.ended(view, ids):
         st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
-    elif not ids:
-        st.caption("Press **Step** to let the model write the next token.")
+    else:
+        st.caption("**Step** lets the model write the next token, **Play** the next twenty.")
 
 before = cache.run_ids(name, (*prompt, *ids[:-1]), causal)
 labels = [label(part) for part in before.token_bytes]

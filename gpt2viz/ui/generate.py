@@ -100,17 +100,16 @@ def buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> 
             args=(view, ids, settings, seed),
             help="Write one token.",
         )
-        if playing and not over:
-            st.button("Stop", icon=":material/stop:", on_click=_play, args=(0,))
-        else:
-            st.button(
-                "Play",
-                icon=":material/play_arrow:",
-                disabled=over,
-                on_click=_play,
-                args=(PLAY,),
-                help=f"Write {PLAY} tokens, one after the other.",
-            )
+        stop = playing > 0 and not over
+        st.button(
+            "Stop" if stop else "Play",
+            icon=":material/stop:" if stop else ":material/play_arrow:",
+            key="play",  # one button under two names: while it plays, no other may linger
+            disabled=over,
+            on_click=_play,
+            args=(0 if stop else PLAY,),
+            help=f"Write {PLAY} tokens, one after the other.",
+        )
         st.button(
             "Undo",
             icon=":material/undo:",

@@ -36,7 +36,7 @@ UNCHANGED: Sampling = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
 
 def sampling(prefix: str = "", temperature: float = 1.0) -> Sampling:
     """Pick temperature, top-k and top-p. ``prefix`` tells one page's settings from another's."""
-    heat, count, share = st.columns(3, gap="medium")
+    heat, count, share = st.columns([5, 4, 4], gap="small")
     chosen = heat.select_slider(
         "Temperature",
         TEMPERATURES,

@@ -1,0 +1,33 @@
+"""Writing on in a real browser: play, stop, reload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import settle
+
+Visit = Callable[..., Page]
+
+
+def written(page: Page) -> int:
+    return page.url.count("%2C") if "new=" in page.url else 0
+
+
+def test_play_can_be_stopped_and_the_link_holds_what_was_written(visit: Visit) -> None:
+    page = visit("generate", text="Dog bites man")
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function("location.href.includes('new=')")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+    settle(page)
+    n = written(page)
+    assert 0 < n < 20
+    page.wait_for_timeout(1500)
+    assert written(page) == n
+    page.reload()
+    settle(page)
+    assert written(page) == n
+    expect(page.get_by_role("button", name="Undo")).to_be_enabled()
+    assert page.locator(".st-key-play").count() == 1
