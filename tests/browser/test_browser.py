@@ -205,13 +205,12 @@ def test_nothing_typed_is_ever_run(visit: Visit, path: str) -> None:
 
 
 def test_colours_follow_the_theme_even_when_it_changes(visit: Visit) -> None:
-    zero = (
-        "document.querySelector('.st-key-heads .js-plotly-plot')._fullLayout.coloraxis.colorscale"
-    )
+    plot = "document.querySelector('.st-key-heads .js-plotly-plot')"
+    zero = f"{plot}?._fullLayout?.coloraxis?.colorscale"
     page = visit("")
     assert page.evaluate(zero)[0][1] == "#ffffff"
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function(f"{zero}[0][1] === '#12141c'")
+    page.wait_for_function(f"{zero}?.[0][1] === '#12141c'")
     assert visit("", dark=True).evaluate(zero)[0][1] == "#12141c"
 
 
