@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="stop here, to go on later")
     parser.add_argument("--every", type=int, default=250, help="steps between reports")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     arguments.work.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def main() -> None:
     corpus = read_corpus(arguments.corpus)
     stream, held_out = tokenize(corpus, recipe, arguments.work)
     print(f"{len(stream.ids):,} training tokens; the run reads {recipe.tokens:,}", flush=True)
-    trainer = Trainer(recipe, stream, held_out, arguments.work)
+    trainer = Trainer(recipe, stream, held_out, arguments.work, arguments.device)
 
     def report(line: str) -> None:
         print(line, flush=True)

@@ -15,6 +15,8 @@ from gpt2viz.training.recipe import Phase
 Ids = NDArray[np.int64]
 
 SHORTEST_SPAN = 6
+UNSCORED = -100
+"""In place of an expected token: whatever the model says there counts neither way."""
 
 
 class Stream:
@@ -34,21 +36,32 @@ class Stream:
         places = np.concatenate([anywhere, rng.choice(starts, rows // 2)])
         return self.ids[places[:, None] + np.arange(length)]
 
-    def repeats(self, rows: int, length: int, rng: np.random.Generator) -> Ids:
-        """Spans of random tokens, each said again and again until the row is full: (rows, length).
+    def repeats(
+        self, rows: int, length: int, rng: np.random.Generator
+    ) -> tuple[Ids, NDArray[np.bool_]]:
+        """Spans of random tokens, each said again and again until the row is full.
 
         A span has from 6 tokens to half the row, drawn for every row, so that no fixed distance
-        leads back to the earlier occurrence. Shorter ones can be guessed without looking.
+        leads back to the earlier occurrence. Shorter ones can be guessed without looking. Also
+        returned is which tokens the ones before them tell: none of the first time, nor the one
+        that the second begins with. Both (rows, length).
         """
-        out = np.empty((rows, length), np.int64)
+        ids, told = np.empty((rows, length), np.int64), np.zeros((rows, length), bool)
         for row in range(rows):
             size = rng.integers(SHORTEST_SPAN, max(SHORTEST_SPAN, length // 2) + 1)
-            out[row] = np.resize(rng.integers(0, self.vocab_size, size), length)
-        return out
+            ids[row] = np.resize(rng.integers(0, self.vocab_size, size), length)
+            told[row, size + 1 :] = True
+        return ids, told
 
-    def batch(self, phase: Phase, seed: int, step: int) -> Ids:
-        """The rows of one step, (B, T + 1): the last T are what the first T should predict."""
+    def batch(self, phase: Phase, seed: int, step: int) -> tuple[Ids, Ids]:
+        """The rows of one step: the tokens that are read, and those expected after each, (B, T).
+
+        Random tokens that nothing tells are ``UNSCORED``: no lesson is in them, and much noise.
+        """
         rng = np.random.default_rng([seed, step])
         repeated = round(phase.batch * phase.repeated)
         text = self.windows(phase.batch - repeated, phase.length + 1, rng)
-        return np.concatenate([text, self.repeats(repeated, phase.length + 1, rng)])
+        spans, told = self.repeats(repeated, phase.length + 1, rng)
+        expected = np.where(told, spans, UNSCORED)
+        read = np.concatenate([text, spans])[:, :-1]
+        return read, np.concatenate([text, expected])[:, 1:]

@@ -9,8 +9,6 @@ import numpy as np
 from gpt2viz.config import GPT2Config
 from gpt2viz.training.recipe import Recipe
 
-CURVE_POINTS = 16
-
 
 def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     """A Markdown table."""
@@ -97,11 +95,6 @@ def shortcomings(figures: dict[str, Any], tokens: int) -> list[str]:
     return found
 
 
-def _restarts(recipe: Recipe) -> str:
-    steps = ", ".join(f"{step:,}" for step in recipe.restarts)
-    return f", begun anew at half height at step {steps}" if steps else ""
-
-
 def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
     """What the run really did: its phases up to the last step, rates, tokens, time and curve."""
     curves = run["curves"]
@@ -111,7 +104,6 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
         if steps > 0:
             rows.append((f"{steps:,}", phase.batch, phase.length, f"{phase.repeated:.0%}"))
         done += phase.steps
-    chosen = np.linspace(0, len(curves) - 1, min(CURVE_POINTS, len(curves))).astype(int)
     points = [
         (
             f"{point['step']:,}",
@@ -119,7 +111,7 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
             *(f"{point[k]:.2f}" for k in ("held_out_loss", "first_half_loss", "second_half_loss")),
             *(f"{np.max(point[name]):.2f}" for name in ("previous", "induction")),
         )
-        for point in (curves[n] for n in chosen)
+        for point in curves
     ]
     names = ("step", "million tokens", "held out", "first half", "second half")
     return "\n\n".join(
@@ -127,7 +119,12 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
             f"{last['tokens']:,} tokens in {last['step']:,} steps, {run['seconds']:,} seconds on "
             f"{hardware}. Muon (rate {recipe.muon_lr}) for the matrices of the blocks, AdamW "
             f"(rate {recipe.adam_lr}) for the rest; {recipe.warmup} steps of warm-up, then "
-            f"a cosine{_restarts(recipe)}; seed {recipe.seed}.",
+            f"a cosine; seed {recipe.seed}.",
+            "**One head was set, not found**: head 0 of layer 0 looked one token back from the "
+            "first step, by its queries, its keys and wave-like position embeddings, and these "
+            "(with the rest of that layer's `c_attn` and `ln_1`) learned at "
+            f"{recipe.slow_share:.0%} of AdamW's rate, so that text didn't undo it. No other head "
+            "was given its work; copying was learned on top of that one.",
             table(("steps", "rows", "tokens a row", "rows of repeated random tokens"), rows),
             "While it trained (losses in nats a token; halves of 32 random tokens said twice; best "
             "head's score):",

@@ -43,24 +43,26 @@ class Recipe:
     n_layer: int = 4
     n_head: int = 6
     phases: tuple[Phase, ...] = (
-        Phase(steps=2000, batch=32, length=32, repeated=1.0),
-        Phase(steps=1200, batch=16, length=64, repeated=0.7),
-        Phase(steps=800, batch=16, length=128, repeated=0.4),
-        Phase(steps=2200, batch=16, length=256, repeated=0.15),
-        Phase(steps=2500, batch=16, length=256, repeated=0.1),
+        Phase(steps=180, batch=32, length=32, repeated=1.0),
+        Phase(steps=60, batch=16, length=64, repeated=1.0),
+        Phase(steps=10000, batch=8, length=256, repeated=0.125),
     )
-    """Many short rows that can only be copied come first: copying from the context is learned
-    there in minutes, and kept by a share of such rows to the end."""
-    muon_lr: float = 0.02
-    adam_lr: float = 3e-3
+    """Short rows that can only be copied come first: copying from the context is learned there
+    in a minute, and kept by a share of such rows to the end."""
+    muon_lr: float = 0.015
+    adam_lr: float = 5e-3
     weight_decay: float = 0.01
     warmup: int = 100
     """Steps in which the rates rise from 0; afterwards they fall along a cosine, to ``floor``."""
     floor: float = 0.02
     """The lowest rates, as a share of the highest."""
-    restarts: tuple[int, ...] = (6200,)
-    """Steps at which the rates jump to half their height and fall anew (Loshchilov & Hutter 2017,
-    "SGDR: Stochastic Gradient Descent with Warm Restarts")."""
+    slow_share: float = 0.02
+    """The rate of what the head set at the start reads, as a share of ``adam_lr``."""
+    points: tuple[int, ...] = (
+        *(1, 30, 60, 90, 120, 150, 180, 210, 240, 300, 400),
+        *(600, 1000, 1600, 2600, 4000, 5600, 7200, 8800, 10240),
+    )
+    """Steps after which every head is measured: closest where they change fastest."""
     seed: int = 20260101
 
     @property
@@ -93,11 +95,8 @@ class Recipe:
         """The learning rates at a step, as a share of the highest."""
         if step < self.warmup:
             return (step + 1) / self.warmup
-        start = max((s for s in self.restarts if s <= step), default=self.warmup)
-        end = min((s for s in self.restarts if s > step), default=self.steps)
-        done = (step - start) / max(1, end - start)
-        height = 1.0 if start == self.warmup else 0.5
-        return height * (self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * done)))
+        done = (step - self.warmup) / max(1, self.steps - self.warmup)
+        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * done))
 
     def config(self) -> GPT2Config:
         """GPT-2's architecture at this recipe's sizes. No dropout: no batch is seen twice."""

@@ -46,7 +46,9 @@ def attention_weights(network: GPT2, ids: Tensor) -> list[Weights]:
     found: list[Weights] = []
     taps = [network.get_submodule(f"h.{n}.attn.attend.weights") for n in range(len(network.h))]
     hooks = [
-        tap.register_forward_hook(lambda _module, _args, out: found.append(out.float().numpy()))
+        tap.register_forward_hook(
+            lambda _module, _args, out: found.append(out.float().cpu().numpy())
+        )
         for tap in taps
     ]
     try:
@@ -63,7 +65,7 @@ def token_losses(network: GPT2, ids: Tensor) -> NDArray[np.float32]:
     with torch.inference_mode():
         logits = network(ids[:, :-1])  # (B, T − 1, n_vocab)
         losses = F.cross_entropy(logits.float().transpose(1, 2), ids[:, 1:], reduction="none")
-    return np.asarray(losses.numpy())
+    return np.asarray(losses.cpu().numpy())
 
 
 def repeated_rows(vocab_size: int, rows: int, period: int, seed: int) -> Tensor:

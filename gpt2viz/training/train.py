@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
 from gpt2viz.model import GPT2
-from gpt2viz.training.batches import Ids, Stream
+from gpt2viz.training.batches import UNSCORED, Ids, Stream
 from gpt2viz.training.recipe import Recipe
 from gpt2viz.training.scores import (
     attention_weights,
@@ -27,39 +26,11 @@ from gpt2viz.training.scores import (
     repeated_rows,
     token_losses,
 )
+from gpt2viz.training.start import new_network
 
 STATE = "state.pt"
-
-
-def new_network(recipe: Recipe) -> GPT2:
-    """Fresh weights: normal with 0.02, and 0.02/√(2 L) for the layers that write to the stream.
-
-    That is GPT-2's initialisation (Radford et al. 2019, section 2.3), but for the position
-    embeddings, which start as ``sinusoids``: looking one token back is then the same turn
-    everywhere.
-    """
-    torch.manual_seed(recipe.seed)
-    network = GPT2(recipe.config())
-    for name, weight in network.named_parameters():
-        if name.endswith("bias"):
-            torch.nn.init.zeros_(weight)
-        elif name.endswith("c_proj.weight"):
-            torch.nn.init.normal_(weight, std=0.02 / math.sqrt(2 * recipe.n_layer))
-        elif ".ln_" not in name and "ln_f" not in name:
-            torch.nn.init.normal_(weight, std=0.02)
-    with torch.no_grad():
-        network.wpe.weight.copy_(0.05 * sinusoids(recipe.n_positions, recipe.n_embd))
-    return network
-
-
-def sinusoids(n_positions: int, n_embd: int, base: float = 100.0) -> Tensor:
-    """Sines and cosines of falling frequency, (n_positions, n_embd).
-
-    Vaswani et al. 2017, section 3.5, with a smaller ``base``: the context is short.
-    """
-    frequencies = base ** -(torch.arange(0, n_embd, 2) / n_embd)
-    angles = torch.arange(n_positions)[:, None] * frequencies
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+HELD_BACK = ("wpe.weight", "h.0.ln_1.", "h.0.attn.c_attn.")
+"""What the head set at the start reads: learned slowly, or text undoes it before it is of use."""
 
 
 def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
@@ -67,30 +38,48 @@ def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
 
     Muon (Jordan et al. 2024) makes each step's change of a matrix orthogonal.
     """
-    matrices = [p for name, p in network.named_parameters() if "h." in name and p.ndim == 2]
-    inside = {id(p) for p in matrices}
-    others = [p for p in network.parameters() if id(p) not in inside]
+    matrices, others, slow = [], [], []
+    for name, weight in network.named_parameters():
+        if name.startswith(HELD_BACK):
+            slow.append(weight)
+        elif "h." in name and weight.ndim == 2:
+            matrices.append(weight)
+        else:
+            others.append(weight)
+    groups: list[dict[str, Any]] = [
+        {"params": others},
+        {"params": slow, "lr": recipe.slow_share * recipe.adam_lr},
+    ]
     return [
         torch.optim.Muon(matrices, lr=recipe.muon_lr, weight_decay=recipe.weight_decay),
-        torch.optim.AdamW(others, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
+        torch.optim.AdamW(groups, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
     ]
 
 
-def batch_loss(network: GPT2, rows: Ids) -> Tensor:
-    """Mean −ln p, in nats, of tokens 1 … T of rows (B, T + 1)."""
-    ids = torch.from_numpy(rows)
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = network(ids[:, :-1])  # (B, T, n_vocab)
-    return F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
+def batch_loss(network: GPT2, read: Ids, expected: Ids, device: torch.device) -> Tensor:
+    """Mean −ln p, in nats, of the expected tokens (B, T) after those read (B, T).
+
+    ``UNSCORED`` ones count neither way. bfloat16 where autocast finds it safe.
+    """
+    with torch.autocast(device.type, torch.bfloat16):
+        logits = network(torch.from_numpy(read).to(device))  # (B, T, n_vocab)
+    targets = torch.from_numpy(expected).to(device).flatten()
+    return F.cross_entropy(logits.float().flatten(0, 1), targets, ignore_index=UNSCORED)
 
 
 class Trainer:
     """One training run in a folder; ``advance`` takes it on, wherever it was cut off."""
 
-    def __init__(self, recipe: Recipe, stream: Stream, held_out: Ids, folder: Path) -> None:
-        """``held_out`` (B, T) are rows of text that are never trained on."""
+    def __init__(
+        self, recipe: Recipe, stream: Stream, held_out: Ids, folder: Path, device: str = "cpu"
+    ) -> None:
+        """``held_out`` (B, T) are rows of text that are never trained on.
+
+        Raises ``ValueError`` where ``folder`` holds the state of another recipe's run.
+        """
         self.recipe, self.stream, self.held_out, self.folder = recipe, stream, held_out, folder
-        self.network = new_network(recipe)
+        self.device = torch.device(device)
+        self.network = new_network(recipe).to(self.device)
         self.optimizers = optimizers(self.network, recipe)
         self.schedules = [LambdaLR(optimizer, recipe.rate) for optimizer in self.optimizers]
         self.step, self.seconds = 0, 0.0
@@ -99,34 +88,45 @@ class Trainer:
             self._load()
 
     def advance(self, until: int, report: Callable[[str], None], *, every: int) -> None:
-        """Train up to step ``until``; measure, save and report every ``every`` steps."""
+        """Train up to step ``until``; save and report every ``every`` steps and at each point of
+        the recipe, where the heads are measured too.
+        """
         while self.step < until:
-            goal = min(until, self.step - self.step % every + every)
+            following = [point for point in self.recipe.points if point > self.step]
+            goal = min(until, self.step - self.step % every + every, *following)
             started, tokens, losses = time.monotonic(), 0, []
             while self.step < goal:
                 tokens += self.recipe.phase_at(self.step).tokens
                 losses.append(self._one_step())
-            speed = tokens / (time.monotonic() - started)
-            self.seconds += time.monotonic() - started
-            point = measure(self.network, self.held_out)
-            read = self.recipe.tokens_until(self.step)
-            self.curves.append(
-                {"step": self.step, "tokens": read, "train_loss": float(np.mean(losses))} | point
-            )
+            seconds = time.monotonic() - started
+            self.seconds += seconds
+            if goal in self.recipe.points:
+                self._measure(float(np.mean(losses)))
             self._save()
-            left = (self.recipe.tokens - read) / speed / 60
-            best = {name: f"{np.max(point[name]):.2f}" for name in ("previous", "induction")}
+            left = (self.recipe.tokens - self.recipe.tokens_until(goal)) / (tokens / seconds)
             report(
-                f"step {self.step}/{self.recipe.steps} · loss {np.mean(losses):.3f} · "
-                f"held out {point['held_out_loss']:.3f} nats · best heads {best} · "
-                f"{speed:,.0f} tokens/s · {left:.0f} min left"
+                f"step {goal:,}/{self.recipe.steps:,} · loss {np.mean(losses):.3f} nats · "
+                f"{tokens / seconds:,.0f} tokens/s · {left / 60:.0f} min left{self._heads()}"
             )
+
+    def _measure(self, train_loss: float) -> None:
+        read = self.recipe.tokens_until(self.step)
+        point = {"step": self.step, "tokens": read, "train_loss": train_loss}
+        self.curves.append(point | measure(self.network, self.held_out))
+
+    def _heads(self) -> str:
+        """The last point of the curve in words, if it is this step's."""
+        if not self.curves or self.curves[-1]["step"] != self.step:
+            return ""
+        last = self.curves[-1]
+        best = {name: f"{np.max(last[name]):.2f}" for name in ("previous", "induction")}
+        return f" · held out {last['held_out_loss']:.3f} nats · best heads {best}"
 
     def _one_step(self) -> float:
         phase = self.recipe.phase_at(self.step)
-        rows = self.stream.batch(phase, self.recipe.seed, self.step)
+        read, expected = self.stream.batch(phase, self.recipe.seed, self.step)
         self.network.train().zero_grad()
-        loss = batch_loss(self.network, rows)
+        loss = batch_loss(self.network, read, expected, self.device)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         for optimizer, schedule in zip(self.optimizers, self.schedules, strict=True):
@@ -151,7 +151,7 @@ class Trainer:
         os.replace(self.folder / f"{STATE}.new", self.folder / STATE)
 
     def _load(self) -> None:
-        state = torch.load(self.folder / STATE, weights_only=True)
+        state = torch.load(self.folder / STATE, map_location=self.device, weights_only=True)
         if state["recipe"] != asdict(self.recipe):
             raise ValueError(
                 f"{self.folder} holds a run of another recipe; give another folder, or delete it"
@@ -168,8 +168,9 @@ def measure(network: GPT2, held_out: Ids) -> dict[str, Any]:
     """
     network.eval()
     period = min(32, network.config.n_positions // 2)
-    text = torch.from_numpy(held_out)
-    repeated = repeated_rows(network.config.vocab_size, 8, period, seed=1)
+    device = network.wte.weight.device
+    text = torch.from_numpy(held_out).to(device)
+    repeated = repeated_rows(network.config.vocab_size, 8, period, seed=1).to(device)
     losses = token_losses(network, repeated)
     on_text, on_repeated = attention_weights(network, text), attention_weights(network, repeated)
     return {

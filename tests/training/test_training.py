@@ -17,18 +17,20 @@ from transformers import GPT2LMHeadModel
 import gpt2viz
 from gpt2viz.tokenizer import load_tokenizer
 from gpt2viz.training import __main__ as command
-from gpt2viz.training.batches import SHORTEST_SPAN, Stream
+from gpt2viz.training.batches import SHORTEST_SPAN, UNSCORED, Stream
 from gpt2viz.training.bpe import SENTENCES, load_bpe, save_bpe, train_bpe
 from gpt2viz.training.corpus import SEPARATOR, CorpusError, read_corpus, split_book
 from gpt2viz.training.export import export
 from gpt2viz.training.recipe import Phase, Recipe
 from gpt2viz.training.scores import (
+    attention_weights,
     first_token_score,
     induction_score,
     previous_token_score,
     repeated_rows,
 )
-from gpt2viz.training.train import STATE, Trainer, new_network
+from gpt2viz.training.start import new_network
+from gpt2viz.training.train import STATE, Trainer, batch_loss, optimizers
 
 RECIPE = Recipe(
     vocab_size=600,
@@ -38,7 +40,7 @@ RECIPE = Recipe(
     n_head=2,
     phases=(Phase(3, 4, 16, 1.0), Phase(5, 4, 32, 0.25)),
     warmup=2,
-    restarts=(),
+    points=(2, 4, 6, 8),
 )
 
 
@@ -82,7 +84,7 @@ def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
 
 
 def test_training_learns_a_text_that_goes_round(tmp_path: Path) -> None:
-    recipe = replace(RECIPE, phases=(Phase(120, 8, 16, 0.0),))
+    recipe = replace(RECIPE, phases=(Phase(120, 8, 16, 0.0),), points=(40, 80, 120))
     round_text = Stream(np.tile(np.arange(100, 120), 100), np.arange(0, 2000, 20), 600)
     trainer = Trainer(recipe, round_text, held_out(), tmp_path)
     trainer.advance(120, lambda _line: None, every=40)
@@ -93,32 +95,78 @@ def test_training_learns_a_text_that_goes_round(tmp_path: Path) -> None:
 
 def test_batches_depend_on_seed_and_step_alone() -> None:
     phase = Phase(1, 8, 24, 0.5)
-    batch = stream().batch(phase, seed=3, step=7)
-    assert batch.shape == (8, 25)
-    assert_array_equal(batch, stream().batch(phase, seed=3, step=7))
-    assert (batch != stream().batch(phase, seed=3, step=8)).any()
-    assert (batch != stream().batch(phase, seed=4, step=7)).any()
+    read, expected = stream().batch(phase, seed=3, step=7)
+    assert read.shape == expected.shape == (8, 24)
+    assert_array_equal((read, expected), stream().batch(phase, seed=3, step=7))
+    assert (read != stream().batch(phase, seed=3, step=8)[0]).any()
+    assert (read != stream().batch(phase, seed=4, step=7)[0]).any()
+    scored = expected[:, :-1] != UNSCORED
+    assert_array_equal(expected[:, :-1][scored], read[:, 1:][scored])  # what follows each token
+    assert scored[:4].all()  # text
+    assert not scored[4:, : SHORTEST_SPAN - 1].any()  # first sayings
 
 
 def test_repeated_rows_repeat_and_text_rows_are_text() -> None:
     source = stream()
-    for row in source.repeats(20, 40, np.random.default_rng(0)):
-        periods = [p for p in range(SHORTEST_SPAN, 21) if (row[p:] == row[:-p]).all()]
-        assert periods
+    ids, told = source.repeats(20, 40, np.random.default_rng(0))
+    for row, scored in zip(ids, told, strict=True):
+        period = min(p for p in range(SHORTEST_SPAN, 21) if (row[p:] == row[:-p]).all())
+        assert_array_equal(scored, np.arange(40) > period)
     text = source.windows(20, 10, np.random.default_rng(0))
     whole = source.ids.tobytes()
     assert all(row.tobytes() in whole for row in text)
 
 
-def test_rates_rise_fall_and_restart() -> None:
+def test_unscored_tokens_count_neither_way() -> None:
+    network, cpu = new_network(RECIPE), torch.device("cpu")
+    read = np.arange(40).reshape(2, 20)
+    expected = np.roll(read, -1, axis=1)
+    expected[:, 10:] = read[:, 10:]  # tied weights make a token's own return likelier
+    half = np.where(np.arange(20) < 10, UNSCORED, expected)
+    with torch.no_grad():
+        network.wte.weight *= 3
+        losses = torch.nn.functional.cross_entropy(
+            network(torch.from_numpy(read)).transpose(1, 2),
+            torch.from_numpy(expected),
+            reduction="none",
+        )
+        assert_allclose(batch_loss(network, read, half, cpu), losses[:, 10:].mean(), rtol=1e-2)
+        assert abs(losses[:, 10:].mean() / losses.mean() - 1) > 2e-2  # the test can tell
+
+
+def test_one_head_looks_back_from_the_start() -> None:
+    recipe = Recipe()
+    ids = torch.from_numpy(np.random.default_rng(5).integers(0, recipe.vocab_size, (2, 256)))
+    scores = np.array(
+        [previous_token_score(w) for w in attention_weights(new_network(recipe), ids)]
+    )
+    assert scores[0, 0] > 0.95
+    scores[0, 0] = 0
+    assert scores.max() < 0.1  # and no other does
+
+
+def test_every_weight_learns_and_what_the_set_head_reads_slowly() -> None:
+    network = new_network(RECIPE)
+    muon, adam = optimizers(network, RECIPE)
+    learned = [p for o in (muon, adam) for group in o.param_groups for p in group["params"]]
+    assert len(learned) == len({id(p) for p in learned}) == len(list(network.parameters()))
+    slow = {id(p) for p in adam.param_groups[1]["params"]}
+    assert {id(network.wpe.weight), id(network.get_parameter("h.0.attn.c_attn.weight"))} < slow
+    assert adam.param_groups[1]["lr"] == RECIPE.slow_share * adam.param_groups[0]["lr"]
+
+
+def test_rates_rise_and_fall() -> None:
     recipe = Recipe()
     rates = [recipe.rate(step) for step in range(recipe.steps)]
     assert rates[0] == pytest.approx(1 / recipe.warmup)
     assert max(rates) == rates[recipe.warmup] == 1
-    for restart in recipe.restarts:
-        assert rates[restart - 1] == pytest.approx(recipe.floor, abs=1e-3)
-        assert rates[restart] == 0.5
-    assert rates[-1] == pytest.approx(recipe.floor / 2, abs=1e-3)
+    assert rates[-1] == pytest.approx(recipe.floor, abs=1e-3)
+    assert rates[recipe.warmup :] == sorted(rates[recipe.warmup :], reverse=True)
+
+
+def test_the_last_step_is_measured() -> None:
+    assert Recipe().points[-1] == Recipe().steps
+    assert 10 <= len(Recipe().points) <= 20
 
 
 def test_phases_follow_each_other() -> None:
@@ -237,4 +285,4 @@ def test_the_command_from_corpus_to_checkpoint(
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "out"), "A crane ate fish")
     assert len(trace.tokens) == 4
     curves = json.loads((tmp_path / "out" / "training.json").read_text(encoding="utf-8"))
-    assert [point["step"] for point in curves["curves"]] == [4, 8]
+    assert [point["step"] for point in curves["curves"]] == list(RECIPE.points)
