@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from gpt2viz.curves import RECORD
 from gpt2viz.training.batches import Ids, Stream
 from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
 from gpt2viz.training.corpus import Corpus, read_corpus
 from gpt2viz.training.export import export
 from gpt2viz.training.recipe import Recipe
+from gpt2viz.training.start import SET_HEAD
 from gpt2viz.training.train import Trainer
 
 HELD_OUT_ROWS = 32
@@ -68,8 +70,12 @@ def main() -> None:
         print(line, flush=True)
         save_bpe(load_bpe(arguments.work), arguments.out)
         export(trainer.network, arguments.out)
-        curves = {"seconds": round(trainer.seconds), "curves": trainer.curves}
-        (arguments.out / "training.json").write_text(json.dumps(curves), encoding="utf-8")
+        curves = {
+            "seconds": round(trainer.seconds),
+            "set_heads": [list(SET_HEAD)],
+            "curves": trainer.curves,
+        }
+        (arguments.out / RECORD).write_text(json.dumps(curves), encoding="utf-8")
 
     trainer.advance(
         min(arguments.steps or recipe.steps, recipe.steps), report, every=arguments.every

@@ -17,6 +17,8 @@ from torch import Tensor
 from gpt2viz.model import GPT2
 from gpt2viz.training.recipe import Recipe
 
+SET_HEAD = (0, 0)
+"""Layer and head that look back from the start."""
 BLOCK_STD = 0.02
 EMBEDDING_STD = 0.1
 FAST, SLOW = 0.5, 0.2

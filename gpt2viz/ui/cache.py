@@ -8,6 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 import gpt2viz
+from gpt2viz.curves import TrainingRecord, read_record
 from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
 from gpt2viz.tracing import reference_run
@@ -73,3 +74,17 @@ def token_of_label(model_name: str) -> dict[str, int]:
 def lens(model_name: str, text: str, causal: bool, positions: tuple[int, ...]) -> gpt2viz.LogitLens:
     """The logit lens of a text at some positions."""
     return gpt2viz.logit_lens(load(model_name), run(model_name, text, causal), positions)
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def card(model_name: str) -> str:
+    """The README.md of a model's folder, or "" where it has none."""
+    path = model_folders()[model_name] / "README.md"
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def training(model_name: str) -> TrainingRecord | None:
+    """How a model learned, or None. Raises ``CheckpointError`` for a broken record."""
+    config = load(model_name).config
+    return read_record(model_folders()[model_name], config.n_layer, config.n_head)

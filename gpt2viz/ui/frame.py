@@ -22,6 +22,7 @@ PAGES = (
     ("pages/5_predictions.py", "Predictions"),
     ("pages/6_what_if.py", "What if"),
     ("pages/7_generate.py", "Generate"),
+    ("pages/8_training.py", "Training"),
 )
 
 EXAMPLES = {
@@ -42,6 +43,7 @@ _STYLE = """
 .stMainBlockContainer { padding-top: 1.1rem; padding-bottom: 3rem; max-width: 1600px; }
 .stMainBlockContainer > div > .stVerticalBlock { gap: .7rem; }
 .st-key-menu { border-bottom: 1px solid var(--st-border-color, #8884); padding-bottom: .25rem; }
+@media (max-width: 1100px) { .st-key-menu { column-gap: .1rem; } }
 .st-key-tokens button { font-family: ui-monospace, monospace; }
 header[data-testid="stHeader"] { background: transparent; pointer-events: none; }
 header[data-testid="stHeader"] button { pointer-events: auto; }

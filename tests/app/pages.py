@@ -20,6 +20,7 @@ PAGES = {
     "whatif": "pages/6_what_if.py",
     "predictions": "pages/5_predictions.py",
     "generate": "pages/7_generate.py",
+    "training": "pages/8_training.py",
 }
 
 

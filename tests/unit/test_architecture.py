@@ -13,7 +13,8 @@ SOURCES = sorted(
     [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz").rglob("*.py")]
 )
 
-PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "predictions", "edits"}
+PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic"}
+PLAIN |= {"predictions", "edits", "curves"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance"}
 PICTURES = {"figures", "tables"}

@@ -1,0 +1,73 @@
+"""A checkpoint's record of its own training: losses, and every head's scores as they grew."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.errors import CheckpointError
+
+RECORD = "training.json"
+Numbers = NDArray[np.float64]
+
+#: What the heads were scored for, and the record's name for it.
+SCORES = {"previous token": "previous", "induction": "induction", "first token": "first"}
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRecord:
+    """P points of a training run, in its order.
+
+    ``tokens`` (P,) were read by then. Losses (P,) are in nats a token: ``held_out`` on text that
+    is never trained on; ``first_half`` and ``second_half`` on random tokens, when they come and
+    when they come again. ``scores`` holds (P, n_layer, n_head) for each name in ``SCORES``,
+    mean attention weights in [0, 1]. ``set_heads`` are the (layer, head) that were set, not
+    learned, before the first step.
+    """
+
+    tokens: Numbers
+    held_out: Numbers
+    first_half: Numbers
+    second_half: Numbers
+    scores: dict[str, Numbers]
+    set_heads: tuple[tuple[int, int], ...]
+
+
+def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | None:
+    """The record in a checkpoint folder, or None where it has none.
+
+    Raises ``CheckpointError`` where the file is broken or belongs to a model of other sizes.
+    """
+    path = folder / RECORD
+    if not path.is_file():
+        return None
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        points = stored["curves"]
+        if not points:
+            raise ValueError("no points")
+        return TrainingRecord(
+            tokens=_column(points, "tokens"),
+            held_out=_column(points, "held_out_loss"),
+            first_half=_column(points, "first_half_loss"),
+            second_half=_column(points, "second_half_loss"),
+            scores={n: _column(points, key, n_layer, n_head) for n, key in SCORES.items()},
+            set_heads=tuple((int(layer), int(head)) for layer, head in stored.get("set_heads", [])),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{RECORD}: this is no record of this model's training ({error}). "
+            "Take it out of the folder, or put back the one that came with the weights."
+        ) from error
+
+
+def _column(points: list[dict[str, Any]], key: str, *sizes: int) -> Numbers:
+    values = np.array([point[key] for point in points], float)
+    if values.shape != (len(points), *sizes) or not np.isfinite(values).all():
+        raise ValueError(f"{key}: {values.shape}")
+    return values

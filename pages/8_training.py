@@ -1,0 +1,53 @@
+"""Training: how the model learned, and when each of its heads began to do its work."""
+
+import streamlit as st
+
+from gpt2viz.figures.training import loss_curves, score_growth
+from gpt2viz.ui import address, cache, frame, training
+from gpt2viz.ui.clicks import on_click
+
+view = frame.open_page("Training")
+record = training.record_or_stop(view)
+
+last = len(record.tokens) - 1
+st.markdown(
+    f"#### What {record.tokens[last] / 1e6:.1f} million tokens taught it\n"
+    f"The weights were measured {last + 1} times while they were learned. This page belongs to "
+    "the model, not to the sentence above."
+)
+losses, heads = st.columns([5, 6], gap="large")
+with losses:
+    st.markdown("**Loss**")
+    st.plotly_chart(loss_curves(record, view.colors), key="losses", alt="Losses during training")
+    st.caption(
+        "Loss is −ln of the probability given to the token that really came, on average; one nat "
+        "is 1.44 bits. Random tokens can't be foretold the first time. Where they are said again, "
+        "a model that has learned to **copy** knows them: the two orange curves part."
+    )
+with heads:
+    shown = training.score()
+    with st.container(key="growth"):
+        st.plotly_chart(
+            score_growth(record, shown, view.colors),
+            key="score_growth",
+            alt=f"{shown} score of every head during training",
+        )
+    st.caption(training.MEANING[shown] + " Click a row to look inside that head.")
+    if record.set_heads:
+        named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
+        st.info(
+            f"Head {named} was **set** to look one token back before training began, not found by "
+            "it. The others started from random numbers.",
+            icon=":material/info:",
+        )
+card = cache.card(view.model.name)
+if card:
+    with st.expander("The model's card: data, figures, what it can't do"):
+        st.markdown(card)
+
+clicked = on_click("growth")
+if clicked:
+    layer, head = divmod(clicked.row, view.model.config.n_head)
+    st.switch_page(
+        "pages/1_inside_head.py", query_params=address.parameters(layer=layer, head=head)
+    )

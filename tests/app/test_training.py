@@ -1,0 +1,59 @@
+"""The Training page draws the record beside the weights, and says so where there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.ui import cache
+from tests.app.pages import array, figure, open_page
+from tests.checkpoints import write_checkpoint
+
+CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
+
+
+def test_the_losses_drawn_are_the_records() -> None:
+    lines = figure(open_page("training"), "losses")["data"]
+    names = ("held_out_loss", "first_half_loss", "second_half_loss")
+    for line, name in zip(lines, names, strict=True):
+        assert_allclose(array(line["x"]), [point["tokens"] for point in CURVES])
+        assert_allclose(array(line["y"]), [point[name] for point in CURVES])
+
+
+@pytest.mark.parametrize("score", ["previous token", "induction", "first token"])
+def test_the_scores_drawn_are_the_records(score: str) -> None:
+    (drawn,) = figure(open_page("training", score=score), "score_growth")["data"]
+    stored = np.array([point[score.split()[0]] for point in CURVES])  # (P, n_layer, n_head)
+    for layer, row in enumerate(np.moveaxis(stored, 0, -1)):
+        for head, values in enumerate(row):
+            place = drawn["y"].index(f"{layer} · {head}")
+            assert_allclose(array(drawn["z"])[place], values)
+    assert len(drawn["x"]) == len(set(drawn["x"])) == len(CURVES)
+
+
+def test_the_card_is_shown() -> None:
+    card = (BUNDLED / "README.md").read_text(encoding="utf-8")
+    shown = [markdown.value for markdown in open_page("training").markdown]
+    assert card.strip() in shown
+
+
+def test_a_model_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path / "plain")
+    monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "plain"))
+    at = open_page("training", model="plain", text="A crane")
+    assert ["no `training.json`" in info.value for info in at.info] == [True]
+    assert not at.get("plotly_chart")
+
+
+def test_a_broken_record_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path / "broken")
+    (tmp_path / "broken" / "training.json").write_text("[]", encoding="utf-8")
+    monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "broken"))
+    at = open_page("training", model="broken", text="A crane")
+    assert ["this is no record" in error.value for error in at.error] == [True]
+    assert not at.get("plotly_chart")

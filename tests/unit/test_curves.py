@@ -1,0 +1,71 @@
+"""The record of a training run is read as it was written, or refused with its file's name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numpy.testing import assert_array_equal
+
+from gpt2viz import CheckpointError
+from gpt2viz.curves import RECORD, read_record
+
+
+def point(tokens: int) -> dict[str, Any]:
+    scores = [[tokens / 100, 0.2], [0.3, 0.4], [0.5, 0.6]]
+    return {
+        **{"tokens": tokens, "held_out_loss": 5.0, "first_half_loss": 9.0, "second_half_loss": 4.0},
+        **dict.fromkeys(("previous", "induction", "first"), scores),
+    }
+
+
+def write(folder: Path, stored: Any) -> None:
+    (folder / RECORD).write_text(json.dumps(stored), encoding="utf-8")
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write(tmp_path, {"curves": [point(10), point(20)], "set_heads": [[0, 1]]})
+    record = read_record(tmp_path, 3, 2)
+    assert record is not None
+    assert_array_equal(record.tokens, [10, 20])
+    assert_array_equal(record.second_half, [4, 4])
+    assert record.scores["induction"].shape == (2, 3, 2)
+    assert_array_equal(record.scores["previous token"][:, 0, 0], [0.1, 0.2])
+    assert record.set_heads == ((0, 1),)
+
+
+def test_a_folder_without_a_record(tmp_path: Path) -> None:
+    assert read_record(tmp_path, 3, 2) is None
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [],
+        {},
+        {"curves": []},
+        {"curves": [point(10) | {"first": [[1, 2]]}]},
+        {"curves": [point(10) | {"held_out_loss": "low"}]},
+        {"curves": [point(10) | {"held_out_loss": float("nan")}]},
+        {"curves": [{}]},
+        {"curves": [point(10)], "set_heads": [1]},
+    ],
+)
+def test_a_broken_record_is_refused(tmp_path: Path, stored: Any) -> None:
+    write(tmp_path, stored)
+    with pytest.raises(CheckpointError, match=r"training\.json: this is no record"):
+        read_record(tmp_path, 3, 2)
+
+
+def test_half_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / RECORD).write_text('{"curves": [', encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"training\.json"):
+        read_record(tmp_path, 3, 2)
+
+
+def test_another_models_record_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, {"curves": [point(10)]})
+    with pytest.raises(CheckpointError, match=r"training\.json"):
+        read_record(tmp_path, 4, 6)
