@@ -68,7 +68,9 @@ with large, st.container(key="head_large"):
                 "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
                 "on the **first token**, which every query can see: an *attention sink* (Xiao et "
                 "al. 2023). A strong first column seldom means that the first word matters. To see "
-                "how the rest is divided, choose *Weights without the first token* above."
+                "how the rest is divided, choose *Weights without the first token* above. To see "
+                "whether it is the word or its place, put \\<\\|endoftext\\|\\> first: does the "
+                "strong column stay with your first word, or go to the new first token?"
             )
 on_click("heads", choose)
 on_click("head_large", choose_row)

@@ -11,6 +11,9 @@ from gpt2viz.errors import CheckpointError
 
 ACTIVATIONS = ("gelu_new", "gelu", "relu")
 
+#: The token between two texts in GPT-2's training.
+END_OF_TEXT = b"<|endoftext|>"
+
 # Switches of the Hugging Face implementation that change the arithmetic, with the only value
 # that this model computes. A checkpoint that sets another one is refused, never approximated.
 _FIXED = {

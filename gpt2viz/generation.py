@@ -12,8 +12,6 @@ from gpt2viz.predictions import sampling_distribution, softmax
 from gpt2viz.traces import Trace
 from gpt2viz.tracing import trace as run
 
-END_OF_TEXT = b"<|endoftext|>"
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -82,6 +80,5 @@ def generate(
         token = draw(read, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
         yield appraise(read, token)
         ids.append(token)
-        ended = model.tokenizer.token_bytes(token) == END_OF_TEXT
-        if ended or len(ids) == model.config.n_positions:
+        if token == model.tokenizer.end_of_text or len(ids) == model.config.n_positions:
             return

@@ -14,6 +14,7 @@ from typing import Any
 
 import tiktoken
 
+from gpt2viz.config import END_OF_TEXT
 from gpt2viz.errors import CheckpointError, TextError
 
 # How GPT-2 cuts a text before merging: contractions, words, numbers, other signs, white space,
@@ -51,6 +52,9 @@ class Tokenizer:
             i: _to_bytes(token) if token in ordinary else token.encode(errors="surrogatepass")
             for token, i in vocab.items()
         }
+        special = END_OF_TEXT.decode()
+        #: The id of ``<|endoftext|>``, or None for a vocabulary without this special token.
+        self.end_of_text = None if special in ordinary else vocab.get(special)
         id_of = {self._bytes[vocab[token]]: vocab[token] for token in ordinary}
         single = [bytes([byte]) for byte in range(256)]
         missing = [part for part in single if part not in id_of]
@@ -75,18 +79,26 @@ class Tokenizer:
         """One more than the highest id, special tokens included."""
         return max(self._bytes) + 1
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, end_of_text_first: bool = False) -> list[int]:
         """Token ids of a text. Everything typed is ordinary text, ``<|endoftext|>`` too.
 
-        Raises ``TextError`` for half a surrogate pair, which stands for no character.
+        ``end_of_text_first`` puts the special token ``<|endoftext|>`` before the text, as it
+        stands between texts in GPT-2's training; nothing else ever puts it there.
+
+        Raises ``TextError`` for half a surrogate pair, which stands for no character, and where
+        the vocabulary has no ``<|endoftext|>`` to put first.
         """
+        if end_of_text_first and self.end_of_text is None:
+            raise TextError("This model has no token <|endoftext|> to put first.")
         for place, char in enumerate(text):
             if "\ud800" <= char <= "\udfff":
                 raise TextError(
                     f"Character {place + 1} of the text (U+{ord(char):04X}) is half of a surrogate "
                     "pair and stands for no character. Delete it and try again."
                 )
-        return [self._ids[rank] for rank in self._encoding.encode_ordinary(text)]
+        ids = [self._ids[rank] for rank in self._encoding.encode_ordinary(text)]
+        first = self.end_of_text if end_of_text_first else None
+        return ids if first is None else [first, *ids]
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of one token: often a word with the space before it, sometimes only part

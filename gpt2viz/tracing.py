@@ -46,6 +46,7 @@ def trace(
 ) -> Trace:
     """Run ``model`` on a text, or on a sequence of token ids, and keep every stage.
 
+    Give ``model.tokenizer.encode(text, end_of_text_first=True)`` to put ``<|endoftext|>`` first.
     ``causal=False`` lifts the mask: every token sees every other, which the model never met in
     training. ``explicit`` makes scores and weights in the run itself (True) or derives them
     later from its q, k and v with the same code (False); by default it depends on their size.

@@ -19,8 +19,8 @@ def choose_row(cell: Cell) -> None:
 view = frame.open_page("Causal mask")
 with st.container(horizontal=True, gap="large"):
     layer, head = controls.layer(view), controls.head(view)
-on = cache.run(view.model.name, view.trace.text, True)
-off = cache.run(view.model.name, view.trace.text, False)
+on = cache.run(view.model.name, view.trace.token_ids, True)
+off = cache.run(view.model.name, view.trace.token_ids, False)
 with_mask = head_stage(on, view.labels, "weights", layer, head, "Mask on")
 without = head_stage(off, view.labels, "weights", layer, head, "Mask off")
 seen = who_sees_whom(on, view.labels, "Mask on: who may see whom")

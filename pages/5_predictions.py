@@ -75,7 +75,7 @@ st.caption(
     "probable there. Only the bottom row is the model's own prediction (nostalgebraist 2020)."
 )
 shown = predictions.lens_positions(view, position)
-lens = cache.lens(view.model.name, view.trace.text, view.trace.causal, tuple(shown))
+lens = cache.lens(view.model.name, view.trace.token_ids, view.trace.causal, tuple(shown))
 answer = literal(names[lens.answer[position - shown[0]]])
 st.plotly_chart(
     prediction.lens_map(lens, names, view.labels, view.colors, position),

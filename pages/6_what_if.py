@@ -36,7 +36,7 @@ with chosen:
     whatif.listed(view, edits)
 whatif.stop_where_impossible(view, edits)
 baseline = view.trace
-changed = cache.run(view.model.name, baseline.text, baseline.causal, edits)
+changed = cache.run(view.model.name, baseline.token_ids, baseline.causal, edits)
 
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     st.markdown("#### Attention weights", width="content")

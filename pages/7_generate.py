@@ -29,7 +29,7 @@ with text:
     else:
         st.caption("**Step** lets the model write the next token, **Play** the next twenty.")
 
-before = cache.run_ids(name, (*prompt, *ids[:-1]), causal)
+before = cache.run(name, (*prompt, *ids[:-1]), causal)
 labels = [label(part) for part in before.token_bytes]
 last = literal(labels[-1])
 st.markdown(

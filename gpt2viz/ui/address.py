@@ -41,9 +41,17 @@ def text(name: str, default: str) -> dict[str, Any]:
     return _bind(name, default, str, lambda _value: True, "")
 
 
-def switch(name: str, default: bool) -> dict[str, Any]:
-    """Arguments for a toggle: ``true`` or ``false`` in the address."""
-    return _bind(name, default, _parse_switch, lambda _value: True, "true or false")
+def switch(name: str, default: bool, movable: bool = True) -> dict[str, Any]:
+    """Arguments for a toggle: ``true`` or ``false`` in the address.
+
+    One that isn't ``movable`` stays at its default, whatever the address asks for.
+    """
+
+    def fits(value: bool) -> bool:
+        return movable or value == default
+
+    expected = "true or false" if movable else _format(default)
+    return _bind(name, default, _parse_switch, fits, expected)
 
 
 def choice(name: str, options: Sequence[Any], default: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One load for each model and one run for each (model, text, mask, edits), shared by all."""
+"""One load for each model and one run for each (model, token ids, mask, edits), shared by all."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def load(name: str) -> gpt2viz.Model:
 
 @st.cache_resource(max_entries=8, show_spinner="Running the model …")
 def run(
-    model_name: str, text: str, causal: bool, edits: tuple[gpt2viz.Edit, ...] = ()
+    model_name: str, ids: tuple[int, ...], causal: bool, edits: tuple[gpt2viz.Edit, ...] = ()
 ) -> gpt2viz.Trace:
-    """The trace of a text. Raises ``TextError``, ``ContextError`` or ``EditError``."""
+    """The trace of token ids. Raises ``TextError``, ``ContextError`` or ``EditError``."""
     kept = reference(model_name) if any(edit.kind == "mean" for edit in edits) else None
-    return gpt2viz.trace(load(model_name), text, causal=causal, edits=edits, reference=kept)
+    return gpt2viz.trace(load(model_name), ids, causal=causal, edits=edits, reference=kept)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Running the model …")
@@ -45,16 +45,10 @@ def reference(model_name: str) -> gpt2viz.Trace:
     return reference_run(load(model_name))
 
 
-@st.cache_resource(max_entries=4, show_spinner="Running the model …")
-def run_ids(model_name: str, ids: tuple[int, ...], causal: bool) -> gpt2viz.Trace:
-    """The trace of token ids, for a sentence that is written on."""
-    return gpt2viz.trace(load(model_name), ids, causal=causal)
-
-
 @st.cache_data(max_entries=2000, show_spinner=False)
 def choice(model_name: str, ids: tuple[int, ...], causal: bool, token: int) -> Choice:
     """How probable the model found ``token`` after those ids."""
-    return appraise(run_ids(model_name, ids, causal), token)
+    return appraise(run(model_name, ids, causal), token)
 
 
 @st.cache_resource(max_entries=4)
@@ -71,9 +65,11 @@ def token_of_label(model_name: str) -> dict[str, int]:
 
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the stream after every step …")
-def lens(model_name: str, text: str, causal: bool, positions: tuple[int, ...]) -> gpt2viz.LogitLens:
+def lens(
+    model_name: str, ids: tuple[int, ...], causal: bool, positions: tuple[int, ...]
+) -> gpt2viz.LogitLens:
     """The logit lens of a text at some positions."""
-    return gpt2viz.logit_lens(load(model_name), run(model_name, text, causal), positions)
+    return gpt2viz.logit_lens(load(model_name), run(model_name, ids, causal), positions)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
+from gpt2viz.config import END_OF_TEXT
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.labels import label
 from gpt2viz.ui import address, cache
@@ -37,6 +38,9 @@ EXAMPLES = {
         "had no pictures or conversations in it."
     ),
 }
+
+#: Where the address holds whether ``<|endoftext|>`` is put first.
+_FIRST = "endoftext"
 
 _STYLE = """
 <style>
@@ -75,20 +79,7 @@ def open_page(title: str) -> View:
         _menu(title)
         colors = palette(is_dark())
     model = _model_and_sentence()
-    causal = st.session_state["causal"]
-    try:
-        trace = cache.run(model.name, st.session_state["text"], causal)
-    except ContextError as error:
-        _too_long(model, error)
-    except GPT2VizError as error:
-        st.info(str(error), icon=":material/edit:")
-        st.stop()
-    if not causal:
-        st.info(
-            "The causal mask is **off**: every token sees the ones after it too. The model was "
-            "trained with the mask on, so this is an experiment, not how GPT-2 reads.",
-            icon=":material/science:",
-        )
+    trace = _run(model)
     labels = tuple(label(part) for part in trace.token_bytes)
     return View(model, trace, labels, _tokens(trace, labels), colors)
 
@@ -100,9 +91,33 @@ def _menu(title: str) -> None:
         st.page_link(path, label=shown, query_params=address.parameters())
 
 
+def _run(model: Model) -> Trace:
+    """The run that every page shows, and what to know about it; or one message and no more."""
+    causal, first = st.session_state["causal"], st.session_state[_FIRST]
+    try:
+        ids = model.tokenizer.encode(st.session_state["text"], end_of_text_first=first)
+        trace = cache.run(model.name, tuple(ids), causal)
+    except ContextError as error:
+        _too_long(model, error, first)
+    except GPT2VizError as error:
+        st.info(str(error), icon=":material/edit:")
+        st.stop()
+    if not causal:
+        st.info(
+            "The causal mask is **off**: every token sees the ones after it too. The model was "
+            "trained with the mask on, so this is an experiment, not how GPT-2 reads.",
+            icon=":material/science:",
+        )
+    if first:
+        st.caption(
+            f"{literal(END_OF_TEXT.decode())} was **put first**: token 0 is not from your sentence."
+        )
+    return trace
+
+
 def _model_and_sentence() -> Model:
     names = list(cache.model_folders())
-    sentence, chosen, mask = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
+    sentence, chosen, switches = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
     sentence.text_input(
         "Sentence",
         placeholder="Type a sentence and press Enter",
@@ -115,7 +130,9 @@ def _model_and_sentence() -> Model:
         help="The bundled model is small and was trained for this app. GPT2VIZ_MODELS adds more.",
         **address.choice("model", names, names[0]),
     )
-    mask.toggle(
+    with switches:
+        pair = st.container(gap=None)
+    pair.toggle(
         "Causal mask",
         help="On, as the model was trained: a token sees itself and the tokens before it. "
         "Off: it sees the later ones too.",
@@ -125,10 +142,41 @@ def _model_and_sentence() -> Model:
     if len(st.session_state["text"]) > address.LONGEST_TEXT:
         st.caption("This text is too long for the address: a link to this page won't carry it.")
     try:
-        return cache.load(st.session_state["model"])
+        model = cache.load(st.session_state["model"])
     except CheckpointError as error:
         st.error(literal(str(error)), icon=":material/error:")
         st.stop()
+    with pair:
+        _end_of_text_first(model)
+    return model
+
+
+def _end_of_text_first(model: Model) -> None:
+    """The switch for ``<|endoftext|>``; off, and fixed, where the model has no such token."""
+    there = model.tokenizer.end_of_text is not None
+    written = literal(END_OF_TEXT.decode())
+    bound = address.switch(_FIRST, False, movable=there)
+    change, name = bound.pop("on_change"), bound["args"]
+
+    def moved(*_args: str) -> None:
+        change(*name)
+        by = 1 if st.session_state[_FIRST] else -1
+        for chosen in ("query", "key"):  # the same token as before, at its new place
+            place = st.query_params.get(chosen, "")
+            if place.isdecimal():
+                address.put(chosen, int(place) + by if int(place) + by >= 0 else None)
+
+    st.toggle(
+        f"{written} first",
+        disabled=not there,
+        help=f"Puts the token {written} before your sentence. GPT-2 was trained with it between "
+        "texts; the bundled model was not. Heads that would rest on your first word can rest on "
+        "it instead."
+        if there
+        else f"This model's vocabulary has no token {written}.",
+        on_change=moved,
+        **bound,
+    )
 
 
 def _examples() -> None:
@@ -162,12 +210,14 @@ def _tokens(trace: Trace, labels: tuple[str, ...]) -> int | None:
     return chosen
 
 
-def _too_long(model: Model, error: ContextError) -> None:
-    st.warning(str(error), icon=":material/content_cut:")
-    ids = model.tokenizer.encode(st.session_state["text"])[: error.n_positions]
+def _too_long(model: Model, error: ContextError, first: bool) -> None:
+    counted = f" {literal(END_OF_TEXT.decode())} counts as one." if first else ""
+    st.warning(f"{error}{counted}", icon=":material/content_cut:")
+    fits = error.n_positions - first
+    ids = model.tokenizer.encode(st.session_state["text"])[:fits]
     start = b"".join(map(model.tokenizer.token_bytes, ids)).decode("utf-8", errors="ignore")
     st.button(
-        f"Use the first {error.n_positions:,} tokens",
+        f"Use the first {fits:,} tokens",
         on_click=address.put,
         args=("text", start),
         type="primary",

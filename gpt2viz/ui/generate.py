@@ -6,7 +6,7 @@ import zlib
 
 import streamlit as st
 
-from gpt2viz.generation import END_OF_TEXT, draw
+from gpt2viz.generation import draw
 from gpt2viz.labels import label
 from gpt2viz.ui import address, cache
 from gpt2viz.ui.frame import View
@@ -22,8 +22,8 @@ PLAY = 20
 
 def _belongs_to(view: View) -> str:
     """A short sign of model, mask and sentence: what was written on belongs to these."""
-    read = f"{view.model.name}\n{view.trace.causal}\n{view.trace.text}"
-    return f"{zlib.crc32(read.encode('utf-8', 'surrogatepass')):08x}"
+    read = f"{view.model.name}\n{view.trace.causal}\n{view.trace.token_ids}"
+    return f"{zlib.crc32(read.encode()):08x}"
 
 
 def written(view: View) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ def _put(view: View, ids: tuple[int, ...]) -> None:
 
 
 def _step(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
-    read = cache.run_ids(view.model.name, (*view.trace.token_ids, *ids), view.trace.causal)
+    read = cache.run(view.model.name, (*view.trace.token_ids, *ids), view.trace.causal)
     _put(view, (*ids, draw(read, **settings, seed=seed)))
 
 
@@ -68,7 +68,7 @@ def ended(view: View, ids: tuple[int, ...]) -> str:
     n_positions = view.model.config.n_positions
     if view.n_tokens + len(ids) == n_positions:
         return f"The context is full: this model has {n_positions:,} positions."
-    if ids and view.model.tokenizer.token_bytes(ids[-1]) == END_OF_TEXT:
+    if ids and ids[-1] == view.model.tokenizer.end_of_text:
         return "The model has ended the text."
     return ""
 

@@ -97,6 +97,26 @@ def test_a_lone_surrogate_is_refused_with_its_place(
         both[0].encode("ab \ud83d!")
 
 
+def test_the_end_of_text_comes_first_only_when_asked_for(tmp_path: Path) -> None:
+    theirs = write_tokenizer(tmp_path)
+    special = theirs.token_to_id("<|endoftext|>")
+    ours = load_tokenizer(tmp_path)
+    assert ours.end_of_text == special
+    plain = ours.encode("<|endoftext|>A crane")
+    assert special not in plain
+    assert ours.encode("<|endoftext|>A crane", end_of_text_first=True) == [special, *plain]
+    assert ours.encode("", end_of_text_first=True) == [special]
+
+
+def test_a_vocabulary_without_the_end_of_text(
+    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer],
+) -> None:
+    ours, _ = repetitive
+    assert ours.end_of_text is None
+    with pytest.raises(TextError, match=r"has no token <\|endoftext\|> to put first"):
+        ours.encode("ab", end_of_text_first=True)
+
+
 def test_ids_that_do_not_follow_the_merges(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))

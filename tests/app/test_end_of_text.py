@@ -1,0 +1,156 @@
+"""The switch that puts ``<|endoftext|>`` first: on every page, said, and never without asking."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.ui import cache
+from tests.app.pages import PAGES, array, figure, heatmaps, open_page
+from tests.checkpoints import write_checkpoint
+from tests.parity.numpy_gpt2 import reference, softmax
+
+TEXT = "She sat by the bank of the river"
+ON = {"text": TEXT, "endoftext": "true"}
+TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
+
+
+@pytest.fixture(scope="module")
+def ids() -> list[int]:
+    """The token's id as config.json has it, then the sentence."""
+    special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
+    return [special, *gpt2viz.load_model().tokenizer.encode(TEXT)]
+
+
+@pytest.fixture(scope="module")
+def stages(ids: list[int]) -> Any:
+    return reference(BUNDLED, ids, causal=True)
+
+
+def chips(at: Any) -> list[str]:
+    (tokens,) = [group for group in at.get("button_group") if group.key == "query"]
+    return list(tokens.options)
+
+
+def captions(at: Any) -> str:
+    return " ".join(block.value for block in at.caption)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_says_so_and_only_when_it_is_on(page: str) -> None:
+    at = open_page(page, **ON)
+    assert len(chips(at)) == 9
+    assert r"\<\|endoftext\|\>" in chips(at)[0]
+    assert "was **put first**" in captions(at)
+    plain = open_page(page, text=TEXT)
+    assert len(chips(plain)) == 8
+    assert "put first" not in captions(plain)
+    assert plain.toggle(key="endoftext").value is False
+
+
+def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
+    shown = heatmaps(figure(open_page("attention", **ON, layer="2"), "all_heads"))
+    assert_allclose([shown[str(n)] for n in range(6)], stages["weights"][2], **TOLERANCE)
+    at = open_page("inside", **ON, layer="2", head="1")
+    assert_allclose(heatmaps(figure(at, "stage_q"))["q"], stages["q"][2][1], **TOLERANCE)
+
+
+def test_runs_that_are_compared_all_have_it(ids: list[int], stages: Any) -> None:
+    def panels(at: Any, key: str) -> list[np.ndarray]:
+        return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
+
+    off = reference(BUNDLED, ids, causal=False)
+    shown = panels(open_page("mask", **ON, layer="1", head="4"), "on_off")
+    assert_allclose(shown, [stages["weights"][1][4], off["weights"][1][4]], **TOLERANCE)
+    shown = panels(open_page("whatif", **ON, edits="nofirst", layer="0"), "before_after")
+    assert_allclose(shown[0], stages["weights"][0][0], **TOLERANCE)
+    rest = stages["weights"][0][0][1:, 1:]
+    expected = rest / rest.sum(axis=1, keepdims=True)
+    assert_allclose(shown[1][1:, 1:], expected, rtol=5e-3, atol=2e-3)
+
+
+def test_predictions_and_the_surprise_of_the_first_word(ids: list[int], stages: Any) -> None:
+    at = open_page("predictions", **ON)
+    p = softmax(stages["logits"])
+    table = at.dataframe[0].value
+    assert_allclose(table["model (%)"][:12], 100 * p[-1][table["id"][:12].tolist()], rtol=2e-3)
+    bits = array(figure(at, "surprise")["data"][0]["y"])
+    assert bits[1] == pytest.approx(-np.log2(p[0, ids[1]]), rel=1e-3)
+    lens = heatmaps(figure(at, "lens_map"))["lens"]
+    assert_allclose(lens[-1], p.max(axis=1), **TOLERANCE)
+
+
+def test_writing_on_starts_from_it(stages: Any) -> None:
+    at = open_page("generate", **ON, layer="3", head="2")
+    row = array(figure(at, "row")["data"][0]["y"])
+    assert_allclose(row, stages["weights"][3][2][-1], **TOLERANCE)
+    (step,) = [button for button in at.button if button.label == "Step"]
+    step.click().run()
+    new = at.query_params["new"]
+    token = int((new[0] if isinstance(new, list) else new).split(",")[1])
+    assert token == stages["logits"][-1].argmax()
+
+
+def test_shapes_count_it() -> None:
+    table = open_page("shapes", **ON).dataframe[0].value
+    (shape,) = table.loc[table["tensor"] == "wpe", "shape"]
+    assert shape.startswith("(9,")
+
+
+def test_the_chosen_token_stays_chosen() -> None:
+    at = open_page("attention", text=TEXT, query="4")
+    assert "bank" in chips(at)[4]
+    at.toggle(key="endoftext").set_value(True).run()
+    assert at.query_params["endoftext"] == "true"
+    assert at.query_params["query"] == "5"
+    assert "bank" in chips(at)[5]
+    at.toggle(key="endoftext").set_value(False).run()
+    assert at.session_state["query"] == 4
+    at = open_page("attention", **ON, query="0")
+    at.toggle(key="endoftext").set_value(False).run()
+    assert at.session_state["query"] is None
+    assert not at.warning
+
+
+def test_it_takes_a_place_of_the_context() -> None:
+    text = " ".join(["the bank"] * 128)  # exactly the model's 256 positions
+    assert not open_page("attention", text=text).warning
+    at = open_page("attention", text=text, endoftext="true")
+    assert "has 257 tokens" in at.warning[0].value
+    assert "counts as one" in at.warning[0].value
+    (button,) = [b for b in at.button if b.label == "Use the first 255 tokens"]
+    button.click().run()
+    assert not at.warning
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
+
+
+def test_it_may_stand_alone() -> None:
+    at = open_page("generate", text="", endoftext="true")
+    assert len(chips(at)) == 1
+    assert not at.info
+
+
+def test_a_model_without_it_has_no_switch_to_move(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_checkpoint(tmp_path / "plain")
+    path = tmp_path / "plain" / "vocab.json"
+    vocab = json.loads(path.read_text(encoding="utf-8"))
+    vocab.pop("<|endoftext|>")
+    path.write_text(json.dumps(vocab), encoding="utf-8")
+    monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "plain"))
+    at = open_page("attention", text="A crane", endoftext="true")
+    toggle = at.toggle(key="endoftext")
+    assert toggle.disabled
+    assert not toggle.value
+    assert "no token" in toggle.help
+    assert "endoftext: true can't be shown here. It must be false." in at.warning[0].value
+    at.run()
+    assert not at.warning
