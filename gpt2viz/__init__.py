@@ -15,6 +15,7 @@ from gpt2viz.predictions import divergence, entropy, sampling_distribution, surp
 from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES, Stage
 from gpt2viz.traces import TensorRecord, Trace
 from gpt2viz.tracing import trace
+from gpt2viz.words import group_words, word_starts
 
 __version__ = "0.1.0"
 
@@ -41,10 +42,12 @@ __all__ = [
     "divergence",
     "entropy",
     "generate",
+    "group_words",
     "load_model",
     "logit_lens",
     "parse_edits",
     "sampling_distribution",
     "surprise",
     "trace",
+    "word_starts",
 ]
