@@ -36,8 +36,8 @@ with heads:
     if record.set_heads:
         named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
         st.info(
-            f"Head {named} was **set** to look one token back before training began, not found by "
-            "it. The others started from random numbers.",
+            f"Head {named} was **set** to look one token back; training left its queries and keys "
+            "alone. All other heads found their work themselves, from random numbers.",
             icon=":material/info:",
         )
 card = cache.card(view.model.name)

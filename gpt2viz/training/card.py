@@ -120,11 +120,10 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
             f"{hardware}. Muon (rate {recipe.muon_lr}) for the matrices of the blocks, AdamW "
             f"(rate {recipe.adam_lr}) for the rest; {recipe.warmup} steps of warm-up, then "
             f"a cosine; seed {recipe.seed}.",
-            "**One head was set, not found**: head 0 of layer 0 looked one token back from the "
-            "first step, by its queries, its keys and wave-like position embeddings, and these "
-            "(with the rest of that layer's `c_attn` and `ln_1`) learned at "
-            f"{recipe.slow_share:.0%} of AdamW's rate, so that text didn't undo it. No other head "
-            "was given its work; copying was learned on top of that one.",
+            "**One head was set, not found**: the queries and keys of head 0 of layer 0 were set "
+            "to look one token back, and kept so. What they read, wave-like position embeddings "
+            f"and that layer's first LayerNorm, learned at {recipe.slow_share:.0%} of AdamW's "
+            "rate. No other head was given its work; copying was learned on top of that one.",
             table(("steps", "rows", "tokens a row", "rows of repeated random tokens"), rows),
             "While it trained (losses in nats a token; halves of 32 random tokens said twice; best "
             "head's score):",

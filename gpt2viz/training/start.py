@@ -3,7 +3,8 @@
 Left to chance, a network of this size needs far more text than the recipe has before a head looks
 one token back, and before that no head can copy (Olsson et al. 2022). So one head is set to do it
 from the start, as Trockman & Kolter 2023, "Mimetic Initialization of Self-Attention Layers", set
-theirs to what trained networks show. The rest, the copying too, is left to training.
+theirs to what trained networks show, and its queries and keys stay as they are. The rest, the
+copying too, is left to training.
 """
 
 from __future__ import annotations
@@ -89,3 +90,13 @@ def look_back(network: GPT2, frequencies: Tensor) -> None:
         turn = torch.tensor([[math.cos(f), -math.sin(f)], [math.sin(f), math.cos(f)]])
         pair = slice(2 * n, 2 * n + 2)
         weight[pair, pair] = GAIN * turn
+
+
+def keep_set_head(network: GPT2) -> None:
+    """Take the gradient from the set head's queries and keys, so that no step changes them."""
+    C, hs = network.config.n_embd, network.config.head_dim
+    for name in ("h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias"):
+        gradient = network.get_parameter(name).grad
+        if gradient is not None:
+            gradient[:hs] = 0
+            gradient[C : C + hs] = 0

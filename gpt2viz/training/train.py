@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from gpt2viz.model import GPT2
@@ -26,33 +26,36 @@ from gpt2viz.training.scores import (
     repeated_rows,
     token_losses,
 )
-from gpt2viz.training.start import new_network
+from gpt2viz.training.start import keep_set_head, new_network
 
 STATE = "state.pt"
-HELD_BACK = ("wpe.weight", "h.0.ln_1.", "h.0.attn.c_attn.")
+SLOW = ("wpe.weight", "h.0.ln_1.")
 """What the head set at the start reads: learned slowly, or text undoes it before it is of use."""
 
 
 def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the blocks, AdamW for everything else.
 
-    Muon (Jordan et al. 2024) makes each step's change of a matrix orthogonal.
+    Muon (Jordan et al. 2024) makes each step's change of a matrix orthogonal. The matrix with
+    the set head's rows doesn't decay: they get no gradient to hold against it.
     """
-    matrices, others, slow = [], [], []
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    slow: list[nn.Parameter] = []
+    kept = network.get_parameter("h.0.attn.c_attn.weight")
     for name, weight in network.named_parameters():
-        if name.startswith(HELD_BACK):
+        if name.startswith(SLOW):
             slow.append(weight)
-        elif "h." in name and weight.ndim == 2:
-            matrices.append(weight)
-        else:
-            others.append(weight)
-    groups: list[dict[str, Any]] = [
+        elif weight is not kept:
+            (matrices if "h." in name and weight.ndim == 2 else others).append(weight)
+    blocks: list[dict[str, Any]] = [{"params": matrices}, {"params": [kept], "weight_decay": 0.0}]
+    rest: list[dict[str, Any]] = [
         {"params": others},
         {"params": slow, "lr": recipe.slow_share * recipe.adam_lr},
     ]
     return [
-        torch.optim.Muon(matrices, lr=recipe.muon_lr, weight_decay=recipe.weight_decay),
-        torch.optim.AdamW(groups, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
+        torch.optim.Muon(blocks, lr=recipe.muon_lr, weight_decay=recipe.weight_decay),
+        torch.optim.AdamW(rest, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
     ]
 
 
@@ -128,6 +131,7 @@ class Trainer:
         self.network.train().zero_grad()
         loss = batch_loss(self.network, read, expected, self.device)
         loss.backward()  # type: ignore[no-untyped-call]
+        keep_set_head(self.network)
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         for optimizer, schedule in zip(self.optimizers, self.schedules, strict=True):
             optimizer.step()
