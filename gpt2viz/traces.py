@@ -122,5 +122,8 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the captured arrays, for caches that are bounded in bytes."""
-        return sum(array.nbytes for array in self.captured.values())
+        """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
+        derived = (array for stages in self._derived.values() for array in stages.values())
+        logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
+        arrays = (*self.captured.values(), *derived)
+        return logits + sum(array.nbytes for array in arrays)

@@ -12,9 +12,13 @@ from gpt2viz.curves import TrainingRecord, read_record
 from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
 from gpt2viz.tracing import reference_run
+from gpt2viz.ui.kept import Kept
 
 #: Folders of further checkpoints, set by whoever starts the app; a visitor can't name one.
 MODELS_VARIABLE = "GPT2VIZ_MODELS"
+#: Megabytes of runs that are kept for all visitors together. GPT-2 small's 1,024 tokens take 240.
+BYTES_VARIABLE = "GPT2VIZ_CACHE_MB"
+DEFAULT_MEGABYTES = 512
 
 
 def model_folders() -> dict[str, Path]:
@@ -30,13 +34,23 @@ def load(name: str) -> gpt2viz.Model:
     return gpt2viz.load_model(model_folders()[name])
 
 
-@st.cache_resource(max_entries=8, show_spinner="Running the model …")
 def run(
     model_name: str, ids: tuple[int, ...], causal: bool, edits: tuple[gpt2viz.Edit, ...] = ()
 ) -> gpt2viz.Trace:
     """The trace of token ids. Raises ``TextError``, ``ContextError`` or ``EditError``."""
-    kept = reference(model_name) if any(edit.kind == "mean" for edit in edits) else None
-    return gpt2viz.trace(load(model_name), ids, causal=causal, edits=edits, reference=kept)
+
+    def make() -> gpt2viz.Trace:
+        model = load(model_name)
+        kept = reference(model_name) if any(edit.kind == "mean" for edit in edits) else None
+        with st.spinner("Running the model …"):
+            return gpt2viz.trace(model, ids, causal=causal, edits=edits, reference=kept)
+
+    return _runs().get((model_name, ids, causal, edits), make)
+
+
+@st.cache_resource
+def _runs() -> Kept[gpt2viz.Trace]:
+    return Kept(int(os.environ.get(BYTES_VARIABLE, DEFAULT_MEGABYTES)) * 10**6)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Running the model …")

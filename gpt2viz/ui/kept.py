@@ -1,0 +1,56 @@
+"""A cache that is bounded in bytes: Streamlit's own count entries, or copy what they hold."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+
+class Sized(Protocol):
+    """Something that knows how many bytes it holds."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now; they may grow with use."""
+
+
+Value = TypeVar("Value", bound=Sized)
+
+
+class Kept(Generic[Value]):
+    """Values by key, the least recently used let go where they hold more than ``budget`` bytes.
+
+    The one used last stays, however large. Safe for many threads: a value that many ask for at
+    a time is made once, and one that is being made keeps nobody from the others.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+        self._bytes: dict[Hashable, int] = {}
+        self._lock = Lock()
+        self._turns: WeakValueDictionary[Hashable, Lock] = WeakValueDictionary()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of ``key``; made, and kept, where there is none. Raises what ``make`` does."""
+        with self._lock:
+            turn = self._turns.setdefault(key, Lock())
+        with turn:
+            with self._lock:
+                value = self._values.get(key)
+            if value is None:
+                value = make()
+            with self._lock:
+                self._keep(key, value)
+        return value
+
+    def _keep(self, key: Hashable, value: Value) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        self._bytes[key] = value.nbytes
+        while sum(self._bytes.values()) > self.budget and len(self._values) > 1:
+            gone, _ = self._values.popitem(last=False)
+            del self._bytes[gone]
