@@ -14,7 +14,11 @@ import gpt2viz
 from tests.browser.conftest import settle
 
 Visit = Callable[..., Page]
-PAGES = ("", "inside_head", "compare_layers", "causal_mask", "shapes", "predictions", "what_if")
+PAGES = (
+    *("", "inside_head", "compare_layers", "causal_mask", "shapes"),
+    *("predictions", "what_if", "generate", "training"),
+)
+
 
 # What Plotly drew: the places of the cells and their numbers, of each heatmap on the scale.
 DRAWN = """
@@ -61,7 +65,7 @@ def test_every_page_opens_by_its_address(visit: Visit, path: str, width: int) ->
     expect(page.get_by_role("textbox", name="Sentence")).to_have_value("Dog bites man")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     expect(page.locator(".stException")).to_have_count(0)
-    if path != "shapes":
+    if path not in ("shapes", "generate"):  # a table; nothing before the first new token
         assert page.locator(".js-plotly-plot .heatmaplayer image").count() > 0
 
 
@@ -163,6 +167,15 @@ def test_comparing_layers_and_opening_a_thumbnail(visit: Visit) -> None:
     assert "layer=2" in page.url
     assert "head=5" in page.url
     assert "text=Man+bites+dog" in page.url
+
+
+def test_a_row_of_the_training_map_opens_its_head(visit: Visit) -> None:
+    page = visit("training", text="Dog bites man")
+    click_cell(page, "growth", row=6 + 3, column=2)
+    page.wait_for_url("**/inside_head?*")
+    settle(page)
+    assert "layer=1" in page.url
+    assert "head=3" in page.url
 
 
 def test_two_visitors_see_their_own_sentences(visit: Visit) -> None:
