@@ -3,9 +3,8 @@
 import streamlit as st
 
 from gpt2viz import tables
-from gpt2viz.figures.from_trace import GRID, all_heads, one_head
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
-from gpt2viz.figures.pooling import block_starts
+from gpt2viz.figures.measure import GRID, all_heads, one_head
 from gpt2viz.ui import address, controls, frame, measures
 from gpt2viz.ui.clicks import Cell, on_click
 
@@ -13,19 +12,21 @@ from gpt2viz.ui.clicks import Cell, on_click
 def choose(cell: Cell) -> None:
     """A click on a cell of any head chooses that head and the cell's row."""
     address.put("head", int(cell.panel))
-    address.put("query", block_starts(view.n_tokens, GRID)[cell.row])
+    address.put("query", every_head[0].rows.position(cell.row))
 
 
 def choose_row(cell: Cell) -> None:
     """A click on a cell of the large head chooses its row."""
-    address.put("query", cell.row)
+    address.put("query", one.rows.position(cell.row))
 
 
 view = frame.open_page("Attention")
 words, choice = st.columns([3, 2], gap="large", vertical_alignment="center")
 with choice:
-    shown = measures.choose()
+    shown, whole_words = measures.choose()
 words.markdown(measures.MEASURES[shown][1])
+if whole_words:
+    words.caption(measures.words_note(view))
 every, large = st.columns([3, 2], gap="large")
 with every:
     layer = controls.layer(view)
@@ -33,9 +34,10 @@ with large:
     head = controls.head(view)
 
 n_head = view.model.config.n_head
-numbers = measures.measure(view, layer, shown)
+numbers = measures.measure(view, layer, shown, whole_words)
+every_head = all_heads(numbers)
 grid = heatmaps(
-    all_heads(numbers, view.labels),
+    every_head,
     view.colors,
     scale=numbers.scale,
     n_columns=3 if n_head <= 9 else 4,
@@ -43,10 +45,11 @@ grid = heatmaps(
     row=view.query,
     numbers=0,
 )
-one = one_head(numbers, view.labels, head, f"Layer {layer} · Head {head}", shown)
+between = " · whole words" if whole_words else ""
+one = one_head(numbers, head, f"Layer {layer} · Head {head}{between}", shown)
 what = measures.MEASURES[shown][0]
 with every, st.container(key="heads"):
-    if view.n_tokens > GRID:
+    if len(numbers.labels) > GRID:
         st.caption(f"Shrunk to {GRID} × {GRID}: each point is the largest weight of its block.")
     st.plotly_chart(grid, key="all_heads", alt=f"{what}, all heads of layer {layer}")
 with large, st.container(key="head_large"):
@@ -68,7 +71,7 @@ with large, st.container(key="head_large"):
                 "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
                 "on the **first token**, which every query can see: an *attention sink* (Xiao et "
                 "al. 2023). A strong first column seldom means that the first word matters. To see "
-                "how the rest is divided, choose *Weights without the first token* above. To see "
+                "how the rest is divided, choose *Weights without the first column* above. To see "
                 "whether it is the word or its place, put \\<\\|endoftext\\|\\> first: does the "
                 "strong column stay with your first word, or go to the new first token?"
             )

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gpt2viz.arithmetic import CellArithmetic
-from gpt2viz.figures.panel import Panel
+from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.stages import AXES, axis_sizes
 from gpt2viz.traces import Array, Trace
 
@@ -58,9 +58,13 @@ def panel_table(panel: Panel) -> pd.DataFrame:
     """The numbers of one heatmap; rows and columns are named with position and token."""
     return pd.DataFrame(
         panel.values,
-        index=pd.Index([f"{n} {text}" for n, text in enumerate(panel.rows.labels)]),
-        columns=[f"{n} {text}" for n, text in enumerate(panel.columns.labels)],
+        index=pd.Index(_named(panel.rows)),
+        columns=_named(panel.columns),
     )
+
+
+def _named(axis: Axis) -> list[str]:
+    return [f"{axis.position(n)} {text}" for n, text in enumerate(axis.labels)]
 
 
 def dot_product_table(cell: CellArithmetic) -> pd.DataFrame:

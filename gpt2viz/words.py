@@ -2,7 +2,8 @@
 
 A new word begins at a token
 
-- that starts with white space, or follows a token that ends with it;
+- that starts with white space, of which one space belongs to the word after it, as in GPT-2;
+- that follows a line break or a tab;
 - where letters or digits turn to other signs, or other signs to letters or digits;
 - that is ``<|endoftext|>``, or follows it.
 
@@ -42,7 +43,7 @@ def _beginnings(text: bytes) -> set[int]:
     begins, offset, before = {0}, 0, ""
     for place, char in enumerate(chars):
         kind = _kind(char, before, following=chars[place + 1 : place + 2])
-        if kind != before or kind == "space":
+        if kind == "space" or (kind != before and chars[place - 1 : place] != " "):
             begins.add(offset)
         offset, before = offset + len(char.encode("utf-8", errors="surrogateescape")), kind
     return begins

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at
-from gpt2viz.figures.from_trace import difference, mask_of
+from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, controls, frame, measures
 from gpt2viz.ui.clicks import Cell, on_click
@@ -11,17 +11,22 @@ from gpt2viz.ui.clicks import Cell, on_click
 
 def choose_row(cell: Cell) -> None:
     """A click on a cell chooses its query."""
-    address.put("query", cell.row)
+    address.put("query", panels[0].rows.position(cell.row))
 
 
 view = frame.open_page("Compare layers")
-with st.container(horizontal=True, gap="large"):
+with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     layers, head = controls.several_layers(view), controls.head_or_whole(view)
+    whole_words = measures.words()
 
 what = {"mean": "mean of all heads", "rollout": "rollout"}.get(str(head), f"head {head}")
-panels = [measures.layer_panel(view, layer, head, f"Layer {layer} · {what}") for layer in layers]
+between = " · whole words" if whole_words else ""
+panels = [
+    measures.layer_panel(view, layer, head, f"Layer {layer} · {what}{between}", whole_words)
+    for layer in layers
+]
 differences = [
-    difference(panels[0], other, f"Layer {layers[0]} − layer {layer}")
+    difference(panels[0], other, f"Layer {layers[0]} − layer {layer}{between}")
     for layer, other in zip(layers[1:], panels[1:], strict=True)
 ]
 with st.container(key="layer_charts"):
@@ -32,6 +37,8 @@ with st.container(key="layer_charts"):
         if head == "rollout"
         else f"**Attention weights, {what}**, on one scale from 0 to 1"
     )
+    if whole_words:
+        st.caption(measures.words_note(view))
     figure = heatmaps(
         panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
     )
@@ -55,19 +62,20 @@ with st.container(key="layer_charts"):
 on_click("layer_charts", choose_row)
 
 st.markdown("**Every head of every layer**: click one to look inside")
-if view.n_tokens > THUMBNAIL:
+every = [measures.weights(view, layer, whole_words) for layer in range(view.model.config.n_layer)]
+n_sides = len(every[0].labels)
+if n_sides > THUMBNAIL:
     st.caption(
         f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight of its block."
     )
-weights = [view.trace.stage("weights", layer)[0] for layer in range(view.model.config.n_layer)]
 with st.container(key="overview"):
     st.plotly_chart(
-        overview(weights, mask_of(view.trace, layer=0, head=0), view.colors),
+        overview([layer.values for layer in every], every[0].hidden[0], view.colors),
         key="overview_chart",
         alt="Thumbnails of all heads",
     )
 if clicked := on_click("overview"):
-    layer, head = thumbnail_at(clicked.row, clicked.column, view.n_tokens)
+    layer, head = thumbnail_at(clicked.row, clicked.column, n_sides)
     st.switch_page(
         "pages/1_inside_head.py", query_params=address.parameters(layer=layer, head=head)
     )

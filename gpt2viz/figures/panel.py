@@ -39,6 +39,10 @@ class Axis:
         """The row or column that holds the token at a position of the text."""
         return position if self.positions is None else bisect_right(self.positions, position) - 1
 
+    def position(self, row: int) -> int:
+        """The place in the text of the token that a row or column stands for or begins with."""
+        return row if self.positions is None else self.positions[row]
+
     def ticks(self) -> dict[str, list[str] | list[int]]:
         """A short side has every label; on a longer one Plotly picks names where they fit."""
         if len(self.labels) > FEW:

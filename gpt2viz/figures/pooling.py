@@ -37,7 +37,9 @@ def pool_panel(panel: Panel, size: int) -> Panel:
     starts = block_starts(T, size)
 
     def side(axis: Axis) -> Axis:
-        return Axis(axis.title, [axis.labels[n] for n in starts], starts)
+        return Axis(
+            axis.title, [axis.labels[n] for n in starts], [axis.position(n) for n in starts]
+        )
 
     masked = panel.masked
     if masked is not None:

@@ -1,15 +1,18 @@
-"""What the Attention page shows of every head: its weights, or what they come to."""
+"""What is shown of every head: its weights, or what they come to, between tokens or words."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import streamlit as st
 
 from gpt2viz.attribution import rollout, value_weighted, without_first
-from gpt2viz.figures.from_trace import Measure, one_head, weights_measure, weights_or_mean
+from gpt2viz.figures.measure import Measure, in_words, mean_of_heads, one_head, weights_measure
 from gpt2viz.figures.panel import Panel
 from gpt2viz.ui import address
 from gpt2viz.ui.frame import View
+from gpt2viz.words import word_starts
 
 #: Value in the address -> (name, what a square then shows).
 MEASURES = {
@@ -19,7 +22,7 @@ MEASURES = {
         "takes from each token (column, the *key*). Every row sums to 1. Click one to enlarge it.",
     ),
     "rest": (
-        "Weights without the first token",
+        "Weights without the first column",
         "The weights with the **first column left out** and each row rescaled to sum to 1: how a "
         "head divides what it doesn't rest on the first token. Not what the model used.",
     ),
@@ -31,45 +34,81 @@ MEASURES = {
 }
 
 
-def choose() -> str:
-    """Pick what is shown; returns the key in ``MEASURES``."""
-    chosen: str = st.selectbox(
-        "What is shown",
-        list(MEASURES),
-        format_func=lambda key: MEASURES[key][0],
-        label_visibility="collapsed",
-        **address.choice("show", list(MEASURES), "weights"),
+def choose() -> tuple[str, bool]:
+    """Pick what is shown, a key in ``MEASURES``, and whether tokens are grouped into words."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        chosen: str = st.selectbox(
+            "What is shown",
+            list(MEASURES),
+            format_func=lambda key: MEASURES[key][0],
+            label_visibility="collapsed",
+            width=280,
+            **address.choice("show", list(MEASURES), "weights"),
+        )
+        return chosen, words(sums_to_one=chosen != "norms")
+
+
+def words(sums_to_one: bool = True) -> bool:
+    """Pick whether tokens are grouped into words; not where the rows don't sum to 1."""
+    chosen: bool = st.toggle(
+        "Whole words",
+        disabled=not sums_to_one,
+        help="Takes the tokens of a word together: a word's row is the mean of its tokens' rows, "
+        "its column the sum of their columns. Rows still sum to 1."
+        if sums_to_one
+        else "Lengths can't be added up, so these numbers are shown for tokens only.",
+        **address.switch("words", False, movable=sums_to_one),
     )
     return chosen
 
 
-def measure(view: View, layer: int, chosen: str) -> Measure:
+def words_note(view: View) -> str:
+    """What is said above pictures of whole words."""
+    n_words = len(word_starts(view.trace.token_bytes))
+    if n_words == view.n_tokens:
+        return "**Whole words**: here each word is one token, so nothing changes."
+    return (
+        f"**Whole words**: {view.n_tokens} tokens are {n_words} words. A word's row is the mean of "
+        "its tokens' rows, its column the sum of their columns (Clark et al. 2019). A number "
+        "before a word is the place of its first token."
+    )
+
+
+def weights(view: View, layer: int, whole_words: bool) -> Measure:
+    """A layer's attention weights, between tokens or words."""
+    found = weights_measure(view.trace, view.labels, layer)
+    return in_words(found, view.trace) if whole_words else found
+
+
+def measure(view: View, layer: int, chosen: str, whole_words: bool) -> Measure:
     """The numbers of a layer's heads under that measure."""
-    weights = weights_measure(view.trace, layer)
+    found = weights(view, layer, whole_words)
     if chosen == "norms":
         lengths = value_weighted(view.model, view.trace, layer)
-        return Measure(lengths, weights.hidden, "‖α·v·W_O‖", weights.hidden_text, scale="amount")
+        return replace(found, values=lengths, quantity="‖α·v·W_O‖", scale="amount")
     if chosen == "rest":
-        rest = without_first(weights.values)
-        return Measure(
-            np.nan_to_num(rest),
-            np.isnan(rest) | weights.hidden,
-            "share of the rest",
-            "left out: the first token, or masked",
-            "left out or masked",
+        rest = without_first(found.values)
+        return replace(
+            found,
+            values=np.nan_to_num(rest),
+            hidden=np.isnan(rest) | found.hidden,
+            quantity=f"share of the rest{' between words' if whole_words else ''}",
+            hidden_text="left out: the first column, or masked",
+            hidden_name="left out or masked",
         )
-    return weights
+    return found
 
 
-def layer_panel(view: View, layer: int, which: int | str, title: str) -> Panel:
+def layer_panel(view: View, layer: int, which: int | str, title: str, whole_words: bool) -> Panel:
     """One matrix for a layer: a head's weights, the "mean" of all heads, or the "rollout"."""
-    if which != "rollout":
-        head = which if isinstance(which, int) else None
-        return weights_or_mean(view.trace, view.labels, layer, head, title)
-    mixed = Measure(
-        rollout(view.trace, layer)[None],
-        weights_measure(view.trace, layer).hidden[:1],
-        "share of the token's start",
-        "masked: exactly 0, because this key comes later",
-    )
-    return one_head(mixed, view.labels, 0, title, "rollout")
+    found, head = weights_measure(view.trace, view.labels, layer), 0
+    if isinstance(which, int):
+        head = which
+    else:
+        found = mean_of_heads(found)
+    if which == "rollout":
+        mixed = rollout(view.trace, layer)[None]
+        found = replace(found, values=mixed, quantity="share of the token's start")
+    if whole_words:
+        found = in_words(found, view.trace)
+    return one_head(found, head, title, str(which))

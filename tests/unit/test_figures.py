@@ -138,6 +138,15 @@ def test_pooling_keeps_the_largest_its_place_and_the_mask() -> None:
     assert pool_panel(whole, T) is whole
 
 
+def test_pooled_words_keep_the_places_of_their_tokens() -> None:
+    places = [0, 1, 4, 5, 9]
+    words = Axis("query", list("abcde"), places)
+    pooled = pool_panel(Panel("", np.eye(5, dtype=np.float32), words, words), 2).rows
+    assert pooled.names() == ["0 a", "4 c"]
+    assert [pooled.position(n) for n in range(2)] == [0, 4]
+    assert [words.place(words.position(n)) for n in range(5)] == list(range(5))
+
+
 @pytest.mark.parametrize("n_tokens", [1, 4, 41, 1024])
 def test_a_thumbnail_is_found_by_its_cells(n_tokens: int) -> None:
     side = min(n_tokens, 40)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
+from gpt2viz.figures.measure import Measure, in_words
 from gpt2viz.words import group_words, word_starts
 
 
@@ -30,8 +31,10 @@ def grouped(*tokens: str | bytes) -> list[bytes]:
         (["fish", ".", '"', " She"], ["fish", '."', " She"]),
         (["half", "-", "past", "7"], ["half", "-", "past7"]),
         (["one", "\n", "two", " ", " three"], ["one", "\n", "two", " ", " three"]),
+        (["end", ".", "\n", '"', "He"], ["end", ".", "\n", '"', "He"]),
         ([" ", "\t", "\n", "a"], [" ", "\t", "\n", "a"]),
-        ([" ", "a"], [" ", "a"]),
+        ([" ", "a"], [" a"]),
+        ([" ", "🦩", " ", "!", "\t", "!"], [" 🦩", " !", "\t", "!"]),
         (["na", "i", "\u0308", "ve"], ["nai\u0308ve"]),
         (["नम", "स्", "ते"], ["नमस्ते"]),
         (["東", "京"], ["東京"]),
@@ -81,6 +84,21 @@ def test_equals_a_product_of_matrices(seed: int, n_tokens: int) -> None:
     assert found.dtype == np.float32
     assert_allclose(found, means @ weights @ members.T, atol=1e-6)
     assert_allclose(found.sum(axis=-1), 1, atol=1e-6)
+
+
+class Run:
+    """Three tokens, the last two one word."""
+
+    token_bytes = (b"a", b" b", b"c")
+
+
+def test_a_cell_is_hidden_where_all_its_tokens_cells_are() -> None:
+    weights = np.array([[[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]], np.float32)
+    hidden = np.array([[[0, 1, 1], [1, 0, 1], [0, 0, 1]]], bool)
+    words = in_words(Measure(weights, ["a", "b", "c"], hidden, "weight", ""), Run())  # type: ignore[arg-type]
+    assert_array_equal(words.hidden, [[[False, True], [False, False]]])
+    assert_allclose(words.values, [[[1, 0], [0.25, 0.75]]])
+    assert (words.labels, words.positions) == (["a", "·bc"], (0, 1))
 
 
 @pytest.mark.parametrize("explicit", [True, False])

@@ -1,0 +1,104 @@
+"""One number for every query and key of every head of a layer, and the panels drawn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.figures.from_trace import MASKED_TEXT
+from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.figures.pooling import pool_panel
+from gpt2viz.labels import label
+from gpt2viz.stages import Scale
+from gpt2viz.traces import Array, Trace
+from gpt2viz.words import group_words, word_starts
+
+#: Cells along one side of a head among all heads; a longer text is pooled to this many.
+GRID = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One number for every query and key of every head of a layer: (nh, T, T).
+
+    ``labels`` are the T tokens as written on screen, and ``positions`` their places in the text
+    where they are words, which begin at one of the tokens. ``hidden`` (nh, T, T) are the cells
+    without a number; ``hidden_text`` says why, under the pointer, and ``hidden_name`` in the
+    legend.
+    """
+
+    values: Array
+    labels: Sequence[str]
+    hidden: NDArray[np.bool_]
+    quantity: str
+    hidden_text: str
+    hidden_name: str = "masked (a later key)"
+    scale: Scale = "unit"
+    positions: Sequence[int] | None = None
+
+
+def weights_measure(trace: Trace, labels: Sequence[str], layer: int) -> Measure:
+    """The attention weights of a layer, as the run had them."""
+    return Measure(
+        trace.stage("weights", layer)[0],
+        labels,
+        np.isneginf(trace.stage("masked_scores", layer)[0]),
+        "attention weight",
+        MASKED_TEXT["weights"],
+    )
+
+
+def in_words(measure: Measure, trace: Trace) -> Measure:
+    """A measure whose rows sum to 1, between words: (nh, T, T) -> (nh, W, W).
+
+    Grouped as ``gpt2viz.group_words`` does. A cell is hidden where all its tokens' cells are.
+    """
+    starts = word_starts(trace.token_bytes)
+    ends = (*starts[1:], len(trace.token_bytes))
+    hidden = np.logical_and.reduceat(measure.hidden, starts, axis=-1)
+    return replace(
+        measure,
+        values=group_words(measure.values, starts),
+        labels=[
+            label(b"".join(trace.token_bytes[start:end]))
+            for start, end in zip(starts, ends, strict=True)
+        ],
+        hidden=np.logical_and.reduceat(hidden, starts, axis=-2),
+        quantity=f"{measure.quantity} between words",
+        positions=starts,
+    )
+
+
+def mean_of_heads(measure: Measure) -> Measure:
+    """The mean of a layer's heads, as a measure of one head: (1, T, T)."""
+    mean = measure.values.mean(axis=0, keepdims=True)
+    return replace(measure, values=mean, hidden=measure.hidden[:1])
+
+
+def one_head(measure: Measure, head: int, title: str, name: str) -> Panel:
+    """One head's matrix (T, T), queries down and keys across. A click on it carries ``name``."""
+    return Panel(
+        title=title,
+        values=measure.values[head],
+        rows=Axis("query", measure.labels, measure.positions),
+        columns=Axis("key", measure.labels, measure.positions),
+        name=name,
+        quantity=measure.quantity,
+        masked=measure.hidden[head],
+        masked_text=measure.hidden_text,
+        masked_name=measure.hidden_name,
+    )
+
+
+def all_heads(measure: Measure) -> list[Panel]:
+    """Every head of a layer, at most ``GRID`` cells along each side.
+
+    A click carries the head's number.
+    """
+    return [
+        pool_panel(one_head(measure, head, f"Head {head}", str(head)), GRID)
+        for head in range(len(measure.values))
+    ]

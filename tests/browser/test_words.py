@@ -1,0 +1,28 @@
+"""Whole words, with real clicks: a word's cell chooses the token that the word begins with."""
+
+from __future__ import annotations
+
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from tests.browser.test_browser import Visit, click_cell, drawn
+
+TEXT = "The animal didn't cross"
+
+
+def test_a_click_on_a_word_chooses_its_first_token(visit: Visit) -> None:
+    page = visit("", text=TEXT, words="true")
+    trace = gpt2viz.trace(gpt2viz.load_model(), TEXT)
+    starts = gpt2viz.word_starts(trace.token_bytes)
+    assert starts == (0, 1, 2, 4)
+    expected = gpt2viz.group_words(trace.stage("weights", 0)[0], starts)
+    for head, panel in enumerate(drawn(page, "heads")):
+        assert_allclose(panel["z"], expected[head], atol=1e-6)
+    click_cell(page, "heads", row=3, column=0, panel=2)
+    assert "query=4" in page.url
+    assert "head=2" in page.url
+    click_cell(page, "head_large", row=2, column=1)
+    assert "query=2" in page.url
+    page = visit("compare_layers", text=TEXT, words="true")
+    click_cell(page, "layer_charts", row=3, column=1)
+    assert "query=4" in page.url
