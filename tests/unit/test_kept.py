@@ -67,9 +67,14 @@ def test_many_who_ask_at_a_time_get_the_same_one() -> None:
     kept: Kept[Thing] = Kept(30)
     together, calls = Barrier(4), []
 
+    def make() -> Thing:
+        calls.append(1)
+        Event().wait(0.1)  # long enough for the others to ask
+        return Thing(10)
+
     def ask(_n: int) -> Thing:
         together.wait()
-        return kept.get("a", lambda: calls.append(1) or Thing(10))  # type: ignore[func-returns-value]
+        return kept.get("a", make)
 
     with ThreadPoolExecutor(4) as pool:
         assert len({id(thing) for thing in pool.map(ask, range(4))}) == 1
