@@ -1,10 +1,8 @@
-"""What the heads do: scores of attention patterns, each in [0, 1].
-
-Definitions after Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", and
-Olsson et al. 2022, "In-context Learning and Induction Heads".
-"""
+"""What the heads do, over a batch of texts, as ``gpt2viz.heads`` defines it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -12,22 +10,22 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gpt2viz import heads
+from gpt2viz.heads import Scores
 from gpt2viz.model import GPT2
+from gpt2viz.traces import Pairs
 
 Weights = NDArray[np.float32]
-Scores = NDArray[np.float64]
 
 
 def previous_token_score(weights: Weights) -> Scores:
     """Mean weight on the token just before, queries 1 … T−1: (B, nh, T, T) -> (nh,)."""
-    scores: Scores = np.diagonal(weights, -1, 2, 3).mean(axis=(0, 2), dtype=np.float64)
-    return scores
+    return _on(weights, heads.previous_token, range(weights.shape[-1]))
 
 
 def first_token_score(weights: Weights) -> Scores:
     """Mean weight on token 0, queries 1 … T−1: (B, nh, T, T) -> (nh,)."""
-    scores: Scores = weights[:, :, 1:, 0].mean(axis=(0, 2), dtype=np.float64)
-    return scores
+    return _on(weights, heads.first_token, range(weights.shape[-1]))
 
 
 def induction_score(weights: Weights, period: int) -> Scores:
@@ -36,8 +34,12 @@ def induction_score(weights: Weights, period: int) -> Scores:
     ``weights`` (B, nh, T, T) belong to rows that say ``period`` tokens twice, T = 2 · period, so
     that query t looks at t − period + 1: (nh,) for the queries of the second half.
     """
-    stripe = np.diagonal(weights, 1 - period, 2, 3)[:, :, 1:]  # queries period … T−1
-    scores: Scores = stripe.mean(axis=(0, 2), dtype=np.float64)
+    return _on(weights, heads.induction, [*range(period), *range(period)])
+
+
+def _on(weights: Weights, targets: Callable[[Sequence[int]], Pairs], ids: Sequence[int]) -> Scores:
+    """The mean over a batch (B, nh, T, T) of a score of ``gpt2viz.heads``: (nh,)."""
+    scores: Scores = heads.weight_on(weights, targets(ids)).mean(axis=0)
     return scores
 
 

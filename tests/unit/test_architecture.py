@@ -14,7 +14,7 @@ SOURCES = sorted(
 )
 
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic"}
-PLAIN |= {"predictions", "edits", "curves", "words"}
+PLAIN |= {"predictions", "edits", "curves", "words", "heads"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance"}
 PICTURES = {"figures", "tables"}
