@@ -5,6 +5,8 @@ A large weight on a short value vector moves little, and what a layer mixes was 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpt2viz.checkpoint import Model
@@ -19,14 +21,33 @@ def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
     by the head's rows of W_O. In units of the residual stream, 0 or more. Raises ``IndexError``
     for a layer that the model doesn't have, ``ValueError`` for a trace of another model.
     """
-    if (model.name, model.config) != (trace.model_name, trace.config):
-        raise ValueError(f"this trace was made by {trace.model_name}, not by {model.name}")
     weights, v = trace.stage("weights", layer)[0], trace.stage("v", layer)[0]
-    projection = model.network.get_parameter(f"h.{layer}.attn.c_proj.weight")  # (C, nh · hs)
-    by_head = projection.detach().cpu().numpy().T.reshape(len(v), v.shape[-1], -1)  # (nh, hs, C)
-    lengths = np.linalg.norm(v @ by_head, axis=-1)  # (nh, T)
+    lengths = np.linalg.norm(v @ _projection(model, trace, layer), axis=-1)  # (nh, T)
     found: Array = weights * lengths[:, None, :]
     return found
+
+
+def taken(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[int]) -> Array:
+    """‖Σ α v W_O‖: the length of what ``keys`` give to ``query`` together, by head: (nh,).
+
+    As ``value_weighted``, which it equals for one key. Several vectors are added before the
+    length is taken: they may point apart. Raises ``IndexError`` for a layer or token that isn't
+    there, ``ValueError`` for a trace of another model.
+    """
+    weights, v = trace.stage("weights", layer)[0], trace.stage("v", layer)[0]
+    mixed = np.einsum("hk,hkd->hd", weights[:, query, list(keys)], v[:, list(keys)])  # (nh, hs)
+    written = np.einsum("hd,hdc->hc", mixed, _projection(model, trace, layer))  # (nh, C)
+    length: Array = np.linalg.norm(written, axis=-1)
+    return length
+
+
+def _projection(model: Model, trace: Trace, layer: int) -> Array:
+    """W_O of a layer, cut by head: (nh, hs, C)."""
+    if (model.name, model.config) != (trace.model_name, trace.config):
+        raise ValueError(f"this trace was made by {trace.model_name}, not by {model.name}")
+    weight = model.network.get_parameter(f"h.{layer}.attn.c_proj.weight")  # (C, nh · hs)
+    by_head: Array = weight.detach().cpu().numpy().T
+    return by_head.reshape(model.config.n_head, model.config.head_dim, -1)
 
 
 def rollout(trace: Trace, layer: int) -> Array:

@@ -10,7 +10,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.attribution import rollout, value_weighted, without_first
+from gpt2viz.attribution import rollout, taken, value_weighted, without_first
 from tests.checkpoints import write_checkpoint
 
 IDS = [5, 300, 17, 17, 219]
@@ -43,6 +43,27 @@ def test_value_weighted_is_the_length_of_what_is_written(pair: tuple, layer: int
                 alpha = out.attentions[layer][0, head, query, key]
                 written = alpha * v[key, rows] @ attention.c_proj.weight[rows]
                 assert found[head, query, key] == pytest.approx(float(written.norm()), abs=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("keys", [[3], [0, 2, 3]])
+def test_what_several_keys_give_together(pair: tuple, keys: list[int]) -> None:
+    """From transformers' modules: each key's vector first, then their sum, then its length."""
+    theirs, ours = pair
+    attention = theirs.transformer.h[1].attn
+    vectors: list[torch.Tensor] = []
+    hook = attention.c_attn.register_forward_hook(lambda _m, _a, out: vectors.append(out[0]))
+    out = theirs(torch.tensor([IDS]), output_attentions=True)
+    hook.remove()
+    v = vectors[0][:, 2 * C :]
+    found = taken(ours, gpt2viz.trace(ours, IDS), 1, 4, keys)
+    for head in range(N_HEAD):
+        rows = slice(head * HS, (head + 1) * HS)
+        written = torch.zeros(C)
+        for key in keys:
+            weight = out.attentions[1][0, head, 4, key]
+            written += weight * v[key, rows] @ attention.c_proj.weight[rows]
+        assert found[head] == pytest.approx(float(written.norm()), abs=1e-5)
 
 
 def test_value_weighted_of_another_models_trace(pair: tuple, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ SOURCES = sorted(
 )
 
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic"}
-PLAIN |= {"predictions", "edits", "curves", "words", "heads"}
+PLAIN |= {"predictions", "edits", "curves", "words", "heads", "patterns"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
-MODEL |= {"__init__", "attribution", "training", "interventions", "provenance"}
+MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
 PICTURES = {"figures", "tables"}
 
 

@@ -1,0 +1,82 @@
+"""A pattern that a person draws, and how much a head's weights are like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+
+from gpt2viz.heads import Scores
+from gpt2viz.traces import Array, Pairs
+
+Kind = Literal["back", "column", "block", "stripes", "empty"]
+#: (query, key), both from 0.
+Cell = tuple[int, int]
+
+
+def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bool) -> Pairs:
+    """The cells (T, T) that are wanted, none of a later key where ``causal``.
+
+    - ``back``: the key ``n`` tokens before the query, 0 for itself;
+    - ``column``: key ``n`` from every query;
+    - ``block``: keys of the query's own block, where the text is cut every ``n`` tokens;
+    - ``stripes``: the keys n, 2n, 3n … tokens before the query;
+    - ``empty``: none.
+
+    Each of the ``toggled`` cells is then added, or taken away where it was wanted. Cells outside
+    the text are left out.
+    """
+    query, key = np.arange(n_tokens)[:, None], np.arange(n_tokens)
+    pairs: dict[Kind, Pairs] = {
+        "back": query - key == n,
+        "column": np.broadcast_to(key == n, (n_tokens, n_tokens)),
+        "block": query // max(n, 1) == key // max(n, 1),
+        "stripes": (query > key) & ((query - key) % max(n, 1) == 0),
+        "empty": np.zeros((n_tokens, n_tokens), bool),
+    }
+    wanted = pairs[kind].copy()
+    for cell in toggled:
+        if max(cell) < n_tokens:
+            wanted[cell] ^= True
+    return np.tril(wanted) if causal else wanted
+
+
+def as_weights(pairs: Pairs) -> Array:
+    """The weights of a head that looks there and nowhere else, alike at each wanted key: (T, T).
+
+    A row with wanted cells sums to 1, the others to 0.
+    """
+    wanted = pairs.astype(np.float32)
+    weights: Array = wanted / np.maximum(wanted.sum(axis=1, keepdims=True), 1)
+    return weights
+
+
+def similarity(weights: Array, pairs: Pairs) -> Scores:
+    """Cosine similarity of weights and a drawn pattern: (…, T, T) -> (…), in [0, 1].
+
+    ⟨w, p⟩ / (‖w‖ · ‖p‖) with p the pattern ``as_weights``, over the rows that have a wanted cell.
+    The first query is left out, as under the causal mask it sees only itself. NaN where no row is
+    left.
+    """
+    rows = 1 + np.flatnonzero(pairs[1:].any(axis=1))
+    if not rows.size:
+        return np.full(weights.shape[:-2], np.nan)
+    theirs = weights[..., rows, :].astype(np.float64)
+    wanted = as_weights(pairs)[rows].astype(np.float64)
+    shared = (theirs * wanted).sum(axis=(-2, -1))
+    lengths = np.sqrt((theirs**2).sum(axis=(-2, -1)) * (wanted**2).sum())
+    cosine: Scores = shared / lengths
+    return cosine
+
+
+def parse_cells(text: str) -> tuple[Cell, ...]:
+    """``"3:1,4:2"`` -> ((3, 1), (4, 2)): query and key. Raises ``ValueError`` for anything else."""
+    return tuple(_cell(part) for part in text.split(",")) if text else ()
+
+
+def _cell(text: str) -> Cell:
+    query, key = text.split(":")
+    if not (query.isdecimal() and key.isdecimal()):
+        raise ValueError(text)
+    return int(query), int(key)
