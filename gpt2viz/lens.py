@@ -30,8 +30,8 @@ class LogitLens:
     ``places`` are (stage key, layer): the embedding, then after attention and after the MLP of
     every layer. ``positions`` are the P tokens asked for. The arrays are (S, P): ``top`` the
     vocabulary ids of the most probable tokens, ``probability`` theirs, ``entropy`` of the whole
-    distribution in bits, and ``rank`` the place of the model's ``answer`` (P,) at the end of
-    the stream: 1 is first.
+    distribution in bits, and ``rank`` the place of ``answer`` (P,), the model's own token at the
+    end of the stream unless others were asked for: 1 is first.
     """
 
     places: tuple[tuple[str, int | None], ...]
@@ -43,14 +43,21 @@ class LogitLens:
     answer: NDArray[np.int64]
 
 
-def logit_lens(model: Model, trace: Trace, positions: Sequence[int] | None = None) -> LogitLens:
+def logit_lens(
+    model: Model,
+    trace: Trace,
+    positions: Sequence[int] | None = None,
+    answers: Sequence[int] | None = None,
+) -> LogitLens:
     """Read the stream after every step as if it were the last (nostalgebraist 2020).
 
     "interpreting GPT: the logit lens": final LayerNorm and unembedding of a stream (T, C) that
     they were not trained for; what comes out is a reading, not a prediction of the model. Only
     the last place of the stream gives the model's own one. ``positions`` are the tokens to read
-    at, all by default; no (T, n_vocab) array is kept. Raises ``IndexError`` for a position that
-    the text doesn't have, ``ValueError`` for a trace of another model.
+    at, all by default; no (T, n_vocab) array is kept. ``answers``, one vocabulary id for each
+    position, are followed in place of the model's own, to compare two runs. Raises ``IndexError``
+    for a position that the text doesn't have, ``ValueError`` for a trace of another model or
+    another number of answers.
     """
     _same(model, trace)
     asked = list(range(len(trace.token_ids)) if positions is None else positions)
@@ -61,21 +68,22 @@ def logit_lens(model: Model, trace: Trace, positions: Sequence[int] | None = Non
     shape = (len(places), len(asked))
     top, rank = np.empty(shape, np.int64), np.empty(shape, np.int64)
     probability, entropy = np.empty(shape), np.empty(shape)
-    answer = np.empty(len(asked), np.int64)
+    answer = np.array([0] * len(asked) if answers is None else answers, np.int64)
+    if len(answer) != len(asked):
+        raise ValueError(f"{len(asked)} positions need as many answers, not {len(answer)}")
     for start in range(0, len(asked), _CHUNK):
         some = slice(start, start + _CHUNK)
-        answers: Tensor | None = None
         for n in reversed(range(len(places))):  # the end of the stream first: it has the answer
             key, layer = places[n]
             logits = _read(model, trace.stage(key, layer)[0, asked[some]])  # (P, n_vocab)
-            if answers is None:
-                answers = logits.argmax(dim=-1, keepdim=True)
-                answer[some] = answers[:, 0].numpy()
+            if answers is None and n == len(places) - 1:
+                answer[some] = logits.argmax(dim=-1).numpy()
+            followed = torch.from_numpy(answer[some])[:, None]
             logs = logits.log_softmax(dim=-1)
             best = logs.max(dim=-1)
             top[n, some], probability[n, some] = best.indices.numpy(), best.values.exp().numpy()
             entropy[n, some] = torch.special.entr(logs.exp()).sum(dim=-1).numpy() / np.log(2)
-            rank[n, some] = 1 + (logits > logits.gather(1, answers)).sum(dim=-1).numpy()
+            rank[n, some] = 1 + (logits > logits.gather(1, followed)).sum(dim=-1).numpy()
     return LogitLens(tuple(places), tuple(asked), top, probability, entropy, rank, answer)
 
 

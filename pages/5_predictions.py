@@ -5,6 +5,7 @@ import streamlit as st
 from gpt2viz import contributions, entropy, sampling_distribution, surprise, tables
 from gpt2viz.figures import prediction
 from gpt2viz.figures.charts import probability_bars
+from gpt2viz.figures.lens import lens_map
 from gpt2viz.ui import address, cache, frame, predictions
 from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.text import literal
@@ -78,7 +79,7 @@ shown = predictions.lens_positions(view, position)
 lens = cache.lens(view.model.name, view.trace.token_ids, view.trace.causal, tuple(shown))
 answer = literal(names[lens.answer[position - shown[0]]])
 st.plotly_chart(
-    prediction.lens_map(lens, names, view.labels, view.colors, position),
+    lens_map(lens, names, view.labels, view.colors, position),
     key="lens_map",
     alt="Most probable next token at every step of the stream",
 )

@@ -6,6 +6,7 @@ from gpt2viz import divergence, sampling_distribution, tables
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
 from gpt2viz.ui import address, cache, controls, frame, whatif
 from gpt2viz.ui.clicks import Cell, on_click
@@ -104,6 +105,16 @@ if len(table):
     numbers.dataframe(table, hide_index=True, column_config=formats, height=460)
 elif edits:
     st.caption("No probability has changed after this token.")
+
+if edits:
+    st.markdown("#### When is it decided, before and after? The logit lens")
+    paths = whatif.lenses(view, edits, position)
+    answer = literal(names[paths["baseline"].answer[0]])
+    st.plotly_chart(lens_of_runs(paths, names, view.colors), key="lens_runs", alt="Logit lens")
+    st.caption(
+        "The stream of either run after every step, read as if it were the last (nostalgebraist "
+        f"2020). The answer whose rank is followed in both is the baseline's: “{answer}”."
+    )
 
 if edits and baseline.explicit and changed.explicit:
     st.markdown("#### Which heads look elsewhere now")

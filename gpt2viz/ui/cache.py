@@ -80,10 +80,16 @@ def token_of_label(model_name: str) -> dict[str, int]:
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the stream after every step …")
 def lens(
-    model_name: str, ids: tuple[int, ...], causal: bool, positions: tuple[int, ...]
+    model_name: str,
+    ids: tuple[int, ...],
+    causal: bool,
+    positions: tuple[int, ...],
+    edits: tuple[gpt2viz.Edit, ...] = (),
+    answers: tuple[int, ...] | None = None,
 ) -> gpt2viz.LogitLens:
-    """The logit lens of a text at some positions."""
-    return gpt2viz.logit_lens(load(model_name), run(model_name, ids, causal), positions)
+    """The logit lens of a text, or of an edited run of it, at some positions."""
+    trace = run(model_name, ids, causal, edits)
+    return gpt2viz.logit_lens(load(model_name), trace, positions, answers)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from gpt2viz import Edit, EditError, parse_edits
+from gpt2viz import Edit, EditError, LogitLens, parse_edits
 from gpt2viz.edits import FIELDS, LARGEST_FACTOR, Kind, check, describe
 from gpt2viz.ui import address, cache
 from gpt2viz.ui.clicks import Cell
@@ -162,6 +162,14 @@ def listed(view: View, edits: tuple[Edit, ...]) -> None:
             f"Means are taken over the {len(run.token_ids)} tokens of this reference text, read by "
             f"the unchanged model with the mask on: “{literal(run.text)}”"
         )
+
+
+def lenses(view: View, edits: tuple[Edit, ...], position: int) -> dict[str, LogitLens]:
+    """The logit lens after one token, of the baseline and changed run, on the same answer."""
+    run = (view.model.name, view.trace.token_ids, view.trace.causal, (position,))
+    before = cache.lens(*run)
+    answers = tuple(int(n) for n in before.answer)
+    return {"baseline": before, "changed": cache.lens(*run, edits, answers)}
 
 
 def stop_where_impossible(view: View, edits: tuple[Edit, ...]) -> None:

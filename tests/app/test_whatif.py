@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,10 @@ def written(at: AppTest) -> str:
 
 @pytest.fixture(scope="module")
 def runs() -> Any:
-    """Transformers' (weights, logits) as it is, and with head 0 of layer 1 off and key 2 hidden."""
+    """Transformers' (weights, logits, lens) as it is; with head 0 of layer 1 off and a key hidden.
+
+    The lens is the logits (places, T, n_vocab) of the stream read after every step.
+    """
     theirs = GPT2LMHeadModel.from_pretrained(
         BUNDLED, attn_implementation="eager", dtype=torch.float32
     ).eval()
@@ -47,14 +51,27 @@ def runs() -> Any:
         hidden = torch.ones(n, n, dtype=torch.bool).triu(1)
         hidden[5, 2] |= edited
         mask = torch.zeros(1, 1, n, n).masked_fill(hidden, torch.finfo().min)
-        with torch.no_grad():
-            hook = theirs.transformer.h[1].attn.c_proj.register_forward_pre_hook(
-                zero if edited else lambda *_: None
-            )
+        stream: list[torch.Tensor] = []
+        blocks = theirs.transformer.h
+        steps = [blocks[0].ln_1, *(m for n in range(4) for m in (blocks[n].ln_2, after(theirs, n)))]
+        with torch.no_grad(), ExitStack() as hooks:
+            if edited:
+                hooks.callback(blocks[1].attn.c_proj.register_forward_pre_hook(zero).remove)
+            for module in steps:
+                keep = lambda _module, args, stream=stream: stream.append(args[0][0])  # noqa: E731
+                hooks.callback(module.register_forward_pre_hook(keep).remove)
             out = theirs(ids, attention_mask=mask, output_attentions=True)
-            hook.remove()
-        found.append((np.stack([a[0] for a in out.attentions]), out.logits[0].double().numpy()))
+        with torch.no_grad():
+            lens = [theirs.lm_head(theirs.transformer.ln_f(x)).double().numpy() for x in stream]
+        weights = np.stack([a[0] for a in out.attentions])
+        found.append((weights, out.logits[0].double().numpy(), np.stack(lens)))
     return found
+
+
+def after(theirs: Any, n: int) -> Any:
+    """The module that reads what block ``n`` wrote."""
+    blocks = theirs.transformer.h
+    return blocks[n + 1].ln_1 if n + 1 < len(blocks) else theirs.transformer.ln_f
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -64,7 +81,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("query", [None, 6])
 def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
-    (weights, logits), (weights_edited, logits_edited) = runs
+    (weights, logits, _), (weights_edited, logits_edited, _) = runs
     chosen = {} if query is None else {"query": str(query)}
     at = open_page("whatif", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
     assert not said(at)
@@ -89,6 +106,28 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     bits = float((p * np.log2(p / q)).sum())
     shown_bits = float(at.metric[2].value.split()[0])
     assert shown_bits == pytest.approx(bits, rel=2e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("query", [None, 6])
+def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
+    place = -1 if query is None else query
+    chosen = {} if query is None else {"query": str(query)}
+    at = open_page("whatif", text=TEXT, edits="off:1.0,forbid:5:2", **chosen)
+    heat, *curves = figure(at, "lens_runs")["data"]
+    expected = np.stack([lens[:, place] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
+    p = np.array([[softmax(logits) for logits in row] for row in expected])
+    assert_allclose(array(heat["z"]), p.max(axis=-1), rtol=2e-3, atol=2e-4)
+    names = gpt2viz.load_model().tokenizer
+    for row, best in zip(heat["text"], p.argmax(axis=-1), strict=True):
+        for shown, token in zip(row, best, strict=True):
+            assert shown[:4] == names.token_bytes(int(token)).decode().replace(" ", "·")[:4]
+    answer = runs[0][1][place].argmax()
+    bits = -(p * np.log2(p)).sum(axis=-1)
+    for run in (0, 1):
+        rank, entropy = (array(curve["x"]) for curve in curves[2 * run : 2 * run + 2])
+        assert list(rank) == [1 + (row[run] > row[run, answer]).sum() for row in expected]
+        assert_allclose(entropy, bits[:, run], rtol=2e-3)
+    assert [curve["name"] for curve in curves] == ["baseline"] * 2 + ["changed"] * 2
 
 
 def test_without_an_edit_both_runs_are_the_same() -> None:

@@ -74,6 +74,22 @@ def test_logit_lens_equals_transformers_modules(pair: Any) -> None:
     assert (lens.rank[-1] == 1).all()
 
 
+@torch.no_grad()
+def test_other_answers_can_be_followed(pair: Any) -> None:
+    theirs, ours = pair
+    trace = gpt2viz.trace(ours, IDS)
+    plain, lens = logit_lens(ours, trace, [1, 4]), logit_lens(ours, trace, [1, 4], [44, 301])
+    assert list(lens.answer) == [44, 301]
+    assert_array_equal(lens.top, plain.top)
+    streams = streams_of(theirs)
+    for n, place in enumerate(lens.places):
+        logits = theirs.lm_head(theirs.transformer.ln_f(streams[place]))[0].double()
+        better = [(logits[1] > logits[1, 44]).sum(), (logits[4] > logits[4, 301]).sum()]
+        assert_array_equal(lens.rank[n], np.array(better) + 1)
+    with pytest.raises(ValueError, match="2 positions need as many answers, not 1"):
+        logit_lens(ours, trace, [1, 4], [44])
+
+
 def test_lens_reads_only_the_positions_asked_for(pair: Any) -> None:
     _, ours = pair
     trace = gpt2viz.trace(ours, IDS)
