@@ -54,7 +54,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     """Work out cell (query ``i``, key ``j``) in double precision, all counted from 0."""
 
     def of(key: str) -> Array:
-        stage: Array = trace.stage(key, layer)[0, head]
+        stage: Array = trace.stage(key, layer, head)
         return stage
 
     q, k, v = (of(key).astype(np.float64) for key in "qkv")  # (T, hs)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,13 @@ from gpt2viz.stages import STAGE, STAGES
 
 Array = NDArray[np.float32]
 Pairs = NDArray[np.bool_]
-#: (q, k, v, causal, forbidden) -> the (B, nh, T, T) stages by key.
-Derive = Callable[[Array, Array, Array, bool, Pairs | None], Mapping[str, Array]]
+#: (q, k, v, causal, forbidden, keys) -> those stages of the same heads, by key.
+Derive = Callable[[Array, Array, Array, bool, Pairs | None, Sequence[str]], Mapping[str, Array]]
+
+#: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
+FROM_HEADS = ("scores", "scaled_scores", "masked_scores", "weights", "head_output")
+#: … and from the start of the stream and all that was added to it.
+FROM_STREAM = ("residual_mid", "residual_out")
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,13 @@ class TensorRecord:
     operation: str
     line: int
     code: str
+
+
+class _Derived(NamedTuple):
+    """Stages of a (layer, head), or of all heads where that is None."""
+
+    place: tuple[int | None, int | None]
+    stages: Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +83,15 @@ class Trace:
     derive: Derive = field(repr=False)
     edits: tuple[Edit, ...] = ()
     forbidden: Pairs | None = field(default=None, repr=False)
-    _derived: dict[int | None, Mapping[str, Array]] = field(default_factory=dict, repr=False)
+    _derived: dict[tuple[str, ...], _Derived] = field(default_factory=dict, repr=False)
 
-    def stage(self, key: str, layer: int | None = None) -> Array:
+    def stage(self, key: str, layer: int | None = None, head: int | None = None) -> Array:
         """The numbers of one stage, shaped as ``gpt2viz.STAGES`` declares.
 
         ``layer`` is needed for the stages that every layer has, and must be left out for the
-        others. Raises ``KeyError`` for an unknown key and ``IndexError`` for a layer that the
-        model doesn't have.
+        others. With ``head``, those of one head alone, (T, T) or (T, hs): in a long text much
+        faster. Raises ``KeyError`` for an unknown key and ``IndexError`` for a layer or head that
+        the model or stage doesn't have.
         """
         stage = STAGE.get(key)
         if stage is None or not stage.kept:
@@ -89,15 +103,35 @@ class Trace:
         if layer is not None and not 0 <= layer < self.config.n_layer:
             last = self.config.n_layer - 1
             raise IndexError(f"no layer {layer}: this model has layers 0 to {last}")
+        if head is not None and not ("nh" in stage.axes and 0 <= head < self.config.n_head):
+            raise IndexError(f"stage {key!r} has no head {head}")
         if (key, layer) in self.captured:
-            return self.captured[key, layer]
-        found = self._derived.get(layer)
-        if found is None:
-            q, k, v = (self.captured[name, layer] for name in "qkv")
-            found = self.derive(q, k, v, self.causal, self.forbidden)
-            self._derived.clear()  # one layer at a time: at 1,024 tokens it takes 200 MB
-            self._derived[layer] = found
-        return found[key]
+            whole = self.captured[key, layer]
+            return whole if head is None else whole[0, head]
+        if layer is not None and key in FROM_STREAM:
+            return self._stream(key, layer)
+        return self._from_heads(key, layer, head)
+
+    def _from_heads(self, key: str, layer: int | None, head: int | None) -> Array:
+        """One stage of all heads, or all stages of one; the last of each kind is remembered."""
+        keys = FROM_HEADS if head is not None else (key,)
+        heads = slice(None) if head is None else slice(head, head + 1)
+        last = self._derived.get(keys)
+        if last is None or last.place != (layer, head):
+            q, k, v = (self.captured[name, layer][:, heads] for name in "qkv")
+            stages = self.derive(q, k, v, self.causal, self.forbidden, keys)
+            self._derived[keys] = last = _Derived((layer, head), stages)
+        return last.stages[key] if head is None else last.stages[key][0, 0]
+
+    def _stream(self, key: str, layer: int) -> Array:
+        """The stream after a part, added up in the order of the run: the same bits."""
+        x = self.captured["embedding", None].copy()
+        for n in range(layer + 1):
+            x += self.captured["attention_output", n]
+            if n < layer or key == "residual_out":
+                x += self.captured["mlp_output", n]
+        x.flags.writeable = False
+        return x
 
     def record(self, key: str, layer: int | None = None) -> TensorRecord | None:
         """How the run made a stage; None where it was derived later and not made in the run."""
@@ -123,7 +157,7 @@ class Trace:
     @property
     def nbytes(self) -> int:
         """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
-        derived = (array for stages in self._derived.values() for array in stages.values())
+        derived = (array for last in self._derived.values() for array in last.stages.values())
         logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
         arrays = (*self.captured.values(), *derived)
         return logits + sum(array.nbytes for array in arrays)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,7 +19,8 @@ from gpt2viz.interventions import Change, changes
 from gpt2viz.model import GPT2, Attend
 from gpt2viz.provenance import line_of_model, operation
 from gpt2viz.stages import Stage, places
-from gpt2viz.traces import Array, Pairs, TensorRecord, Trace
+from gpt2viz.threads import threads
+from gpt2viz.traces import FROM_HEADS, FROM_STREAM, Array, Pairs, TensorRecord, Trace
 
 #: Up to this many bytes of (T, T) matrices are captured; beyond, they are derived on demand.
 EXPLICIT_BYTES = 64 * 2**20
@@ -26,10 +28,6 @@ EXPLICIT_BYTES = 64 * 2**20
 # Hooks belong to the module, not to the thread: two runs of one model at a time would each
 # write into the other's trace, without any error. So runs take turns.
 _TURN = threading.Lock()
-
-#: Up to this many multiplications a run stays on one thread: when another program keeps a core
-#: busy, two threads wait for each other a hundred times longer than a small model computes.
-ONE_THREAD = 10**9
 
 Hook = Callable[[nn.Module, Any, Tensor], None]
 Captured = dict[tuple[str, int | None], Tensor]
@@ -101,15 +99,16 @@ def _run(
     causal: bool,
     explicit: bool,
     hidden: Pairs | None,
-    wanted: Iterable[tuple[str, Change]],
+    wanted: Sequence[tuple[str, Change]],
 ) -> tuple[Tensor, Captured, list[TensorRecord]]:
     device = network.wte.weight.device
+    left_out = () if explicit else (*FROM_STREAM, *(() if wanted else FROM_HEADS))
     with (
         _TURN,
         torch.inference_mode(),
-        _threads(network, len(ids)),
+        threads(len(ids) * sum(weight.numel() for weight in network.parameters())),
         _changing(network, wanted),  # before the recording: what is recorded is what went on
-        _recording(network) as (captured, records),
+        _recording(network, left_out) as (captured, records),
     ):
         batch = torch.tensor([ids], device=device)  # (B, T)
         pairs = None if hidden is None else torch.tensor(hidden, device=device)  # (T, T)
@@ -120,26 +119,36 @@ def _run(
 
 
 def derive(
-    q: Array, k: Array, v: Array, causal: bool, hidden: Pairs | None = None
+    q: Array, k: Array, v: Array, causal: bool, hidden: Pairs | None, keys: Sequence[str]
 ) -> Mapping[str, Array]:
     """Scores to weights from q, k and v (B, nh, T, hs), by the model's own ``Attend``.
 
     ``hidden`` (T, T) is True where a key is hidden from a query besides the causal mask.
-    Returns the (B, nh, T, T) stages ``scores``, ``scaled_scores``, ``masked_scores`` and
-    ``weights`` by key.
+    Returns the stages ``keys``, of ``FROM_HEADS``, as ``STAGES`` declares them. One head after
+    the other: its matrices fit into the processor's cache, those of twelve heads don't.
     """
     attend = Attend().eval()
-    found: dict[str, Array] = {}
-    for key in ("scores", "scaled_scores", "masked_scores", "weights"):
-        attend.get_submodule(key).register_forward_hook(_keep(found, key))
+    made: dict[str, Tensor] = {}
+    for key in keys:
+        attend.get_submodule(key).register_forward_hook(_keep(made, key))
     pairs = None if hidden is None else torch.tensor(hidden)
-    with torch.inference_mode():
-        attend(*(torch.from_numpy(x.copy()) for x in (q, k, v)), causal, pairs)
+    found: dict[str, Array] = {}
+    with torch.inference_mode(), threads(1):
+        for head in range(q.shape[1]):
+            attend(
+                *(torch.from_numpy(x[:, head : head + 1].copy()) for x in (q, k, v)), causal, pairs
+            )
+            for key, output in made.items():
+                if head == 0:
+                    found[key] = np.empty((len(q), q.shape[1], *output.shape[2:]), np.float32)
+                found[key][:, head] = output[:, 0].numpy()
+    for array in found.values():
+        array.flags.writeable = False
     return found
 
 
-def _keep(found: dict[str, Array], key: str) -> Hook:
-    return lambda _module, _inputs, output: found.__setitem__(key, _array(output))
+def _keep(made: dict[str, Tensor], key: str) -> Hook:
+    return lambda _module, _inputs, output: made.__setitem__(key, output)
 
 
 def _token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
@@ -176,17 +185,6 @@ def _fits(model: Model, n_tokens: int) -> bool:
 
 
 @contextmanager
-def _threads(network: GPT2, n_tokens: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    n_weights = sum(weight.numel() for weight in network.parameters())
-    torch.set_num_threads(1 if n_weights * n_tokens <= ONE_THREAD else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
 def _changing(network: GPT2, wanted: Iterable[tuple[str, Change]]) -> Iterator[None]:
     """Let every change act on its module's output for the time of one run."""
     with ExitStack() as hooks:
@@ -199,15 +197,21 @@ def _changing(network: GPT2, wanted: Iterable[tuple[str, Change]]) -> Iterator[N
 
 
 @contextmanager
-def _recording(network: GPT2) -> Iterator[tuple[Captured, list[TensorRecord]]]:
-    """Hook every declared tensor for the time of one run, and leave no hook behind."""
+def _recording(
+    network: GPT2, left_out: Collection[str]
+) -> Iterator[tuple[Captured, list[TensorRecord]]]:
+    """Hook every declared tensor for the time of one run, and leave no hook behind.
+
+    Of the stages ``left_out`` only the shape is kept.
+    """
     captured: Captured = {}
     records: list[TensorRecord] = []
     seen: set[int] = set()
     with ExitStack() as hooks:
         for name, stage, layer in places(network.config.n_layer):
             module = network.get_submodule(name)
-            hook = _recorder(name, stage, layer, captured, records, seen)
+            kept = captured if stage.kept and stage.key not in left_out else None
+            hook = _recorder(name, stage, layer, kept, records, seen)
             hooks.callback(module.register_forward_hook(hook).remove)
         yield captured, records
 
@@ -216,7 +220,7 @@ def _recorder(
     name: str,
     stage: Stage,
     layer: int | None,
-    captured: Captured,
+    kept: Captured | None,
     records: list[TensorRecord],
     seen: set[int],
 ) -> Hook:
@@ -239,7 +243,7 @@ def _recorder(
                 code=code,
             )
         )
-        if stage.kept:
-            captured[stage.key, layer] = output
+        if kept is not None:
+            kept[stage.key, layer] = output
 
     return hook

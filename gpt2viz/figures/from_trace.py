@@ -19,7 +19,7 @@ MASKED_TEXT = {
 
 def mask_of(trace: Trace, layer: int, head: int) -> Mask:
     """The cells (T, T) that were forbidden in this run: where the masked score is −∞."""
-    masked: Mask = np.isneginf(trace.stage("masked_scores", layer)[0, head])
+    masked: Mask = np.isneginf(trace.stage("masked_scores", layer, head))
     return masked
 
 
@@ -46,7 +46,7 @@ def head_stage(
     ``key`` is one of ``HEAD_STAGES``; ``labels`` are the T tokens as written on screen.
     """
     stage = STAGE[key]
-    values = trace.stage(key, layer)[0, head]
+    values = trace.stage(key, layer, head)
     pairs = stage.axes[-1] == "T"
     return Panel(
         title=title,

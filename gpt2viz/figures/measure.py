@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.figures.from_trace import MASKED_TEXT
+from gpt2viz.figures.from_trace import MASKED_TEXT, mask_of
 from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.labels import label
@@ -42,10 +42,11 @@ class Measure:
 
 def weights_measure(trace: Trace, labels: Sequence[str], layer: int) -> Measure:
     """The attention weights of a layer, as the run had them."""
+    weights = trace.stage("weights", layer)[0]
     return Measure(
-        trace.stage("weights", layer)[0],
+        weights,
         labels,
-        np.isneginf(trace.stage("masked_scores", layer)[0]),
+        np.broadcast_to(mask_of(trace, layer, 0), weights.shape),  # no head has a mask of its own
         "attention weight",
         MASKED_TEXT["weights"],
     )

@@ -9,6 +9,7 @@ from gpt2viz import STAGE
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import NUMBERS_FIT, heatmaps
 from gpt2viz.figures.panel import Matrix, Panel
+from gpt2viz.stages import axis_sizes
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -51,8 +52,9 @@ def _caption(view: View, panel: Panel, layer: int) -> str:
     span = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "no finite number"
     if panel.masked is not None and panel.masked.any():
         span += "; grey cells are masked"
+    sizes = axis_sizes(view.trace.config, view.n_tokens)
     axes = ", ".join(STAGE[key].axes)
-    shape = ", ".join(map(str, view.trace.stage(key, layer).shape))
+    shape = ", ".join(str(sizes[axis]) for axis in STAGE[key].axes)
     this = f"{values.shape[0]} × {values.shape[1]}"
     record = view.trace.record(key, layer)
     made = f"`{record.code}`" if record else "`Attend`, from this run's q, k and v"

@@ -74,6 +74,29 @@ def test_long_texts_are_derived_and_short_ones_captured(
     assert gpt2viz.trace(tiny, [1, 2]).record("scores", 0) is not None
 
 
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_one_head_is_the_same_as_that_of_all_heads(
+    tiny: gpt2viz.Model, explicit: bool, causal: bool
+) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], causal, explicit=explicit)
+    for layer, head in ((0, 0), (2, 3), (2, 1), (0, 1)):
+        for key in gpt2viz.HEAD_STAGES:
+            one = trace.stage(key, layer, head)
+            assert_array_equal(one, trace.stage(key, layer)[0, head])
+            with pytest.raises(ValueError, match="read-only"):
+                one[...] = 0
+
+
+@pytest.mark.parametrize(("edits", "more"), [("", set()), ("off:0.1", {"head_output"})])
+def test_a_long_run_keeps_only_what_the_rest_comes_from(
+    tiny: gpt2viz.Model, edits: str, more: set[str]
+) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2, 3], explicit=False, edits=gpt2viz.parse_edits(edits))
+    kept = {key for key, layer in trace.captured if layer == 1}
+    assert kept == {"q", "k", "v", "attention_output", "mlp_output"} | more
+
+
 def test_eight_threads_on_one_model_get_what_one_thread_gets(tiny: gpt2viz.Model) -> None:
     rng = np.random.default_rng(0)
     prompts = [rng.integers(0, 420, rng.integers(2, 20)).tolist() for _ in range(60)]
@@ -116,7 +139,7 @@ def test_no_hook_is_left_behind(
 def test_a_small_run_stays_on_one_thread(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, limit: int, expected: int
 ) -> None:
-    monkeypatch.setattr("gpt2viz.tracing.ONE_THREAD", limit)
+    monkeypatch.setattr("gpt2viz.threads.ONE_THREAD", limit)
     seen: list[int] = []
     hook = tiny.network.ln_f.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
     torch.set_num_threads(2)
@@ -223,3 +246,10 @@ def test_shape_comments_in_the_model_say_what_the_run_had(tiny: gpt2viz.Model) -
         commented += 1
         assert tuple(comment[1].split(", ")) == record.axes, record
     assert commented > 50
+
+
+@pytest.mark.parametrize(("key", "head"), [("weights", 4), ("q", -1), ("residual_mid", 0)])
+def test_heads_that_are_not_there(tiny: gpt2viz.Model, key: str, head: int) -> None:
+    for explicit in (True, False):
+        with pytest.raises(IndexError, match=f"stage '{key}' has no head {head}"):
+            gpt2viz.trace(tiny, [1, 2], explicit=explicit).stage(key, 1, head)
