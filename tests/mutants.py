@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "derived without the edits",
         "traces.py",
-        "self.causal, self.forbidden)",
-        "self.causal, None)",
+        "self.causal, self.forbidden, keys)",
+        "self.causal, None, keys)",
         EDITS,
     ),
     Mutant("fused without the edits", "model.py", "attn_mask=seen", "attn_mask=None", EDITS),
