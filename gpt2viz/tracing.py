@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -132,7 +131,7 @@ def derive(
     for key in keys:
         attend.get_submodule(key).register_forward_hook(_keep(made, key))
     pairs = None if hidden is None else torch.tensor(hidden)
-    found: dict[str, Array] = {}
+    found: dict[str, Tensor] = {}
     with torch.inference_mode(), threads(1):
         for head in range(q.shape[1]):
             attend(
@@ -140,11 +139,9 @@ def derive(
             )
             for key, output in made.items():
                 if head == 0:
-                    found[key] = np.empty((len(q), q.shape[1], *output.shape[2:]), np.float32)
-                found[key][:, head] = output[:, 0].numpy()
-    for array in found.values():
-        array.flags.writeable = False
-    return found
+                    found[key] = torch.empty(len(q), q.shape[1], *output.shape[2:])
+                found[key][:, head] = output[:, 0]
+    return {key: _array(tensor) for key, tensor in found.items()}
 
 
 def _keep(made: dict[str, Tensor], key: str) -> Hook:
