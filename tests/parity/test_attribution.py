@@ -82,7 +82,7 @@ class ByHand:
     tokens = ("a", "b", "c")
     layers = (
         [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]],
-        [[1, 0, 0], [1, 0, 0], [0, 1, 0]],
+        [[1, 0, 0], [1, 0, 0], [0.5, 0, 0.5]],
     )
 
     def stage(self, _key: str, layer: int) -> np.ndarray:
@@ -92,8 +92,9 @@ class ByHand:
 def test_rollout_by_hand() -> None:
     first = [[1, 0, 0], [0.25, 0.75, 0], [0, 0.25, 0.75]]
     assert_allclose(rollout(ByHand(), 0), first)
-    # layer 1 mixes row by row: b is half a's and half its own, c half b's and half its own
-    second = [[1, 0, 0], [0.625, 0.375, 0], [0.125, 0.5, 0.375]]
+    # layer 1 mixes these rows: b half of a's and half its own, c a quarter of a's and the rest its
+    # own (the other way round, it would be [0.3125, 0.125, 0.5625])
+    second = [[1, 0, 0], [0.625, 0.375, 0], [0.25, 0.1875, 0.5625]]
     assert_allclose(rollout(ByHand(), 1), second)
     with pytest.raises(IndexError):
         rollout(ByHand(), 2)
