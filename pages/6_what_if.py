@@ -110,7 +110,11 @@ if edits:
     st.markdown("#### When is it decided, before and after? The logit lens")
     paths = whatif.lenses(view, edits, position)
     answer = literal(names[paths["baseline"].answer[0]])
-    st.plotly_chart(lens_of_runs(paths, names, view.colors), key="lens_runs", alt="Logit lens")
+    st.plotly_chart(
+        lens_of_runs(paths, names, view.colors),
+        key="lens_runs",
+        alt="Most probable next token at every step of the baseline's and the changed stream",
+    )
     st.caption(
         "The stream of either run after every step, read as if it were the last (nostalgebraist "
         f"2020). The answer whose rank is followed in both is the baseline's: “{answer}”."

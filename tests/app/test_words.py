@@ -115,6 +115,25 @@ def test_layers_compared_in_words(stages: Any, members: np.ndarray, compare: str
     assert_allclose(tile, grouped(stages["weights"][3][2], members), **TOLERANCE)
 
 
+@pytest.mark.parametrize("page", ["attention", "compare"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        " ",
+        "🦩🦩 👩‍👩‍👧‍👧",
+        "مرحبا بالعالم",
+        "<b>it's</b> $x$\n\n\ttab",
+        "e\u0301\u0301 a\x00b",
+    ],
+)
+def test_any_text_has_words(page: str, text: str) -> None:
+    at = open_page(page, text=text, words="true", endoftext="true", show="rest")
+    assert not at.warning
+    rows = figure(at, "one_head" if page == "attention" else "layers_chart")["data"][0]["y"]
+    assert rows[0].endswith("&lt;|endoftext|&gt;")  # a word of its own
+
+
 def test_a_sentence_without_a_split_word_says_so() -> None:
     at = open_page("attention", text="A crane ate fish", words="true")
     assert "nothing changes" in " ".join(block.value for block in at.caption)

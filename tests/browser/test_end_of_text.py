@@ -1,0 +1,35 @@
+"""The switch that puts ``<|endoftext|>`` first, with real clicks and from page to page."""
+
+from __future__ import annotations
+
+import json
+
+from numpy.testing import assert_allclose
+from playwright.sync_api import expect
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from tests.browser.conftest import settle
+from tests.browser.test_browser import Visit, drawn
+
+
+def test_the_switch_goes_along_from_page_to_page(visit: Visit) -> None:
+    page = visit("", query=1)
+    page.locator("label", has_text="first").click()
+    page.wait_for_timeout(300)
+    settle(page)
+    chips = page.locator(".st-key-tokens button")
+    expect(chips.first).to_contain_text("0 <|endoftext|>")
+    assert chips.nth(2).get_attribute("aria-checked") == "true"
+    special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
+    model = gpt2viz.load_model()
+    trace = gpt2viz.trace(model, [special, *model.tokenizer.encode("A crane ate fish")])
+    expected = trace.stage("weights", 0)[0]
+    for head, panel in enumerate(drawn(page, "heads")):
+        assert_allclose(panel["z"], expected[head], atol=1e-6)
+    page.get_by_role("link", name="What if").click()
+    page.wait_for_url("**/what_if?*endoftext=true*")
+    settle(page)
+    expect(chips.first).to_contain_text("0 <|endoftext|>")
+    assert_allclose(drawn(page, "whatif")[0]["z"], expected[0], atol=1e-6)
+    expect(page.get_by_text("token 0 is not from your sentence")).to_be_visible()
