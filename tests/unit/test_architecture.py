@@ -17,6 +17,7 @@ PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic"}
 PLAIN |= {"predictions", "edits", "curves", "words", "heads", "patterns"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
+MODEL |= {"textbook"}
 PICTURES = {"figures", "tables"}
 
 

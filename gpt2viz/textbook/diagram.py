@@ -1,0 +1,93 @@
+"""The architecture, read from the modules of a model that is loaded, with one run's shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from torch import nn
+
+from gpt2viz.checkpoint import Model, load_model
+from gpt2viz.provenance import operation
+from gpt2viz.stages import STAGES, places
+from gpt2viz.textbook.claims import Claim
+from gpt2viz.traces import TensorRecord, Trace
+from gpt2viz.tracing import trace
+
+
+@dataclass(frozen=True)
+class Node:
+    """One module without parts of its own. ``made`` is the tensor that it made, if it is named.
+
+    ``name`` is the module's, such as "h.0.attn.c_attn"; ``layer`` None outside the layers.
+    """
+
+    name: str
+    kind: str
+    layer: int | None
+    n_parameters: int
+    made: TensorRecord | None
+
+    @property
+    def part(self) -> str:
+        """Where it belongs: "start", "attention", "MLP", "layer" or "end"."""
+        if self.layer is None:
+            return "end" if self.name in ("ln_f", "lm_head") else "start"
+        inside = self.name.split(".", 2)[2]
+        if inside.startswith(("ln_1", "attn.")):
+            return "attention"
+        return "MLP" if inside.startswith(("ln_2", "mlp.")) else "layer"
+
+
+def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
+    """The model's modules in the order of the data; of the layers all, or only ``layer``."""
+    made = {record.name: record for record in run.tensors}
+    found = []
+    for name, module in model.network.named_modules():
+        inside = int(name.split(".")[1]) if name.startswith("h.") else None
+        if any(module.children()) or (layer is not None and inside not in (None, layer)):
+            continue
+        count = sum(weights.numel() for weights in module.parameters())
+        found.append(Node(name, _kind(name, module), inside, count, made.get(name)))
+    return found
+
+
+def _kind(name: str, module: nn.Module) -> str:
+    """What a module does: a linear layer's sizes, a tap's formula, or its class."""
+    template = ".".join("{layer}" if part.isdecimal() else part for part in name.split("."))
+    stage = next((s for s in STAGES if s.path == template), None)
+    return operation(module, stage) if stage else type(module).__name__
+
+
+@lru_cache(maxsize=1)
+def _bundled() -> tuple[Model, Trace]:
+    model = load_model()
+    return model, trace(model, "A crane ate fish")
+
+
+def line_claims() -> list[Claim]:
+    """E25, on the bundled model."""
+    _, run = _bundled()
+    known = sum(bool(record.line and record.code) for record in run.tensors)
+    return [
+        Claim("tensors of one run, and those whose line is known", "", [len(run.tensors), known])
+    ]
+
+
+def diagram_claims() -> list[Claim]:
+    """E26, on the bundled model."""
+    model, run = _bundled()
+    found = nodes(model, run)
+    shown = {node.name for node in found if node.made}
+    parts = {name for name, _, _ in places(model.config.n_layer)} - shown
+    whole = {f"h.{n}.{part}" for n in range(model.config.n_layer) for part in ("attn", "mlp")}
+    total = sum(weights.numel() for weights in model.network.parameters())
+    tied = model.network.lm_head.weight.numel() if model.config.tie_word_embeddings else 0
+    return [
+        Claim("every named tensor has its module in the diagram", "", str(parts == whole)),
+        Claim(
+            "its parameters, the tied matrix once, and the model's",
+            "",
+            [sum(node.n_parameters for node in found) - tied, total],
+        ),
+    ]

@@ -1,0 +1,30 @@
+"""Random weights and inputs from a seed, the same whatever else draws at the time."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def normal(*size: int, seed: int) -> Tensor:
+    """Standard normal numbers."""
+    return torch.randn(*size, generator=torch.Generator().manual_seed(seed))
+
+
+def drawn(module: Module, seed: int, std: float | None = None) -> Module:
+    """The module with new matrices, of standard deviation ``std`` or 1 / √(numbers summed).
+
+    Biases become 0; the gains of norms stay 1.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for name, weights in module.named_parameters():
+        if weights.dim() > 1:
+            deviation = weights.shape[-1] ** -0.5 if std is None else std
+            nn.init.normal_(weights, std=deviation, generator=generator)
+        elif name.endswith("bias"):
+            nn.init.zeros_(weights)
+    return module.eval()

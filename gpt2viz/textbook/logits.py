@@ -1,0 +1,52 @@
+"""Scores for the next token: after every token in training, after the last one when writing."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from gpt2viz.config import GPT2Config
+from gpt2viz.model import GPT2
+from gpt2viz.textbook.claims import Claim, shape
+from gpt2viz.textbook.draws import drawn
+from gpt2viz.textbook.steps import rows
+
+
+def logits(x: ArrayLike, embedding: ArrayLike, last_only: bool = False) -> Tensor:
+    """One score for every token of the vocabulary: x (T, C) -> (T, n_vocab), or (1, n_vocab).
+
+    The output matrix is the token embedding (n_vocab, C) once more (Press & Wolf 2017).
+    """
+    x = rows(x)
+    return (x[-1:] if last_only else x) @ rows(embedding).T
+
+
+def next_token(scores: ArrayLike, temperature: float = 1.0) -> Tensor:
+    """Scores (n_vocab,) as probabilities (n_vocab,); a high temperature makes them more alike."""
+    return torch.softmax(rows(scores) / temperature, dim=-1)
+
+
+def loss(scores: ArrayLike, target: int) -> Tensor:
+    """−ln of the probability of the token that really came, in nats: what training makes small."""
+    return -torch.log_softmax(rows(scores), dim=-1)[target]
+
+
+@lru_cache(maxsize=1)
+def _tiny() -> GPT2:
+    config = GPT2Config(vocab_size=50, n_positions=8, n_embd=12, n_layer=2, n_head=3)
+    return drawn(GPT2(config), seed=0)
+
+
+def logit_claims() -> list[Claim]:
+    """E14, on a GPT-2 of 50 tokens and two layers that reads 5 tokens."""
+    ids = torch.tensor([[3, 1, 4, 1, 5]])
+    with torch.inference_mode():
+        every, last = _tiny()(ids), _tiny()(ids, last_only=True)
+    return [
+        Claim("training: (B, T, n_vocab)", "(1, 5, 50)", shape(every)),
+        Claim("writing: (B, 1, n_vocab)", "(1, 1, 50)", shape(last)),
+        Claim("the last row is the same", "", str(torch.allclose(every[:, -1:], last, atol=1e-5))),
+    ]

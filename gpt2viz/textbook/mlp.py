@@ -1,0 +1,170 @@
+"""The MLP: a linear layer, a curve and a linear layer, for each token alone; and dropout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from gpt2viz.textbook.claims import Claim
+from gpt2viz.textbook.steps import rows
+
+Curve = Callable[[Tensor], Tensor]
+
+
+def linear(x: ArrayLike, weight: ArrayLike, bias: ArrayLike) -> Tensor:
+    """x Wᵀ + b: (…, C_in) with W (C_out, C_in) and b (C_out,) -> (…, C_out)."""
+    return rows(x) @ rows(weight).T + rows(bias)
+
+
+def relu(x: Tensor) -> Tensor:
+    """Negative numbers become 0, the others stay."""
+    return x.clamp(min=0)
+
+
+def gelu(x: Tensor) -> Tensor:
+    """x times the chance that a standard normal number is below x (Hendrycks & Gimpel 2016)."""
+    return x * (1 + torch.erf(x / math.sqrt(2))) / 2
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by tanh, as GPT-2 was trained with."""
+    return x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+
+def silu(x: Tensor) -> Tensor:
+    """x times its sigmoid, also called swish (Ramachandran et al. 2017)."""
+    return x / (1 + torch.exp(-x))
+
+
+CURVES: dict[str, Curve] = {
+    "GELU (tanh)": gelu_tanh,
+    "GELU (erf)": gelu,
+    "ReLU": relu,
+    "SiLU": silu,
+}
+
+
+def walk(
+    x: ArrayLike,
+    weight: ArrayLike,
+    bias: ArrayLike,
+    back: ArrayLike,
+    curve: str = "GELU (erf)",
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(widened, activated, output): x (C,) -> (F,) -> (F,) -> (C,).
+
+    ``weight`` (F, C) and ``bias`` (F,) widen, ``back`` (C, F) leads back, without a bias.
+    """
+    widened = linear(x, weight, bias)
+    activated = CURVES[curve](widened)
+    return widened, activated, activated @ rows(back).T
+
+
+class FeedForward(nn.Module):
+    """GPT-2's MLP, with any of ``CURVES`` and with or without biases: (…, C) -> (…, C)."""
+
+    def __init__(self, C: int, curve: str = "GELU (tanh)", bias: bool = True) -> None:
+        super().__init__()
+        self.widen = nn.Linear(C, 4 * C, bias=bias)
+        self.back = nn.Linear(4 * C, C, bias=bias)
+        self.curve = CURVES[curve]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.back(self.curve(self.widen(x)))  # type: ignore[no-any-return]
+
+
+class SwiGLU(nn.Module):
+    """A gate decides how much of each channel passes: (…, C) -> (…, C) (Shazeer 2020).
+
+    Three matrices without biases. With F = 8 C / 3 it has as many weights as the plain MLP.
+    """
+
+    def __init__(self, C: int, F: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(C, F, bias=False)
+        self.up = nn.Linear(C, F, bias=False)
+        self.down = nn.Linear(F, C, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(silu(self.gate(x)) * self.up(x))  # type: ignore[no-any-return]
+
+
+def swiglu_width(C: int, multiple: int = 256) -> int:
+    """8 C / 3, rounded up to a multiple that computers like: the text's rule for F."""
+    return multiple * -(-int(8 * C / 3) // multiple)
+
+
+def drop(x: ArrayLike, p: float, training: bool, seed: int = 0) -> Tensor:
+    """Dropout: in training each number becomes 0 with chance p and the others grow by 1 / (1 − p).
+
+    That keeps their mean. When the model is read, nothing is changed (Srivastava et al. 2014).
+    """
+    x = rows(x)
+    if not training:
+        return x
+    kept = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)) >= p
+    return torch.where(kept, x / (1 - p), 0)
+
+
+# E9: two numbers in, four out.
+LINEAR_X = (0.5, -0.5)
+LINEAR_WEIGHT = ((1.0, 0.0), (-1.0, 0.0), (0.0, 2.0), (0.0, -2.0))
+LINEAR_BIAS = (1.0, 1.0, -1.0, -1.0)
+
+# E10: the text draws its weights without a seed; what follows begins at what it prints.
+WIDENED = (2.40, -0.50, 1.88, -1.91, 2.08, 1.16, 0.41, -2.12)
+TABLE = (2.4, 1.0, 0.0, -0.5, -2.0)
+
+
+def linear_claims() -> list[Claim]:
+    """E9."""
+    found = linear(LINEAR_X, LINEAR_WEIGHT, LINEAR_BIAS)
+    return [Claim("W x + b", "1.5000 0.5000 -2.0000 0.0000", found)]
+
+
+def walk_claims() -> list[Claim]:
+    """E10. The two numbers after the second layer can't be computed: its weights had no seed."""
+    table = gelu(rows(TABLE))
+    near = "GELU({}) rounds to {}."
+    return [
+        Claim("GELU(2.4)", "~2.39", table[0], near.format("2.4", "2.38")),
+        Claim("GELU(1.0)", "~0.84", table[1]),
+        Claim("GELU(0.0)", "0.0", table[2]),
+        Claim("GELU(−0.5)", "-0.15", table[3]),
+        Claim(
+            "GELU(−2.0)",
+            "-0.00",
+            table[4],
+            "GELU does not reach 0 there: 2.3 % of a normal distribution lie below −2.",
+        ),
+        Claim(
+            "GELU of the eight printed numbers",
+            "2.3900 -0.1500 1.8700 -0.0100 2.0600 1.0300 0.3100 -0.0000",
+            gelu(rows(WIDENED)),
+            "GELU of the printed inputs gives other numbers, by erf as well as by tanh.",
+        ),
+        Claim("the same by tanh", "", gelu_tanh(rows(WIDENED))),
+    ]
+
+
+def dropout_claims() -> list[Claim]:
+    """E13, with p = 0.1 and 100,000 ones."""
+    ones = torch.ones(100_000)
+    trained = drop(ones, 0.1, training=True)
+    same = torch.equal(drop(ones, 0.1, training=False), ones)
+    return [
+        Claim("share of zeros in training", "10%", (trained == 0).float().mean()),
+        Claim("what a surviving 1 becomes", "", trained.max()),
+        Claim("unchanged when the model is read", "True", str(same)),
+    ]
+
+
+def curve_claims() -> list[Claim]:
+    """E15, at the five numbers of E10's table; and how wide a SwiGLU is for 768 channels."""
+    x = rows(TABLE)
+    curves = [Claim(f"{name} of 2.4, 1, 0, −0.5, −2", "", f(x)) for name, f in CURVES.items()]
+    return [*curves, Claim("width of a SwiGLU for C = 768", "", swiglu_width(768))]

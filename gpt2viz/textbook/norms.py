@@ -1,0 +1,157 @@
+"""What holds a deep stack together: the residual stream, LayerNorm, and small first weights."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from gpt2viz.config import GPT2Config
+from gpt2viz.model import GPT2
+from gpt2viz.textbook.claims import Claim
+from gpt2viz.textbook.draws import drawn, normal
+from gpt2viz.textbook.steps import rows
+
+EPSILON = 1e-5
+
+# E11
+STREAM = (0.2, 0.1, 0.3, 0.4)
+ADDED = (0.1, -0.1, 0.2, -0.3)
+
+
+class Normed(NamedTuple):
+    """LayerNorm step by step for x (C,): two numbers and three vectors (C,)."""
+
+    mean: Tensor
+    variance: Tensor
+    centred: Tensor
+    normed: Tensor
+    output: Tensor
+
+
+def add(x: ArrayLike, change: ArrayLike) -> Tensor:
+    """The residual connection: what a part computed is added to what it read, (…, C)."""
+    return rows(x) + rows(change)
+
+
+def layer_norm(x: ArrayLike, gain: ArrayLike, shift: ArrayLike) -> Normed:
+    """Mean 0 and variance 1 over the channels, then a learned gain and shift (Ba et al. 2016)."""
+    x = rows(x)
+    mean = x.mean()
+    centred = x - mean
+    variance = (centred**2).mean()
+    normed = centred / torch.sqrt(variance + EPSILON)
+    return Normed(mean, variance, centred, normed, normed * rows(gain) + rows(shift))
+
+
+class LayerNorm(nn.Module):
+    """LayerNorm whose shift can be left out: (…, C) -> (…, C)."""
+
+    def __init__(self, C: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(C))
+        self.bias = nn.Parameter(torch.zeros(C)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, EPSILON)
+
+
+class PreNorm(nn.Module):
+    """GPT-2's order: the part reads a normed copy, the stream itself is only added to."""
+
+    def __init__(self, C: int, part: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.part = LayerNorm(C), part
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.part(self.norm(x))  # type: ignore[no-any-return]
+
+
+class PostNorm(nn.Module):
+    """The order of 2017: the part reads the stream, and the sum is normed."""
+
+    def __init__(self, C: int, part: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.part = LayerNorm(C), part
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x + self.part(x))  # type: ignore[no-any-return]
+
+
+def stacked(order: str, depth: int, C: int = 32, seed: int = 0) -> list[float]:
+    """Size (root mean square) of a stream of C numbers after each of ``depth`` parts.
+
+    The parts are random linear layers; ``order`` is "pre-norm" or "post-norm".
+    """
+    block = {"pre-norm": PreNorm, "post-norm": PostNorm}[order]
+    x = normal(C, seed=seed)
+    sizes = [_size(x)]
+    with torch.inference_mode():
+        for n in range(depth):
+            x = drawn(block(C, nn.Linear(C, C)), seed + 1 + n)(x)
+            sizes.append(_size(x))
+    return sizes
+
+
+@lru_cache(maxsize=16)
+def stream_sizes(n_layer: int, scaled: bool, C: int = 96, seed: int = 0) -> tuple[float, ...]:
+    """Size of an untrained GPT-2's residual stream after the embedding and after each layer.
+
+    Weights are drawn with standard deviation 0.02; with ``scaled`` those of the two layers that
+    write into the stream with 0.02 / √(2 n_layer), since 2 n_layer of them add up (Radford et al.
+    2019).
+    """
+    config = GPT2Config(vocab_size=64, n_positions=32, n_embd=C, n_layer=n_layer, n_head=4)
+    network = drawn(GPT2(config), seed, std=0.02)
+    with torch.inference_mode():
+        if scaled:
+            for name, weights in network.named_parameters():
+                if name.endswith("c_proj.weight"):
+                    weights.mul_(first_deviation(n_layer) / 0.02)
+        x = network.drop(network.wte(torch.arange(32)) + network.wpe(torch.arange(32)))[None]
+        sizes = [_size(x)]
+        for block in network.h:
+            x = block(x, causal=True, explicit=False)
+            sizes.append(_size(x))
+    return tuple(sizes)
+
+
+def first_deviation(n_layer: int) -> float:
+    """0.02 / √(2 L): the standard deviation of the first weights that write into the stream."""
+    return 0.02 / math.sqrt(2 * n_layer)
+
+
+def _size(x: Tensor) -> float:
+    return float(x.square().mean().sqrt())
+
+
+def residual_claims() -> list[Claim]:
+    """E11."""
+    return [Claim("x + f(x)", "0.3000 0.0000 0.5000 0.1000", add(STREAM, ADDED))]
+
+
+def norm_claims() -> list[Claim]:
+    """E12, on the sum of E11."""
+    found = layer_norm(add(STREAM, ADDED), [1] * 4, [0] * 4)
+    pre, post = stacked("pre-norm", 24), stacked("post-norm", 24)
+    return [
+        Claim("mean", "", found.mean),
+        Claim("variance", "", found.variance),
+        Claim("normed", "", found.normed),
+        Claim("stream after 24 parts, pre-norm and post-norm", "", [pre[-1], post[-1]]),
+    ]
+
+
+def depth_claims() -> list[Claim]:
+    """E17, with 12 layers."""
+    plain, scaled = stream_sizes(12, scaled=False), stream_sizes(12, scaled=True)
+    return [
+        Claim("0.02 / √24, times 1,000", "", 1000 * first_deviation(12)),
+        Claim("growth of the stream, all weights at 0.02", "", plain[-1] / plain[0]),
+        Claim("growth of the stream, writers scaled", "", scaled[-1] / scaled[0]),
+    ]

@@ -1,0 +1,143 @@
+"""How large a GPT-2 is, and where its parameters are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from gpt2viz.config import GPT2Config
+from gpt2viz.model import GPT2
+from gpt2viz.textbook.claims import Claim
+
+
+@dataclass(frozen=True)
+class Released:
+    """One of the four released models (Radford et al. 2019): L layers, nh heads, C channels."""
+
+    name: str
+    L: int
+    nh: int
+    C: int
+
+    @property
+    def config(self) -> GPT2Config:
+        """Its configuration."""
+        return GPT2Config(n_layer=self.L, n_head=self.nh, n_embd=self.C)
+
+
+RELEASED = (
+    Released("small", 12, 12, 768),
+    Released("medium", 24, 16, 1024),
+    Released("large", 36, 20, 1280),
+    Released("XL", 48, 25, 1600),
+)
+
+#: The vocabulary of text 001: 50,257 rounded up to a multiple of 64.
+PADDED_VOCABULARY = 50_304
+
+
+def parts(config: GPT2Config) -> dict[str, int]:
+    """Parameters by part, with all biases; the tied output matrix counts once."""
+    C, F, L = config.n_embd, config.mlp_dim, config.n_layer
+    return {
+        "token embedding": config.vocab_size * C,
+        "position embedding": config.n_positions * C,
+        "attention: Q, K and V": L * (C * 3 * C + 3 * C),
+        "attention: output": L * (C * C + C),
+        "MLP: widen": L * (C * F + F),
+        "MLP: back": L * (F * C + C),
+        "LayerNorms": L * 2 * 2 * C + 2 * C,
+        "output matrix": 0 if config.tie_word_embeddings else config.vocab_size * C,
+    }
+
+
+def counted(config: GPT2Config) -> int:
+    """The same total, counted in a model of that size; nothing is stored for it."""
+    with torch.device("meta"):
+        return sum(weights.numel() for weights in GPT2(config).parameters())
+
+
+def without_biases(config: GPT2Config) -> int:
+    """The total by text 001's formula: as ``parts``, without the linear layers' biases."""
+    C, L = config.n_embd, config.n_layer
+    embeddings = config.vocab_size * C + config.n_positions * C
+    return embeddings + L * (12 * C**2 + 4 * C) + 2 * C
+
+
+def knob_claims() -> list[Claim]:
+    """E1."""
+    default = GPT2Config()
+    found = (
+        default.vocab_size,
+        default.n_positions,
+        default.n_layer,
+        default.n_head,
+        default.n_embd,
+    )
+    with torch.device("meta"):
+        biased = GPT2(GPT2Config(n_layer=1)).get_parameter("h.0.attn.c_attn.bias") is not None
+    return [
+        Claim("vocabulary, context, layers, heads, channels", "50,257 1024 12 12 768", found),
+        Claim(
+            "biases for Q, K and V",
+            "False",
+            str(biased),
+            "GPT-2's Q, K and V have biases; text 002 sets them to False.",
+        ),
+    ]
+
+
+def parameter_claims() -> list[Claim]:
+    """E16."""
+    padded = GPT2Config(vocab_size=PADDED_VOCABULARY)
+    small, xl = PADDED_VOCABULARY * 768, PADDED_VOCABULARY * 1600
+    total, total_xl = counted(GPT2Config()), counted(RELEASED[3].config)
+    not_tied = "GPT-J's output matrix is a second one, not the tied embedding: nothing is saved."
+    return [
+        Claim("text 001's formula, vocabulary 50,304", "~124M", without_biases(padded)),
+        Claim("… exactly; it leaves out biases", "", without_biases(padded)),
+        Claim("GPT-2 small, all parameters", "~124M", total),
+        Claim("GPT-2 small, exactly", "", total),
+        Claim("embedding of GPT-2 small, saved by tying", "38.6M", small),
+        Claim("its share of GPT-2 small", "31%", small / total),
+        Claim("embedding of GPT-2 XL, saved by tying", "80.5M", xl),
+        Claim("its share of GPT-2 XL", "5%", xl / total_xl),
+        Claim("saved by tying in GPT-J 6B", "200M", 0, not_tied),
+    ]
+
+
+_OLD = "The names that the models had at first; OpenAI later corrected the counts."
+_SPLIT = "{C} channels can't be shared by {nh} heads. The released model has {right}, of 64 each."
+
+
+def size_claims() -> list[Claim]:
+    """E18: the tables of texts 001 and 002."""
+    first = ("124M", "350M", "774M", "1.5B")
+    second = ("117M", "345M", "762M", "1.5B")
+    coarse = (
+        "",
+        "Rounded to tens of millions.",
+        "",
+        "1.558 billion; 1.5B is the model's old name.",
+    )
+    heads = ("12", "24", "36", "25")
+    claims = [
+        Claim("head size of all four (001)", "64 64 64 64", [m.C // m.nh for m in RELEASED]),
+        Claim("head sizes of GPT-J and GPT-NeoX (001)", "256 96", [4096 / 16, 6144 / 64]),
+    ]
+    for n, model in enumerate(RELEASED):
+        total = counted(model.config)
+        wrong = _SPLIT.format(C=model.C, nh=heads[n], right=model.nh)
+        claims += [
+            Claim(f"{model.name}: parameters (001)", first[n], total, coarse[n]),
+            Claim(
+                f"{model.name}: parameters (002)", second[n], total, _OLD if n < 3 else coarse[n]
+            ),
+            Claim(f"{model.name}: heads (002)", heads[n], model.nh, wrong),
+        ]
+    return [_reason_only_where_needed(claim) for claim in claims]
+
+
+def _reason_only_where_needed(claim: Claim) -> Claim:
+    return claim if claim.verdict == "differs" else Claim(claim.what, claim.printed, claim.computed)

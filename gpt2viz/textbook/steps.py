@@ -1,0 +1,208 @@
+"""Attention by hand: a few rows of numbers in, every step of the way out.
+
+Vaswani et al. 2017, "Attention Is All You Need", equation 1. Rows of the (T, T) matrices are
+queries, columns are keys.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from gpt2viz.textbook.claims import Claim, shape
+
+
+class Steps(NamedTuple):
+    """q, k (T, hs) and v (T, d) and all that follows: four times (T, T), and the output (T, d)."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    scores: Tensor
+    scaled_scores: Tensor
+    masked_scores: Tensor
+    weights: Tensor
+    output: Tensor
+
+
+def attend(
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scaled: bool = True, causal: bool = False
+) -> Steps:
+    """Every step from queries, keys and values to the mixture of values.
+
+    ``scaled`` divides the scores by √hs; ``causal`` hides later keys.
+    """
+    q, k, v = rows(q), rows(k), rows(v)  # (T, hs), (T, hs), (T, d)
+    scores = q @ k.T  # (T, T)
+    smaller = scores / math.sqrt(q.shape[1]) if scaled else scores  # (T, T)
+    masked = hide_later(smaller) if causal else smaller  # (T, T)
+    weights = torch.softmax(masked, dim=-1)  # (T, T), each row sums to 1
+    return Steps(q, k, v, scores, smaller, masked, weights, weights @ v)
+
+
+def project(x: ArrayLike, w: ArrayLike) -> Tensor:
+    """Each row of x (T, C) times w (hs, C): its query, key or value (T, hs)."""
+    return rows(x) @ rows(w).T
+
+
+def hide_later(scores: Tensor) -> Tensor:
+    """(T, T) scores with −∞ where the key comes after the query, so that its weight is 0."""
+    may_see = torch.ones_like(scores).tril()  # 1 on and below the diagonal
+    return scores.masked_fill(may_see == 0, -math.inf)
+
+
+def fused(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> list[Tensor]:
+    """q, k and v (T, C) from one multiplication: the three matrices stacked, the result cut."""
+    stacked = torch.cat([rows(w_q), rows(w_k), rows(w_v)])  # (3C, C)
+    return list((rows(x) @ stacked.T).chunk(3, dim=-1))  # (T, 3C) -> three times (T, C)
+
+
+def rows(values: ArrayLike) -> Tensor:
+    """A table of numbers as a float32 tensor."""
+    return torch.as_tensor(values, dtype=torch.float32)
+
+
+# E4. One ambiguous word in a plane: first coordinate "animal", second "machine". What "ate" and
+# the others ask for is nowhere needed: only the crane asks.
+CRANE_WORDS = {"bird": ("crane", "ate", "fish"), "machine": ("crane", "lifted", "steel")}
+CRANE_QUERY = ((0.7, 0.7),)
+CRANE_KEYS = {
+    "bird": ((0.7, 0.7), (0.9, 0.1), (0.9, 0.1)),
+    "machine": ((0.7, 0.7), (0.1, 0.9), (0.1, 0.9)),
+}
+CRANE_VALUES = {
+    "bird": ((0.5, 0.5), (0.9, 0.1), (0.8, 0.2)),
+    "machine": ((0.5, 0.5), (0.1, 0.9), (0.2, 0.8)),
+}
+
+# E5. Four words in a plane: first coordinate "object", second "action".
+SENTENCE = ("A", "crane", "ate", "fish")
+SENTENCE_X = ((0.1, 0.1), (1.0, 0.2), (0.1, 0.9), (0.8, 0.0))
+SEED = 42
+
+# E19. Six words in space.
+JOURNEY = ("Your", "journey", "starts", "with", "one", "step")
+JOURNEY_X = (
+    (0.43, 0.15, 0.89),
+    (0.55, 0.87, 0.66),
+    (0.57, 0.85, 0.64),
+    (0.22, 0.58, 0.33),
+    (0.77, 0.25, 0.10),
+    (0.05, 0.80, 0.55),
+)
+
+# E7. The scaled scores as the texts print them after E5.
+PRINTED_SCALED = (
+    (0.0375, 0.2925, 0.1274, 0.1924),
+    (0.1260, 0.9822, 0.4280, 0.6433),
+    (0.0437, 0.3405, 0.1484, 0.2228),
+    (0.0891, 0.6945, 0.3023, 0.4549),
+)
+
+
+def crane(sentence: str, causal: bool = False) -> Steps:
+    """E4: the crane asks, itself and its two neighbours answer; no scaling, as in the texts."""
+    query = CRANE_QUERY * len(CRANE_KEYS[sentence])
+    return attend(query, CRANE_KEYS[sentence], CRANE_VALUES[sentence], scaled=False, causal=causal)
+
+
+def drawn_weights(seed: int = SEED) -> list[Tensor]:
+    """E5: W_Q, W_K and W_V (2, 2), standard normal numbers drawn in this order from a seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(2, 2, generator=generator) for _ in range(3)]
+
+
+def sentence_steps(causal: bool = False) -> Steps:
+    """E5: "A crane ate fish" through one head, with the weights of the texts' seed."""
+    q, k, v = (project(SENTENCE_X, w) for w in drawn_weights())
+    return attend(q, k, v, causal=causal)
+
+
+def journey_steps() -> Steps:
+    """E19: each word's vector is its query, key and value at once; nothing is learned."""
+    return attend(JOURNEY_X, JOURNEY_X, JOURNEY_X, scaled=False)
+
+
+def crane_claims() -> list[Claim]:
+    """E4."""
+    bird, machine = crane("bird"), crane("machine")
+    return [
+        Claim("scores of crane", "0.98 0.70 0.70", bird.scores[0]),
+        Claim("weights of crane", "0.4 0.3 0.3", bird.weights[0]),
+        Claim("crane after “ate fish”", "0.71 0.29", bird.output[0]),
+        Claim("crane after “lifted steel”", "0.29 0.71", machine.output[0]),
+        Claim("crane after “ate fish”, with the mask on", "", crane("bird", causal=True).output[0]),
+    ]
+
+
+_RANK_ONE = (
+    "The printed rows are multiples of one another to four digits: the matrix has rank 1. Random "
+    "weights give rank 2, so these numbers do not come from the code printed with them."
+)
+
+
+def sentence_claims() -> list[Claim]:
+    """E5."""
+    steps = sentence_steps()
+    printed = (
+        "0.0531 0.4137 0.1802 0.2721 0.1782 1.3888 0.6053 0.9101 "
+        "0.0618 0.4815 0.2098 0.3151 0.1260 0.9822 0.4280 0.6433"
+    )
+    mixed = "0.0652 -0.1691 0.1147 -0.2974 0.0768 -0.1991 0.1005 -0.2607"
+    return [
+        Claim("shape of q, k and v", "(1, 4, 2)", shape(steps.q[None])),
+        Claim("shape of the scores", "(1, 4, 4)", shape(steps.scores[None])),
+        Claim("raw scores", printed, steps.scores, _RANK_ONE),
+        Claim("weights", "", steps.weights),
+        Claim("output", mixed, steps.output, "These rows are multiples of one another too."),
+    ]
+
+
+def fused_claims() -> list[Claim]:
+    """E6."""
+    steps = sentence_steps()
+    q, k, v = fused(SENTENCE_X, *drawn_weights())
+    same = torch.allclose(attend(q, k, v).output, steps.output)
+    return [Claim("fused and separate outputs are the same", "True", str(same))]
+
+
+def mask_claims() -> list[Claim]:
+    """E7."""
+    scaled = rows(PRINTED_SCALED)
+    weights = torch.softmax(hide_later(scaled), dim=-1)
+    four = "1 0 0 0  1 1 0 0  1 1 1 0  1 1 1 1"
+    five = "1 0 0 0 0  1 1 0 0 0  1 1 1 0 0  1 1 1 1 0  1 1 1 1 1"
+    printed = (
+        "1.0000 0.0000 0.0000 0.0000 0.2995 0.7005 0.0000 0.0000 "
+        "0.3129 0.3807 0.3064 0.0000 0.2186 0.3999 0.2445 0.1370"
+    )
+    return [
+        Claim("mask of 4 tokens", four, torch.ones(4, 4).tril()),
+        Claim("mask of 5 tokens", five, torch.ones(5, 5).tril()),
+        Claim(
+            "causal weights from the printed scaled scores",
+            printed,
+            weights,
+            "Softmax of the masked scores printed just above them gives other numbers.",
+        ),
+        Claim(
+            "weights of “A” before masking, first three of four",
+            "0.37 0.32 0.31",
+            torch.softmax(scaled, dim=-1)[0, :3],
+            "Three of the four weights already sum to 1, which leaves nothing for the fourth.",
+        ),
+    ]
+
+
+def journey_claims() -> list[Claim]:
+    """E19, the word "journey"."""
+    steps = journey_steps()
+    return [
+        Claim("scores", "0.9544 1.4950 1.4754 0.8434 0.7070 1.0865", steps.scores[1]),
+        Claim("weights", "0.1385 0.2379 0.2333 0.1240 0.1082 0.1581", steps.weights[1]),
+        Claim("context vector", "0.4419 0.6515 0.5683", steps.output[1]),
+    ]

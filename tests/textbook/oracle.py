@@ -1,0 +1,131 @@
+"""The examples' results once more, in NumPy and double precision or from published figures.
+
+Shares no code with ``gpt2viz.textbook``. ``RESULTS`` holds for each example one entry a claim, in
+the claims' order: the numbers, a text, or None where a drawn number is bounded in the tests.
+"""
+
+from __future__ import annotations
+
+from math import erf, sqrt
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def hidden(x: np.ndarray) -> np.ndarray:
+    return np.where(np.tri(len(x), dtype=bool), x, -np.inf)
+
+
+def crane(keys: Any, values: Any) -> np.ndarray:
+    return softmax(np.array(keys) @ [0.7, 0.7]) @ np.array(values)
+
+
+def sentence() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    x = np.array([[0.1, 0.1], [1.0, 0.2], [0.1, 0.9], [0.8, 0.0]])
+    torch.manual_seed(42)
+    w_q, w_k, w_v = (torch.randn(2, 2).double().numpy() for _ in range(3))
+    scores = x @ w_q.T @ w_k @ x.T
+    weights = softmax(scores / sqrt(2))
+    return scores, weights, weights @ x @ w_v.T
+
+
+def gelu(x: Any) -> list[float]:
+    return [value * (1 + erf(value / sqrt(2))) / 2 for value in x]
+
+
+def gelu_tanh(x: Any) -> np.ndarray:
+    x = np.array(x)
+    return 0.5 * x * (1 + np.tanh(sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+JOURNEY = np.array(
+    [
+        [0.43, 0.15, 0.89],
+        [0.55, 0.87, 0.66],
+        [0.57, 0.85, 0.64],
+        [0.22, 0.58, 0.33],
+        [0.77, 0.25, 0.10],
+        [0.05, 0.80, 0.55],
+    ]
+)
+SCALED = np.array(
+    [
+        [0.0375, 0.2925, 0.1274, 0.1924],
+        [0.1260, 0.9822, 0.4280, 0.6433],
+        [0.0437, 0.3405, 0.1484, 0.2228],
+        [0.0891, 0.6945, 0.3023, 0.4549],
+    ]
+)
+WALKED = [2.40, -0.50, 1.88, -1.91, 2.08, 1.16, 0.41, -2.12]
+FIVE = [2.4, 1.0, 0.0, -0.5, -2.0]
+BIRD = ([[0.7, 0.7], [0.9, 0.1], [0.9, 0.1]], [[0.5, 0.5], [0.9, 0.1], [0.8, 0.2]])
+MACHINE = ([[0.7, 0.7], [0.1, 0.9], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9], [0.2, 0.8]])
+#: The released models' parameters, and their heads (Hugging Face's checkpoints).
+RELEASED = (124_439_808, 354_823_168, 774_030_080, 1_557_611_200)
+HEADS = (12, 16, 20, 25)
+SUM = np.array([0.3, 0.0, 0.5, 0.1])
+PIPELINE = (
+    *("(2, 6, 768)", "(2, 6, 768)", "(2, 6, 12, 64)", "(2, 12, 6, 64)", "(2, 12, 6, 6)"),
+    *("(2, 12, 6, 6)", "(2, 12, 6, 64)", "(2, 6, 12, 64)", "(2, 6, 768)", "(2, 6, 768)"),
+)
+
+_scores, _weights, _output = sentence()
+_journey = softmax(JOURNEY @ JOURNEY.T)
+_formula = 50_304 * 768 + 1_024 * 768 + 12 * (12 * 768**2 + 4 * 768) + 2 * 768
+
+RESULTS: dict[str, list[Any]] = {
+    "E1": [[50257, 1024, 12, 12, 768], "True"],
+    "E2": ["(10, 3)", "(2, 4)", "(2, 4, 3)", "True"],
+    "E3": ["(2, 5, 3)", "(5, 3)", "(2, 5, 3)", "True", "False"],
+    "E4": [
+        [0.98, 0.7, 0.7],
+        softmax(np.array([0.98, 0.7, 0.7])),
+        crane(*BIRD),
+        crane(*MACHINE),
+        [0.5, 0.5],
+    ],
+    "E5": ["(1, 4, 2)", "(1, 4, 4)", _scores, _weights, _output],
+    "E6": ["True"],
+    "E7": [np.tri(4), np.tri(5), softmax(hidden(SCALED)), softmax(SCALED)[0, :3]],
+    "E8": ["(1, 4, 768)", "(1, 12, 4, 64)", "(1, 12, 4, 64)", "(1, 4, 768)", "(1, 4, 768)"],
+    "E9": [[1.5, 0.5, -2.0, 0.0]],
+    "E10": [*([value] for value in gelu(FIVE)), gelu(WALKED), gelu_tanh(WALKED)],
+    "E11": [SUM],
+    "E12": [[SUM.mean()], [SUM.var()], (SUM - SUM.mean()) / np.sqrt(SUM.var() + 1e-5), None],
+    "E13": [None, [1 / 0.9], "True"],
+    "E14": ["(1, 5, 50)", "(1, 1, 50)", "True"],
+    "E15": [
+        gelu_tanh(FIVE),
+        gelu(FIVE),
+        np.maximum(FIVE, 0),
+        [x / (1 + np.exp(-x)) for x in FIVE],
+        [2048],
+    ],
+    "E16": [
+        *([_formula], [_formula], [RELEASED[0]], [RELEASED[0]]),
+        *([50_304 * 768], [50_304 * 768 / RELEASED[0]]),
+        *([50_304 * 1600], [50_304 * 1600 / RELEASED[3]], [0]),
+    ],
+    "E17": [[1000 * 0.02 / sqrt(24)], None, None],
+    "E18": [
+        [64, 64, 64, 64],
+        [256, 96],
+        *([n] for total, heads in zip(RELEASED, HEADS, strict=True) for n in (total, total, heads)),
+    ],
+    "E19": [JOURNEY @ JOURNEY[1], _journey[1], _journey[1] @ JOURNEY],
+    "E20": ["(1, 6, 2)", [4 * 768**2 + 768], _journey[0] @ JOURNEY, None, None],
+    "E21": list(PIPELINE),
+    "E22": [None, None, None, None],
+    "E23": [
+        *("AssertionError", "AttributeError", "RuntimeError", "RuntimeError", "RuntimeError"),
+    ],
+    "E24": ["True"],
+    "E25": [None],
+    "E26": ["True", None],
+}

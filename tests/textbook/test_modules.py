@@ -1,0 +1,284 @@
+"""The textbook's modules against PyTorch's own, and what each variant promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.testing import assert_allclose
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+import gpt2viz
+from gpt2viz.config import GPT2Config
+from gpt2viz.textbook import embeddings, heads, logits, mistakes, mlp, norms, scale, sizes, steps
+from gpt2viz.textbook.diagram import nodes
+from gpt2viz.textbook.draws import drawn, normal
+from gpt2viz.textbook.variants import (
+    CausalAttention,
+    MultiHeadAttention,
+    SeparateHeads,
+    ShapeError,
+    SimplifiedAttention,
+    TrainableAttention,
+    separate,
+)
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def make(*size: int) -> Tensor:
+    return torch.randn(*size, generator=torch.Generator().manual_seed(7))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_steps_are_scaled_dot_product_attention(causal: bool) -> None:
+    q, k, v = make(3, 5, 4)
+    found = steps.attend(q, k, v, causal=causal).output
+    assert_close(found, F.scaled_dot_product_attention(q, k, v, is_causal=causal))
+
+
+def test_unscaled_steps_have_scale_one() -> None:
+    q, k, v = make(3, 5, 4)
+    found = steps.attend(q, k, v, scaled=False).output
+    assert_close(found, F.scaled_dot_product_attention(q, k, v, scale=1.0))
+
+
+def test_fused_projection_is_three_projections() -> None:
+    x, w_q, w_k, w_v = make(4, 3, 3)
+    for part, w in zip(steps.fused(x, w_q, w_k, w_v), (w_q, w_k, w_v), strict=True):
+        assert_close(part, F.linear(x, w))
+
+
+def test_simplified_attention() -> None:
+    x = make(2, 5, 4)
+    expected = F.scaled_dot_product_attention(x, x, x, scale=1.0)
+    assert_close(SimplifiedAttention()(x), expected)
+
+
+@pytest.mark.parametrize(("kind", "causal"), [(TrainableAttention, False), (CausalAttention, True)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_one_head(kind: type[TrainableAttention], causal: bool, bias: bool) -> None:
+    head = kind(6, 4, bias)
+    x = make(2, 5, 6)
+    q, k, v = (F.linear(x, m.weight, m.bias) for m in (head.query, head.key, head.value))
+    assert_close(head(x), F.scaled_dot_product_attention(q, k, v, is_causal=causal))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("nh", [1, 2, 3, 6])
+def test_many_heads_are_pytorchs_multi_head_attention(nh: int, bias: bool) -> None:
+    ours = MultiHeadAttention(12, nh, n_positions=9, bias=bias)
+    theirs = nn.MultiheadAttention(12, nh, bias=True, batch_first=True)
+    parts = (ours.query, ours.key, ours.value)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+        zero = torch.zeros(12)
+        theirs.in_proj_bias.copy_(torch.cat([zero if p.bias is None else p.bias for p in parts]))
+    theirs.out_proj.load_state_dict(ours.out.state_dict())
+    x = make(2, 9, 12)
+    later = torch.ones(9, 9, dtype=torch.bool).triu(1)
+    expected, _ = theirs(x, x, x, attn_mask=later, need_weights=False)
+    assert_close(ours(x), expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_separate_heads_are_the_fused_ones(bias: bool) -> None:
+    fused = MultiHeadAttention(12, 3, n_positions=7, bias=bias)
+    apart = separate(fused)
+    assert isinstance(apart, SeparateHeads)
+    assert len(apart.heads) == 3
+    x = make(2, 7, 12)
+    assert_close(apart(x), fused(x), atol=1e-6, rtol=1e-5)
+    assert sum(p.numel() for p in apart.parameters()) == sum(p.numel() for p in fused.parameters())
+
+
+def test_shape_steps_for_a_width_that_does_not_divide() -> None:
+    with pytest.raises(ShapeError, match=r"10 channels .* 3 heads"):
+        heads.shape_steps(1, 4, 10, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("GELU (tanh)", nn.GELU(approximate="tanh")),
+        ("GELU (erf)", nn.GELU()),
+        ("ReLU", nn.ReLU()),
+        ("SiLU", nn.SiLU()),
+    ],
+)
+def test_curves(name: str, theirs: nn.Module) -> None:
+    x = torch.linspace(-6, 6, 241)
+    assert_close(mlp.CURVES[name](x), theirs(x), atol=1e-6, rtol=1e-5)
+
+
+def test_linear_and_the_walk() -> None:
+    x, weight, bias, back = make(2), make(8, 2), make(8), make(2, 8)
+    widened, activated, output = mlp.walk(x, weight, bias, back)
+    assert_close(widened, F.linear(x, weight, bias))
+    assert_close(activated, F.gelu(widened), atol=1e-6, rtol=1e-5)
+    assert_close(output, F.linear(activated, back))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_feed_forward(bias: bool) -> None:
+    part = mlp.FeedForward(6, "ReLU", bias)
+    expected = nn.Sequential(part.widen, nn.ReLU(), part.back)
+    assert_close(part(make(3, 6)), expected(make(3, 6)))
+    assert (part.widen.bias is not None) == bias
+
+
+def test_swiglu() -> None:
+    gated = mlp.SwiGLU(6, 16)
+    x = make(3, 6)
+    expected = gated.down(F.silu(gated.gate(x)) * gated.up(x))
+    assert_close(gated(x), expected, atol=1e-6, rtol=1e-5)
+    assert mlp.swiglu_width(768) == 2048
+    assert mlp.swiglu_width(100, multiple=64) == 320  # 266.7, rounded up
+    plain = sum(p.numel() for p in mlp.FeedForward(768, bias=False).parameters())
+    assert sum(p.numel() for p in mlp.SwiGLU(768, 2048).parameters()) == plain
+
+
+def test_dropout() -> None:
+    x = torch.full((10_000,), 3.0)
+    found = mlp.drop(x, 0.25, training=True, seed=1)
+    assert set(found.tolist()) == {0.0, 4.0}
+    assert abs(float((found == 0).float().mean()) - 0.25) < 0.02
+    assert torch.equal(mlp.drop(x, 0.25, training=False), x)
+    assert torch.equal(mlp.drop(x, 0.25, True, seed=1), found)
+    assert not torch.equal(mlp.drop(x, 0.25, True, seed=2), found)
+
+
+def test_layer_norm_by_hand() -> None:
+    x, gain, shift = make(3, 9)
+    found = norms.layer_norm(x, gain, shift)
+    assert_close(found.output, F.layer_norm(x, (9,), gain, shift))
+    assert_close(found.variance, x.var(correction=0))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_layer_norm_module(bias: bool) -> None:
+    ours, theirs = norms.LayerNorm(8, bias), nn.LayerNorm(8, bias=bias)
+    assert [name for name, _ in ours.named_parameters()] == [
+        name for name, _ in theirs.named_parameters()
+    ]
+    assert_close(ours(make(3, 8)), theirs(make(3, 8)))
+
+
+def test_pre_and_post_norm() -> None:
+    part, x = nn.Linear(8, 8), make(3, 8)
+    assert_close(norms.PreNorm(8, part)(x), x + part(F.layer_norm(x, (8,))))
+    assert_close(norms.PostNorm(8, part)(x), F.layer_norm(x + part(x), (8,)))
+    assert norms.stacked("post-norm", 5)[1:] == pytest.approx([1] * 5, abs=1e-3)
+
+
+def test_scaled_first_weights_keep_the_stream_small() -> None:
+    """2L independent additions add up like √(2L); scaling takes that factor away."""
+    plain = np.array([norms.stream_sizes(n, scaled=False)[-1] for n in (4, 16)])
+    small = np.array([norms.stream_sizes(n, scaled=True)[-1] for n in (4, 16)])
+    assert plain[1] / plain[0] == pytest.approx(2, rel=0.25)
+    assert small[1] / small[0] == pytest.approx(1, rel=0.15)
+    assert len(norms.stream_sizes(4, scaled=True)) == 5
+
+
+def test_parameters_are_counted_as_the_model_has_them() -> None:
+    for model in sizes.RELEASED:
+        assert sum(sizes.parts(model.config).values()) == sizes.counted(model.config)
+    odd = GPT2Config(
+        vocab_size=11, n_positions=7, n_embd=6, n_layer=3, n_head=2, n_inner=5,
+        tie_word_embeddings=False,
+    )  # fmt: skip
+    assert sum(sizes.parts(odd).values()) == sizes.counted(odd)
+
+
+def test_counts_are_those_of_transformers() -> None:
+    from transformers import GPT2Config as TheirConfig
+    from transformers import GPT2LMHeadModel
+
+    with torch.device("meta"):
+        theirs = GPT2LMHeadModel(TheirConfig())
+    assert sizes.counted(GPT2Config()) == sum(p.numel() for p in theirs.parameters())
+
+
+def test_embeddings() -> None:
+    table, positions = make(10, 3), make(8, 3)
+    assert torch.equal(
+        embeddings.look_up(table, [3, 1, 3]), F.embedding(torch.tensor([3, 1, 3]), table)
+    )
+    x = make(5, 3)
+    assert_close(embeddings.place(x, positions), x + positions[:5])
+
+
+def test_order_needs_positions() -> None:
+    nowhere = np.zeros((3, 2))
+    assert_close(
+        embeddings.read_in_order((0, 1, 2), nowhere), embeddings.read_in_order((1, 2, 0), nowhere)
+    )
+    found = [
+        embeddings.read_in_order(order, embeddings.POSITION_VECTORS)
+        for order in ((0, 1, 2), (2, 1, 0))
+    ]
+    assert not torch.allclose(*found, atol=1e-3)
+
+
+def test_logits_and_loss() -> None:
+    x, table = make(4, 6), make(11, 6)
+    scores = logits.logits(x, table)
+    assert_close(scores, F.linear(x, table))
+    assert_close(logits.logits(x, table, last_only=True)[0], scores[-1])
+    assert_close(logits.next_token(scores[0], 2.0), F.softmax(scores[0] / 2, dim=-1))
+    assert_close(logits.loss(scores[0], 3), F.cross_entropy(scores[:1], torch.tensor([3])))
+
+
+def test_score_variance_grows_with_hs() -> None:
+    for hs in (1, 4, 256):
+        raw, scaled = scale.score_variance(hs)
+        assert raw == pytest.approx(hs, rel=0.08)
+        assert scaled == pytest.approx(1, rel=0.08)
+
+
+def test_draws_are_their_seeds() -> None:
+    assert torch.equal(normal(3, 2, seed=5), normal(3, 2, seed=5))
+    one, other = (drawn(nn.Linear(50, 80), seed=n) for n in (1, 2))
+    assert not torch.equal(one.weight, other.weight)
+    assert float(one.weight.detach().std()) == pytest.approx(50**-0.5, rel=0.1)
+    assert not one.bias.any()
+
+
+@pytest.mark.parametrize("mistake", mistakes.MISTAKES, ids=lambda mistake: mistake.name)
+def test_mistakes_are_raised_and_explained(mistake: mistakes.Mistake) -> None:
+    kind, said = mistakes.message(mistake.made)
+    assert kind
+    assert said
+    if mistake.caught is not None:
+        with pytest.raises(gpt2viz.GPT2VizError) as caught:
+            mistake.caught()
+        assert any(char.isdigit() for char in str(caught.value))  # what was given and expected
+
+
+def test_no_mistake_no_message() -> None:
+    assert mistakes.message(lambda: 1) == ("", "")
+
+
+def test_the_diagram_is_the_model(tiny: gpt2viz.Model) -> None:
+    run = gpt2viz.trace(tiny, "A crane ate fish")
+    found = nodes(tiny, run)
+    modules = dict(tiny.network.named_modules())
+    leaves = [name for name, module in modules.items() if not list(module.children())]
+    assert [node.name for node in found] == leaves
+    one_layer = {node.layer for node in nodes(tiny, run, layer=1)}
+    assert one_layer == {None, 1}
+    for node in found:
+        weights = modules[node.name].parameters()
+        assert node.n_parameters == sum(p.numel() for p in weights)
+        if node.made:
+            assert node.made.name == node.name
+    shapes = {node.name: node.made.shape for node in found if node.made}
+    n = len(run.tokens)
+    assert shapes["h.2.attn.attend.weights"] == (1, 4, n, n)
+    parts = {node.name: node.part for node in found if node.layer in (None, 0)}
+    assert_allclose(len(set(parts.values())), 5)
+    assert parts["h.0.ln_2"] == parts["h.0.mlp.c_fc"] == "MLP"
+    assert parts["h.0.residual_mid"] == "layer"
+    assert parts["lm_head"] == "end"
