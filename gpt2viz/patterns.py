@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,16 @@ from gpt2viz.heads import Scores
 from gpt2viz.traces import Array, Pairs
 
 Kind = Literal["back", "column", "block", "stripes", "empty"]
-#: (query, key), both from 0.
-Cell = tuple[int, int]
+
+
+class Cell(NamedTuple):
+    """A query and a key, both from 0; written ``3:1``."""
+
+    query: int
+    key: int
+
+    def __str__(self) -> str:
+        return f"{self.query}:{self.key}"
 
 
 def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bool) -> Pairs:
@@ -38,7 +46,7 @@ def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bo
     wanted = pairs[kind].copy()
     for cell in toggled:
         if max(cell) < n_tokens:
-            wanted[cell] ^= True
+            wanted[cell.query, cell.key] ^= True
     return np.tril(wanted) if causal else wanted
 
 
@@ -71,7 +79,7 @@ def similarity(weights: Array, pairs: Pairs) -> Scores:
 
 
 def parse_cells(text: str) -> tuple[Cell, ...]:
-    """``"3:1,4:2"`` -> ((3, 1), (4, 2)): query and key. Raises ``ValueError`` for anything else."""
+    """Cells from their short form, such as ``3:1,4:2``. Raises ``ValueError`` for anything else."""
     return tuple(_cell(part) for part in text.split(",")) if text else ()
 
 
@@ -79,4 +87,4 @@ def _cell(text: str) -> Cell:
     query, key = text.split(":")
     if not (query.isdecimal() and key.isdecimal()):
         raise ValueError(text)
-    return int(query), int(key)
+    return Cell(int(query), int(key))

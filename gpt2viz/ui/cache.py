@@ -8,6 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 import gpt2viz
+from gpt2viz import heads
 from gpt2viz.curves import TrainingRecord, read_record
 from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
@@ -57,6 +58,18 @@ def _runs() -> Kept[gpt2viz.Trace]:
 def reference(model_name: str) -> gpt2viz.Trace:
     """The run whose means stand in for heads."""
     return reference_run(load(model_name))
+
+
+def probe(model_name: str, causal: bool) -> gpt2viz.Trace:
+    """The run of random tokens said twice, on which copying heads show."""
+    config = load(model_name).config
+    return run(model_name, heads.probe(config.vocab_size, config.n_positions), causal)
+
+
+@st.cache_data(max_entries=64, show_spinner="Scoring every head …")
+def head_scores(model_name: str, ids: tuple[int, ...], causal: bool) -> dict[str, heads.Scores]:
+    """Every score of every head on token ids: (n_layer, n_head) by name."""
+    return heads.head_scores(run(model_name, ids, causal))
 
 
 @st.cache_data(max_entries=2000, show_spinner=False)

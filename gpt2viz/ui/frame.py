@@ -24,6 +24,7 @@ PAGES = (
     ("pages/6_what_if.py", "What if"),
     ("pages/7_generate.py", "Generate"),
     ("pages/8_training.py", "Training"),
+    ("pages/9_find.py", "Find a head"),
 )
 
 EXAMPLES = {

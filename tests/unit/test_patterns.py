@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpt2viz.patterns import as_weights, drawn, parse_cells, similarity
+from gpt2viz.patterns import Cell, as_weights, drawn, parse_cells, similarity
 from tests.parity.head_detector import random_head
 
 
@@ -40,6 +40,7 @@ def test_cells_are_toggled() -> None:
     assert cells == ((2, 1), (2, 0), (1, 2), (9, 0))
     assert rows(drawn("column", 3, 0, cells, causal=True)) == ["#..", "#..", ".#."]
     assert rows(drawn("empty", 3, 0, cells, causal=False)) == ["...", "..#", "##."]
+    assert ",".join(map(str, cells)) == "2:1,2:0,1:2,9:0"
     assert parse_cells("") == ()
 
 
@@ -55,7 +56,7 @@ def test_similarity_by_hand() -> None:
     same = as_weights(wanted)
     other = as_weights(drawn("back", 5, 1, (), causal=True))
     assert_allclose(similarity(np.stack([same, other]), wanted), [1, 0], atol=1e-12)
-    one = drawn("empty", 3, 0, [(2, 0)], causal=True)
+    one = drawn("empty", 3, 0, [Cell(2, 0)], causal=True)
     weights = np.array([[1, 0, 0], [0, 1, 0], [0.6, 0.8, 0]], np.float32)
     assert similarity(weights, one) == pytest.approx(0.6)  # row 2 only
 
@@ -64,7 +65,7 @@ def test_nothing_drawn_is_like_nothing() -> None:
     weights = np.ones((2, 3, 3), np.float32) / 3
     nothing = drawn("empty", 3, 0, (), causal=True)
     assert_array_equal(similarity(weights, nothing), [np.nan, np.nan])
-    first_row = drawn("empty", 3, 0, [(0, 0)], causal=True)
+    first_row = drawn("empty", 3, 0, [Cell(0, 0)], causal=True)
     assert_array_equal(similarity(weights, first_row), [np.nan, np.nan])
 
 

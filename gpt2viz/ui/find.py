@@ -1,0 +1,194 @@
+"""The Find a head page's own widgets: what is looked for, and what was found."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.attribution import taken
+from gpt2viz.heads import SCORES, SEED, Scores
+from gpt2viz.patterns import Cell, Kind, parse_cells, similarity
+from gpt2viz.traces import Pairs, Trace
+from gpt2viz.ui import address
+from gpt2viz.ui.clicks import Cell as ClickedCell
+from gpt2viz.ui.frame import View
+from gpt2viz.ui.text import literal
+
+#: Value in the address -> what a person picks.
+WAYS = {
+    "habit": "By what it does",
+    "look": "Who looks from here to there?",
+    "pattern": "Draw a pattern",
+}
+#: Value in the address -> which text the heads are measured on.
+TEXTS = {"sentence": "your sentence", "probe": "random tokens, said twice"}
+
+#: What a query takes from keys: how much of its attention, and the vector that comes of it.
+WEIGHT, GIVEN = "attention weight", "length given"
+
+#: What a person picks, what the number beside it is called, and the one it begins with.
+PATTERNS: dict[Kind, tuple[str, str, int]] = {
+    "back": ("So many tokens back", "Tokens back", 1),
+    "column": ("One token, from everywhere", "Token", 0),
+    "block": ("Blocks along the diagonal", "Tokens in a block", 3),
+    "stripes": ("Stripes: every so many tokens back", "Period", 2),
+    "empty": ("Nothing: paint it yourself", "", 0),
+}
+
+#: A longer text's cells are too small to be painted.
+PAINTABLE = 64
+_CELLS = "cells"
+
+
+def way() -> str:
+    """Pick how to look for a head: a key of ``WAYS``."""
+    chosen: str = st.segmented_control(
+        "How do you want to find it?",
+        list(WAYS),
+        format_func=WAYS.__getitem__,
+        required=True,
+        label_visibility="collapsed",
+        **address.choice("find", list(WAYS), "habit"),
+    )
+    return chosen
+
+
+def explain(probe: Trace) -> None:
+    """What the maps show, and what the probe is."""
+    half = len(probe.token_ids) // 2
+    st.markdown(
+        "One map a habit: each cell is a head, layers down and heads across. The stronger its "
+        "colour, the more it does that. Click a cell to look inside that head."
+    )
+    st.caption(
+        f"**Above**: measured on your sentence. **Below**: on {half} different tokens drawn at "
+        f"random (NumPy's `default_rng({SEED})`), then the same {half} again. Nobody can foretell "
+        "such a text but by copying, so it shows who copies. The first query is left out: with the "
+        "mask on it can see only itself, in every head."
+    )
+
+
+def habit() -> tuple[str, str]:
+    """Pick the score that heads are ranked by, and on which text, a key of ``TEXTS``."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        score: str = st.segmented_control(
+            "Rank the heads by",
+            list(SCORES),
+            required=True,
+            wrap=True,
+            **address.choice("habit", list(SCORES), "induction"),
+        )
+        text: str = st.segmented_control(
+            "on",
+            list(TEXTS),
+            format_func=TEXTS.__getitem__,
+            required=True,
+            **address.choice("on", list(TEXTS), "probe"),
+        )
+    st.markdown(f"{SCORES[score].meaning} :small[:gray[{literal(SCORES[score].formula)}]]")
+    return score, text
+
+
+def keys(view: View, query: int) -> list[int]:
+    """Pick one or more tokens that the query may see; stop the page while there are none."""
+    seen = range(query + 1 if view.trace.causal else view.n_tokens)
+    small = ":small[:gray[{}]]".format
+    with st.container(height=150 if len(seen) > 40 else "content", border=False):
+        chosen: list[int] = st.pills(
+            f"Which heads send “{literal(view.labels[query])}” ({query}) to these tokens? Choose "
+            "one or more here, and the token that looks among the tokens above.",
+            seen,
+            selection_mode="multi",
+            format_func=lambda n: f"{small(n)} {literal(view.labels[n])}",
+            **address.several("keys", seen, []),
+        )
+    if not chosen:
+        st.stop()
+    return sorted(chosen)
+
+
+def look() -> str:
+    """Pick what heads are ranked by: ``WEIGHT`` or ``GIVEN``."""
+    chosen: str = st.segmented_control(
+        "Rank the heads by",
+        [WEIGHT, GIVEN],
+        required=True,
+        help="The weight is how much of the query's attention goes to these tokens together. "
+        "What they give is a vector: their value vectors by weight, summed, through the head's "
+        "part of W_O. A large weight on short vectors gives little (Kobayashi et al. 2020).",
+        **address.choice("rank", [WEIGHT, GIVEN], WEIGHT),
+    )
+    return chosen
+
+
+def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
+    """What a query takes from keys, in every head: ``WEIGHT`` and ``GIVEN``, (n_layer, n_head)."""
+    every = range(view.model.config.n_layer)
+    weights = [view.trace.stage("weights", n)[0][:, query, keys].sum(axis=1) for n in every]
+    lengths = [taken(view.model, view.trace, n, query, keys) for n in every]
+    return {WEIGHT: np.stack(weights), GIVEN: np.stack(lengths)}
+
+
+def likeness(view: View, wanted: Pairs) -> Scores:
+    """How much every head is like a drawn pattern (T, T): (n_layer, n_head)."""
+    every = range(view.model.config.n_layer)
+    return np.stack([similarity(view.trace.stage("weights", n)[0], wanted) for n in every])
+
+
+def map_height(view: View) -> int:
+    """Pixels for a map with numbers in its cells."""
+    return max(290, 90 + 30 * view.model.config.n_layer)
+
+
+def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
+    """Pick a pattern, its number and the cells that are painted over it."""
+    cells: tuple[Cell, ...] = address.several_values(
+        _CELLS, parse_cells, "pairs of query and key such as 3:1,4:2"
+    )
+    bound = address.choice("pattern", list(PATTERNS), "back")
+    change, args = bound.pop("on_change"), bound["args"]
+
+    def begin_anew(*_args: str) -> None:
+        change(*args)
+        address.put(_CELLS, ())
+        address.put("n", None)
+
+    kind: Kind = st.selectbox(
+        "Pattern",
+        list(PATTERNS),
+        format_func=lambda k: PATTERNS[k][0],
+        on_change=begin_anew,
+        **bound,
+    )
+    _, name, default = PATTERNS[kind]
+    n = default
+    if name:
+        least = 0 if kind in ("back", "column") else 1
+        counts = range(least, max(view.n_tokens, default + 1))
+        n = st.selectbox(name, counts, **address.choice("n", counts, default))
+    if cells:
+        st.button(
+            f"Take back {len(cells)} painted cell{'s' if len(cells) > 1 else ''}",
+            icon=":material/undo:",
+            type="tertiary",
+            on_click=address.put,
+            args=(_CELLS, ()),
+        )
+    st.caption(
+        "Click cells to paint them or wipe them off. The number is the **cosine similarity** over "
+        "the rows with a painted cell: 1 for a head that gives these cells all its weight, 0 for "
+        "one that gives them none."
+        if view.n_tokens <= PAINTABLE
+        else f"Cells can be painted in texts of up to {PAINTABLE} tokens."
+    )
+    return kind, n, cells
+
+
+def paint(view: View, clicked: ClickedCell) -> None:
+    """A click on a cell of the pattern adds it or takes it away. For callbacks."""
+    cell = Cell(clicked.row, clicked.column)
+    if view.n_tokens > PAINTABLE or (view.trace.causal and cell.key > cell.query):
+        return
+    before = st.session_state[_CELLS]
+    without = tuple(other for other in before if other != cell)
+    address.put(_CELLS, without if cell in before else (*before, cell))

@@ -1,0 +1,85 @@
+"""Find a head: by what it does, by where it looks, or by a pattern that you draw."""
+
+import streamlit as st
+
+from gpt2viz.figures.find import atlas, drawn_pattern, head_map
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.labels import label
+from gpt2viz.patterns import drawn
+from gpt2viz.ui import cache, find, frame
+from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui.ranked import open_head, ranked
+
+SIMILARITY = "cosine similarity"
+
+
+def by_habit() -> None:
+    """Maps of every score of every head, on the sentence and on random tokens said twice."""
+    name, causal = view.model.name, view.trace.causal
+    runs = {"sentence": view.trace, "probe": cache.probe(name, causal)}
+    scores = {text: cache.head_scores(name, run.token_ids, causal) for text, run in runs.items()}
+    find.explain(runs["probe"])
+    with st.container(key="atlas"):
+        maps = atlas({find.TEXTS[text]: found for text, found in scores.items()}, view.colors)
+        st.plotly_chart(maps, key="atlas_maps", alt="Every score of every head, on both texts")
+    score, text = find.habit()
+    labels = tuple(label(part) for part in runs[text].token_bytes)
+    ranked(view, scores[text], score, runs[text], labels)
+
+
+def by_look() -> None:
+    """Every head by how much a query takes from the chosen keys."""
+    query = view.n_tokens - 1 if view.query is None else view.query
+    keys = find.keys(view, query)
+    by = find.look()
+    numbers = find.given(view, query, keys)
+    with st.container(key="maps"):
+        for place, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
+            figure = heatmaps(
+                [head_map(values, name)],
+                view.colors,
+                scale="unit" if name == find.WEIGHT else "amount",
+                height=find.map_height(view),
+                numbers=12,
+                bar=name,
+                legend=False,
+            )
+            place.plotly_chart(figure, key=f"map_{name}", alt=f"{name}, every head")
+    ranked(view, numbers, by, view.trace, view.labels)
+
+
+def by_pattern() -> None:
+    """Every head by how much it is like a drawn pattern."""
+    choice, picture, found = st.columns([3, 4, 4], gap="medium")
+    with choice:
+        kind, n, cells = find.pattern(view)
+    wanted = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
+    with picture, st.container(key="drawing"):
+        panel = drawn_pattern(wanted, view.labels, view.trace)
+        figure = heatmaps([panel], view.colors, height=340, numbers=0)
+        st.plotly_chart(figure, key="drawn", alt="The pattern that is looked for")
+    on_click("drawing", paint)
+    values = find.likeness(view, wanted)
+    with found, st.container(key="maps"):
+        figure = heatmaps(
+            [head_map(values, SIMILARITY)],
+            view.colors,
+            height=340,
+            numbers=12,
+            bar=SIMILARITY,
+            legend=False,
+        )
+        st.plotly_chart(figure, key="map_similarity", alt="Similarity of every head")
+    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
+
+
+def paint(cell: Cell) -> None:
+    """A click on a cell of the pattern adds it, or takes it away."""
+    find.paint(view, cell)
+
+
+view = frame.open_page("Find a head")
+{"habit": by_habit, "look": by_look, "pattern": by_pattern}[find.way()]()
+for area in ("atlas", "maps"):
+    if clicked := on_click(area):
+        open_head(clicked.row, clicked.column)

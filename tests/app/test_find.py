@@ -1,0 +1,158 @@
+"""The Find a head page: every number worked out again from the NumPy GPT-2, by loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from tests.app.pages import array, figure, heatmaps, open_page
+from tests.parity.numpy_gpt2 import reference
+
+TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
+TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
+
+
+@pytest.fixture(scope="module")
+def ids() -> list[int]:
+    return gpt2viz.load_model().tokenizer.encode(TEXT)
+
+
+@pytest.fixture(scope="module")
+def stages(ids: list[int]) -> Any:
+    return reference(BUNDLED, ids, causal=True)
+
+
+def mean_on(weights: np.ndarray, ids: list[int], wanted: Callable[[int, int], bool]) -> np.ndarray:
+    """(nh,): the mean over queries from 1 that have a wanted key of the weight on all of them."""
+    keys = {t: [j for j in range(t + 1) if wanted(t, j)] for t in range(1, len(ids))}
+    return np.mean([weights[:, t, some].sum(axis=1) for t, some in keys.items() if some], axis=0)
+
+
+def expected_scores(weights: np.ndarray, ids: list[int]) -> dict[str, np.ndarray]:
+    T = len(ids)
+    apart = np.array([[abs(t - j) for j in range(T)] for t in range(T)])
+    rows = weights[:, 1:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bits = -np.nansum(rows * np.log2(rows), axis=2)
+    return {
+        "previous token": mean_on(weights, ids, lambda t, j: j == t - 1),
+        "same token": mean_on(weights, ids, lambda t, j: j == t),
+        "first token": mean_on(weights, ids, lambda _t, j: j == 0),
+        "duplicate token": mean_on(weights, ids, lambda t, j: j < t and ids[j] == ids[t]),
+        "induction": mean_on(weights, ids, lambda t, j: j > 0 and ids[j - 1] == ids[t]),
+        "largest weight": rows.max(axis=(1, 2)),
+        "mean distance": (rows * apart[1:]).sum(axis=2).mean(axis=1),
+        "entropy": bits.mean(axis=1),
+    }
+
+
+def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
+    at = open_page("find", text=TEXT)
+    half = np.random.default_rng(0).choice(5120, 50, replace=False)
+    probe = [int(n) for n in half] * 2
+    texts = {
+        "your sentence": (stages, ids),
+        "random tokens, said twice": (reference(BUNDLED, probe, causal=True), probe),
+    }
+    drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
+    assert len(drawn) == 16
+    for text, (run, said) in texts.items():
+        for layer, weights in enumerate(run["weights"]):
+            for name, scores in expected_scores(weights, said).items():
+                assert_allclose(drawn[f"{name}, {text}"][layer], scores, rtol=1e-3, atol=1e-3)
+
+
+def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: list[int]) -> None:
+    at = open_page("find", text=TEXT, habit="duplicate token", on="sentence", only="2,3")
+    table = at.dataframe[0].value
+    assert list(table.columns[:3]) == ["layer", "head", "duplicate token"]
+    assert set(table["layer"]) == {2, 3}
+    assert list(table["duplicate token"]) == sorted(table["duplicate token"], reverse=True)
+    for row in table.to_dict("records"):
+        scores = expected_scores(stages["weights"][row["layer"]], ids)
+        for name, values in scores.items():
+            assert row[name] == pytest.approx(values[row["head"]], abs=1e-3)
+    best = [f"{row['layer']}.{row['head']}" for row in table.head(4).to_dict("records")]
+    pictures = heatmaps(figure(at, "best_heads"))
+    assert list(pictures) == best
+    layer, head = map(int, best[0].split("."))
+    assert_allclose(pictures[best[0]], stages["weights"][layer][head], **TOLERANCE)
+
+
+def test_one_token_has_no_score() -> None:
+    at = open_page("find", text="A", on="sentence")
+    notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
+    assert notes.count("no such<br>query") == 8
+    assert at.dataframe[0].value["induction"].isna().all()
+    assert len(at.get("plotly_chart")) == 1
+
+
+def test_who_looks_from_here_to_there(stages: Any) -> None:
+    at = open_page("find", text=TEXT, find="look", query="14", keys="1,3", rank="length given")
+    from safetensors.numpy import load_file
+
+    weights = load_file(BUNDLED / "model.safetensors")
+    for layer in range(4):
+        (name,) = [n for n in weights if n.endswith(f"h.{layer}.attn.c_proj.weight")]
+        projection = weights[name].astype(np.float64)
+        alpha = stages["weights"][layer][:, 14]
+        assert_allclose(
+            heatmaps(figure(at, "map_attention weight"))["attention weight"][layer],
+            alpha[:, 1] + alpha[:, 3],
+            **TOLERANCE,
+        )
+        shown = heatmaps(figure(at, "map_length given"))["length given"][layer]
+        for head in range(6):
+            v, W_O = stages["v"][layer][head], projection[32 * head : 32 * (head + 1)]
+            vector = alpha[head, 1] * v[1] @ W_O + alpha[head, 3] * v[3] @ W_O
+            assert shown[head] == pytest.approx(np.linalg.norm(vector), rel=2e-3, abs=2e-3)
+    table = at.dataframe[0].value
+    assert list(table["length given"]) == sorted(table["length given"], reverse=True)
+
+
+def test_only_keys_that_the_query_may_see_are_offered() -> None:
+    at = open_page("find", text=TEXT, find="look", query="4")
+    (pills,) = [group for group in at.get("button_group") if group.proto.id.endswith("-keys")]
+    assert len(pills.proto.options) == 5
+    assert not at.get("plotly_chart")  # none is chosen
+    off = open_page("find", text=TEXT, find="look", query="4", causal="false")
+    (pills,) = [group for group in off.get("button_group") if group.proto.id.endswith("-keys")]
+    assert len(pills.proto.options) == 15
+
+
+def test_heads_most_like_a_drawn_pattern(stages: Any) -> None:
+    at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2,9:6")
+    wanted = np.zeros((15, 15))
+    for t in range(15):
+        keys = [j for j in range(t) if (t - j) % 3 == 0]
+        if t == 7:
+            keys.append(2)
+        if t == 9:
+            keys.remove(6)
+        for j in keys:
+            wanted[t, j] = 1 / len(keys)
+    assert_allclose(heatmaps(figure(at, "drawn"))["pattern"], wanted, rtol=1e-6)
+    shown = heatmaps(figure(at, "map_similarity"))["cosine similarity"]
+    for layer in range(4):
+        for head in range(6):
+            theirs = stages["weights"][layer][head][3:]
+            cosine = (theirs * wanted[3:]).sum()
+            cosine /= np.linalg.norm(theirs) * np.linalg.norm(wanted[3:])
+            assert shown[layer, head] == pytest.approx(cosine, abs=1e-3)
+
+
+def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
+    at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2")
+    assert at.button[-1].label == "Take back 1 painted cell"
+    at.selectbox(key="pattern").set_value("empty").run()
+    assert not at.exception
+    assert at.query_params.get("cells") is None
+    assert np.isnan(heatmaps(figure(at, "map_similarity"))["cosine similarity"]).all()
+    at.selectbox(key="pattern").set_value("column").run()
+    assert heatmaps(figure(at, "drawn"))["pattern"][:, 0].all()
