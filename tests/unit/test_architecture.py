@@ -14,7 +14,7 @@ SOURCES = sorted(
 )
 
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic"}
-PLAIN |= {"predictions", "edits", "curves", "words", "heads", "patterns"}
+PLAIN |= {"predictions", "edits", "curves", "words", "heads", "patterns", "comparison"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
 MODEL |= {"textbook"}

@@ -1,0 +1,131 @@
+"""Two texts: the alignment by hand, and every number against the NumPy GPT-2 and loops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.comparison import addition_places, align, nearest, path, shared, stream_places
+from tests.checkpoints import write_checkpoint
+from tests.parity.numpy_gpt2 import reference
+
+A, B = [5, 300, 17, 219, 41], [5, 300, 88, 41, 17, 7]
+IDS = st.lists(st.integers(0, 4), max_size=12)
+
+
+def spelled(a: str, b: str) -> list[str]:
+    """The alignment of two words, letter by letter: ``x=x``, ``x|y``, ``x|-``."""
+    pairs = align([ord(c) for c in a], [ord(c) for c in b])
+    return [
+        f"{'-' if p.a is None else a[p.a]}{'|='[p.same]}{'-' if p.b is None else b[p.b]}"
+        for p in pairs
+    ]
+
+
+def test_alignment_by_hand() -> None:
+    assert spelled("ACEF", "ACLS") == ["A=A", "C=C", "E|L", "F|S"]
+    assert spelled("ABC", "AXYC") == ["A=A", "B|X", "-|Y", "C=C"]
+    assert spelled("ABC", "C") == ["A|-", "B|-", "C=C"]
+    assert spelled("", "A") == ["-|A"]
+
+
+@given(IDS, IDS)
+def test_an_alignment_holds_every_token_once_and_in_order(a: list[int], b: list[int]) -> None:
+    pairs = align(a, b)
+    assert [p.a for p in pairs if p.a is not None] == list(range(len(a)))
+    assert [p.b for p in pairs if p.b is not None] == list(range(len(b)))
+    for p in pairs:
+        both = p.a is not None and p.b is not None
+        assert not p.same or (both and a[p.a] == b[p.b])
+
+
+@given(IDS, IDS)
+def test_as_many_words_are_shared_as_both_texts_have(a: list[int], b: list[int]) -> None:
+    found = shared(a, b)
+    assert all(a[one] == b[other] for one, other in found)
+    assert len({one for one, _ in found}) == len({other for _, other in found}) == len(found)
+    assert len(found) == sum(min(a.count(n), b.count(n)) for n in set(a))
+    assert [one for one, _ in found] == sorted(one for one, _ in found)
+
+
+def test_words_that_changed_places_are_shared() -> None:
+    assert shared([1, 2, 3, 4], [9, 4, 8, 1, 2]) == ((0, 3), (1, 4), (3, 1))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("comparison") / "tiny"
+    write_checkpoint(made)
+    return made
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
+    model = gpt2viz.load_model(folder)
+    one, other = (gpt2viz.trace(model, ids, causal=causal) for ids in (A, B))
+    theirs = [reference(folder, ids, causal) for ids in (A, B)]
+    at = (2, 4)  # token 17 in both
+    streams = path(one, other, at, stream_places(3))
+    additions = path(one, other, at, addition_places(3))
+    assert [key for key, _ in streams.places[:2]] == ["token_embedding", "embedding"]
+    assert streams.cosine[0] == 1
+    assert streams.difference[0] == 0
+    for found in (streams, additions):
+        for (key, layer), cosine, difference in zip(
+            found.places, found.cosine, found.difference, strict=True
+        ):
+            if key == "token_embedding":
+                continue
+            x, y = (
+                (run[key] if layer is None else run[key][layer])[n]
+                for run, n in zip(theirs, at, strict=True)
+            )
+            expected = sum(x * y) / (sum(x * x) * sum(y * y)) ** 0.5
+            assert cosine == pytest.approx(expected, abs=1e-5)
+            assert difference == pytest.approx(max(abs(x - y)), abs=1e-4)
+
+
+def test_before_the_first_difference_a_masked_run_is_the_same(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    ends = [5, 300, 17, 219], [5, 300, 88, 41]
+    places = stream_places(3) + addition_places(3)
+    masked = [gpt2viz.trace(model, ids) for ids in ends]
+    same = path(*masked, (1, 1), places)
+    assert_array_equal(same.difference, 0)
+    assert_array_equal(same.cosine, 1)
+    unmasked = [gpt2viz.trace(model, ids, causal=False) for ids in ends]
+    apart = path(*unmasked, (1, 1), places)
+    assert_array_equal(apart.difference[:2], 0)
+    assert (apart.difference[2:] > 0.01).all()
+    assert (apart.cosine[2:] < 1).all()
+
+
+def test_nearest_tokens_by_a_loop(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    places = stream_places(3)
+    found = nearest(gpt2viz.trace(model, A), 3, places, top=4)
+    theirs = reference(folder, A, causal=True)
+    rows = model.network.wte.weight.detach().numpy().astype(np.float64)
+    assert found.ids[0, 0] == A[3]
+    assert found.cosine[0, 0] == pytest.approx(1)
+    for n, (key, layer) in enumerate(places[1:], start=1):
+        x = (theirs[key] if layer is None else theirs[key][layer])[3]
+        cosines = [x @ row / np.linalg.norm(x) / np.linalg.norm(row) for row in rows]
+        best = sorted(range(len(rows)), key=lambda i: -cosines[i])[:4]
+        assert_array_equal(found.ids[n], best)
+        assert_allclose(found.cosine[n], [cosines[i] for i in best], atol=1e-5)
+
+
+def test_runs_of_two_models(folder: Path, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "other")
+    runs = [gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other")]
+    with pytest.raises(ValueError, match="the other other's"):
+        path(*runs, (0, 0), stream_places(3))
+    with pytest.raises(IndexError):
+        path(runs[0], runs[0], (0, 9), stream_places(3))
