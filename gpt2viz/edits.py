@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -154,6 +154,20 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
         else "Each query sees only itself",
         "nofirst": "No later query sees the first token",
     }[edit.kind]
+
+
+def moved(edits: Iterable[Edit], by: int) -> tuple[Edit, ...]:
+    """The edits for a text whose tokens stand ``by`` places later, or earlier where it is below 0.
+
+    An edit of a token that is gone is left out.
+    """
+    return tuple(
+        edit
+        if edit.query is None or edit.key is None
+        else replace(edit, query=edit.query + by, key=edit.key + by)
+        for edit in edits
+        if edit.query is None or edit.key is None or min(edit.query, edit.key) + by >= 0
+    )
 
 
 def forbidden(edits: Iterable[Edit], n_tokens: int) -> NDArray[np.bool_] | None:

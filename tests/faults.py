@@ -199,6 +199,13 @@ MUTANTS = (
         CHANGES + "test_who_is_hidden_from_whom",
     ),
     Mutant(
+        "keys stay behind",
+        "edits.py",
+        "key=edit.key + by",
+        "key=edit.key",
+        CHANGES + "test_edits_go_along_with_their_tokens",
+    ),
+    Mutant(
         "blind queries let through",
         "edits.py",
         "if blind.any():",

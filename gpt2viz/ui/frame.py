@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import streamlit as st
 
 from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
-from gpt2viz.config import END_OF_TEXT
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache
+from gpt2viz.ui import address, cache, first
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.theme import is_dark
 
@@ -39,9 +38,6 @@ EXAMPLES = {
         "had no pictures or conversations in it."
     ),
 }
-
-#: Where the address holds whether ``<|endoftext|>`` is put first.
-_FIRST = "endoftext"
 
 _STYLE = """
 <style>
@@ -94,12 +90,12 @@ def _menu(title: str) -> None:
 
 def _run(model: Model) -> Trace:
     """The run that every page shows, and what to know about it; or one message and no more."""
-    causal, first = st.session_state["causal"], st.session_state[_FIRST]
+    causal = st.session_state["causal"]
     try:
-        ids = model.tokenizer.encode(st.session_state["text"], end_of_text_first=first)
+        ids = model.tokenizer.encode(st.session_state["text"], end_of_text_first=first.is_on())
         trace = cache.run(model.name, tuple(ids), causal)
     except ContextError as error:
-        _too_long(model, error, first)
+        _too_long(model, error)
     except GPT2VizError as error:
         st.info(str(error), icon=":material/edit:")
         st.stop()
@@ -109,10 +105,8 @@ def _run(model: Model) -> Trace:
             "trained with the mask on, so this is an experiment, not how GPT-2 reads.",
             icon=":material/science:",
         )
-    if first:
-        st.caption(
-            f"{literal(END_OF_TEXT.decode())} was **put first**: token 0 is not from your sentence."
-        )
+    if first.is_on():
+        st.caption(f"{first.WRITTEN} was **put first**: token 0 is not from your sentence.")
     return trace
 
 
@@ -148,36 +142,8 @@ def _model_and_sentence() -> Model:
         st.error(literal(str(error)), icon=":material/error:")
         st.stop()
     with pair:
-        _end_of_text_first(model)
+        first.switch(model)
     return model
-
-
-def _end_of_text_first(model: Model) -> None:
-    """The switch for ``<|endoftext|>``; off, and fixed, where the model has no such token."""
-    there = model.tokenizer.end_of_text is not None
-    written = literal(END_OF_TEXT.decode())
-    bound = address.switch(_FIRST, False, movable=there)
-    change, name = bound.pop("on_change"), bound["args"]
-
-    def moved(*_args: str) -> None:
-        change(*name)
-        by = 1 if st.session_state[_FIRST] else -1
-        for chosen in ("query", "key"):  # the same token as before, at its new place
-            place = st.query_params.get(chosen, "")
-            if place.isdecimal():
-                address.put(chosen, int(place) + by if int(place) + by >= 0 else None)
-
-    st.toggle(
-        f"{written} first",
-        disabled=not there,
-        help=f"Puts the token {written} before your sentence. GPT-2 was trained with it between "
-        "texts; the bundled model was not. Heads that would rest on your first word can rest on "
-        "it instead."
-        if there
-        else f"This model's vocabulary has no token {written}.",
-        on_change=moved,
-        **bound,
-    )
 
 
 def _examples() -> None:
@@ -211,10 +177,10 @@ def _tokens(trace: Trace, labels: tuple[str, ...]) -> int | None:
     return chosen
 
 
-def _too_long(model: Model, error: ContextError, first: bool) -> None:
-    counted = f" {literal(END_OF_TEXT.decode())} counts as one." if first else ""
+def _too_long(model: Model, error: ContextError) -> None:
+    counted = f" {first.WRITTEN} counts as one." if first.is_on() else ""
     st.warning(f"{error}{counted}", icon=":material/content_cut:")
-    fits = error.n_positions - first
+    fits = error.n_positions - first.is_on()
     ids = model.tokenizer.encode(st.session_state["text"])[:fits]
     start = b"".join(map(model.tokenizer.token_bytes, ids)).decode("utf-8", errors="ignore")
     st.button(

@@ -119,6 +119,23 @@ def test_the_chosen_token_stays_chosen() -> None:
     assert not at.warning
 
 
+def test_all_that_is_chosen_goes_along() -> None:
+    chosen = {"key": "2", "keys": "0,3", "edits": "forbid:3:1,off:0.0"}
+    at = open_page("attention", text=TEXT, **chosen)
+    at.toggle(key="endoftext").set_value(True).run()
+    moved = {"key": "3", "keys": "1,4", "edits": "forbid:4:2,off:0.0"}
+    assert moved.items() <= at.query_params.items()
+    at.toggle(key="endoftext").set_value(False).run()
+    assert chosen.items() <= at.query_params.items()
+    at = open_page("whatif", **ON, edits="forbid:3:0")
+    at.toggle(key="endoftext").set_value(False).run()
+    assert "edits" not in at.query_params
+    assert not at.warning
+    at = open_page("attention", text=TEXT, edits="nonsense", query="x")
+    at.toggle(key="endoftext").set_value(True).run()
+    assert not at.exception
+
+
 def test_it_takes_a_place_of_the_context() -> None:
     text = " ".join(["the bank"] * 128)  # exactly the model's 256 positions
     assert not open_page("attention", text=text).warning

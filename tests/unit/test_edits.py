@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import gpt2viz
-from gpt2viz.edits import Edit, check, describe, forbidden, parse_edits
+from gpt2viz.edits import Edit, check, describe, forbidden, moved, parse_edits
 from gpt2viz.tracing import reference_run
 from tests.unit.test_tracing import n_hooks
 
@@ -79,6 +79,14 @@ def test_who_is_hidden_from_whom() -> None:
     assert_array_equal(hidden, [[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0]])
     hidden = forbidden(parse_edits("window:2"), 4)
     assert_array_equal(hidden, [[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 0], [1, 1, 0, 0]])
+
+
+def test_edits_go_along_with_their_tokens() -> None:
+    edits = parse_edits("off:1.3,forbid:3:0,forbid:3:1,window:2")
+    later = parse_edits("off:1.3,forbid:4:1,forbid:4:2,window:2")
+    assert moved(edits, 1) == later
+    assert moved(later, -1) == edits
+    assert moved(edits, -1) == parse_edits("off:1.3,forbid:2:0,window:2")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""The switch that puts ``<|endoftext|>`` before the sentence, on every page."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gpt2viz import EditError, Model, parse_edits
+from gpt2viz.config import END_OF_TEXT
+from gpt2viz.edits import moved
+from gpt2viz.ui import address
+from gpt2viz.ui.text import literal
+
+_NAME = "endoftext"
+
+#: The token as Markdown.
+WRITTEN = literal(END_OF_TEXT.decode())
+
+
+def is_on() -> bool:
+    """Whether the switch, which must have been drawn, is on."""
+    on: bool = st.session_state[_NAME]
+    return on
+
+
+def switch(model: Model) -> None:
+    """Draw the switch; off, and fixed, where the model has no such token."""
+    there = model.tokenizer.end_of_text is not None
+    bound = address.switch(_NAME, False, movable=there)
+    change, name = bound.pop("on_change"), bound["args"]
+
+    def changed(*_args: str) -> None:
+        change(*name)
+        _move(1 if is_on() else -1)
+
+    st.toggle(
+        f"{WRITTEN} first",
+        disabled=not there,
+        help=f"Puts the token {WRITTEN} before your sentence. GPT-2 was trained with it between "
+        "texts; the bundled model was not. Heads that would rest on your first word can rest on "
+        "it instead."
+        if there
+        else f"This model's vocabulary has no token {WRITTEN}.",
+        on_change=changed,
+        **bound,
+    )
+
+
+def _move(by: int) -> None:
+    """Let what is chosen in the address be the same tokens as before, at their new places."""
+    for name in ("query", "key", "keys"):
+        raw = st.query_params.get(name, "").split(",")
+        places = [int(n) + by for n in raw if n.isdecimal() and int(n) + by >= 0]
+        if name in st.query_params:
+            address.put(name, places if name == "keys" else next(iter(places), None))
+    try:
+        edits = parse_edits(st.query_params.get("edits", ""))
+    except EditError:
+        return  # the page that reads them says so
+    if edits:
+        address.put("edits", moved(edits, by))
