@@ -4,8 +4,8 @@ import streamlit as st
 
 from gpt2viz import tables
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
-from gpt2viz.figures.measure import GRID, all_heads, one_head
-from gpt2viz.ui import address, controls, frame, measures
+from gpt2viz.figures.measure import GRID_OF_MANY, one_head
+from gpt2viz.ui import address, controls, frame, measures, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -35,7 +35,10 @@ with large:
 
 n_head = view.model.config.n_head
 numbers = measures.measure(view, layer, shown, whole_words)
-every_head = all_heads(numbers)
+part = zoom.window(view)
+every_head = [
+    part.fit(one_head(numbers, n, f"Head {n}", str(n)), GRID_OF_MANY) for n in range(n_head)
+]
 grid = heatmaps(
     every_head,
     view.colors,
@@ -46,11 +49,11 @@ grid = heatmaps(
     numbers=0,
 )
 between = " · whole words" if whole_words else ""
-one = one_head(numbers, head, f"Layer {layer} · Head {head}{between}", shown)
+one = part.fit(one_head(numbers, head, f"Layer {layer} · Head {head}{between}", shown))
 what = measures.MEASURES[shown][0]
 with every, st.container(key="heads"):
-    if len(numbers.labels) > GRID:
-        st.caption(f"Shrunk to {GRID} × {GRID}: each point is the largest weight of its block.")
+    if len(every_head[0].values) < len(one.values):
+        st.caption(f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is its block's largest.")
     st.plotly_chart(grid, key="all_heads", alt=f"{what}, all heads of layer {layer}")
 with large, st.container(key="head_large"):
     figure = heatmaps(
@@ -75,5 +78,5 @@ with large, st.container(key="head_large"):
                 "whether it is the word or its place, put \\<\\|endoftext\\|\\> first: does the "
                 "strong column stay with your first word, or go to the new first token?"
             )
-on_click("heads", choose)
-on_click("head_large", choose_row)
+on_click("heads", choose, part.drag(every_head[0]))
+on_click("head_large", choose_row, part.drag(one))

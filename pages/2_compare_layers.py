@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, controls, frame, measures
+from gpt2viz.ui import address, controls, frame, measures, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -21,13 +21,15 @@ with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
 
 what = {"mean": "mean of all heads", "rollout": "rollout"}.get(str(head), f"head {head}")
 between = " · whole words" if whole_words else ""
-panels = [
+part = zoom.window(view)
+whole = [
     measures.layer_panel(view, layer, head, f"Layer {layer} · {what}{between}", whole_words)
     for layer in layers
 ]
+panels = [part.fit(panel) for panel in whole]
 differences = [
-    difference(panels[0], other, f"Layer {layers[0]} − layer {layer}{between}")
-    for layer, other in zip(layers[1:], panels[1:], strict=True)
+    part.fit(difference(whole[0], other, f"Layer {layers[0]} − layer {layer}{between}"))
+    for layer, other in zip(layers[1:], whole[1:], strict=True)
 ]
 with st.container(key="layer_charts"):
     st.markdown(
@@ -59,7 +61,7 @@ with st.container(key="layer_charts"):
             bar="difference of weights",
         )
         charts.plotly_chart(figure, key="differences", alt=f"Differences of layers {layers}")
-on_click("layer_charts", choose_row)
+on_click("layer_charts", choose_row, part.drag(panels[0]))
 
 st.markdown("**Every head of every layer**: click one to look inside")
 every = [measures.weights(view, layer, whole_words) for layer in range(view.model.config.n_layer)]

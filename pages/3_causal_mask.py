@@ -6,14 +6,14 @@ from gpt2viz import tables
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, cache, controls, frame
+from gpt2viz.ui import address, cache, controls, frame, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.stages import mask_in_words
 
 
 def choose_row(cell: Cell) -> None:
     """A click on a cell chooses its query."""
-    address.put("query", cell.row)
+    address.put("query", with_mask.rows.position(cell.row))
 
 
 view = frame.open_page("Causal mask")
@@ -21,8 +21,13 @@ with st.container(horizontal=True, gap="large"):
     layer, head = controls.layer(view), controls.head(view)
 on = cache.run(view.model.name, view.trace.token_ids, True)
 off = cache.run(view.model.name, view.trace.token_ids, False)
-with_mask = head_stage(on, view.labels, "weights", layer, head, "Mask on")
-without = head_stage(off, view.labels, "weights", layer, head, "Mask off")
+part = zoom.window(view)
+whole = [
+    head_stage(run, view.labels, "weights", layer, head, title)
+    for run, title in ((on, "Mask on"), (off, "Mask off"))
+]
+with_mask, without = map(part.fit, whole)
+change = part.fit(difference(whole[1], whole[0], "Off − on"))
 seen = who_sees_whom(on, view.labels, "Mask on: who may see whom")
 
 words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
@@ -32,12 +37,12 @@ words.markdown(
 )
 words.markdown(mask_in_words(seen, view.query if view.query is not None else 0))
 with picture, st.container(key="mask"):
-    figure = heatmaps([seen], view.colors, height=280, row=view.query, numbers=0)
+    figure = heatmaps([part.fit(seen)], view.colors, height=280, row=view.query, numbers=0)
     st.plotly_chart(figure, key="seen", alt="Which query may see which key with the mask on")
 
 st.markdown(f"#### Attention weights of layer {layer}, head {head}")
 with st.container(key="masks"):
-    both, change = st.columns([2, 1.1])
+    both, third = st.columns([2, 1.1])
     figure = heatmaps(
         [with_mask, without],
         view.colors,
@@ -48,16 +53,16 @@ with st.container(key="masks"):
     )
     both.plotly_chart(figure, key="on_off", alt="Attention weights with the mask on and off")
     figure = heatmaps(
-        [difference(without, with_mask, "Off − on")],
+        [change],
         view.colors,
         scale="signed",
         height=400,
         row=view.query,
         bar="difference of weights",
     )
-    change.plotly_chart(figure, key="change", alt="Weights with the mask off, minus on")
-on_click("mask", choose_row)
-on_click("masks", choose_row)
+    third.plotly_chart(figure, key="change", alt="Weights with the mask off, minus on")
+for area in ("mask", "masks"):
+    on_click(area, choose_row, part.drag(with_mask))
 
 st.markdown("#### What comes next, with the mask on and off")
 st.caption(

@@ -8,14 +8,16 @@ from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
-from gpt2viz.ui import address, cache, controls, frame, whatif
+from gpt2viz.ui import address, cache, controls, frame, whatif, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.text import literal
 
 
 def hide(cell: Cell) -> None:
     """A click on a cell hides its key from its query, a second click shows it again."""
-    whatif.toggle(view, cell)
+    if part.exact:
+        query, key = before.rows.position(cell.row), before.columns.position(cell.column)
+        whatif.toggle(view, cell._replace(row=query, column=key))
 
 
 def choose_head(cell: Cell) -> None:
@@ -43,8 +45,10 @@ with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     st.markdown("#### Attention weights", width="content")
     layer, head = controls.layer(view), controls.head(view)
 runs = {"Baseline: the model as it is": baseline, "Changed": changed}
-before, after = weights_of_runs(runs, view.labels, layer, head)
-change = difference(after, before, "Changed − baseline")
+whole = weights_of_runs(runs, view.labels, layer, head)
+part = zoom.window(view)
+before, after = map(part.fit, whole)
+change = part.fit(difference(whole[1], whole[0], "Changed − baseline"))
 if edits and not change.values.any():
     st.caption(
         "This head's weights are the same in both runs. An edit of a head, of attention or of an "
@@ -70,8 +74,12 @@ with st.container(key="whatif"):
         bar="difference of weights",
     )
     third.plotly_chart(figure, key="weight_change", alt="Weights of the changed run − baseline")
-st.caption("Click a cell to hide its key from its query in every head; click again to undo it.")
-on_click("whatif", hide)
+st.caption(
+    "Click a cell to hide its key from its query in every head; click again to undo it."
+    if part.exact
+    else "Drag over a part of the text first; there a click on a cell hides a key from a query."
+)
+on_click("whatif", hide, part.drag(before))
 
 position = view.n_tokens - 1 if view.query is None else view.query
 logits = [run.logits_at(position) for run in (baseline, changed)]

@@ -191,11 +191,15 @@ def _frame(
     n_rows, n_columns = panel.values.shape
     x, y = (-0.5, n_columns - 0.5), (-0.5, n_rows - 0.5)
     if column is not None:
-        column = panel.columns.place(column)
-        x = (column - 0.5, column + 0.5)
+        across = panel.columns.place(column)
+        if across is None:  # it lies outside the part that is shown
+            return []
+        x = (across - 0.5, across + 0.5)
     if row is not None:
-        row = panel.rows.place(row)
-        y = (row - 0.5, row + 0.5)
+        down = panel.rows.place(row)
+        if down is None:
+            return []
+        y = (down - 0.5, down + 0.5)
     few = max(n_rows, n_columns) <= 2 * NUMBERS_FIT_LARGE  # a thick line would hide one row of many
     line = {"color": colors.second, "width": 2.5 if few else 1}
     ends = {"x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1]}

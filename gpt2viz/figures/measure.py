@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from gpt2viz.figures.from_trace import MASKED_TEXT, mask_of
 from gpt2viz.figures.panel import Axis, Panel
-from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.labels import label
 from gpt2viz.stages import Scale
 from gpt2viz.traces import Array, Trace
 from gpt2viz.words import group_words, word_starts
 
-#: Cells along one side of a head among all heads; a longer text is pooled to this many.
+#: Cells along one side of a large picture; a longer text is pooled to this many …
 GRID = 256
+#: … and to this many where a whole layer's heads stand side by side, 200 pixels each.
+GRID_OF_MANY = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +93,3 @@ def one_head(measure: Measure, head: int, title: str, name: str) -> Panel:
         masked_text=measure.hidden_text,
         masked_name=measure.hidden_name,
     )
-
-
-def all_heads(measure: Measure) -> list[Panel]:
-    """Every head of a layer, at most ``GRID`` cells along each side.
-
-    A click carries the head's number.
-    """
-    return [
-        pool_panel(one_head(measure, head, f"Head {head}", str(head)), GRID)
-        for head in range(len(measure.values))
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,12 +22,14 @@ FEW = 8
 class Axis:
     """Names along one side: one label a row or column, and what they are ("query", "key").
 
-    ``positions`` are the tokens' places in the text where only some of them have a row.
+    ``positions`` are the tokens' places in the text where only some of them have a row, and
+    ``stop`` is the first place past the last row, where the text goes on there.
     """
 
     title: str
     labels: Sequence[str]
     positions: Sequence[int] | None = None
+    stop: int | None = None
 
     def names(self) -> list[str]:
         """The labels told apart by position: Plotly merges equal ones without a word."""
@@ -35,9 +37,23 @@ class Axis:
         places = self.positions or range(len(self.labels))
         return [t if t == str(n) else f"{n} {t}" for n, t in zip(places, names, strict=True)]
 
-    def place(self, position: int) -> int:
-        """The row or column that holds the token at a position of the text."""
-        return position if self.positions is None else bisect_right(self.positions, position) - 1
+    def place(self, position: int) -> int | None:
+        """The row or column that holds the token at a position of the text, if one does."""
+        places = self.positions or range(len(self.labels))
+        if position < places[0] or (self.stop is not None and position >= self.stop):
+            return None
+        return bisect_right(places, position) - 1
+
+    def within(self, window: range) -> range:
+        """The rows that hold the tokens at these places, whole words and blocks taken whole."""
+        places = self.positions or range(len(self.labels))
+        first = max(0, bisect_right(places, window.start) - 1)
+        return range(first, max(first + 1, bisect_left(places, window.stop)))
+
+    def part(self, rows: Sequence[int], stop: int | None) -> Axis:
+        """Some of the rows, each standing for those up to the next one or ``stop``."""
+        places = [self.position(n) for n in rows]
+        return Axis(self.title, [self.labels[n] for n in rows], places, stop)
 
     def position(self, row: int) -> int:
         """The place in the text of the token that a row or column stands for or begins with."""

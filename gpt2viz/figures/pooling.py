@@ -30,25 +30,54 @@ def pool_by_maximum(matrix: Matrix, size: int) -> Matrix:
 
 
 def pool_panel(panel: Panel, size: int) -> Panel:
-    """A panel of (T, T) weights shrunk to ``size``; a block is masked where all its cells are."""
-    T = len(panel.rows.labels)
-    if size >= T:
+    """A panel of any shape shrunk to at most ``size`` rows and columns.
+
+    A block shows its number farthest from 0, masked cells left out; for weights the largest. It
+    is masked where all its cells are. A panel that fits is returned as it is.
+    """
+    n_rows, n_columns = panel.values.shape
+    if size >= max(n_rows, n_columns):
         return panel
-    starts = block_starts(T, size)
+    rows, columns = block_starts(n_rows, size), block_starts(n_columns, size)
 
-    def side(axis: Axis) -> Axis:
-        return Axis(
-            axis.title, [axis.labels[n] for n in starts], [axis.position(n) for n in starts]
-        )
+    def largest(matrix: Matrix) -> Matrix:
+        return np.maximum.reduceat(np.maximum.reduceat(matrix, rows, axis=0), columns, axis=1)
 
-    masked = panel.masked
+    values, masked = panel.values, panel.masked
     if masked is not None:
-        masked = pool_by_maximum((~masked).astype(np.float32), size) == 0
+        values = np.where(masked, np.float32(0), values)
+        masked = largest((~masked).astype(np.float32)) == 0
+    high, low = largest(values), -largest(-values)
+    weights = not (low < 0).any()
     return dataclasses.replace(
         panel,
-        values=pool_by_maximum(panel.values, size),
-        rows=side(panel.rows),
-        columns=side(panel.columns),
-        quantity=f"largest {panel.quantity} of this block",
+        values=np.where(-low > high, low, high),
+        rows=panel.rows.part(rows, panel.rows.stop),
+        columns=panel.columns.part(columns, panel.columns.stop),
+        quantity=f"{'largest' if weights else 'farthest from 0:'} {panel.quantity} of this block",
         masked=masked,
+    )
+
+
+def crop(panel: Panel, rows: range, columns: range | None) -> Panel:
+    """The part of a panel that holds the tokens at these places of the text, down and across.
+
+    Every column where ``columns`` is None.
+    """
+
+    def cut(axis: Axis, window: range | None) -> tuple[slice, Axis]:
+        if window is None:
+            return slice(None), axis
+        kept = axis.within(window)
+        goes_on = kept.stop < len(axis.labels)
+        stop = axis.position(kept.stop) if goes_on else axis.stop
+        return slice(kept.start, kept.stop), axis.part(kept, stop)
+
+    (down, queries), (across, keys) = cut(panel.rows, rows), cut(panel.columns, columns)
+    return dataclasses.replace(
+        panel,
+        values=panel.values[down, across],
+        rows=queries,
+        columns=keys,
+        masked=None if panel.masked is None else panel.masked[down, across],
     )

@@ -1,4 +1,4 @@
-"""Clicks on heatmap cells. Streamlit reports selected points, of which a heatmap has none."""
+"""Clicks on heatmap cells, and parts that are dragged out: Streamlit reports neither."""
 
 from __future__ import annotations
 
@@ -15,11 +15,24 @@ export default function ({ data, setTriggerValue, parentElement }) {
     for (const plot of document.querySelectorAll(`.st-key-${data.area} .js-plotly-plot`)) {
       if (plot.clickSource === parentElement || !plot.on) continue
       plot.removeAllListeners?.("plotly_click")
+      plot.removeAllListeners?.("plotly_relayout")
       plot.clickSource = parentElement
       plot.on("plotly_click", ({ points: [point] }) => {
         if (!Array.isArray(point.pointIndex)) return
         const [row, column] = point.pointIndex
         setTriggerValue("cell", { panel: point.data.meta ?? "", row, column })
+      })
+      plot.on("plotly_relayout", (change) => {
+        const end = (letter, n) => Object.entries(change)
+          .find(([name]) => name[0] === letter && name.endsWith(`range[${n}]`))?.[1]
+        const ends = (letter) => [end(letter, 0), end(letter, 1)].sort((a, b) => a - b)
+        const [top, bottom] = ends("y"), [left, right] = ends("x")
+        if (![top, bottom, left, right].every(Number.isFinite)) return
+        setTriggerValue("part", {
+          panel: plot.data[0].meta ?? "",
+          rows: [Math.ceil(top), Math.floor(bottom)],
+          columns: [Math.ceil(left), Math.floor(right)],
+        })
       })
     }
   }
@@ -39,21 +52,44 @@ class Cell(NamedTuple):
     column: int
 
 
+class Dragged(NamedTuple):
+    """The panel's ``name``, and the first and last row and column that a drag has taken in."""
+
+    panel: str
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
 _listen = st.components.v2.component("gpt2viz_clicks", js=_JS)
 
 
-def on_click(area: str, then: Callable[[Cell], None] | None = None) -> Cell | None:
+def on_click(
+    area: str,
+    then: Callable[[Cell], None] | None = None,
+    drag: Callable[[Dragged], None] | None = None,
+) -> Cell | None:
     """The heatmap cell inside ``st.container(key=area)`` that was just clicked, or None.
 
-    ``then`` is called with it before the page runs again, in time to set widgets.
+    ``then`` is called with it before the page runs again, in time to set widgets; ``drag`` with
+    the part of a picture that was dragged out, if any.
     """
     key = f"{area}_clicks"
 
-    def callback() -> None:
-        if then and (clicked := _cell(st.session_state[key].cell)):
-            then(clicked)
+    def clicked() -> None:
+        if then and (cell := _cell(st.session_state[key].cell)):
+            then(cell)
 
-    return _cell(_listen(key=key, data={"area": area}, on_cell_change=callback).cell)
+    def dragged() -> None:
+        if drag and (part := st.session_state[key].part):
+            drag(Dragged(part["panel"], tuple(part["rows"]), tuple(part["columns"])))
+
+    found = _listen(
+        key=key,
+        data={"area": area},
+        on_cell_change=clicked,
+        on_part_change=dragged,
+    )
+    return _cell(found.cell)
 
 
 def _cell(sent: dict[str, str | int] | None) -> Cell | None:

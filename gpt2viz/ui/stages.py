@@ -12,15 +12,22 @@ from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.stages import axis_sizes
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
+from gpt2viz.ui.zoom import Window
 
 #: Q, K and V have a colour of their own wherever they are named.
 _DOT = {"q": "blue", "k": "orange", "v": "green"}
 
 
-def draw_stage(view: View, key: str, layer: int, head: int, column: int | None = None) -> None:
-    """Draw a stage with its caption. ``column`` frames a chosen key on the (T, T) stages."""
+def draw_stage(
+    view: View, part: Window, key: str, layer: int, head: int, column: int | None = None
+) -> Panel:
+    """Draw the ``part`` of a stage that is shown, with a caption about the whole; what was drawn.
+
+    ``column`` frames a chosen key on the (T, T) stages.
+    """
     stage = STAGE[key]
-    panel = head_stage(view.trace, view.labels, key, layer, head, title="")
+    whole = head_stage(view.trace, view.labels, key, layer, head, title="")
+    panel = part.fit(whole)
     pairs = stage.axes[-1] == "T"
     title = f":{_DOT[key]}[**{stage.label}**]" if key in _DOT else f"**{stage.label}**"
     st.markdown(f"{title} :small[:gray[{stage.formula}]]")
@@ -38,7 +45,8 @@ def draw_stage(view: View, key: str, layer: int, head: int, column: int | None =
         key=f"stage_{key}",
         alt=f"{stage.label} of layer {layer}, head {head}",
     )
-    st.caption(_caption(view, panel, layer))
+    st.caption(_caption(view, whole, layer))
+    return panel
 
 
 def _height(values: Matrix, pairs: bool) -> int:

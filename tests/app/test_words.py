@@ -142,7 +142,7 @@ def test_a_sentence_without_a_split_word_says_so() -> None:
 
 def test_long_texts_keep_the_places_of_their_tokens() -> None:
     at = open_page("attention", text="A" + " didn't" * 120, words="true", query="240")
-    names = figure(at, "all_heads")["data"][0]["y"]
+    names = figure(at, "one_head")["data"][0]["y"]
     assert len(names) == 121
     assert names[2].startswith("3 ")
     frames = figure(at, "one_head")["layout"]["shapes"]

@@ -7,8 +7,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -35,32 +37,47 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an app that was just started."""
+@contextmanager
+def running_app(**environment: str) -> Iterator[str]:
+    """Start the app; its address. Raises ``RuntimeError`` where it doesn't start or complains."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    log = tmp_path_factory.mktemp("server") / "log"
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     command += ["--server.port", str(port), "--server.headless", "true"]
-    with log.open("w") as out:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
     address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(300):
-            try:
-                urlopen(f"{address}/_stcore/health", timeout=1).close()  # noqa: S310 (our own)
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail(f"the server did not start:\n{log.read_text()}")
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=os.environ | environment
+        )
+        try:
+            started = _answers(address)
+            if started:
+                yield address
+        finally:
+            process.terminate()
+            process.wait(60)
+            log.seek(0)
+            written = log.read()
+    if not started or "Traceback" in written:
+        raise RuntimeError(written)
+
+
+def _answers(address: str) -> bool:
+    for _ in range(300):
+        try:
+            urlopen(f"{address}/_stcore/health", timeout=1).close()  # noqa: S310 (our own)
+            return True
+        except OSError:
+            time.sleep(0.1)
+    return False
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The address of an app that was just started."""
+    with running_app() as address:
         yield address
-    finally:
-        process.terminate()
-        process.wait(10)
-    assert "Traceback" not in log.read_text()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from gpt2viz.figures.charts import thumbnail_at
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.palette import DARK, LIGHT, Palette
 from gpt2viz.figures.panel import Axis, Panel
-from gpt2viz.figures.pooling import pool_panel
+from gpt2viz.figures.pooling import crop, pool_panel
 
 NAN, INF = float("nan"), float("inf")
 
@@ -131,11 +131,64 @@ def test_pooling_keeps_the_largest_its_place_and_the_mask() -> None:
     for i in range(size):
         for j in range(size):
             block = np.s_[starts[i] : ends[i], starts[j] : ends[j]]
-            assert pooled.values[i, j] == whole.values[block].max()
+            seen = whole.values[block][~whole.masked[block]]  # type: ignore[index]
+            assert pooled.values[i, j] == seen.max(initial=0)
             assert pooled.masked[i, j] == whole.masked[block].all()  # type: ignore[index]
     assert pooled.rows.names() == ["0 t0", "2 t2", "5 t5", "7 t7"]
     assert [pooled.rows.place(n) for n in range(T)] == [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]
     assert pool_panel(whole, T) is whole
+    assert pooled.quantity == "largest attention weight of this block"
+
+
+def test_pooling_signed_numbers_keeps_the_one_farthest_from_zero() -> None:
+    whole = panel([[1, -3, 0, 0], [2, 0.5, 0, 0], [NAN, 1, -INF, 5], [1, 1, 0, 0]])
+    pooled = pool_panel(whole, 2)
+    assert_array_equal(pooled.values, [[-3, 0], [NAN, -INF]])
+    assert pooled.quantity == "farthest from 0: attention weight of this block"
+
+
+def test_pooling_shrinks_only_what_is_long() -> None:
+    values = np.arange(12, dtype=np.float32).reshape(6, 2)
+    whole = Panel("", values, Axis("token", list("abcdef")), Axis("dimension", ["0", "1"]))
+    pooled = pool_panel(whole, 3)
+    assert_array_equal(pooled.values, values[1::2])
+    assert pooled.rows.names() == ["0 a", "2 c", "4 e"]
+    assert pooled.columns.names() == ["0", "1"]
+
+
+def test_a_part_of_a_text_keeps_its_numbers_places_and_mask() -> None:
+    T = 6
+    values = np.arange(T * T, dtype=np.float32).reshape(T, T)
+    masked = np.triu(np.ones((T, T), bool), 1)
+    sides = (Axis(title, list("abcdef")) for title in ("query", "key"))
+    whole = Panel("title", values, *sides, masked=masked)
+    part = crop(whole, range(2, 5), range(1, 3))
+    assert_array_equal(part.values, values[2:5, 1:3])
+    assert_array_equal(part.masked, masked[2:5, 1:3])
+    assert part.rows.names() == ["2 c", "3 d", "4 e"]
+    assert part.columns.names() == ["1 b", "2 c"]
+    assert [part.rows.place(n) for n in range(T)] == [None, None, 0, 1, 2, None]
+    assert [part.columns.position(n) for n in range(2)] == [1, 2]
+    assert_array_equal(crop(whole, range(2, 5), None).values, values[2:5])
+    assert crop(whole, range(T), range(T)).rows.place(T - 1) == T - 1
+
+
+def test_a_part_takes_words_and_blocks_whole() -> None:
+    words = Axis("query", ["un", "believ", "able"], [0, 3, 7])
+    whole = Panel("", np.eye(3, dtype=np.float32), words, words)
+    assert crop(whole, range(4, 5), None).rows.names() == ["3 believ"]
+    assert crop(whole, range(4, 8), None).rows.names() == ["3 believ", "7 able"]
+    part = crop(whole, range(3), None).rows
+    assert [part.place(n) for n in (0, 2, 3)] == [0, 0, None]
+
+
+@pytest.mark.parametrize(("row", "column"), [(1, None), (None, 5), (3, 5)])
+def test_no_frame_round_what_lies_outside_the_part(row: int | None, column: int | None) -> None:
+    whole = panel(np.zeros((6, 6)).tolist())
+    part = crop(whole, range(2, 5), range(2, 5))
+    assert not heatmaps([part], LIGHT, row=row, column=column).layout.shapes
+    frame = heatmaps([part], LIGHT, row=3, column=2).layout.shapes[0]
+    assert (frame.y0, frame.y1, frame.x0, frame.x1) == (0.5, 1.5, -0.5, 0.5)
 
 
 def test_pooled_words_keep_the_places_of_their_tokens() -> None:

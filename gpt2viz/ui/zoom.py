@@ -1,0 +1,91 @@
+"""A long text is drawn smaller than it is; dragging over a picture shows a part cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from gpt2viz.figures.measure import GRID
+from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.figures.pooling import crop, pool_panel
+from gpt2viz.ui import address
+from gpt2viz.ui.clicks import Dragged
+from gpt2viz.ui.frame import View
+
+_NAME = "zoom"
+
+
+@dataclass(frozen=True)
+class Window:
+    """The queries and keys that are shown, as positions in a text of ``n_tokens``."""
+
+    queries: range
+    keys: range
+    n_tokens: int
+
+    @property
+    def whole(self) -> bool:
+        """True where the text is shown from end to end."""
+        return len(self.queries) == len(self.keys) == self.n_tokens
+
+    def fit(self, panel: Panel, size: int = GRID) -> Panel:
+        """The panel's part in this window, shrunk where it has more than ``size`` cells a side."""
+        if not self.whole:
+            panel = crop(panel, self.queries, self.keys if panel.columns.title == "key" else None)
+        return pool_panel(panel, size)
+
+    @property
+    def exact(self) -> bool:
+        """True where each cell of the model is a cell of a large picture."""
+        return max(len(self.queries), len(self.keys)) <= GRID
+
+    def drag(self, panel: Panel) -> Callable[[Dragged], None]:
+        """What to do where a part of a picture with the axes of ``panel`` is dragged out."""
+
+        def choose(dragged: Dragged) -> None:
+            if self.n_tokens > GRID:  # else Plotly's own zoom shows all that there is
+                queries = _places(panel.rows, dragged.rows, self.queries.stop)
+                keys = _places(panel.columns, dragged.columns, self.keys.stop)
+                address.put(_NAME, (*queries, *keys))
+
+        return choose
+
+
+def _places(axis: Axis, cells: tuple[int, int], end: int) -> tuple[int, int]:
+    """From the first to the last cell of an axis to positions in the text, the end left out."""
+    first, last = (min(max(cell, 0), len(axis.labels) - 1) for cell in cells)
+    stop = axis.position(last + 1) if last + 1 < len(axis.labels) else end
+    return axis.position(first), stop
+
+
+def window(view: View) -> Window:
+    """The part that the address asks for, with a line about it above the pictures."""
+    T = view.n_tokens
+    ends = address.several_values(_NAME, _parse, "first and last query, first and last key")
+    whole = Window(range(T), range(T), T)
+    if T <= GRID:
+        return whole
+    if not ends or max(ends) > T:
+        st.caption(
+            f"{T:,} tokens are more than a picture has room for: each point is a block's number "
+            "farthest from 0. **Drag over a picture** to see that part cell by cell."
+        )
+        return whole
+    queries, keys = range(*ends[:2]), range(*ends[2:])
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(
+            f"Queries {queries[0]:,} to {queries[-1]:,} and keys {keys[0]:,} to {keys[-1]:,} of "
+            f"{T:,} tokens. Drag over a picture to see less of it.",
+            width="content",
+        )
+        st.button("Show the whole text", on_click=address.put, args=(_NAME, ()), type="tertiary")
+    return Window(queries, keys, T)
+
+
+def _parse(raw: str) -> tuple[int, ...]:
+    first, stop, first_key, stop_key = map(int, raw.split(","))
+    if not (0 <= first < stop and 0 <= first_key < stop_key):
+        raise ValueError(raw)
+    return first, stop, first_key, stop_key

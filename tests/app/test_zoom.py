@@ -1,0 +1,122 @@
+"""A long text: shrunk by the largest, cell by cell in a part of it, on every page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz.ui import cache
+from tests.app.pages import array, figure, heatmaps, masks, open_page
+from tests.checkpoints import write_checkpoint
+from tests.parity.numpy_gpt2 import reference
+
+T = 512
+TEXT = "x " * (T // 2)
+TOLERANCE = {"rtol": 1e-3, "atol": 1e-5}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with positions for a long text; its app name is "long"."""
+    folder = tmp_path_factory.mktemp("models") / "long"
+    write_checkpoint(folder, n_positions=T, n_layer=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path) -> Any:
+    ids = gpt2viz.load_model(folder).tokenizer.encode(TEXT)
+    assert len(ids) == T
+    return reference(folder, ids, causal=True)
+
+
+@pytest.fixture(autouse=True)
+def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
+
+
+def look(page: str, **more: str) -> AppTest:
+    return open_page(page, model="long", text=TEXT, layer="1", head="2", **more)
+
+
+def blocks(matrix: np.ndarray, size: int) -> np.ndarray:
+    """The largest of every block, all of one size."""
+    side = len(matrix) // size
+    found: np.ndarray = matrix.reshape(size, side, size, side).max(axis=(1, 3))
+    return found
+
+
+def test_the_whole_text_shows_the_largest_of_every_block(expected: Any) -> None:
+    at = look("attention")
+    large, every = figure(at, "one_head"), heatmaps(figure(at, "all_heads"))
+    assert_allclose(heatmaps(large)["weights"], blocks(expected["weights"][1][2], 256), **TOLERANCE)
+    for head, weights in enumerate(expected["weights"][1]):
+        assert_allclose(every[str(head)], blocks(weights, 64), **TOLERANCE)
+    assert_array_equal(masks(large)[0], np.triu(np.ones((256, 256), bool), 1))
+    assert "largest attention weight of this block" in large["data"][0]["hovertemplate"]
+    assert "Drag over a picture" in " ".join(block.value for block in at.caption)
+
+
+def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
+    at = look("attention", zoom="300,340,290,350", query="310")
+    large, every = figure(at, "one_head"), heatmaps(figure(at, "all_heads"))
+    part = np.s_[300:340, 290:350]
+    assert_allclose(heatmaps(large)["weights"], expected["weights"][1][2][part], **TOLERANCE)
+    for head, weights in enumerate(expected["weights"][1]):
+        assert_allclose(every[str(head)], weights[part], **TOLERANCE)
+    assert [name.split()[0] for name in large["data"][0]["y"]] == [str(n) for n in range(300, 340)]
+    assert [name.split()[0] for name in large["data"][0]["x"]] == [str(n) for n in range(290, 350)]
+    assert [shape["y0"] for shape in large["layout"]["shapes"]] == [9.5]
+    assert_array_equal(masks(large)[0], np.arange(290, 350) > np.arange(300, 340)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("page", "chart", "panel", "key"),
+    [
+        ("inside", "stage_scores", "scores", "scores"),
+        ("inside", "stage_weights", "weights", "weights"),
+        ("mask", "on_off", "weights", "weights"),
+        ("whatif", "before_after", "weights", "weights"),
+        ("compare", "layers_chart", "2", "weights"),
+    ],
+)
+def test_every_page_shows_the_part(
+    expected: Any, page: str, chart: str, panel: str, key: str
+) -> None:
+    at = look(page, zoom="300,340,290,350", compare="2", layers="0,1", causal="true")
+    spec = figure(at, chart)
+    found = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    layer = expected[key][1][2][300:340, 290:350]
+    assert any(z.shape == layer.shape and np.allclose(z, layer, **TOLERANCE) for z in found)
+    assert panel in heatmaps(spec)
+
+
+def test_dimensions_stay_whole(expected: Any) -> None:
+    at = look("inside", zoom="300,340,290,350")
+    q = heatmaps(figure(at, "stage_q"))["q"]
+    assert_allclose(q, expected["q"][1][2][300:340], **TOLERANCE)
+
+
+@pytest.mark.parametrize("zoom", ["400,600,400,600", "20,10,0,5", "a"])
+def test_a_part_that_is_not_there_is_the_whole(zoom: str) -> None:
+    at = look("attention", zoom=zoom)
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
+
+
+def test_back_to_the_whole_text() -> None:
+    at = look("attention", zoom="300,340,290,350")
+    button = next(button for button in at.button if button.label == "Show the whole text")
+    button.click().run()
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
+    assert "zoom" not in at.query_params
+
+
+def test_the_pictures_of_a_long_text_stay_small() -> None:
+    at = look("attention")
+    assert sum(len(chart.proto.spec) for chart in at.get("plotly_chart")) < 1.6e6
