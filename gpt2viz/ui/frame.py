@@ -24,6 +24,7 @@ PAGES = (
     ("pages/7_generate.py", "Generate"),
     ("pages/8_training.py", "Training"),
     ("pages/9_find.py", "Find a head"),
+    ("pages/10_two_texts.py", "Two texts"),
 )
 
 EXAMPLES = {

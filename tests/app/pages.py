@@ -22,6 +22,7 @@ PAGES = {
     "generate": "pages/7_generate.py",
     "training": "pages/8_training.py",
     "find": "pages/9_find.py",
+    "two": "pages/10_two_texts.py",
 }
 
 

@@ -73,7 +73,10 @@ def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
     at = (2, 4)  # token 17 in both
     streams = path(one, other, at, stream_places(3))
     additions = path(one, other, at, addition_places(3))
-    assert [key for key, _ in streams.places[:2]] == ["token_embedding", "embedding"]
+    assert [key for key, _ in streams.places[:4]] == [
+        *("token_embedding", "embedding", "residual_mid", "residual_out")
+    ]
+    assert [layer for _, layer in additions.places] == [0, 0, 1, 1, 2, 2]
     assert streams.cosine[0] == 1
     assert streams.difference[0] == 0
     for found in (streams, additions):

@@ -1,0 +1,167 @@
+"""The Two texts page's own widgets: the second text, which words belong together, what differs."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gpt2viz import GPT2VizError
+from gpt2viz.comparison import Path, addition_places, align, path, shared, stream_places
+from gpt2viz.labels import label
+from gpt2viz.patterns import Cell, parse_cells
+from gpt2viz.ui import address, cache, first
+from gpt2viz.ui.clicks import Cell as ClickedCell
+from gpt2viz.ui.frame import View
+from gpt2viz.ui.text import literal
+
+SECOND = {
+    "Another verb": "A crane lifted steel",
+    "Context first": "The steel was lifted by a crane",
+    "Another word": "A dog ate fish",
+}
+
+_TEXT, _MATCH, _CHOSEN, _EXAMPLE = "text2", "match", "_match_chosen", "_second_example"
+
+
+def second(view: View) -> View:
+    """Ask for the second text and run it like the first; or one message and the end of the page."""
+    written, examples = st.columns([5, 4], vertical_alignment="bottom")
+    written.text_input(
+        "Second sentence",
+        placeholder="Type another sentence and press Enter",
+        help="The same model reads both, each on its own.",
+        **address.text(_TEXT, SECOND["Another verb"]),
+    )
+    current = st.session_state[_TEXT]
+    st.session_state[_EXAMPLE] = next((n for n, t in SECOND.items() if t == current), None)
+
+    def pick() -> None:
+        if name := st.session_state[_EXAMPLE]:
+            address.put(_TEXT, SECOND[name])
+            address.put(_MATCH, ())
+
+    examples.pills("Examples", SECOND, key=_EXAMPLE, on_change=pick, label_visibility="collapsed")
+    try:
+        ids = view.model.tokenizer.encode(current, end_of_text_first=first.is_on())
+        trace = cache.run(view.model.name, tuple(ids), view.trace.causal)
+    except GPT2VizError as error:
+        st.info(f"Second sentence: {error}", icon=":material/edit:")
+        st.stop()
+    labels = tuple(label(part) for part in trace.token_bytes)
+    return View(view.model, trace, labels, None, view.colors)
+
+
+def matches(view: View, other: View) -> dict[int, int]:
+    """Which token of the second text belongs to each of the first, by position.
+
+    The same tokens, then those that stand in each other's place; the reader's own choice first.
+    """
+    a, b = view.trace.token_ids, other.trace.token_ids
+    own = address.several_values(_MATCH, parse_cells, "places in both texts such as 1:6,3:2")
+    found = {cell.query: cell.key for cell in own if cell.query < len(a) and cell.key < len(b)}
+    beside = [(p.a, p.b) for p in align(a, b) if p.a is not None and p.b is not None]
+    for one, partner in (*shared(a, b), *beside):
+        if one not in found and partner not in found.values():
+            found[one] = partner
+    return dict(sorted(found.items()))
+
+
+def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
+    """The chosen token of the first text and its partner in the second, which can be changed."""
+    same = [n for n, m in found.items() if view.trace.token_ids[n] == other.trace.token_ids[m]]
+    a = view.query if view.query is not None else (same or [0])[-1]
+    partners = {m: n for n, m in found.items()}
+    small = ":small[:gray[{}]]".format
+
+    def chip(n: int) -> str:
+        partner = small(f"↔ {partners[n]}") if n in partners else ""
+        return f"{small(n)} {literal(other.labels[n])} {partner}"
+
+    def rematch() -> None:
+        put_match(a, st.session_state[_CHOSEN])
+
+    st.session_state[_CHOSEN] = found.get(a)
+    with st.container(height=124 if other.n_tokens > 30 else "content", border=False):
+        st.pills(
+            f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with the token "
+            "chosen here. After ↔: the place of its partner in the first. Choose another to "
+            "compare with that one.",
+            range(other.n_tokens),
+            format_func=chip,
+            key=_CHOSEN,
+            on_change=rematch,
+        )
+    if a not in found:
+        st.info("This token has no partner in the second sentence: choose one above.")
+        st.stop()
+    return a, found[a]
+
+
+def put_match(a: int, b: int | None) -> None:
+    """Let token ``a`` of the first text belong to ``b`` of the second. For callbacks."""
+    others = tuple(cell for cell in st.session_state[_MATCH] if cell.query != a)
+    address.put(_MATCH, others if b is None else (*others, Cell(a, b)))
+
+
+def choose_from_second(found: dict[int, int], a: int, clicked: ClickedCell) -> None:
+    """A click on a row of the second text chooses its partner; else it becomes ``a``'s."""
+    partner = next((n for n, m in found.items() if m == clicked.row), None)
+    if partner is None:
+        put_match(a, clicked.row)
+    else:
+        address.put("query", partner)
+
+
+def paths(view: View, other: View, at: tuple[int, int]) -> dict[str, tuple[Path, Path]]:
+    """With the mask on and off: the path of the stream, and that of what the parts add."""
+    layers, found = view.model.config.n_layer, {}
+    for name, causal in (("mask on", True), ("mask off", False)):
+        runs = [cache.run(view.model.name, v.trace.token_ids, causal) for v in (view, other)]
+        found[name] = (
+            path(runs[0], runs[1], at, stream_places(layers)),
+            path(runs[0], runs[1], at, addition_places(layers)),
+        )
+    return found
+
+
+def verdict(
+    view: View, other: View, at: tuple[int, int], found: dict[str, tuple[Path, Path]]
+) -> None:
+    """How far apart both are, as one number for each mask, and why."""
+    a, b = at
+    largest = {
+        name: max(float(path.difference.max()) for path in both) for name, both in found.items()
+    }
+    words, *numbers = st.columns([6, 2, 2], vertical_alignment="center")
+    for place, (name, value) in zip(numbers, largest.items(), strict=True):
+        place.metric(
+            f"Apart by, {name}",
+            "0 exactly" if value == 0 else f"{value:.3g}",
+            help="The largest difference of any of its two vectors' numbers, in any layer: of the "
+            "stream, and of what attention and MLP add to it.",
+        )
+    one = f"“{literal(view.labels[a])}” ({a})"
+    with words:
+        if view.trace.token_ids[: a + 1] == other.trace.token_ids[: b + 1]:
+            exact = largest["mask on"] == 0
+            st.markdown(
+                f"Up to {one} both sentences are the same, and **with the mask on a token reads "
+                "only itself and those before it**. So what comes later can't change it: "
+                + (
+                    "its vectors are the same to the last digit, in every layer. "
+                    if exact
+                    else "what little differs is rounding: float32 holds some 7 digits, and texts "
+                    "of different length are summed up in another order. "
+                )
+                + "With the mask off it sees the later words too, and they differ."
+            )
+        elif view.trace.token_ids[a] == other.trace.token_ids[b]:
+            st.markdown(
+                f"{one} is the same token in both, so it **begins** as the same vector. Then its "
+                "place is added, and attention brings in what it can see, layer by layer. One of "
+                "the two differs here, or both: the vectors part."
+            )
+        else:
+            st.markdown(
+                f"{one} and “{literal(other.labels[b])}” ({b}) are two tokens: they are apart from "
+                "the start. Above 0, their vectors point to the same side."
+            )
