@@ -64,15 +64,15 @@ with st.container(key="layer_charts"):
 on_click("layer_charts", choose_row, part.drag(panels[0]))
 
 st.markdown("**Every head of every layer**: click one to look inside")
-every = [measures.weights(view, layer, whole_words) for layer in range(view.model.config.n_layer)]
-n_sides = len(every[0].labels)
+masked = measures.weights(view, 0, whole_words).hidden[0]
+n_sides = len(masked)
 if n_sides > THUMBNAIL:
     st.caption(
         f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight of its block."
     )
 with st.container(key="overview"):
     st.plotly_chart(
-        overview([layer.values for layer in every], every[0].hidden[0], view.colors),
+        overview(measures.every_head(view, whole_words), masked, view.colors),
         key="overview_chart",
         alt="Thumbnails of all heads",
     )

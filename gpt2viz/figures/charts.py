@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from gpt2viz.figures.palette import ColorScale, Palette
-from gpt2viz.figures.panel import Mask, Matrix
-from gpt2viz.figures.pooling import pool_by_maximum
+from gpt2viz.figures.panel import Mask
+from gpt2viz.figures.pooling import block_starts, pool_by_maximum
 from gpt2viz.labels import markup_safe, shorten
+from gpt2viz.traces import Array
 
 #: Cells along one side of a thumbnail; a longer sentence is pooled to this many.
 THUMBNAIL = 40
@@ -29,29 +29,33 @@ def thumbnail_at(row: int, column: int, n_tokens: int) -> tuple[int, int]:
     return row // step, column // step
 
 
-def overview(weights: Sequence[NDArray[np.float32]], masked: Mask, colors: Palette) -> go.Figure:
+def thumbnails(layers: Iterable[Array]) -> Array:
+    """Every head of every layer, (nh, T, T) each, shrunk: (n_layer, nh, side, side)."""
+    return np.stack([[pool_by_maximum(head, THUMBNAIL) for head in layer] for layer in layers])
+
+
+def overview(tiles: Array, masked: Mask, colors: Palette) -> go.Figure:
     """Every head of every layer as a thumbnail: layers down, heads across.
 
-    ``weights`` holds one array (nh, T, T) a layer, ``masked`` (T, T) what the mask forbids. One
+    ``tiles`` are ``thumbnails`` of weights, ``masked`` (T, T) is what the mask forbids. One
     heatmap of tiles, not nh × L charts; the pointer shows layer, head and the largest weight of
     the block under it.
     """
-    n_layer, n_head, T = len(weights), *weights[0].shape[:2]
-    side, step = _layout(T)
-    size = (n_layer * step, n_head * step)
-    canvas, hidden = np.full(size, np.nan, np.float32), np.full(size, np.nan, np.float32)
+    n_layer, n_head, side = tiles.shape[:3]
+    T = len(masked)
+    _, step = _layout(T)
     seen = pool_by_maximum((~masked).astype(np.float32), THUMBNAIL) > 0
-    names = np.empty(size, object)
-    for layer in range(n_layer):
-        for head in range(n_head):
-            y, x = layer * step, head * step
-            canvas[y : y + side, x : x + side] = pool_by_maximum(weights[layer][head], THUMBNAIL)
-            hidden[y : y + side, x : x + side] = np.where(seen, np.nan, 1)
-            names[y : y + step, x : x + step] = f"layer {layer} · head {head}"
+    hidden = np.where(seen, np.float32("nan"), np.float32(1))
     figure = go.Figure()
     shade = [(0.0, colors.masked), (1.0, colors.masked)]
-    _add(figure, canvas, names, colors.unit, "weight %{z:.4f}")
-    _add(figure, hidden, names, shade, "masked: these keys come later")
+    every = np.broadcast_to(hidden, tiles.shape)
+    starts = block_starts(T, THUMBNAIL)
+    names = {
+        "x": _names("head", "key", n_head, step, starts),
+        "y": _names("layer", "query", n_layer, step, starts),
+    }
+    _add(figure, _laid_out(tiles, step), names, colors.unit, "weight %{z:.4f}")
+    _add(figure, _laid_out(every, step), names, shade, "masked: these keys come later")
     corners = [(x * step, y * step) for y in range(n_layer) for x in range(n_head)]
     figure.update_layout(
         shapes=[_outline(x, y, side, colors) for x, y in corners],
@@ -65,30 +69,46 @@ def overview(weights: Sequence[NDArray[np.float32]], masked: Mask, colors: Palet
     return figure
 
 
+def _laid_out(tiles: Array, step: int) -> Array:
+    """(n_layer, nh, side, side) -> one matrix of tiles ``step`` cells apart, NaN between them."""
+    n_layer, n_head, side, _ = tiles.shape
+    canvas: Array = np.full((n_layer, step, n_head, step), np.nan, np.float32)
+    canvas[:, :side, :, :side] = tiles.swapaxes(1, 2)
+    return canvas.reshape(n_layer * step, n_head * step)
+
+
+def _names(part: str, axis: str, count: int, step: int, starts: Sequence[int]) -> list[str]:
+    """What the pointer says of every row or column, in place of a text for every cell."""
+    ends = [f"{axis} {start}" for start in starts]
+    ends += [f"gap {n}" for n in range(step - len(ends))]
+    return [f"{part} {n} · {end}" for n in range(count) for end in ends]
+
+
 def _add(
     figure: go.Figure,
-    values: Matrix,
-    names: NDArray[np.object_],
+    values: Array,
+    names: Mapping[str, Sequence[str]],
     scale: ColorScale,
     hover: str,
 ) -> None:
     figure.add_trace(
         go.Heatmap(
             z=values,
-            text=names,
             zmin=0,
             zmax=1,
             colorscale=scale,
             showscale=False,
             hoverongaps=False,
-            hovertemplate=f"%{{text}}<br>{hover}<extra></extra>",
+            hovertemplate=f"%{{y}}<br>%{{x}}<br>{hover}<extra></extra>",
             meta="overview",
+            **names,
         )
     )
 
 
 def _numbered(title: str, count: int, side: int, step: int) -> dict[str, object]:
     return {
+        "type": "category",
         "title": {"text": title, "font": {"size": 11}},
         "tickvals": [n * step + (side - 1) / 2 for n in range(count)],
         "ticktext": [str(n) for n in range(count)],

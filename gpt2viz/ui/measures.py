@@ -8,8 +8,10 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.attribution import rollout, value_weighted, without_first
+from gpt2viz.figures.charts import thumbnails
 from gpt2viz.figures.measure import Measure, in_words, mean_of_heads, one_head, weights_measure
 from gpt2viz.figures.panel import Panel
+from gpt2viz.traces import Array
 from gpt2viz.ui import address
 from gpt2viz.ui.frame import View
 from gpt2viz.words import word_starts
@@ -78,6 +80,19 @@ def weights(view: View, layer: int, whole_words: bool) -> Measure:
     """A layer's attention weights, between tokens or words."""
     found = weights_measure(view.trace, view.labels, layer)
     return in_words(found, view.trace) if whole_words else found
+
+
+def every_head(view: View, whole_words: bool) -> Array:
+    """Thumbnails of all heads of the model: (n_layer, nh, side, side)."""
+    return _every_head(view.model.name, view.trace.token_ids, view.trace.causal, whole_words, view)
+
+
+@st.cache_data(max_entries=16, show_spinner="Drawing every head …")
+def _every_head(
+    model_name: str, ids: tuple[int, ...], causal: bool, whole_words: bool, _view: View
+) -> Array:
+    layers = range(_view.model.config.n_layer)
+    return thumbnails(weights(_view, layer, whole_words).values for layer in layers)
 
 
 def measure(view: View, layer: int, chosen: str, whole_words: bool) -> Measure:

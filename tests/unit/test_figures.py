@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 from numpy.testing import assert_array_equal
 
-from gpt2viz.figures.charts import thumbnail_at
+from gpt2viz.figures.charts import overview, thumbnail_at, thumbnails
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.palette import DARK, LIGHT, Palette
 from gpt2viz.figures.panel import Axis, Panel
@@ -206,3 +206,21 @@ def test_a_thumbnail_is_found_by_its_cells(n_tokens: int) -> None:
     step = side + max(1, side // 8)
     assert thumbnail_at(0, 0, n_tokens) == (0, 0)
     assert thumbnail_at(2 * step + side - 1, 5 * step, n_tokens) == (2, 5)
+
+
+@pytest.mark.parametrize("n_tokens", [3, 100])
+def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None:
+    rng = np.random.default_rng(0)
+    layers = [rng.random((3, n_tokens, n_tokens), np.float32) for _ in range(2)]
+    tiles = thumbnails(layers)
+    side = min(n_tokens, 40)
+    assert tiles.shape == (2, 3, side, side)
+    drawn = overview(tiles, np.zeros((n_tokens, n_tokens), bool), LIGHT).data[0]
+    columns, rows = list(drawn.x), list(drawn.y)
+    assert len(set(columns)) == len(columns) == drawn.z.shape[1]
+    for layer, head, i, j in ((0, 0, 0, 0), (1, 2, 2, 1), (1, 0, side - 1, 2)):
+        query, key = i * n_tokens // side, j * n_tokens // side
+        row = rows.index(f"layer {layer} · query {query}")
+        column = columns.index(f"head {head} · key {key}")
+        assert drawn.z[row, column] == tiles[layer, head, i, j]
+        assert thumbnail_at(row, column, n_tokens) == (layer, head)
