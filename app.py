@@ -27,6 +27,7 @@ with choice:
 words.markdown(measures.MEASURES[shown][1])
 if whole_words:
     words.caption(measures.words_note(view))
+part = zoom.window(view)
 every, large = st.columns([3, 2], gap="large")
 with every:
     layer = controls.layer(view)
@@ -35,7 +36,6 @@ with large:
 
 n_head = view.model.config.n_head
 numbers = measures.measure(view, layer, shown, whole_words)
-part = zoom.window(view)
 every_head = [
     part.fit(one_head(numbers, n, f"Head {n}", str(n)), GRID_OF_MANY) for n in range(n_head)
 ]
