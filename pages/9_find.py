@@ -40,7 +40,7 @@ def by_look() -> None:
                 view.colors,
                 scale="unit" if name == find.WEIGHT else "amount",
                 height=find.map_height(view),
-                numbers=12,
+                numbers=8,
                 bar=name,
                 legend=False,
             )
@@ -65,7 +65,7 @@ def by_pattern() -> None:
             [head_map(values, SIMILARITY)],
             view.colors,
             height=340,
-            numbers=12,
+            numbers=8,
             bar=SIMILARITY,
             legend=False,
         )

@@ -70,6 +70,7 @@ def _layers(view: View) -> list[int]:
         "Only layers",
         every,
         selection_mode="multi",
+        wrap=True,
         help="Lists the heads of these layers only. None chosen: of all layers.",
         **address.several("only", every, []),
     )

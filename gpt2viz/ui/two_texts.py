@@ -39,7 +39,14 @@ def second(view: View) -> View:
             address.put(_TEXT, SECOND[name])
             address.put(_MATCH, ())
 
-    examples.pills("Examples", SECOND, key=_EXAMPLE, on_change=pick, label_visibility="collapsed")
+    examples.pills(
+        "Examples",
+        SECOND,
+        key=_EXAMPLE,
+        on_change=pick,
+        wrap=True,
+        label_visibility="collapsed",
+    )
     try:
         ids = view.model.tokenizer.encode(current, end_of_text_first=first.is_on())
         trace = cache.run(view.model.name, tuple(ids), view.trace.causal)
