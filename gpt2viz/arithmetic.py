@@ -18,9 +18,9 @@ class CellArithmetic:
     """Query i meets key j, step by step (Vaswani et al. 2017, equation 1).
 
     ``products`` (hs,) are q[d]·k[d]; ``score`` is their sum and ``scaled`` that sum over
-    √hs; ``masked`` tells that the mask replaced it by −∞. ``exponentials`` (T,) are
-    e^(x − largest of the row), ``weights`` (T,) those over their sum; ``contribution`` (hs,) is
-    weight·v[j] and ``output`` (hs,) the sum of all keys' contributions.
+    ``divisor``, which is √hs in most models; ``masked`` tells that the mask replaced it by −∞.
+    ``exponentials`` (T,) are e^(x − largest of the row), ``weights`` (T,) those over their
+    sum; ``contribution`` (hs,) is weight·v[j] and ``output`` (hs,) the sum of all keys'.
     The ``model_…`` fields are what the model itself computed for the same quantity.
     """
 
@@ -28,6 +28,7 @@ class CellArithmetic:
     key: Doubles
     products: Doubles
     score: float
+    divisor: float
     scaled: float
     masked: bool
     row: Doubles
@@ -60,6 +61,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     q, k, v = (of(key).astype(np.float64) for key in "qkv")  # (T, hs)
     products = q[i] * k[j]
     score = float(products.sum())
+    divisor = math.sqrt(q.shape[1]) * trace.config.layer_divisor(layer)
     row = of("masked_scores")[i].astype(np.float64)
     exponentials = np.exp(row - row.max())
     weights = exponentials / exponentials.sum()
@@ -68,7 +70,8 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
         key=k[j],
         products=products,
         score=score,
-        scaled=score / math.sqrt(q.shape[1]),
+        divisor=divisor,
+        scaled=score / divisor,
         masked=bool(np.isneginf(row[j])),
         row=row,
         exponentials=exponentials,

@@ -22,6 +22,8 @@ BUNDLED = Path(__file__).parent.parent / "assets" / "models" / "stories"
 
 # Masks that old files carry as if they were weights.
 _IGNORED = (".attn.bias", ".attn.masked_bias")
+# What can be read; narrower formats need scales of their own.
+_FLOATS = ("F16", "BF16", "F32", "F64")
 # Stored as (in, out), the other way round than torch's Linear.
 _CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 
@@ -141,8 +143,10 @@ def _compare(folder: Path, stored: Mapping[str, _Stored], config: GPT2Config) ->
             )
         if found.size != size:
             raise CheckpointError(f"{found} has size {found.size}, but config.json asks for {size}")
-        if not found.dtype.startswith(("F", "BF")):
-            raise CheckpointError(f"{found} holds {found.dtype}, but weights are floating-point")
+        if found.dtype not in _FLOATS:
+            raise CheckpointError(
+                f"{found} holds {found.dtype}; only {', '.join(_FLOATS)} can be read"
+            )
     for name, extra in stored.items():
         if name not in names:
             raise CheckpointError(

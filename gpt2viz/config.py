@@ -9,18 +9,30 @@ from typing import Any
 
 from gpt2viz.errors import CheckpointError
 
-ACTIVATIONS = ("gelu_new", "gelu", "relu")
+ACTIVATIONS = (
+    *("gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh"),  # the same curve
+    *("gelu", "gelu_python"),
+    *("relu", "silu", "swish", "tanh"),
+)
 
 #: The token between two texts in GPT-2's training.
 END_OF_TEXT = b"<|endoftext|>"
 
-# Switches of the Hugging Face implementation that change the arithmetic, with the only value
+# Switches of the Hugging Face implementation that change the arithmetic, with the only values
 # that this model computes. A checkpoint that sets another one is refused, never approximated.
-_FIXED = {
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "reorder_and_upcast_attn": False,
-    "add_cross_attention": False,
+# reorder_and_upcast_attn is none of them: it asks for float32, in which everything runs here.
+_FIXED: Mapping[str, tuple[Any, ...]] = {
+    "scale_attn_weights": (True,),
+    "add_cross_attention": (False,),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+}
+# Names that Hugging Face's library reads as well.
+_ALSO = {
+    "hidden_size": "n_embd",
+    "max_position_embeddings": "n_positions",
+    "num_attention_heads": "n_head",
+    "num_hidden_layers": "n_layer",
 }
 
 
@@ -39,6 +51,7 @@ class GPT2Config:
     n_inner: int | None = None
     activation_function: str = "gelu_new"
     layer_norm_epsilon: float = 1e-5
+    scale_attn_by_inverse_layer_idx: bool = False
     tie_word_embeddings: bool = True
     embd_pdrop: float = 0.1
     attn_pdrop: float = 0.1
@@ -53,7 +66,8 @@ class GPT2Config:
             _require(self, name, "a number from 0 to 1", lambda x: _is_number(x) and 0 <= x <= 1)
         _require(self, "layer_norm_epsilon", "a positive number", lambda x: _is_number(x) and x > 0)
         _require(self, "initializer_range", "a number from 0", lambda x: _is_number(x) and x >= 0)
-        _require(self, "tie_word_embeddings", "true or false", lambda x: isinstance(x, bool))
+        for name in ("tie_word_embeddings", "scale_attn_by_inverse_layer_idx"):
+            _require(self, name, "true or false", lambda x: isinstance(x, bool))
         if self.n_embd % self.n_head:
             raise CheckpointError(
                 f"config.json: n_embd ({self.n_embd}) must be a multiple of "
@@ -75,6 +89,10 @@ class GPT2Config:
         """Channels inside the MLP: ``n_inner``, or 4 C where the file leaves it out."""
         return 4 * self.n_embd if self.n_inner is None else self.n_inner
 
+    def layer_divisor(self, layer: int) -> int:
+        """What the scores of ``layer``, from 0, are divided by besides √hs: 1 in most models."""
+        return layer + 1 if self.scale_attn_by_inverse_layer_idx else 1
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> GPT2Config:
         """Read the fields that matter from a parsed ``config.json``; ignore the others."""
@@ -84,11 +102,18 @@ class GPT2Config:
                 f"config.json: model_type is {model_type!r}; only 'gpt2' can be read"
             )
         for name, supported in _FIXED.items():
-            if values.get(name, supported) != supported:
+            if values.get(name, supported[0]) not in supported:
                 raise CheckpointError(
                     f"config.json: {name} = {values[name]!r} is not supported "
-                    f"(this model computes {supported!r})"
+                    f"(this model computes {supported[0]!r})"
                 )
+        for also, name in _ALSO.items():
+            if also in values and values.get(name, values[also]) != values[also]:
+                raise CheckpointError(
+                    f"config.json: {name} = {values[name]!r} and {also} = {values[also]!r} are two "
+                    "names of one size; keep the right one"
+                )
+        values = {_ALSO.get(name, name): value for name, value in values.items()}
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
 

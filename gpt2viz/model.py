@@ -36,12 +36,14 @@ def hidden_pairs(
 class Attend(nn.Module):
     """softmax(q kᵀ / √hs + mask) v, step by step (Vaswani et al. 2017, equation 1).
 
+    Some models divide the scores of a layer by ``divisor`` as well (Stanford's Mistral, 2021).
     Takes q, k, v of shape (B, nh, T, hs) and returns (B, nh, T, hs). Rows of the (T, T) matrices
     are queries, columns are keys.
     """
 
-    def __init__(self, dropout: float = 0.0) -> None:
+    def __init__(self, divisor: int, dropout: float = 0.0) -> None:
         super().__init__()
+        self.divisor = divisor
         self.scores = nn.Identity()
         self.scaled_scores = nn.Identity()
         self.masked_scores = nn.Identity()
@@ -54,7 +56,7 @@ class Attend(nn.Module):
     ) -> Tensor:
         T, hs = q.shape[-2:]
         scores = self.scores(q @ k.transpose(-2, -1))  # (B, nh, T, T)
-        scaled = self.scaled_scores(scores / math.sqrt(hs))  # (B, nh, T, T)
+        scaled = self.scaled_scores(scores / (math.sqrt(hs) * self.divisor))  # (B, nh, T, T)
         mask = hidden_pairs(T, causal, forbidden, q.device)  # (T, T)
         masked = self.masked_scores(scaled.masked_fill(mask, -math.inf))  # (B, nh, T, T)
         weights = self.weights(F.softmax(masked, dim=-1))  # (B, nh, T, T)
@@ -64,13 +66,13 @@ class Attend(nn.Module):
 class SelfAttention(nn.Module):
     """Multi-head self-attention: (B, T, C) -> (B, T, C)."""
 
-    def __init__(self, config: GPT2Config) -> None:
+    def __init__(self, config: GPT2Config, layer: int) -> None:
         super().__init__()
         C = config.n_embd
         self.n_head, self.dropout = config.n_head, config.attn_pdrop
         self.c_attn = nn.Linear(C, 3 * C)
         self.q, self.k, self.v = nn.Identity(), nn.Identity(), nn.Identity()
-        self.attend = Attend(config.attn_pdrop)
+        self.attend = Attend(config.layer_divisor(layer), config.attn_pdrop)
         self.c_proj = nn.Linear(C, C)
         self.resid_dropout = nn.Dropout(config.resid_pdrop)
 
@@ -91,8 +93,10 @@ class SelfAttention(nn.Module):
         else:
             dropout = self.dropout if self.training else 0.0
             seen = None if forbidden is None else ~hidden_pairs(T, causal, forbidden, x.device)
+            scale = 1 / (math.sqrt(q.shape[-1]) * self.attend.divisor)
+            causal = causal and seen is None
             y = F.scaled_dot_product_attention(
-                q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=causal and seen is None
+                q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=causal, scale=scale
             )
             y = self.attend.head_output(y)  # (B, nh, T, hs)
         y = y.transpose(1, 2).reshape(B, T, C)
@@ -107,7 +111,18 @@ class GELUTanh(nn.GELU):
         super().__init__(approximate="tanh")
 
 
-ACTIVATION = {"gelu_new": GELUTanh, "gelu": nn.GELU, "relu": nn.ReLU}
+ACTIVATION = {
+    "gelu_new": GELUTanh,
+    "gelu_fast": GELUTanh,
+    "gelu_pytorch_tanh": GELUTanh,
+    "gelu_python_tanh": GELUTanh,
+    "gelu": nn.GELU,
+    "gelu_python": nn.GELU,
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "swish": nn.SiLU,
+    "tanh": nn.Tanh,
+}
 
 
 class MLP(nn.Module):
@@ -130,10 +145,10 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """One layer: attention, then MLP, each added to the residual stream (B, T, C)."""
 
-    def __init__(self, config: GPT2Config) -> None:
+    def __init__(self, config: GPT2Config, layer: int) -> None:
         super().__init__()
         self.ln_1 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
-        self.attn = SelfAttention(config)
+        self.attn = SelfAttention(config, layer)
         self.residual_mid = nn.Identity()
         self.ln_2 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
         self.mlp = MLP(config)
@@ -157,7 +172,7 @@ class GPT2(nn.Module):
         self.wte = nn.Embedding(config.vocab_size, config.n_embd)
         self.wpe = nn.Embedding(config.n_positions, config.n_embd)
         self.drop = nn.Dropout(config.embd_pdrop)
-        self.h = nn.ModuleList(Block(config) for _ in range(config.n_layer))
+        self.h = nn.ModuleList(Block(config, n) for n in range(config.n_layer))
         self.ln_f = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
         self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
         if config.tie_word_embeddings:

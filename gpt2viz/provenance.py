@@ -10,11 +10,10 @@ from types import FrameType
 from torch import nn
 
 from gpt2viz import model as model_source
-from gpt2viz.stages import Stage
 
 
-def operation(module: nn.Module, stage: Stage) -> str:
-    """What the module does, from the module itself; a tap or a container tells its formula."""
+def operation(module: nn.Module, formula: str) -> str:
+    """What the module does, from the module itself; a tap or a container is its ``formula``."""
     if isinstance(module, nn.Linear):
         return f"Linear {module.in_features} → {module.out_features}"
     if isinstance(module, nn.Embedding):
@@ -22,7 +21,7 @@ def operation(module: nn.Module, stage: Stage) -> str:
     if isinstance(module, nn.LayerNorm):
         return f"LayerNorm {module.normalized_shape[0]}, ε = {module.eps:g}"
     if isinstance(module, nn.Identity | nn.Dropout) or next(module.children(), None) is not None:
-        return stage.formula
+        return formula
     return type(module).__name__
 
 

@@ -139,6 +139,12 @@ def places(n_layer: int) -> tuple[tuple[str, Stage, int | None], ...]:
     )
 
 
+def formula(stage: Stage, config: GPT2Config, layer: int | None) -> str:
+    """How a stage is computed in a layer: in some models deeper layers divide scores further."""
+    divisor = config.layer_divisor(layer or 0) if stage.key == "scaled_scores" else 1
+    return stage.formula if divisor == 1 else f"{stage.formula} / {divisor}"
+
+
 def axis_sizes(config: GPT2Config, n_tokens: int) -> dict[str, int]:
     """What every axis letter stands for in one run, such as {"B": 1, "T": 4, "nh": 12, …}."""
     return {

@@ -8,7 +8,8 @@ text first. ``tiktoken`` does the work; this module reads the checkpoint's files
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +36,24 @@ def _byte_letters() -> dict[str, int]:
 
 _BYTE_OF = _byte_letters()
 
-# Options of a tokenizer.json that give other ids than GPT-2's way does.
+# Options of a tokenizer.json that give other ids than GPT-2's way does …
 _REFUSED = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
+# … and of a token that was added later: it would have to be looked for in another way.
+_GREEDY = ("lstrip", "rstrip", "single_word")
 
 
 class Tokenizer:
     """Encode and decode text with the vocabulary of one checkpoint."""
 
-    def __init__(self, vocab: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        vocab: Mapping[str, int],
+        merges: Sequence[tuple[str, str]],
+        added: Collection[str] = (),
+    ) -> None:
         """``vocab`` maps a token, in the letters of ``vocab.json``, to its id; ``merges`` are
-        the pairs in the order of their rank. An entry that no merge makes is a special token."""
+        the pairs in the order of their rank. An entry that no merge makes is a special token.
+        ``added`` are those of them that a text has as it is written, such as a new word."""
         _check_ids(vocab)
         merged = {left + right for left, right in merges}
         ordinary = {token for token in vocab if token in merged or token in _BYTE_OF}
@@ -69,6 +78,9 @@ class Tokenizer:
             if part not in id_of:
                 raise CheckpointError(f"tokenizer: the merge {left!r} {right!r} makes no token")
             ranks.setdefault(part, len(ranks))
+        longest_first = sorted(filter(None, added), key=len, reverse=True)
+        self._added = {token: vocab[token] for token in longest_first}
+        self._cut = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
         self._ids = [id_of[part] for part in ranks]
         self._encoding = tiktoken.Encoding(
             "checkpoint", pat_str=_PIECES, mergeable_ranks=ranks, special_tokens={}
@@ -80,7 +92,7 @@ class Tokenizer:
         return max(self._bytes) + 1
 
     def encode(self, text: str, *, end_of_text_first: bool = False) -> list[int]:
-        """Token ids of a text. Everything typed is ordinary text, ``<|endoftext|>`` too.
+        """Token ids of a text. A special token that is typed is ordinary text, not that token.
 
         ``end_of_text_first`` puts the special token ``<|endoftext|>`` before the text, as it
         stands between texts in GPT-2's training; nothing else ever puts it there.
@@ -96,7 +108,12 @@ class Tokenizer:
                     f"Character {place + 1} of the text (U+{ord(char):04X}) is half of a surrogate "
                     "pair and stands for no character. Delete it and try again."
                 )
-        ids = [self._ids[rank] for rank in self._encoding.encode_ordinary(text)]
+        ids: list[int] = []
+        for part in self._cut.split(text) if self._added else [text]:
+            if part in self._added:
+                ids.append(self._added[part])
+            else:
+                ids += (self._ids[rank] for rank in self._encoding.encode_ordinary(part))
         first = self.end_of_text if end_of_text_first else None
         return ids if first is None else [first, *ids]
 
@@ -131,17 +148,20 @@ def _to_bytes(token: str) -> bytes:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Read ``vocab.json`` and ``merges.txt``, or else ``tokenizer.json``.
+    """Read ``tokenizer.json``, or ``vocab.json``, ``merges.txt`` and ``added_tokens.json``.
 
     Raises ``CheckpointError`` naming the file where one is missing or isn't byte-level BPE.
     """
+    if (folder / "tokenizer.json").is_file():
+        return _from_tokenizer_json(read_json(folder / "tokenizer.json"))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         vocab = read_json(folder / "vocab.json")
         lines = _read_text(folder / "merges.txt").split("\n")
         pairs = [line for line in lines if line and not line.startswith("#version")]
-        return Tokenizer(vocab, _pairs(pairs, "merges.txt"))
-    if (folder / "tokenizer.json").is_file():
-        return _from_tokenizer_json(read_json(folder / "tokenizer.json"))
+        more = folder / "added_tokens.json"
+        added = read_json(more) if more.is_file() else {}
+        ordinary = added.keys() - {END_OF_TEXT.decode()}
+        return Tokenizer({**vocab, **added}, _pairs(pairs, "merges.txt"), ordinary)
     raise CheckpointError(
         f"{folder}: no tokenizer; put vocab.json and merges.txt, or tokenizer.json, beside the "
         "weights"
@@ -161,8 +181,16 @@ def _from_tokenizer_json(values: Mapping[str, Any]) -> Tokenizer:
     if refused:
         raise CheckpointError(f"{file}: GPT-2 has no {' and no '.join(refused)}")
     try:
-        added = {token["content"]: token["id"] for token in values.get("added_tokens") or ()}
-        return Tokenizer({**model["vocab"], **added}, _pairs(model["merges"], file))
+        added = values.get("added_tokens") or ()
+        ids = {token["content"]: token["id"] for token in added}
+        ordinary = {token["content"] for token in added if not token["special"]}
+        greedy = [t for t in added if not t["special"] and any(map(t.get, _GREEDY))]
+        if greedy:
+            raise CheckpointError(
+                f"{file}: the added token {greedy[0]['content']!r} takes the space around it along "
+                f"or stands only for whole words ({', '.join(_GREEDY)}), which can't be read"
+            )
+        return Tokenizer({**model["vocab"], **ids}, _pairs(model["merges"], file), ordinary)
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{file}: not in the expected form ({error!r})") from None
 

@@ -17,7 +17,7 @@ from gpt2viz.stages import STAGE, STAGES
 Array = NDArray[np.float32]
 Pairs = NDArray[np.bool_]
 #: (q, k, v, causal, forbidden, keys) -> those stages of the same heads, by key.
-Derive = Callable[[Array, Array, Array, bool, Pairs | None, Sequence[str]], Mapping[str, Array]]
+Derive = Callable[[Sequence[Array], int, bool, Pairs | None, Sequence[str]], Mapping[str, Array]]
 
 #: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
 FROM_HEADS = ("scores", "scaled_scores", "masked_scores", "weights", "head_output")
@@ -118,8 +118,9 @@ class Trace:
         heads = slice(None) if head is None else slice(head, head + 1)
         last = self._derived.get(keys)
         if last is None or last.place != (layer, head):
-            q, k, v = (self.captured[name, layer][:, heads] for name in "qkv")
-            stages = self.derive(q, k, v, self.causal, self.forbidden, keys)
+            qkv = [self.captured[name, layer][:, heads] for name in "qkv"]
+            divisor = self.config.layer_divisor(layer or 0)
+            stages = self.derive(qkv, divisor, self.causal, self.forbidden, keys)
             self._derived[keys] = last = _Derived((layer, head), stages)
         return last.stages[key] if head is None else last.stages[key][0, 0]
 

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from gpt2viz.checkpoint import Model
+from gpt2viz.config import GPT2Config
 from gpt2viz.edits import REFERENCE_TEXT, Edit, check, forbidden
 from gpt2viz.errors import ContextError, TextError
 from gpt2viz.interventions import Change, changes
 from gpt2viz.model import GPT2, Attend
 from gpt2viz.provenance import line_of_model, operation
-from gpt2viz.stages import Stage, places
+from gpt2viz.stages import Stage, formula, places
 from gpt2viz.threads import threads
 from gpt2viz.traces import FROM_HEADS, FROM_STREAM, Array, Pairs, TensorRecord, Trace
 
@@ -118,28 +119,27 @@ def _run(
 
 
 def derive(
-    q: Array, k: Array, v: Array, causal: bool, hidden: Pairs | None, keys: Sequence[str]
+    qkv: Sequence[Array], divisor: int, causal: bool, hidden: Pairs | None, keys: Sequence[str]
 ) -> Mapping[str, Array]:
     """Scores to weights from q, k and v (B, nh, T, hs), by the model's own ``Attend``.
 
-    ``hidden`` (T, T) is True where a key is hidden from a query besides the causal mask.
-    Returns the stages ``keys``, of ``FROM_HEADS``, as ``STAGES`` declares them. One head after
-    the other: its matrices fit into the processor's cache, those of twelve heads don't.
+    ``divisor`` is ``GPT2Config.layer_divisor``; ``hidden`` (T, T) is True where a key is hidden
+    from a query besides the causal mask. Returns the stages ``keys``, of ``FROM_HEADS``, as
+    ``STAGES`` declares them. One head after the other: its matrices fit into the processor's
+    cache, those of twelve heads don't.
     """
-    attend = Attend().eval()
+    attend = Attend(divisor).eval()
     made: dict[str, Tensor] = {}
     for key in keys:
         attend.get_submodule(key).register_forward_hook(_keep(made, key))
     pairs = None if hidden is None else torch.tensor(hidden)
     found: dict[str, Tensor] = {}
     with torch.inference_mode(), threads(1):
-        for head in range(q.shape[1]):
-            attend(
-                *(torch.from_numpy(x[:, head : head + 1].copy()) for x in (q, k, v)), causal, pairs
-            )
+        for head in range(qkv[0].shape[1]):
+            attend(*(torch.from_numpy(x[:, head : head + 1].copy()) for x in qkv), causal, pairs)
             for key, output in made.items():
                 if head == 0:
-                    found[key] = torch.empty(len(q), q.shape[1], *output.shape[2:])
+                    found[key] = torch.empty(*qkv[0].shape[:2], *output.shape[2:])
                 found[key][:, head] = output[:, 0]
     return {key: _array(tensor) for key, tensor in found.items()}
 
@@ -208,7 +208,7 @@ def _recording(
         for name, stage, layer in places(network.config.n_layer):
             module = network.get_submodule(name)
             kept = captured if stage.kept and stage.key not in left_out else None
-            hook = _recorder(name, stage, layer, kept, records, seen)
+            hook = _recorder(name, stage, layer, network.config, kept, records, seen)
             hooks.callback(module.register_forward_hook(hook).remove)
         yield captured, records
 
@@ -217,6 +217,7 @@ def _recorder(
     name: str,
     stage: Stage,
     layer: int | None,
+    config: GPT2Config,
     kept: Captured | None,
     records: list[TensorRecord],
     seen: set[int],
@@ -235,7 +236,7 @@ def _recorder(
                 dtype=str(output.dtype).removeprefix("torch."),
                 nbytes=output.numel() * output.element_size(),
                 n_parameters=sum(own.values()),
-                operation=operation(module, stage),
+                operation=operation(module, formula(stage, config, layer)),
                 line=line,
                 code=code,
             )

@@ -28,8 +28,11 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = (
-    Mutant("scale 1/hs", "model.py", "scores / math.sqrt(hs)", "scores / hs", NUMPY),
-    Mutant("no scale", "model.py", "scores / math.sqrt(hs)", "scores / 1", NUMPY),
+    Mutant("scale 1/hs", "model.py", "(math.sqrt(hs) *", "(hs *", NUMPY),
+    Mutant("no scale", "model.py", "(math.sqrt(hs) *", "(1 *", NUMPY),
+    Mutant("layers scaled from 0", "config.py", "layer + 1 if", "layer if", THEIRS),
+    Mutant("deeper layers not scaled", "model.py", "(hs) * self.divisor)", "(hs) * 1)", THEIRS),
+    Mutant("fused not scaled", "model.py", "* self.attend.divisor", "* 1", NUMPY),
     Mutant("scores transposed", "model.py", "q @ k.transpose(-2, -1)", "k @ q.mT", NUMPY),
     Mutant("mask hides oneself", "model.py", "triu(diagonal=1)", "triu(diagonal=0)", NUMPY),
     Mutant("mask shows the next", "model.py", "triu(diagonal=1)", "triu(diagonal=2)", NUMPY),

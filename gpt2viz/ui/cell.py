@@ -37,10 +37,10 @@ def _dot(_view: View, cell: CellArithmetic, _key: int) -> None:
 
 def _scale_and_mask(_view: View, cell: CellArithmetic, _key: int) -> None:
     hs = len(cell.products)
+    layer = round(cell.divisor / math.sqrt(hs))
+    divisor = rf"\sqrt{{{hs}}}" + (rf" \cdot {layer}" if layer > 1 else "")
     st.markdown("**2 · Scale, then mask**")
-    st.latex(
-        rf"\frac{{q \cdot k}}{{\sqrt{{{hs}}}}} = \frac{{{cell.score:.4f}}}{{{math.sqrt(hs):.4f}}}"
-    )
+    st.latex(rf"\frac{{q \cdot k}}{{{divisor}}} = \frac{{{cell.score:.4f}}}{{{cell.divisor:.4f}}}")
     st.markdown(f"**= {cell.scaled:.4f}** :gray[(the model: {cell.model_scaled:.4f})]")
     if cell.masked:
         st.markdown(

@@ -9,7 +9,7 @@ from gpt2viz import STAGE
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import NUMBERS_FIT, heatmaps
 from gpt2viz.figures.panel import Matrix, Panel
-from gpt2viz.stages import axis_sizes
+from gpt2viz.stages import axis_sizes, formula
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.zoom import Window
@@ -30,7 +30,7 @@ def draw_stage(
     panel = part.fit(whole)
     pairs = stage.axes[-1] == "T"
     title = f":{_DOT[key]}[**{stage.label}**]" if key in _DOT else f"**{stage.label}**"
-    st.markdown(f"{title} :small[:gray[{stage.formula}]]")
+    st.markdown(f"{title} :small[:gray[{formula(stage, view.trace.config, layer)}]]")
     st.plotly_chart(
         heatmaps(
             [panel],

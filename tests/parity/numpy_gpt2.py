@@ -32,9 +32,15 @@ PER_LAYER = [
 
 ACTIVATIONS = {
     "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "tanh": np.tanh,
     "gelu": lambda x: x * (1 + np.vectorize(erf)(x / np.sqrt(2))) / 2,
     "gelu_new": lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
 }
+ACTIVATIONS["gelu_python"] = ACTIVATIONS["gelu"]
+ACTIVATIONS["swish"] = ACTIVATIONS["silu"]
+for _name in ("gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh"):
+    ACTIVATIONS[_name] = ACTIVATIONS["gelu_new"]
 
 
 def reference(folder: Path, ids: list[int], causal: bool) -> dict[str, Any]:
@@ -65,6 +71,8 @@ def reference(folder: Path, ids: list[int], causal: bool) -> dict[str, Any]:
         )
         scores = np.einsum("hid,hjd->hij", q, k)
         scaled = scores / hs**0.5
+        if config.get("scale_attn_by_inverse_layer_idx"):
+            scaled = scaled / (layer + 1)
         masked = scaled.copy()
         if causal:
             for i in range(T):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
+from gpt2viz.arithmetic import cell_arithmetic
+from gpt2viz.config import ACTIVATIONS
 from gpt2viz.stages import STAGES
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference
@@ -25,6 +28,9 @@ SHAPES: dict[str, dict[str, Any]] = {
     "odd head size": {"n_head": 4, "n_embd": 20},
     "hs larger than T": {"n_head": 2, "n_embd": 96},
     "narrow MLP, own epsilon": {"n_inner": 40, "layer_norm_epsilon": 1e-3},
+    "deeper layers scaled down": {"scale_attn_by_inverse_layer_idx": True},
+    "upcast": {"scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True},
+    "padded vocabulary, longer context": {"vocab_size": 512, "n_positions": 40},
 }
 LENGTHS = (1, 2, 7, 24)
 
@@ -83,6 +89,41 @@ def test_every_stage_equals_numpy(pair: Any, n: int, causal: bool, explicit: boo
     assert_allclose(trace.logits[0], expected["logits"], **TOLERANCE)
     probabilities = expected["next_token_probabilities"]
     assert_allclose(trace.next_token_probabilities[0], probabilities, **TOLERANCE)
+
+
+def test_one_cell_worked_out_by_hand_is_what_the_model_computed(pair: Any) -> None:
+    _, _, ours = pair
+    trace = gpt2viz.trace(ours, random_ids(7))
+    last = ours.config.n_layer - 1
+    assert cell_arithmetic(trace, last, 0, 5, 3).largest_difference < 1e-5
+    divided = trace.record("scaled_scores", last)
+    assert divided is not None
+    deeper = ours.config.scale_attn_by_inverse_layer_idx
+    assert divided.operation == "Q·Kᵀ / √hs" + (" / 3" if deeper else "")
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation_equals_transformers(tmp_path: Path, name: str) -> None:
+    theirs = write_checkpoint(tmp_path, activation_function=name)
+    ids = random_ids(9)
+    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), ids)
+    with torch.no_grad():
+        assert_allclose(trace.logits, theirs(torch.tensor([ids])).logits, **TOLERANCE)
+
+
+@torch.no_grad()
+def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
+    """A fine-tuned model's embedding grows by the tokens that were added to its vocabulary."""
+    theirs = write_checkpoint(tmp_path)
+    theirs.resize_token_embeddings(423, mean_resizing=False)
+    theirs.save_pretrained(tmp_path)
+    added = {"<user>": 420, "<bot>": 421}
+    (tmp_path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
+    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), "<user>A crane<bot> ate")
+    assert trace.token_ids[0] == 420
+    assert 421 in trace.token_ids
+    expected = theirs(torch.tensor([trace.token_ids])).logits
+    assert_allclose(trace.logits, expected, **TOLERANCE)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

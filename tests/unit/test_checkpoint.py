@@ -48,7 +48,11 @@ def refused(folder: Path, message: str) -> None:
         ),
         (
             lambda w: w.update({"transformer.ln_f.bias": torch.zeros(24, dtype=torch.int32)}),
-            r"ln_f\.bias holds I32, but weights are floating-point",
+            r"ln_f\.bias holds I32; only F16, BF16, F32, F64 can be read",
+        ),
+        (
+            lambda w: w.update({"transformer.ln_f.bias": torch.zeros(24).to(torch.float8_e4m3fn)}),
+            r"ln_f\.bias holds F8_E4M3; only F16",
         ),
         (
             lambda w: w.update({"lm_head.weight": torch.ones(420, 24)}),
@@ -59,7 +63,7 @@ def refused(folder: Path, message: str) -> None:
             "is there already as",
         ),
     ],
-    ids=["missing", "extra", "wrong size", "integers", "tied but different", "twice"],
+    ids=["missing", "extra", "wrong size", "integers", "eight bits", "tied but different", "twice"],
 )
 def test_wrong_tensors(folder: Path, change: Callable[[Weights], Any], message: str) -> None:
     edit_weights(folder, change)
@@ -105,9 +109,13 @@ def test_names_without_prefix_and_old_mask_buffers_load_alike(folder: Path) -> N
         ({"n_embd": 24 * 10**30}, r"wte\.weight has size \(420, 24\), but config.json asks for"),
         ({"tie_word_embeddings": False}, r"lm_head\.weight \(420, 24\), .* is missing"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false"),
-        ({"activation_function": "silu"}, "'silu' is not one of gelu_new, gelu, relu"),
-        ({"reorder_and_upcast_attn": True}, "reorder_and_upcast_attn = True is not supported"),
-        ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
+        ({"activation_function": "mish"}, "'mish' is not one of gelu_new, .*, tanh"),
+        ({"scale_attn_weights": False}, "scale_attn_weights = False is not supported"),
+        ({"add_cross_attention": True}, "add_cross_attention = True is not supported"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads = .* is not supported"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config = .* is not supported"),
+        ({"scale_attn_by_inverse_layer_idx": 1}, "scale_attn_by_inverse_layer_idx must be true or"),
+        ({"hidden_size": 48}, "n_embd = 24 and hidden_size = 48 are two names of one size"),
         ({"vocab_size": 300}, r"\d+ tokens, but config.json has vocab_size 300"),
         ({"n_layer": 10_000_000}, r"h\.3\.ln_1\.weight .* is missing"),
     ],
@@ -116,6 +124,15 @@ def test_names_without_prefix_and_old_mask_buffers_load_alike(folder: Path) -> N
 def test_wrong_config(folder: Path, changes: dict[str, object], message: str) -> None:
     edit_json(folder / "config.json", **changes)
     refused(folder, message)
+
+
+def test_sizes_under_hugging_faces_other_names(folder: Path) -> None:
+    before = gpt2viz.load_model(folder).config
+    other = {"n_embd": "hidden_size", "n_head": "num_attention_heads"}
+    other |= {"n_layer": "num_hidden_layers", "n_positions": "max_position_embeddings"}
+    values = {also: getattr(before, name) for name, also in other.items()}
+    edit_json(folder / "config.json", **dict.fromkeys(other), **values)
+    assert gpt2viz.load_model(folder).config == before
 
 
 def test_a_file_cut_short(folder: Path) -> None:

@@ -10,7 +10,8 @@ from unicodedata import category
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import ByteLevelBPETokenizer
+from tokenizers import AddedToken, ByteLevelBPETokenizer
+from tokenizers import Tokenizer as HuggingFace
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from gpt2viz.errors import CheckpointError, TextError
@@ -139,6 +140,47 @@ def test_tokenizer_json_gives_the_same_ids(tmp_path: Path, spelling: str) -> Non
     values["model"]["merges"] = merges if spelling == "pairs" else [" ".join(m) for m in merges]
     edit_json(tmp_path / "tokenizer.json", **values)
     assert load_tokenizer(tmp_path).encode(TEXT) == expected
+
+
+NEW = ["crane lifted", "crane", "<user>", "🦩🦩"]
+
+
+@given(text=anything | like_text | st.lists(st.sampled_from([*NEW, " ", "a", "!"])).map("".join))
+def test_added_words_are_found_where_hugging_face_finds_them(
+    added: tuple[Tokenizer, HuggingFace], text: str
+) -> None:
+    ours, theirs = added
+    assert ours.encode(text) == theirs.encode(text).ids
+
+
+@pytest.fixture(scope="module")
+def added(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, HuggingFace]:
+    """(ours, Hugging Face's) of one tokenizer.json with four words that were added later."""
+    folder = tmp_path_factory.mktemp("added")
+    write_tokenizer(folder).save(str(folder / "tokenizer.json"))
+    theirs = HuggingFace.from_file(str(folder / "tokenizer.json"))
+    theirs.encode_special_tokens = True
+    theirs.add_tokens(NEW)
+    theirs.save(str(folder / "tokenizer.json"))
+    return load_tokenizer(folder), theirs
+
+
+def test_added_words_beside_a_vocabulary(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    plain = load_tokenizer(tmp_path)
+    n = plain.n_vocab
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<user>": n}), encoding="utf-8")
+    ours = load_tokenizer(tmp_path)
+    assert ours.encode("A <user>crane") == [*plain.encode("A "), n, *plain.encode("crane")]
+    assert ours.token_bytes(n) == b"<user>"
+
+
+def test_an_added_word_that_takes_the_space_along_is_refused(tmp_path: Path) -> None:
+    theirs = write_tokenizer(tmp_path)
+    theirs.add_tokens([AddedToken("<user>", lstrip=True)])
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(CheckpointError, match=r"the added token '<user>' takes the space"):
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize(
