@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from torch import nn
-
 from gpt2viz.checkpoint import Model, load_model
-from gpt2viz.provenance import operation
-from gpt2viz.stages import STAGES, places
+from gpt2viz.stages import places
 from gpt2viz.textbook.claims import Claim
 from gpt2viz.traces import TensorRecord, Trace
 from gpt2viz.tracing import trace
@@ -19,7 +16,8 @@ from gpt2viz.tracing import trace
 class Node:
     """One module without parts of its own. ``made`` is the tensor that it made, if it is named.
 
-    ``name`` is the module's, such as "h.0.attn.c_attn"; ``layer`` None outside the layers.
+    ``name`` is the module's, such as "h.0.attn.c_attn", ``kind`` what it does; ``layer`` is None
+    outside the layers.
     """
 
     name: str
@@ -48,15 +46,10 @@ def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
         if any(module.children()) or (layer is not None and inside not in (None, layer)):
             continue
         count = sum(weights.numel() for weights in module.parameters())
-        found.append(Node(name, _kind(name, module), inside, count, made.get(name)))
+        record = made.get(name)
+        kind = record.operation if record else type(module).__name__
+        found.append(Node(name, kind, inside, count, record))
     return found
-
-
-def _kind(name: str, module: nn.Module) -> str:
-    """What a module does: a linear layer's sizes, a tap's formula, or its class."""
-    template = ".".join("{layer}" if part.isdecimal() else part for part in name.split("."))
-    stage = next((s for s in STAGES if s.path == template), None)
-    return operation(module, stage) if stage else type(module).__name__
 
 
 @lru_cache(maxsize=1)

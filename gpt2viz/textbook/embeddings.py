@@ -44,14 +44,16 @@ def embed(n_vocab: int, n_positions: int, C: int, ids: Tensor) -> Embedded:
     return Embedded(tokens, positions, tokens + positions)  # (B, T, C): added to every text
 
 
-def read_in_order(order: Sequence[int], positions: ArrayLike) -> Tensor:
-    """The three words in an order, with positions, through attention without weights: (3, 2).
+def read_in_order(
+    order: Sequence[int], positions: ArrayLike, words: ArrayLike = WORD_VECTORS
+) -> Tensor:
+    """Words (T, C) in an order, with positions, through attention without weights: (T, C).
 
-    Row n is what becomes of word n of ``WORDS``, wherever it stands.
+    Row n is what becomes of word n, wherever it stands.
     """
-    x = place(look_up(WORD_VECTORS, order), positions)
+    x = place(look_up(words, order), positions)
     mixed = attend(x, x, x).output
-    return mixed[[list(order).index(n) for n in range(len(WORDS))]]
+    return mixed[[list(order).index(n) for n in range(len(order))]]
 
 
 def token_claims() -> list[Claim]:

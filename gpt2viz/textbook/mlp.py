@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from gpt2viz.textbook.claims import Claim
+from gpt2viz.textbook.draws import normal
 from gpt2viz.textbook.steps import rows
 
 Curve = Callable[[Tensor], Tensor]
@@ -62,6 +63,12 @@ def walk(
     widened = linear(x, weight, bias)
     activated = CURVES[curve](widened)
     return widened, activated, activated @ rows(back).T
+
+
+def drawn_weights(seed: int) -> tuple[Tensor, Tensor]:
+    """E10's two matrices from a seed: W (8, 2), twice standard normal, and the way back (2, 8)."""
+    drawn = normal(2, 8, 2, seed=seed)
+    return 2 * drawn[0], drawn[1].T
 
 
 class FeedForward(nn.Module):

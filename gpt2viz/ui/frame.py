@@ -25,6 +25,7 @@ PAGES = (
     ("pages/8_training.py", "Training"),
     ("pages/9_find.py", "Find a head"),
     ("pages/10_two_texts.py", "Two texts"),
+    ("pages/11_textbook.py", "Textbook"),
 )
 
 EXAMPLES = {
@@ -71,11 +72,20 @@ class View:
 
 def open_page(title: str) -> View:
     """Draw the frame and run the model; stop the page with one message where that can't be."""
+    return read_sentence(open_menu(title))
+
+
+def open_menu(title: str) -> Palette:
+    """Draw the menu, for a page that can do without a sentence."""
     st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(_STYLE)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         _menu(title)
-        colors = palette(is_dark())
+        return palette(is_dark())
+
+
+def read_sentence(colors: Palette) -> View:
+    """Ask for sentence and model, and run it; or one message and the end of the page."""
     model = _model_and_sentence()
     trace = _run(model)
     labels = tuple(label(part) for part in trace.token_bytes)

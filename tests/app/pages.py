@@ -21,6 +21,7 @@ PAGES = {
     "predictions": "pages/5_predictions.py",
     "generate": "pages/7_generate.py",
     "training": "pages/8_training.py",
+    "textbook": "pages/11_textbook.py",
     "find": "pages/9_find.py",
     "two": "pages/10_two_texts.py",
 }

@@ -1,0 +1,1 @@
+"""The Textbook page: its chapters, and what they are made of."""

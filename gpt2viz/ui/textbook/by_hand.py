@@ -1,0 +1,191 @@
+"""Attention by hand: first without anything learned, then with queries, keys and values."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.textbook import scale, steps
+from gpt2viz.traces import Array
+from gpt2viz.ui import address
+from gpt2viz.ui.textbook.checks import Question
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, spelled, vectors
+from gpt2viz.ui.textbook.tables import table
+
+_AXES = ("x₁", "x₂", "x₃")
+
+
+def draw(book: Book) -> list[Question]:
+    """E19, E5, E6 and E22."""
+    st.markdown(
+        "The whole of attention is a few multiplications of small tables. Change any number: all "
+        "that follows from it changes with it."
+    )
+    return [*_journey(book), *_sentence(book), *_scale(book)]
+
+
+def _journey(book: Book) -> list[Question]:
+    heading("E19")
+    st.markdown(
+        "Six words, three numbers each, **nothing learned**: each vector is query, key and value "
+        "at once. A score says how far two vectors point the same way, and each word becomes a "
+        "mixture of all six."
+    )
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        x = table("journey_x", "Six words", steps.JOURNEY_X, steps.JOURNEY, _AXES)
+        places = range(len(steps.JOURNEY))
+        chosen: int = st.selectbox(
+            "Query",
+            places,
+            format_func=lambda n: f"{n} {steps.JOURNEY[n]}",
+            **address.choice("journey_q", places, 1),
+        )
+    found = steps.attend(x, x, x, scaled=False)
+    with right:
+        panel = pairs("weights", found.weights, steps.JOURNEY, "attention weight")
+        picture(book, "journey_weights", [panel], "unit", height=330)
+    st.latex(rf"\text{{scores}} = {spelled(found.scores[chosen])}")
+    st.latex(rf"\text{{weights}} = {spelled(found.weights[chosen])}")
+    st.latex(rf"\text{{context vector}} = {spelled(found.output[chosen])}")
+    held("E19")
+    own = [int(n) for n in np.asarray(found.weights.argmax(1))]
+    return [
+        Question(
+            "journey_self",
+            "As the texts have it, **starts** does not look most at itself. At which word does it?",
+            "Look along its row for the darkest cell.",
+            "“journey” points almost the same way as “starts” but is a little longer, and a longer "
+            "vector wins every dot product. Learned queries and keys can do without such chance.",
+            answer="journey",
+        ),
+        Question(
+            "journey_same",
+            "Change the numbers so that **every** word looks most at itself.",
+            "Make the six vectors point in different directions: 3, 0, 0 and −3, 0, 0, and so on.",
+            "Vectors at right angles have the score 0. Six such directions need no more than three "
+            "dimensions, if both signs are used.",
+            done=own == list(places),
+        ),
+    ]
+
+
+def _sentence(book: Book) -> list[Question]:
+    heading("E5")
+    st.markdown(
+        "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They make a query, a key and a "
+        "value out of each word's vector. Here their numbers are drawn at random, with the seed 42 "
+        "of the texts. $h_s$ is the length of a query, here 2."
+    )
+    st.latex(
+        r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V"
+        r"\qquad Q = xW_Q^\top,\; K = xW_K^\top,\; V = xW_V^\top"
+    )
+    labels, drawn = steps.SENTENCE, steps.drawn_weights()
+    columns = st.columns(4)
+    with columns[0]:
+        x = table("hand_x", "x: four words", steps.SENTENCE_X, labels, _AXES[:2])
+    weights = []
+    for column, name, start in zip(columns[1:], "qkv", drawn, strict=True):
+        with column:
+            title = f"W_{name.upper()}"
+            weights.append(table(f"hand_w{name}", title, start, ("out 1", "out 2"), _AXES[:2]))
+    causal = st.toggle("Causal mask", **address.switch("hand_mask", False))
+    q, k, v = (steps.project(x, w) for w in weights)
+    found = steps.attend(q, k, v, causal=causal)
+    made = zip("QKV", (q, k, v), strict=True)
+    panels = [vectors(name, part, labels, ("1", "2")) for name, part in made]
+    picture(book, "hand_qkv", panels, height=230)
+    masked = found.masked_scores.isneginf()
+    scores, mixed = st.columns(2, gap="large")
+    with scores:
+        one = pairs("raw scores QKᵀ", found.scores, labels, "score")
+        picture(book, "hand_scores", [one], height=300)
+    with mixed:
+        one = pairs("weights", found.weights, labels, "attention weight", masked)
+        picture(book, "hand_weights", [one], "unit", height=300)
+    st.latex(rf"\text{{output of crane}} = {spelled(found.output[1])}")
+    st.dataframe(_shapes(found), hide_index=True)
+    code(steps.project, steps.attend)
+    held("E5")
+    _fused(x, weights)
+    untouched = np.allclose(x, steps.SENTENCE_X) and all(
+        np.allclose(weights[n], drawn[n]) for n in (0, 2)
+    )
+    return [_equal_outputs(found, untouched)]
+
+
+def _equal_outputs(found: steps.Steps, untouched: bool) -> Question:
+    return Question(
+        "hand_value",
+        "Make the **output** the same for all four words without touching x, $W_Q$ or $W_V$.",
+        "If all scores of a row are equal, every word takes the same mixture. Which table can "
+        "make all keys equal?",
+        "With $W_K = 0$ all keys and so all scores are 0, all weights 1/4, and every output is "
+        "the mean of the values.",
+        done=untouched and bool((found.output - found.output[0]).abs().max() < 1e-5),
+    )
+
+
+def _fused(x: Array, weights: list[Array]) -> None:
+    heading("E6")
+    st.markdown(
+        "Three multiplications by three small tables are one multiplication by the three tables "
+        "stacked. GPT-2 does it that way (`c_attn`), because one large multiplication is faster."
+    )
+    w_q, w_k, w_v = weights
+    parts = zip(steps.fused(x, w_q, w_k, w_v), map(partial(steps.project, x), weights), strict=True)
+    gap = max(float((one - other).abs().max()) for one, other in parts)
+    st.markdown(f"Largest difference between the two ways, with the numbers above: **{gap:.1e}**")
+    code(steps.fused)
+    held("E6")
+
+
+def _shapes(found: steps.Steps) -> dict[str, list[str]]:
+    names = ("x · W_Qᵀ and so on", "Q · Kᵀ", "/ √hs", "softmax", "weights · V")
+    tensors = (found.q, found.scores, found.scaled_scores, found.weights, found.output)
+    return {
+        "step": list(names),
+        "shape": [str(tuple(tensor.shape)) for tensor in tensors],
+        "meaning": [
+            "one row a word: what it asks, is found by, hands over",
+            "one row a query, one column a key",
+            "the same, smaller",
+            "the same, each row sums to 1",
+            "one row a word: what it has gathered",
+        ],
+    }
+
+
+def _scale(book: Book) -> list[Question]:
+    heading("E22")
+    st.markdown(
+        "A dot product of $h_s$ numbers is a sum of $h_s$ terms, so it grows with $h_s$: if the "
+        "numbers are random with variance 1, the score's variance is $h_s$. Softmax of large "
+        "scores gives nearly everything to one key; then a small change of the scores changes "
+        "nothing, and nothing is learned. Dividing by $\\sqrt{h_s}$ brings the variance back to 1."
+    )
+    sizes = [2, 8, 32, 64, 128, 512]
+    hs: int = st.segmented_control("$h_s$", sizes, required=True, **address.choice("hs", sizes, 64))
+    raw, scaled = scale.score_variance(hs)
+    left, right = st.columns(2)
+    left.metric("Variance of q·k", f"{raw:.1f}", help="Of 40,000 random pairs.")
+    right.metric("Variance of q·k / √hs", f"{scaled:.3f}")
+    scores = scale.random_scores(hs)
+    both = [scale.sharpness(scores, 1), scale.sharpness(scores, hs**0.5)]
+    keys = [f"key {n}" for n in range(len(scores))]
+    panel = vectors("one query, eight random keys", both, ("as it is", "over √hs"), keys)
+    picture(book, "sharpness", [panel], "unit", height=190)
+    code(scale.score_variance, scale.sharpness)
+    held("E22")
+    return [
+        Question(
+            "scale_one",
+            "Find an $h_s$ for which the unscaled query gives one key **more than 0.99**.",
+            "The longer the vectors, the larger the scores.",
+            "Almost one-hot: the other seven keys get almost no weight, and no gradient.",
+            done=float(both[0].max()) > 0.99,
+        ),
+    ]

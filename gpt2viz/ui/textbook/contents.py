@@ -1,0 +1,96 @@
+"""The chapters in a reader's order, and the way between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import streamlit as st
+
+from gpt2viz.figures.palette import Palette
+from gpt2viz.ui import address, frame
+from gpt2viz.ui.textbook import (
+    by_hand,
+    checks,
+    crane,
+    heads,
+    mask,
+    mistakes,
+    mlp,
+    next_word,
+    residual,
+    tokens,
+    whole,
+)
+from gpt2viz.ui.textbook.parts import Book
+
+
+class Chapter(NamedTuple):
+    """``draw`` returns the questions at its end; ``examples`` are the ids that it shows."""
+
+    title: str
+    draw: Callable[[Book], list[checks.Question]]
+    examples: tuple[str, ...]
+    n_questions: int
+    reads_sentence: bool = False
+
+
+CHAPTERS: Mapping[str, Chapter] = {
+    "tokens": Chapter("Tokens and vectors", tokens.draw_tokens, ("E2",), 2, reads_sentence=True),
+    "order": Chapter("Order", tokens.draw_order, ("E3",), 3),
+    "crane": Chapter("What attention is for", crane.draw, ("E4",), 3),
+    "by-hand": Chapter("Attention by hand", by_hand.draw, ("E19", "E5", "E6", "E22"), 4),
+    "mask": Chapter("The causal mask", mask.draw, ("E7",), 3),
+    "heads": Chapter("Many heads", heads.draw, ("E21", "E8", "E20", "E24"), 4, reads_sentence=True),
+    "mlp": Chapter("MLP and activations", mlp.draw, ("E9", "E10", "E15", "E13"), 4),
+    "residual": Chapter("Residual stream and norms", residual.draw, ("E11", "E12", "E17"), 4),
+    "whole": Chapter(
+        "The whole model", whole.draw, ("E26", "E25", "E1", "E16", "E18"), 3, reads_sentence=True
+    ),
+    "next-word": Chapter(
+        "From logits to the next word", next_word.draw, ("E14",), 3, reads_sentence=True
+    ),
+    "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), 2),
+}
+
+
+def choose() -> str:
+    """Pick a chapter; ``?example=E5`` in the address opens the one that shows it."""
+    wanted = st.query_params.get("example", "")
+    holding = next((name for name, c in CHAPTERS.items() if wanted in c.examples), None)
+    if holding and "chapter" not in st.query_params:
+        st.query_params["chapter"] = holding
+    names, done = list(CHAPTERS), checks.progress()
+
+    def written(name: str) -> str:
+        chapter = CHAPTERS[name]
+        tick = " ✓" if len(done.get(name, ())) == chapter.n_questions else ""
+        return f"{names.index(name) + 1}. {chapter.title}{tick}"
+
+    chosen: str = st.radio(
+        "Chapters",
+        names,
+        format_func=written,
+        **address.choice("chapter", names, names[0]),
+    )
+    checks.download(sum(chapter.n_questions for chapter in CHAPTERS.values()))
+    return chosen
+
+
+def show(name: str, colors: Palette) -> None:
+    """Draw a chapter, its questions, and the way to the next."""
+    chapter = CHAPTERS[name]
+    names = list(CHAPTERS)
+    place = names.index(name)
+    st.header(chapter.title, anchor=name)
+    view = frame.read_sentence(colors) if chapter.reads_sentence else None
+    checks.ask(name, chapter.draw(Book(colors, view)))
+    if place + 1 < len(names):
+        following = names[place + 1]
+        st.button(
+            f"Next: {CHAPTERS[following].title}",
+            icon=":material/arrow_forward:",
+            type="primary",
+            on_click=address.put,
+            args=("chapter", following),
+        )

@@ -1,0 +1,179 @@
+"""Many heads: the way of the shapes, the variants side by side, heads apart and together."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.textbook import heads, steps, variants
+from gpt2viz.ui import address, controls
+from gpt2viz.ui.textbook.checks import Question
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, vectors
+from gpt2viz.ui.textbook.tables import table
+
+
+def draw(book: Book) -> list[Question]:
+    """E21, E8, E20 and E24, and the heads of the model above."""
+    st.markdown(
+        "One set of weights can follow one kind of link. So the channels are shared out among "
+        "several **heads**: each has queries, keys and values of its own, only narrower, and "
+        "looks where it likes. Their outputs are laid side by side again and mixed by one more "
+        "table."
+    )
+    return [*_way(book), *_variants(book), *_real(book)]
+
+
+def _way(_book: Book) -> list[Question]:
+    heading("E21")
+    st.markdown(
+        "Nothing is copied for it. The C channels are *read* as nh heads of $h_s = C/n_h$ "
+        "channels, and the axis of the heads is moved to the front, so that one multiplication "
+        "serves all."
+    )
+    columns = st.columns(4)
+    choices = (("B", [1, 2, 4], 2), ("T", [1, 4, 6, 100], 6), ("C", [12, 768, 1024, 1280], 768))
+    B, T, C = (
+        column.selectbox(name, options, **address.choice(f"way_{name}", options, start))
+        for column, (name, options, start) in zip(columns, choices, strict=False)
+    )
+    counts = [1, 2, 4, 6, 7, 12, 16, 20, 24]
+    nh = columns[3].selectbox("heads nh", counts, **address.choice("way_nh", counts, 12))
+    try:
+        way = heads.shape_steps(B, T, C, nh)
+        st.dataframe(
+            {"step": [what for what, _ in way], "shape": [size for _, size in way]},
+            hide_index=True,
+            height=390,
+        )
+        failed = False
+    except variants.ShapeError as error:
+        st.error(str(error), icon=":material/error:")
+        failed = True
+    code(heads.shape_steps, variants.MultiHeadAttention)
+    held("E21")
+    heading("E8")
+    st.markdown(
+        "The same way for one text of four tokens. `transpose` does not move a single number; it "
+        "only changes in which order they are counted. That is why `view` refuses to merge heads "
+        "afterwards, and `reshape` moves them first."
+    )
+    held("E8")
+    return _way_questions(failed and C == 1024)
+
+
+def _way_questions(refused: bool) -> list[Question]:
+    return [
+        Question(
+            "way_scores",
+            "2 texts, 100 tokens, 16 heads, C = 1024. What is the shape of the **scores**?",
+            "Set it above, or think: one score for each text, head, query and key.",
+            "(B, nh, T, T). The number of channels has gone: it was summed over.",
+            answer="(2, 16, 100, 100)",
+        ),
+        Question(
+            "way_fails",
+            "Find a number of heads with which 1024 channels can't be shared.",
+            "1024 is a power of 2.",
+            "6, 7, 12, 20 and 24 don't divide 1024. One of the texts gives GPT-2 medium 24 heads; "
+            "the real one has 16.",
+            done=refused,
+        ),
+    ]
+
+
+def _variants(book: Book) -> list[Question]:
+    heading("E20")
+    st.markdown(
+        "One input through four forms of attention. Weights are drawn from a seed. Each row is a "
+        "word afterwards. In the causal forms the first word saw only itself."
+    )
+    labels, axes = steps.JOURNEY, ("x₁", "x₂", "x₃")
+    left, right = st.columns([3, 5], gap="medium")
+    with left:
+        x = table("variants_x", "Input", steps.JOURNEY_X, labels, axes)
+        seeds = range(10)
+        seed: int = st.selectbox("Seed", seeds, **address.choice("variants_seed", seeds, 0))
+    found = heads.four_variants(x, nh=3, seed=seed)
+    with right:
+        panels = [vectors(name, out, labels, axes) for name, out in found.items()]
+        picture(book, "variants", panels, height=330)
+    code(
+        variants.mix,
+        variants.SimplifiedAttention,
+        variants.TrainableAttention,
+        variants.CausalAttention,
+    )
+    held("E20")
+    _apart(book, seed)
+    causal, free = found["causal"], found["trainable"]
+    return [
+        Question(
+            "variants_last",
+            "The trainable and the causal form have the same weights here. For which word do they "
+            "agree, whatever the numbers?",
+            "Which word may see all others even with the mask on? Compare rows of the pictures.",
+            f"The last word sees everything before it in both. Here they differ by at most "
+            f"{float((causal[-1] - free[-1]).abs().max()):.0e}.",
+            answer="step",
+        ),
+    ]
+
+
+def _apart(book: Book, seed: int) -> None:
+    heading("E24")
+    st.markdown(
+        "Heads can be built apart, each with three small tables, and their outputs joined. Or as "
+        "one wide table of which each head has its rows. With the same weights both give the same:"
+    )
+    fused, apart = heads.apart_and_fused(C=12, nh=3, seed=seed)
+    tokens, channels = [f"{n}" for n in range(6)], [f"{n}" for n in range(12)]
+    both = [
+        vectors("one wide table", fused, tokens, channels, ("token", "channel")),
+        vectors("three heads apart", apart, tokens, channels, ("token", "channel")),
+    ]
+    picture(book, "apart", both, height=260)
+    gap = float((fused - apart).abs().max())
+    st.markdown(f"Largest difference: **{gap:.1e}**, which is rounding.")
+    code(variants.SeparateHeads, variants.separate)
+    held("E24")
+
+
+def _real(book: Book) -> list[Question]:
+    view = book.view
+    st.subheader("Heads of a trained model", anchor="trained")
+    st.markdown(
+        "What a head looks for is learned. Nobody tells it, and its work seldom has a name. Look "
+        "through the heads of the model above, with your sentence."
+    )
+    with st.container(horizontal=True, gap="large"):
+        layer, head = controls.layer(view), controls.head(view)
+    weights = view.trace.stage("weights", layer)[0, head]
+    masked = np.isneginf(view.trace.stage("masked_scores", layer)[0, head])
+    title = f"layer {layer}, head {head}"
+    panel = pairs(title, weights, view.labels, "attention weight", masked)
+    picture(book, "real_head", [panel], "unit", height=420)
+    config = view.trace.config
+    scores = {
+        (n, m): _to_previous(view.trace.stage("weights", n)[0, m])
+        for n in range(config.n_layer)
+        for m in range(config.n_head)
+    }
+    best, here = max(scores.values()), scores[layer, head]
+    return [
+        Question(
+            "real_previous",
+            "Find the head that looks most at the token **just before**. This one gives it "
+            f"{here:.2f} on average.",
+            "Look for a dark line just below the diagonal. The page “Compare layers” shows "
+            "several layers at once.",
+            f"Mean weight on the token before: {best:.2f}, the most of all "
+            f"{config.n_layer * config.n_head} heads for this sentence. Such a head carries "
+            "what came before to where the next heads can use it.",
+            done=len(view.labels) > 1 and here == best,
+        ),
+    ]
+
+
+def _to_previous(weights: np.ndarray) -> float:
+    below = np.diagonal(weights, offset=-1)
+    return float(below.mean()) if below.size else 0.0

@@ -1,0 +1,158 @@
+"""The MLP and its curve: what each token does with what it has gathered."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.figures.curves import curves_at
+from gpt2viz.textbook import mlp, steps
+from gpt2viz.ui import address
+from gpt2viz.ui.textbook.checks import Question
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
+from gpt2viz.ui.textbook.tables import table
+
+_OUT = tuple(f"out {n}" for n in range(4))
+_EIGHT = tuple(f"{n}" for n in range(8))
+
+
+def draw(book: Book) -> list[Question]:
+    """E9, E10, E15 and E13."""
+    st.markdown(
+        "Attention moves information between tokens. Then each token works on what it has, "
+        "**alone**: its vector is made four times as long, bent by a curve, and made short again. "
+        "That is the MLP. Without the curve the two steps would be one multiplication."
+    )
+    return [*_linear(), *_walk(book), *_curves(book), *_dropout(book)]
+
+
+def _linear() -> list[Question]:
+    heading("E9")
+    st.markdown(
+        "A linear layer multiplies the input by a row of weights for each output, adds up, and "
+        "adds a bias. `nn.Linear` keeps W as (outputs, inputs)."
+    )
+    columns = st.columns([2, 3, 2])
+    with columns[0]:
+        x = table("lin_x", "x", mlp.LINEAR_X, ("x",), ("0", "1"))[0]
+    with columns[1]:
+        weight = table("lin_w", "W", mlp.LINEAR_WEIGHT, _OUT, ("0", "1"))
+    with columns[2]:
+        bias = table("lin_b", "b", np.reshape(mlp.LINEAR_BIAS, (4, 1)), _OUT, ("b",))[:, 0]
+    found = mlp.linear(x, weight, bias)
+    first = " + ".join(f"({a:.2f}) \\cdot ({w:.2f})" for a, w in zip(x, weight[0], strict=True))
+    st.latex(rf"\text{{out}}_0 = {first} + ({bias[0]:.2f}) = {float(found[0]):.4f}")
+    st.latex(rf"W x + b = {spelled(found)}")
+    code(mlp.linear)
+    held("E9")
+    return [
+        Question(
+            "linear_zero",
+            "Make all four outputs 0 by editing **b** alone.",
+            "Each b must undo what W x gives: add the outputs' opposites to it.",
+            "b = −W x. A bias moves every output by a fixed amount, whatever the input.",
+            done=bool(abs(np.asarray(found)).max() < 1e-3 and abs(x).max() > 0)
+            and bool(np.allclose(weight, mlp.LINEAR_WEIGHT)),
+        ),
+    ]
+
+
+def _walk(book: Book) -> list[Question]:
+    heading("E10")
+    st.markdown(
+        "One token of two numbers: widened to eight, bent by a curve, brought back to two. The "
+        "text draws its weights without a seed, so the very numbers can't be had again. Here they "
+        "are drawn from a seed: W twice as large as standard normal numbers, all biases 1."
+    )
+    left, right = st.columns([3, 5], gap="medium")
+    with left:
+        x = table("walk_x", "x", (mlp.LINEAR_X,), ("x",), ("0", "1"))[0]
+        seeds = range(10)
+        seed: int = st.selectbox("Seed", seeds, **address.choice("walk_seed", seeds, 0))
+    names = list(mlp.CURVES)
+    with right:
+        curve: str = st.segmented_control(
+            "Curve", names, required=True, **address.choice("curve", names, "GELU (erf)")
+        )
+        widen, back = mlp.drawn_weights(seed)
+        widened, bent, output = mlp.walk(x, widen, np.ones(8), back, curve)
+        panel = vectors("inside", [widened, bent], ("widened", curve), _EIGHT, ("", "channel"))
+        picture(book, "walk", [panel], height=190)
+    st.latex(
+        rf"{spelled(x, 2)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; {spelled(output)}"
+    )
+    code(mlp.walk)
+    held("E10")
+    return []
+
+
+def _curves(book: Book) -> list[Question]:
+    heading("E15")
+    st.markdown(
+        "Four curves. **ReLU** cuts off what is negative. **GELU** does it gently: it multiplies x "
+        "by the chance that a random number lies below x. GPT-2 computes it by tanh; the two "
+        "differ by less than 0.0005. **SiLU** multiplies x by its sigmoid."
+    )
+    xs = np.linspace(-4, 4, 161, dtype=np.float32)
+    drawn = {name: np.asarray(f(steps.rows(xs))) for name, f in mlp.CURVES.items()}
+    st.plotly_chart(curves_at(xs, drawn, book.colors, "x", "f(x)"), key="curves", alt="Four curves")
+    at = table("curve_x", "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
+    values = {name: np.asarray(f(steps.rows(at))) for name, f in mlp.CURVES.items()}
+    number = st.column_config.NumberColumn(format="%.4f")
+    st.dataframe({"x": at} | values, column_config=dict.fromkeys(values, number), hide_index=True)
+    st.markdown(
+        "**SwiGLU** is no curve but a gate: one table makes numbers, a second one, through SiLU, "
+        "says how much of each may pass. It needs three tables instead of two, so each is made "
+        f"narrower: {mlp.swiglu_width(768):,} for C = 768, and both forms have the same number "
+        "of weights."
+    )
+    code(*mlp.CURVES.values(), mlp.FeedForward, mlp.SwiGLU)
+    held("E15")
+    gelu = values["GELU (erf)"]
+    return [
+        Question(
+            "curve_lowest",
+            "GELU dips below 0. Put an x into the table where it is **lower than −0.169**.",
+            "Try between −1 and −0.5, in steps of 0.05.",
+            "The lowest point is near x = −0.75, with −0.170. ReLU has no such dip: left of 0 it "
+            "is flat, and there it learns nothing.",
+            done=bool((gelu < -0.169).any()),
+        ),
+    ]
+
+
+def _dropout(book: Book) -> list[Question]:
+    heading("E13")
+    st.markdown(
+        "In training, each number is set to 0 with chance p, anew each time, and the others are "
+        "multiplied by 1 / (1 − p), so that the mean stays. No part can then rely on one other. "
+        "When the model is read, dropout does nothing."
+    )
+    columns = st.columns(3)
+    chances = [0.0, 0.1, 0.2, 0.5, 0.9]
+    p: float = columns[0].selectbox("p", chances, **address.choice("drop_p", chances, 0.1))
+    seeds = range(20)
+    seed: int = columns[1].selectbox("Seed", seeds, **address.choice("drop_seed", seeds, 0))
+    with columns[2]:
+        training = st.toggle("Training", **address.switch("drop_on", True))
+    after = mlp.drop(mlp.WIDENED, p, training, seed)
+    panel = vectors("eight numbers", [steps.rows(mlp.WIDENED), after], ("before", "after"), _EIGHT)
+    picture(book, "drop", [panel], height=180)
+    code(mlp.drop)
+    held("E13")
+    return [
+        Question(
+            "drop_factor",
+            "With p = 0.5, by what is a number multiplied that survives?",
+            "1 / (1 − p).",
+            "Half of the numbers are gone, so the others count double.",
+            answer="2",
+        ),
+        Question(
+            "drop_reading",
+            "Switch dropout off as it is off when a model is read.",
+            "The switch beside the seed.",
+            "All numbers pass unchanged, whatever p is. `model.eval()` does this.",
+            done=not training and bool(np.allclose(after, mlp.WIDENED)),
+        ),
+    ]

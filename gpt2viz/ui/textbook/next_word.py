@@ -1,0 +1,123 @@
+"""From the last vector to the next word."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz import sampling_distribution
+from gpt2viz.textbook import logits
+from gpt2viz.traces import Array
+from gpt2viz.ui import address, cache
+from gpt2viz.ui.textbook.checks import Question
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.ui.textbook.tables import table
+
+_WORDS = ("fish", "steel", "the", "ate")
+_PLANE = ("x₁", "x₂")
+_EMBEDDING = ((0.9, 0.1), (0.1, 0.9), (0.3, 0.3), (0.8, -0.4))
+_LAST = ((1.6, 0.4),)
+
+
+def draw(book: Book) -> list[Question]:
+    """E14, on four words and on the model above."""
+    st.markdown(
+        "At the end each token has a vector that has gathered and worked out what it could. To get "
+        "a word from it, it is compared with **every row of the token table**: the dot product "
+        "with a row is that token's score, its **logit**. Softmax makes probabilities of the "
+        "logits. GPT-2 uses the same table at both ends (*weight tying*)."
+    )
+    left, right = st.columns([3, 5], gap="large")
+    temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
+    with left:
+        x = table("last_x", "Last vector", _LAST, ("last",), _PLANE)
+        rows = table("last_rows", "A vocabulary of four", _EMBEDDING, _WORDS, _PLANE)
+        heat: float = st.selectbox(
+            "Temperature t",
+            temperatures,
+            help="Logits are divided by it: below 1 the likely become likelier, above 1 less so.",
+            **address.choice("heat", temperatures, 1.0),
+        )
+    scores = logits.logits(x, rows)[0]
+    chances = logits.next_token(scores, heat)
+    with right:
+        names = ("", "next word")
+        picture(book, "logits", [vectors("logits z", scores, ("z",), _WORDS, names)], height=170)
+        panel = vectors("probabilities p", chances, ("p",), _WORDS, names)
+        picture(book, "chances", [panel], "unit", height=170)
+    st.latex(
+        r"p_i = \frac{e^{z_i / t}}{\sum_j e^{z_j / t}} \qquad \text{loss} = -\ln p_{\text{next}}"
+    )
+    target: str = st.segmented_control(
+        "The word that really came",
+        list(_WORDS),
+        required=True,
+        **address.choice("target", list(_WORDS), "fish"),
+    )
+    cost = float(logits.loss(scores, _WORDS.index(target)))
+    st.markdown(
+        f"Loss: **{cost:.4f} nats**. Training changes all weights a little, again and again, so "
+        "that the words that really came cost less."
+    )
+    code(logits.logits, logits.next_token, logits.loss)
+    _real(book)
+    return _questions(np.asarray(scores), np.asarray(chances), heat, np.allclose(rows, _EMBEDDING))
+
+
+def _real(book: Book) -> None:
+    view = book.view
+    n_vocab = view.trace.config.vocab_size
+    heading("E14")
+    n = len(view.labels)
+    st.markdown(
+        f"**In training** every place is asked at once: (1, {n}, {n_vocab:,}) logits "
+        f"for your sentence, {n} lessons from one text. **When writing** only the last place "
+        f"counts: (1, 1, {n_vocab:,}). Below, what this model foretells after each "
+        "token, and how likely it found what came."
+    )
+    st.dataframe(_foretold(book), hide_index=True, height=36 * min(n + 1, 12))
+    held("E14")
+
+
+def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> list[Question]:
+    return [
+        Question(
+            "next_steel",
+            "Turn the **last vector** until “steel” is the most probable, without touching the "
+            "table.",
+            "It must point the way of the row of steel.",
+            "The last vector is the model's whole answer: it points at the words to come.",
+            done=int(scores.argmax()) == 1 and same_table,
+        ),
+        Question(
+            "next_even",
+            "Choose a temperature at which all four words are nearly equally probable: each "
+            "between 0.2 and 0.3.",
+            "High.",
+            "Differences of logits are divided by the temperature, until little is left of them.",
+            done=bool(chances.max() < 0.3 and chances.min() > 0.2 and heat > 1),
+        ),
+        Question(
+            "next_loss",
+            "A model that knows nothing gives each of 4 words the same chance. What is its loss in "
+            "nats, to two decimals?",
+            "−ln(1/4).",
+            "ln 4 = 1.39. With GPT-2's 50,257 tokens it is 10.82, where its training began.",
+            answer="1.39",
+        ),
+    ]
+
+
+def _foretold(book: Book) -> dict[str, list[str]]:
+    """After each token: the most probable next one, and how probable the one that came was."""
+    trace, labels, names = book.view.trace, book.view.labels, cache.vocabulary(book.view.model.name)
+    rows: dict[str, list[str]] = {"after": [], "most probable": [], "what came": []}
+    for n, text in enumerate(labels):
+        chances = sampling_distribution(trace.logits_at(n))
+        best = int(chances.argmax())
+        rows["after"].append(f"{n} {text}")
+        rows["most probable"].append(f"{names[best]}  ({chances[best]:.1%})")
+        came = n + 1 < len(labels)
+        chance = chances[trace.token_ids[n + 1]] if came else 0.0
+        rows["what came"].append(f"{labels[n + 1]}  ({chance:.1%})" if came else "")
+    return rows

@@ -1,0 +1,139 @@
+"""What every chapter is made of: pictures, the code that ran, printed figures."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import streamlit as st
+from numpy.typing import ArrayLike
+
+from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
+from gpt2viz.figures.palette import Palette
+from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.stages import Scale
+from gpt2viz.textbook.claims import TEXTS, Claim
+from gpt2viz.textbook.examples import EXAMPLES, claims
+from gpt2viz.traces import Array
+from gpt2viz.ui.frame import View
+from gpt2viz.ui.text import literal
+
+
+class Book(NamedTuple):
+    """What a chapter draws with: colours, and the run of the sentence where it reads one."""
+
+    colors: Palette
+    run: View | None = None
+
+    @property
+    def view(self) -> View:
+        """The run; only in chapters that read the sentence."""
+        if self.run is None:
+            raise LookupError("this chapter was drawn without a sentence")
+        return self.run
+
+
+def vectors(
+    title: str,
+    values: ArrayLike,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    names: tuple[str, str] = ("token", "dimension"),
+) -> Panel:
+    """A panel of vectors, one a row. ``names`` say what rows and columns are."""
+    across, down = Axis(names[1], columns), Axis(names[0], rows)
+    return Panel(title, _matrix(values), down, across, name=title, quantity="value")
+
+
+def pairs(
+    title: str, values: ArrayLike, labels: Sequence[str], quantity: str, masked: ArrayLike = False
+) -> Panel:
+    """A panel of queries (rows) and keys (columns)."""
+    matrix, hidden = _matrix(values), np.atleast_2d(np.asarray(masked))
+    return Panel(
+        title,
+        matrix,
+        Axis("query", labels[: len(matrix)]),
+        Axis("key", labels),
+        name=title,
+        quantity=quantity,
+        masked=hidden if hidden.any() else None,
+    )
+
+
+def _matrix(values: ArrayLike) -> Array:
+    return np.atleast_2d(np.asarray(values, np.float32))
+
+
+def picture(
+    book: Book, key: str, panels: Sequence[Panel], scale: Scale = "signed", height: int = 260
+) -> None:
+    """Panels side by side on one scale, with their numbers in the cells where they fit."""
+    figure = heatmaps(
+        panels,
+        book.colors,
+        scale=scale,
+        n_columns=len(panels),
+        height=height,
+        numbers=NUMBERS_FIT_LARGE,
+        legend=any(panel.masked is not None for panel in panels),
+    )
+    st.plotly_chart(figure, key=key, alt=", ".join(panel.title for panel in panels))
+
+
+def code(*objects: Callable[..., Any]) -> None:
+    """The source of what has just run, from its own file."""
+    names = ", ".join(f"`{obj.__name__}`" for obj in objects)
+    with st.expander(f"The code that ran: {names}", icon=":material/code:"):
+        for obj in objects:
+            st.caption(f"{obj.__module__.replace('.', '/')}.py")
+            st.code(inspect.getsource(obj))
+
+
+def heading(id: str) -> None:
+    """An example's title, with its id as anchor, and the texts that have it."""
+    example = EXAMPLES[id]
+    st.subheader(f"{example.title} :gray-badge[{id}]", anchor=id)
+
+
+_COLOR = {"agrees": "green", "differs": "orange"}
+
+
+def held(id: str) -> None:
+    """What the texts print for an example beside what is computed from their own inputs."""
+    found = claims(id)
+    counts = {verdict: [c.verdict for c in found].count(verdict) for verdict in _COLOR}
+    agree, differ = counts["agrees"], counts["differs"]
+    label = f"{id}: printed and computed: {agree} agree, {differ} differ"
+    if not agree + differ:
+        label = f"{id}: the texts print no figures; these are computed"
+    with st.expander(label, icon=":material/fact_check:", expanded=counts["differs"] > 0):
+        st.markdown("\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, found)]))
+        texts = "; ".join(f"*{literal(TEXTS[n])}*" for n in EXAMPLES[id].texts)
+        st.caption(
+            f"From the texts' own inputs, where they give any. In: {texts}. A number agrees when "
+            "it lies within half a unit of the last printed digit."
+        )
+
+
+def _row(claim: Claim) -> str:
+    verdict = f":{_COLOR[claim.verdict]}-badge[{claim.verdict}]" if claim.verdict else ""
+    why = f" {claim.why}" if claim.verdict == "differs" else ""
+    numbers = (claim.printed, claim.written)
+    cells = (claim.what, *(f"`{text}`" if text else "–" for text in numbers))
+    return "|".join(["", *cells, verdict + why, ""])
+
+
+def spelled(values: ArrayLike, digits: int = 4) -> str:
+    """Numbers as a LaTeX row vector, or one number as itself; −∞ and NaN are named."""
+    flat = [_number(float(x), digits) for x in np.ravel(values)]
+    return flat[0] if np.ndim(values) == 0 else "[" + r",\; ".join(flat) + "]"
+
+
+def _number(x: float, digits: int) -> str:
+    if math.isinf(x):
+        return r"-\infty" if x < 0 else r"\infty"
+    return r"\text{NaN}" if math.isnan(x) else f"{x:.{digits}f}"

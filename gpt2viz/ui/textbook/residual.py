@@ -1,0 +1,159 @@
+"""The residual stream, LayerNorm and small first weights: what lets many layers work together."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.figures.curves import curves_at
+from gpt2viz.textbook import norms
+from gpt2viz.ui import address
+from gpt2viz.ui.textbook.checks import Question
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
+from gpt2viz.ui.textbook.tables import table
+
+_FOUR = ("0", "1", "2", "3")
+_DEPTHS = [2, 6, 12, 24, 48]
+
+
+def draw(book: Book) -> list[Question]:
+    """E11, E12 and E17."""
+    st.markdown(
+        "A token's vector runs through all layers like a stream. No layer replaces it: each reads "
+        "it, works something out, and **adds** the result. So what an early layer wrote is still "
+        "there at the end, and in training the error's signal runs back along the same straight "
+        "way."
+    )
+    return [*_stream(book), *_norm(), *_order(book), *_depth(book)]
+
+
+def _stream(book: Book) -> list[Question]:
+    heading("E11")
+    left, right = st.columns(2, gap="large")
+    with left:
+        both = table(
+            "stream", "The stream, and what is added", (norms.STREAM, norms.ADDED),
+            ("x", "f(x)"), _FOUR,
+        )  # fmt: skip
+    total = norms.add(both[0], both[1])
+    with right:
+        panel = vectors("x + f(x)", [*both, total], ("x", "f(x)", "sum"), _FOUR, ("", "channel"))
+        picture(book, "stream_picture", [panel], height=210)
+    st.latex(rf"x + f(x) = {spelled(total)}")
+    code(norms.add)
+    held("E11")
+    return [
+        Question(
+            "stream_erase",
+            "What must f(x) be so that the stream becomes **0** in all four channels? Enter it.",
+            "The opposite of x.",
+            "A layer can erase what another has written, by adding its opposite. Some heads do.",
+            done=bool(abs(np.asarray(total)).max() < 1e-6 and abs(both[0]).max() > 0.05),
+        ),
+    ]
+
+
+def _norm() -> list[Question]:
+    heading("E12")
+    st.markdown(
+        "Before a part reads the stream, **LayerNorm** brings its copy to a standard size: "
+        "subtract the mean μ, divide by the standard deviation σ, then multiply by a learned gain "
+        "γ and add a learned shift β. ε = 0.00001 keeps it from dividing by 0. Each token is "
+        "normed alone."
+    )
+    given = table(
+        "norm",
+        "x, gain and shift",
+        (norms.add(norms.STREAM, norms.ADDED), np.ones(4), np.zeros(4)),
+        ("x", "gain γ", "shift β"),
+        _FOUR,
+    )
+    found = norms.layer_norm(*given)
+    st.latex(rf"\mu = {spelled(found.mean)} \qquad \sigma^2 = {spelled(found.variance)}")
+    st.latex(rf"x - \mu = {spelled(found.centred)}")
+    st.latex(rf"\frac{{x-\mu}}{{\sqrt{{\sigma^2+\varepsilon}}}} = {spelled(found.normed)}")
+    st.latex(rf"\cdot\,\gamma + \beta = {spelled(found.output)}")
+    code(norms.layer_norm, norms.LayerNorm)
+    x = np.asarray(given[0])
+    return [
+        Question(
+            "norm_flat",
+            "Norm a vector of four **equal** numbers other than 0. What comes out of it?",
+            "Enter the same number four times in the row x.",
+            "All zeros: after subtracting the mean nothing is left, and ε saves the division. "
+            "LayerNorm keeps only how the channels differ.",
+            done=bool(np.ptp(x) == 0 and abs(x[0]) > 0 and np.all(given[2] == 0)),
+        ),
+        Question(
+            "norm_scale",
+            "If every number of x is multiplied by 10, by what is the normed vector multiplied? "
+            "(ε is negligible.)",
+            "Try it: 3, 0, 5, 1 in place of 0.3, 0, 0.5, 0.1.",
+            "Mean and standard deviation grow with x. Whoever reads the stream through LayerNorm "
+            "can't tell how large it was.",
+            answer="1",
+        ),
+    ]
+
+
+def _order(book: Book) -> list[Question]:
+    st.markdown(
+        "**Before or after?** The first transformer (2017) normed the sum: *post-norm*. GPT-2 "
+        "norms what a part reads and leaves the stream alone: *pre-norm*. Its stream may grow, "
+        "but the straight way stays open, and deep stacks can be trained without special care at "
+        "the start."
+    )
+    depth = 24
+    sizes = {order: norms.stacked(order, depth) for order in ("pre-norm", "post-norm")}
+    st.plotly_chart(
+        curves_at(range(depth + 1), sizes, book.colors, "parts passed", "size of the stream (RMS)"),
+        key="norm_order",
+        alt="Size of the stream with pre-norm and post-norm",
+    )
+    code(norms.PreNorm, norms.PostNorm, norms.stacked)
+    held("E12")
+    return []
+
+
+def _depth(book: Book) -> list[Question]:
+    heading("E17")
+    st.markdown(
+        "An untrained model adds 2L random vectors to the stream, two a layer: sizes add up like "
+        "$\\sqrt{2L}$. GPT-2 therefore draws the weights that write into the stream smaller, with "
+        "standard deviation $0.02/\\sqrt{2L}$ in place of 0.02. (RMS: root of the mean of the "
+        "squares.)"
+    )
+    n_layer: int = st.segmented_control(
+        "Layers L", _DEPTHS, required=True, **address.choice("depth", _DEPTHS, 12)
+    )
+    plain = norms.stream_sizes(n_layer, scaled=False)
+    small = norms.stream_sizes(n_layer, scaled=True)
+    st.latex(rf"0.02 / \sqrt{{2 \cdot {n_layer}}} = {norms.first_deviation(n_layer):.5f}")
+    st.plotly_chart(
+        curves_at(
+            range(n_layer + 1),
+            {"all weights 0.02": plain, "writers 0.02 / √(2L)": small},
+            book.colors,
+            "layers passed",
+            "size of the stream (RMS)",
+        ),
+        key="depth_curves",
+        alt="Size of the stream against depth",
+    )
+    grown, kept = plain[-1] / plain[0], small[-1] / small[0]
+    st.markdown(
+        f"After {n_layer} layers the stream is **{grown:.2f}** times as large as at the start, "
+        f"with smaller writers **{kept:.2f}** times. Measured on this project's model, C = 96."
+    )
+    code(norms.stream_sizes, norms.first_deviation)
+    held("E17")
+    return [
+        Question(
+            "depth_ten",
+            "Find a depth at which the plain stream grows more than **tenfold**.",
+            "Deeper.",
+            f"The scaled one is still about {kept:.1f} times its first size: the rule takes the "
+            "depth out.",
+            done=grown > 10,
+        ),
+    ]

@@ -1,0 +1,135 @@
+"""Tokens and vectors, and then order: what the model is given to read."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.textbook import embeddings
+from gpt2viz.ui import address
+from gpt2viz.ui.textbook.checks import Question
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.ui.textbook.tables import table
+
+_PLANE = ("x₁", "x₂")
+#: Numbers of a vector that fit on screen.
+_SHOWN = 8
+
+
+def draw_tokens(book: Book) -> list[Question]:
+    """E2, with the sentence and model above."""
+    trace, labels = book.view.trace, book.view.labels
+    n_vocab, C = trace.config.vocab_size, trace.config.n_embd
+    st.markdown(
+        "A model can't calculate with words. The text is cut into **tokens**, words or parts of "
+        "words, and each token has a number, its place in the vocabulary. The number is only a "
+        "name: token 21 is not four times token 5. So each token has a row in a table, a vector "
+        "of numbers that are learned. Looking it up is no arithmetic at all."
+    )
+    heading("E2")
+    st.markdown(
+        f"The table of this model has **{n_vocab:,}** rows (its vocabulary) of **{C}** numbers. "
+        f"Your sentence has T = {len(labels)} tokens; the first {min(C, _SHOWN)} numbers of each "
+        "vector are drawn here. The chips above show each token's place in the vocabulary."
+    )
+    rows = trace.stage("token_embedding")[0]
+    shown = slice(0, _SHOWN)
+    names = [f"{n}" for n in range(C)][shown]
+    panel = vectors("token vectors", rows[:, shown], labels, names)
+    picture(book, "token_vectors", [panel], height=120 + 26 * min(len(labels), 16))
+    st.latex(rf"(B, T) = (1, {len(labels)}) \;\rightarrow\; (B, T, C) = (1, {len(labels)}, {C})")
+    st.caption("B texts at once, T tokens, C channels: the numbers of one vector.")
+    code(embeddings.look_up)
+    held("E2")
+    ids = trace.token_ids
+    twice = next((n for n, token in enumerate(ids) if token in ids[:n]), None)
+    same = twice is not None and np.array_equal(rows[twice], rows[ids.index(ids[twice])])
+    return [
+        Question(
+            "tokens_shape",
+            "A batch of 2 texts of 4 tokens goes through a table with 3 numbers a row. What is the "
+            "shape of what comes out?",
+            "(B, T) becomes (B, T, C).",
+            "Each id is replaced by a row: one more axis, as long as a row.",
+            answer="(2, 4, 3)",
+        ),
+        Question(
+            "tokens_twice",
+            "Type a sentence in which a token comes **twice**, and compare its two rows.",
+            "Such as: man bites man. Mind that a word with and without a space before it are two "
+            "tokens.",
+            "The rows are equal to the last digit. Whatever tells the two apart must come later.",
+            done=same,
+        ),
+    ]
+
+
+def draw_order(book: Book) -> list[Question]:
+    """E3."""
+    st.markdown(
+        "Attention asks every word about every other and adds up what they hand over. A sum does "
+        "not depend on the order. Without help, “dog bites man” and “man bites dog” would be the "
+        "same to the model. So every **place** has a learned vector too, and it is added to the "
+        "word's vector: the same word is then another vector at another place."
+    )
+    heading("E3")
+    words = embeddings.WORDS
+    columns = st.columns(2, gap="large")
+    with columns[0]:
+        given = table("order_words", "Word vectors", embeddings.WORD_VECTORS, words, _PLANE)
+    with columns[1]:
+        places = table(
+            "order_places",
+            "Vectors of the places",
+            embeddings.POSITION_VECTORS,
+            ("place 0", "place 1", "place 2"),
+            _PLANE,
+        )
+    on = st.toggle("Add the vectors of the places", **address.switch("order_on", False))
+    one, other = (0, 1, 2), (2, 1, 0)
+    added = places if on else np.zeros_like(places)
+    found = [embeddings.read_in_order(order, added, given) for order in (one, other)]
+    panels = [
+        vectors(" ".join(words[n] for n in order), mixed, words, _PLANE)
+        for order, mixed in zip((one, other), found, strict=True)
+    ]
+    st.markdown("What becomes of each word after attention without weights:")
+    picture(book, "order", panels, height=240)
+    gap = float((found[0] - found[1]).abs().max())
+    st.markdown(f"Largest difference between the two sentences: **{gap:.4f}**")
+    code(embeddings.place, embeddings.read_in_order)
+    st.markdown(
+        "GPT-2 has a vector for each of its 1,024 places. A sentence of five tokens uses the "
+        "first five; the others wait. Adding works by broadcasting: the same (T, C) is added to "
+        "every text of a batch (B, T, C)."
+    )
+    held("E3")
+    moved = not np.allclose(places, embeddings.POSITION_VECTORS)
+    return _order_questions(on, gap, moved)
+
+
+def _order_questions(on: bool, gap: float, moved: bool) -> list[Question]:
+    return [
+        Question(
+            "order_on",
+            "Make the two sentences **different** to the model.",
+            "There is a switch.",
+            "Now each word is read together with its place.",
+            done=on and gap > 1e-3,
+        ),
+        Question(
+            "order_equal",
+            "Leave the switch on, and make the sentences the same again by editing the **places**.",
+            "Which two places are exchanged when dog and man change theirs?",
+            "“bites” stays where it is. With equal vectors for the first and last place, nothing "
+            "tells who was first: places help only where they differ.",
+            done=on and moved and gap < 1e-4,
+        ),
+        Question(
+            "order_shape",
+            "Token vectors (2, 5, 3) and place vectors (5, 3) are added. What is the shape?",
+            "The second is added to each text.",
+            "The missing axis is stretched: broadcasting.",
+            answer="(2, 5, 3)",
+        ),
+    ]

@@ -1,0 +1,13 @@
+"""Textbook: the worked examples of five introductions to GPT-2, alive."""
+
+import streamlit as st
+
+from gpt2viz.ui import frame
+from gpt2viz.ui.textbook import contents
+
+colors = frame.open_menu("Textbook")
+side, page = st.columns([1, 4], gap="large")
+with side:
+    chosen = contents.choose()
+with page:
+    contents.show(chosen, colors)

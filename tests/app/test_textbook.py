@@ -1,0 +1,224 @@
+"""The Textbook page: its chapters, what follows from an edited number, and its questions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.ui.textbook.checks import right
+from gpt2viz.ui.textbook.contents import CHAPTERS
+from tests.app.pages import figure, heatmaps, open_page
+from tests.parity.numpy_gpt2 import reference
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def shown(at: AppTest) -> str:
+    return "\n".join(element.value for element in [*at.markdown, *at.subheader, *at.caption])
+
+
+def answered(at: AppTest) -> list[str]:
+    found = at.session_state["_progress"]
+    return [id for ids in found.values() for id in ids]
+
+
+def test_every_example_has_its_chapter() -> None:
+    ids = [id for chapter in CHAPTERS.values() for id in chapter.examples]
+    assert sorted(ids, key=lambda id: int(id[1:])) == [f"E{n}" for n in range(1, 27)]
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_chapter_opens_with_its_examples_and_unanswered_questions(chapter: str) -> None:
+    at = open_page("textbook", chapter=chapter)
+    assert at.header[0].value == CHAPTERS[chapter].title
+    titles = " ".join(element.value for element in at.subheader)
+    labels = [expander.label for expander in at.expander]
+    for id in CHAPTERS[chapter].examples:
+        assert f"[{id}]" in titles
+        assert sum(label.startswith(f"{id}:") for label in labels) == 1
+    asked = [element for element in at.markdown if element.value.startswith("**?**")]
+    assert len(asked) == CHAPTERS[chapter].n_questions >= 2
+    assert answered(at) == []
+    assert not at.warning
+
+
+def test_an_example_opens_its_chapter() -> None:
+    at = open_page("textbook", example="E19")
+    assert at.header[0].value == CHAPTERS["by-hand"].title
+
+
+def test_edited_keys_and_values_are_followed() -> None:
+    keys, values = [[0.7, 0.7], [3, -1], [0.9, 0.1]], [[0.5, 0.5], [0, 0], [0.8, -0.2]]
+    at = open_page(
+        "textbook",
+        chapter="crane",
+        crane_q="2,0.5",
+        crane_k_bird=",".join(str(x) for row in keys for x in row),
+        crane_v_bird=",".join(str(x) for row in values for x in row),
+    )
+    weights = softmax(np.array(keys) @ [2, 0.5])
+    drawn = heatmaps(figure(at, "crane_weights"))["weights of crane"]
+    assert_allclose(drawn[0], weights, atol=1e-6)
+    mixed = heatmaps(figure(at, "crane_vectors"))["values, and the crane afterwards"]
+    assert_allclose(mixed[-1], weights @ values, atol=1e-6)
+
+
+def test_edited_sentence_is_followed_through_one_head() -> None:
+    x = np.array([[1, 2], [0.5, -1], [0, 0.25], [2, 0]])
+    w_q, w_k = np.array([[1, 0.5], [0, 1]]), np.array([[0.3, 1], [-1, 0]])
+    spelled = {
+        name: ",".join(map(str, table.ravel()))
+        for name, table in {"hand_x": x, "hand_wq": w_q, "hand_wk": w_k}.items()
+    }
+    at = open_page("textbook", chapter="by-hand", hand_mask="true", **spelled)
+    scores = (x @ w_q.T) @ (x @ w_k.T).T
+    assert_allclose(heatmaps(figure(at, "hand_scores"))["raw scores QKᵀ"], scores, atol=1e-5)
+    scaled = np.where(np.tri(4, dtype=bool), scores / np.sqrt(2), -np.inf)
+    assert_allclose(heatmaps(figure(at, "hand_weights"))["weights"], softmax(scaled), atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", ["1", "1,2,3", "1,x", "nan,0", "1e9,0", "inf,1"])
+def test_a_table_that_cannot_be_read_is_refused_with_a_note(wrong: str) -> None:
+    at = open_page("textbook", chapter="crane", crane_q=wrong)
+    assert any("crane" in warning.value for warning in at.warning)
+    drawn = heatmaps(figure(at, "crane_weights"))["weights of crane"]
+    assert_allclose(drawn[0], softmax(np.array([0.98, 0.7, 0.7])), atol=1e-6)
+
+
+def test_back_to_the_texts_numbers() -> None:
+    at = open_page("textbook", chapter="crane", crane_q="5,0")
+    (back,) = [button for button in at.button if button.key == "crane_q_reset"]
+    back.click().run()
+    assert "crane_q" not in at.query_params
+    drawn = heatmaps(figure(at, "crane_weights"))["weights of crane"]
+    assert_allclose(drawn[0], softmax(np.array([0.98, 0.7, 0.7])), atol=1e-6)
+
+
+def test_the_code_is_that_of_the_module() -> None:
+    at = open_page("textbook", chapter="mask")
+    source = "\n".join(block.value for block in at.code)
+    assert "may_see = torch.ones_like(scores).tril()" in source
+
+
+#: For each question that is answered by doing: an address that answers it.
+DONE = {
+    "tokens_twice": {"text": "man bites man man"},
+    "order_on": {"order_on": "true"},
+    "order_equal": {"order_on": "true", "order_places": "0.3,0,0,0.3,0.3,0"},
+    "crane_half": {"crane_k_bird": "0.7,0.7,0.9,0.1,2.7,0.3"},
+    "crane_mask": {"crane_mask": "true"},
+    "crane_machine": {"crane_v_bird": "0.5,0.5,0.9,0.1,0,3"},
+    "journey_same": {"journey_x": "3,0,0,-3,0,0,0,3,0,0,-3,0,0,0,3,0,0,-3"},
+    "hand_value": {"hand_wk": "0,0,0,0"},
+    "scale_one": {"hs": "512"},
+    "mask_first": {"mask_scores": f"5,{','.join(['0.5'] * 15)}"},
+    "mask_even": {"mask_scores": ",".join(["0.2"] * 16)},
+    "way_fails": {"way_C": "1024", "way_nh": "24"},
+    "linear_zero": {"lin_b": "-0.5,0.5,1,-1"},
+    "curve_lowest": {"curve_x": "2.4,1,0,-0.75,-2"},
+    "drop_reading": {"drop_on": "false"},
+    "stream_erase": {"stream": "0.2,0.1,0.3,0.4,-0.2,-0.1,-0.3,-0.4"},
+    "norm_flat": {"norm": "2,2,2,2,1,1,1,1,0,0,0,0"},
+    "depth_ten": {"depth": "48"},
+    "whole_half": {"size_n_layer": "1"},
+    "next_steel": {"last_x": "-1,3"},
+    "next_even": {"heat": "10.0"},
+    "mistake_made": {"try_nh": "7"},
+}
+
+#: For each question that is answered in words: the answer as a person may type it.
+TYPED = {
+    "tokens_shape": "2, 4, 3",
+    "order_shape": "(2,5,3)",
+    "journey_self": "Journey",
+    "mask_row": "6",
+    "way_scores": "(2, 16, 100, 100)",
+    "variants_last": "step ",
+    "drop_factor": "2.0",
+    "norm_scale": "1",
+    "whole_untied": "38.6",
+    "whole_heads": "20",
+    "next_loss": "1.386",
+    "mistake_25": "1,000",
+}
+
+
+def chapter_of(id: str) -> str:
+    return {
+        "tokens": "tokens", "order": "order", "crane": "crane", "journey": "by-hand",
+        "hand": "by-hand", "scale": "by-hand", "mask": "mask", "way": "heads",
+        "variants": "heads", "real": "heads", "linear": "mlp", "curve": "mlp", "drop": "mlp",
+        "stream": "residual", "norm": "residual", "depth": "residual", "whole": "whole",
+        "next": "next-word", "mistake": "mistakes",
+    }[id.split("_")[0]]  # fmt: skip
+
+
+def test_all_questions_are_tried_below() -> None:
+    tried = [*DONE, *TYPED, "real_previous"]
+    assert len(tried) == sum(chapter.n_questions for chapter in CHAPTERS.values())
+
+
+@pytest.mark.parametrize("id", DONE)
+def test_a_question_is_answered_by_doing(id: str) -> None:
+    at = open_page("textbook", chapter=chapter_of(id), **DONE[id])
+    assert id in answered(at)
+    assert "done" in shown(at)
+
+
+@pytest.mark.parametrize("id", TYPED)
+def test_a_question_is_answered_in_words(id: str) -> None:
+    at = open_page("textbook", chapter=chapter_of(id))
+    at.text_input(key=f"answer_{id}").set_value("7777").run()
+    assert answered(at) == []
+    at.text_input(key=f"answer_{id}").set_value(TYPED[id]).run()
+    assert answered(at) == [id]
+    assert not at.exception
+
+
+def test_the_head_that_looks_back_is_found() -> None:
+    ids = gpt2viz.load_model().tokenizer.encode("A crane ate fish")
+    weights = np.array(reference(BUNDLED, ids, True)["weights"])  # (n_layer, nh, T, T)
+    back = np.diagonal(weights, offset=-1, axis1=2, axis2=3).mean(axis=-1)
+    layer, head = np.unravel_index(back.argmax(), back.shape)
+    at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
+    assert answered(at) == ["real_previous"]
+    layer, head = np.unravel_index(back.argmin(), back.shape)
+    at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
+    assert answered(at) == []
+
+
+def test_progress_survives_chapters_and_marks_the_finished_one() -> None:
+    at = open_page("textbook", chapter="mistakes", try_nh="7")
+    at.text_input(key="answer_mistake_25").set_value("1000").run()
+    at.radio(key="chapter").set_value("crane").run()
+    assert answered(at) == ["mistake_made", "mistake_25"]
+    assert any("2 of " in caption.value for caption in at.caption)
+    ticked = [option for option in at.radio(key="chapter").options if "✓" in option]
+    assert ticked == ["11. Common mistakes ✓"]
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "expected"),
+    [
+        ("(2,4,3)", "(2, 4, 3)", True),
+        ("2 4 3", "(2, 4, 3)", True),
+        ("(2, 4)", "(2, 4, 3)", False),
+        ("(2, 3, 4)", "(2, 4, 3)", False),
+        ("1.39", "1.386", True),
+        ("1.40", "1.39", False),
+        ("−1", "-1", True),
+        ("1,000", "1000", True),
+        (" STEP", "step", True),
+        ("one", "step", False),
+        ("", "6", False),
+    ],
+)
+def test_typed_answers(given: str, answer: str, expected: bool) -> None:
+    assert right(given, answer) == expected
