@@ -66,6 +66,7 @@ with large, st.container(key="head_large"):
         bar=numbers.quantity,
     )
     st.plotly_chart(figure, key="one_head", alt=f"{what}, layer {layer}, head {head}")
+    measures.proof(view, [layer])
     with st.container(horizontal=True):
         with st.popover("These numbers as a table", type="tertiary", width="content"):
             st.dataframe(tables.panel_table(one))

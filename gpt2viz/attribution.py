@@ -41,6 +41,24 @@ def taken(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[int
     return length
 
 
+def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, float]:
+    """The proof that a layer's weights are what the model used: (difference, largest number).
+
+    Weights times v for every head, merged and projected (W_O, b_O), are held against what the
+    run itself added to the residual stream; the first number is the largest distance over all
+    tokens and channels (T, C), the second the largest number of the addition. Not for a run
+    with edits, whose heads do something else. Raises what ``value_weighted`` does.
+    """
+    weights, v = trace.stage("weights", layer)[0], trace.stage("v", layer)[0]
+    heads = weights @ v  # (nh, T, hs)
+    merged = heads.transpose(1, 0, 2).reshape(len(trace.tokens), -1)  # (T, C)
+    projection = _projection(model, trace, layer)
+    bias = model.network.get_parameter(f"h.{layer}.attn.c_proj.bias").detach().cpu().numpy()
+    written = merged @ projection.reshape(-1, projection.shape[-1]) + bias
+    added = trace.stage("attention_output", layer)[0]
+    return float(np.abs(written - added).max()), float(np.abs(added).max())
+
+
 def _projection(model: Model, trace: Trace, layer: int) -> Array:
     """W_O of a layer, cut by head: (nh, hs, C)."""
     if (model.name, model.config) != (trace.model_name, trace.config):

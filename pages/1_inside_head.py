@@ -3,7 +3,7 @@
 import streamlit as st
 
 from gpt2viz.arithmetic import cell_arithmetic
-from gpt2viz.ui import address, cell, controls, frame, zoom
+from gpt2viz.ui import address, cell, controls, frame, measures, zoom
 from gpt2viz.ui.clicks import Cell, Dragged, on_click
 from gpt2viz.ui.stages import draw_stage
 
@@ -44,6 +44,7 @@ with st.container(key="stages"):
         "sum to 1, and the output mixes the rows of :green[**V**] by these weights."
     )
 on_click("stages", choose, drag)
+measures.proof(view, [layer])
 
 query = view.query if view.query is not None else view.n_tokens - 1
 cell.draw(view, cell_arithmetic(view.trace, layer, head, query, key), query, key)

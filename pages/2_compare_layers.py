@@ -61,6 +61,8 @@ with st.container(key="layer_charts"):
             bar="difference of weights",
         )
         charts.plotly_chart(figure, key="differences", alt=f"Differences of layers {layers}")
+if head != "rollout":
+    measures.proof(view, layers)
 on_click("layer_charts", choose_row, part.drag(panels[0]))
 
 st.markdown("**Every head of every layer**: click one to look inside")

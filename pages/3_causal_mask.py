@@ -6,7 +6,7 @@ from gpt2viz import tables
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, cache, controls, frame, zoom
+from gpt2viz.ui import address, cache, controls, frame, measures, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.stages import mask_in_words
 
@@ -63,6 +63,7 @@ with st.container(key="masks"):
     third.plotly_chart(figure, key="change", alt="Weights with the mask off, minus on")
 for area in ("mask", "masks"):
     on_click(area, choose_row, part.drag(with_mask))
+measures.proof(view, [layer], "the run with the mask " + ("on" if view.trace.causal else "off"))
 
 st.markdown("#### What comes next, with the mask on and off")
 st.caption(

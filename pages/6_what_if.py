@@ -8,7 +8,7 @@ from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
-from gpt2viz.ui import address, cache, controls, frame, whatif, zoom
+from gpt2viz.ui import address, cache, controls, frame, measures, whatif, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.text import literal
 
@@ -79,6 +79,7 @@ st.caption(
     if part.exact
     else "Drag over a part of the text first; there a click on a cell hides a key from a query."
 )
+measures.proof(view, [layer], "the baseline's run")
 on_click("whatif", hide, part.drag(before))
 
 position = view.n_tokens - 1 if view.query is None else view.query

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import streamlit as st
 
-from gpt2viz.attribution import rollout, value_weighted, without_first
+from gpt2viz import Model
+from gpt2viz.attribution import difference_from_run, rollout, value_weighted, without_first
 from gpt2viz.figures.charts import thumbnails
 from gpt2viz.figures.measure import Measure, in_words, mean_of_heads, one_head, weights_measure
 from gpt2viz.figures.panel import Panel
-from gpt2viz.traces import Array
+from gpt2viz.traces import Array, Trace
 from gpt2viz.ui import address
 from gpt2viz.ui.frame import View
 from gpt2viz.words import word_starts
@@ -80,6 +82,25 @@ def weights(view: View, layer: int, whole_words: bool) -> Measure:
     """A layer's attention weights, between tokens or words."""
     found = weights_measure(view.trace, view.labels, layer)
     return in_words(found, view.trace) if whole_words else found
+
+
+def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
+    """One line: how far the weights of these layers are from what the model itself did."""
+    model, trace = view.model, view.trace
+    found = [_proof(model.name, trace.token_ids, trace.causal, n, model, trace) for n in layers]
+    difference, largest = max(found)
+    st.caption(
+        f"Checked against {run}: these weights times V, merged and projected, differ from what "
+        f"attention really added to the stream by at most **{difference:.1e}** "
+        f"(its largest number is {largest:.3g})."
+    )
+
+
+@st.cache_data(max_entries=2000, show_spinner=False)
+def _proof(
+    name: str, ids: tuple[int, ...], causal: bool, layer: int, _model: Model, _trace: Trace
+) -> tuple[float, float]:
+    return difference_from_run(_model, _trace, layer)
 
 
 def every_head(view: View, whole_words: bool) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.attribution import rollout, taken, value_weighted, without_first
+from gpt2viz.attribution import difference_from_run, rollout, taken, value_weighted, without_first
 from tests.checkpoints import write_checkpoint
 
 IDS = [5, 300, 17, 17, 219]
@@ -116,3 +117,35 @@ def test_rows_without_the_first_token() -> None:
     expected = [[nan, nan, nan], [nan, 1, 0], [nan, 0.75, 0.25]]
     assert_allclose(without_first(weights), expected, rtol=1e-6)
     assert_allclose(without_first(weights[None])[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_weights_shown_are_the_weights_used(pair: tuple, explicit: bool, causal: bool) -> None:
+    _, ours = pair
+    run = gpt2viz.trace(ours, IDS, causal, explicit=explicit)
+    for layer in range(3):
+        difference, largest = difference_from_run(ours, run, layer)
+        assert difference < 1e-5
+        assert largest == np.abs(run.stage("attention_output", layer)).max()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("wrong", ["one weight", "heads swapped", "transposed"])
+def test_weights_that_were_not_used_show_in_the_difference(pair: tuple, wrong: str) -> None:
+    """Held against transformers' own projection of the same wrong weights."""
+    theirs, ours = pair
+    run = gpt2viz.trace(ours, IDS)
+    weights = run.stage("weights", 1).copy()
+    if wrong == "one weight":
+        weights[0, 2, 4, 1] += 0.01
+    elif wrong == "heads swapped":
+        weights = weights[:, [1, 0, 2, 3]]
+    else:
+        weights = weights.swapaxes(2, 3)
+    spoilt = replace(run, captured={**run.captured, ("weights", 1): weights})
+    heads = torch.tensor(weights @ run.stage("v", 1)).transpose(1, 2).reshape(1, len(IDS), C)
+    written = theirs.transformer.h[1].attn.c_proj(heads).numpy()
+    expected = np.abs(written - run.stage("attention_output", 1)).max()
+    assert expected > 1e-4
+    assert difference_from_run(ours, spoilt, 1)[0] == pytest.approx(expected, rel=1e-3)
