@@ -17,14 +17,14 @@ PAGES = (
     ("app.py", "Attention"),
     ("pages/1_inside_head.py", "Inside a head"),
     ("pages/2_compare_layers.py", "Compare layers"),
+    ("pages/9_find.py", "Find a head"),
     ("pages/3_causal_mask.py", "Causal mask"),
-    ("pages/4_shapes.py", "Shapes"),
+    ("pages/10_two_texts.py", "Two texts"),
     ("pages/5_predictions.py", "Predictions"),
     ("pages/6_what_if.py", "What if"),
     ("pages/7_generate.py", "Generate"),
+    ("pages/4_shapes.py", "Shapes"),
     ("pages/8_training.py", "Training"),
-    ("pages/9_find.py", "Find a head"),
-    ("pages/10_two_texts.py", "Two texts"),
     ("pages/11_textbook.py", "Textbook"),
 )
 
@@ -47,6 +47,9 @@ _STYLE = """
 .stMainBlockContainer > div > .stVerticalBlock { gap: .7rem; }
 .st-key-menu { border-bottom: 1px solid var(--st-border-color, #8884); padding-bottom: .25rem; }
 @media (max-width: 1100px) { .st-key-menu { column-gap: .1rem; } }
+[data-testid="stCaptionContainer"] :is(p, li, code) { color: inherit; }
+[data-testid="stCaptionContainer"] { color: inherit; opacity: .78; }
+[data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
 .st-key-tokens button { font-family: ui-monospace, monospace; }
 header[data-testid="stHeader"] { background: transparent; pointer-events: none; }
 header[data-testid="stHeader"] button { pointer-events: auto; }
