@@ -17,7 +17,7 @@ PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic"}
 PLAIN |= {"predictions", "edits", "curves", "words", "heads", "patterns", "comparison"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
-MODEL |= {"textbook"}
+MODEL |= {"textbook", "survey"}
 PICTURES = {"figures", "tables"}
 
 

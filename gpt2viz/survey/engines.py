@@ -1,0 +1,90 @@
+"""Where shards are scored: in processes on this machine, or on a Ray cluster. Same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import lru_cache
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+import gpt2viz
+from gpt2viz.survey.documents import Shard
+from gpt2viz.survey.score import score
+from gpt2viz.survey.sums import Sums
+
+
+class Task(NamedTuple):
+    """All that a worker needs to know."""
+
+    model: Path
+    n_tokens: int
+    device: str
+    shard: Shard
+
+
+#: Takes tasks, one by one as workers become free, and gives shard numbers with their sums.
+Engine = Callable[[Iterable[Task]], Iterator[tuple[int, Sums]]]
+
+
+@lru_cache(maxsize=1)
+def _model(folder: Path) -> gpt2viz.Model:
+    return gpt2viz.load_model(folder)
+
+
+def work(task: Task) -> tuple[int, Sums]:
+    """Score one shard, on one thread so that every engine adds up in the same order."""
+    torch.set_num_threads(1)
+    found = score(_model(task.model), task.shard, task.n_tokens, task.device)
+    return task.shard.number, found
+
+
+def local(workers: int) -> Engine:
+    """Score in so many processes of this machine, or in this one for a single worker."""
+
+    def engine(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+        if workers == 1:
+            yield from map(work, tasks)
+            return
+        tasks = iter(tasks)
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            running: set[Future[tuple[int, Sums]]] = set()
+            while True:
+                # Two tasks a worker: none waits, and memory holds no more of the corpus.
+                fresh = islice(tasks, 2 * workers - len(running))
+                running |= {pool.submit(work, task) for task in fresh}
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+
+    return engine
+
+
+def on_ray(workers: int, address: str | None) -> Engine:
+    """Score in so many tasks at a time on a Ray cluster: a local one without an ``address``.
+
+    The model's folder must be there under the same path on every machine of the cluster. Raises
+    ``ModuleNotFoundError`` where Ray isn't installed.
+    """
+    import ray
+
+    def engine(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+        ray.init(address=address, num_cpus=None if address else workers, log_to_driver=False)
+        try:
+            remote = ray.remote(work)
+            tasks, running = iter(tasks), list[Any]()
+            while True:
+                running += [remote.remote(t) for t in islice(tasks, 2 * workers - len(running))]
+                if not running:
+                    return
+                done, running = ray.wait(running)
+                yield from ray.get(done)
+        finally:
+            ray.shutdown()
+
+    return engine

@@ -1,0 +1,61 @@
+"""One shard scored: a pure function of the model and the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from gpt2viz.checkpoint import Model
+from gpt2viz.heads import SCORES
+from gpt2viz.survey.documents import Shard
+from gpt2viz.survey.sums import Numbers, Sums, Where, merged, of_passages
+from gpt2viz.training.scores import attention_weights
+
+#: Passages that go through the model together.
+BATCH = 32
+#: A passage of fewer tokens, the end of a document, is left out.
+SHORTEST = 8
+
+
+def score(model: Model, shard: Shard, n_tokens: int, device: str = "cpu") -> Sums:
+    """Every score of every head on a shard's passages of ``n_tokens`` tokens each.
+
+    Each document is cut into passages; what is left at its end is one too, if it has
+    ``SHORTEST`` tokens. A passage is scored alone, as if nothing stood before it.
+    """
+    config = model.config
+    network = model.network.to(device)
+    found = [_nothing(config.n_layer, config.n_head)]
+    for passages in _batches(model, shard, n_tokens):
+        ids = [ids for _, ids in passages]
+        layers = attention_weights(network, torch.tensor(ids, device=device))
+        scores = np.stack(
+            [
+                [[of.of(layer[n], ids[n]) for layer in layers] for of in SCORES.values()]
+                for n in range(len(ids))
+            ]
+        )
+        texts = [model.tokenizer.decode(row) for row in ids]
+        found.append(of_passages(scores, [place for place, _ in passages], texts))
+    return merged(found)
+
+
+def _batches(model: Model, shard: Shard, n_tokens: int) -> Iterator[list[tuple[Where, list[int]]]]:
+    """Passages of one length at a time, whole ones first, then the ends of documents."""
+    by_length: dict[int, list[tuple[Where, list[int]]]] = {}
+    for number, text in enumerate(shard.texts, start=shard.first):
+        ids = model.tokenizer.encode(text)
+        for start in range(0, len(ids), n_tokens):
+            part = ids[start : start + n_tokens]
+            if len(part) >= min(SHORTEST, n_tokens):
+                by_length.setdefault(len(part), []).append((Where(number, start), part))
+    for length in sorted(by_length, reverse=True):
+        some = by_length[length]
+        yield from (some[n : n + BATCH] for n in range(0, len(some), BATCH))
+
+
+def _nothing(n_layer: int, n_head: int) -> Sums:
+    none: Numbers = np.empty((0, len(SCORES), n_layer, n_head))
+    return of_passages(none, [], [])

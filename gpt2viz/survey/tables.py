@@ -1,0 +1,66 @@
+"""A survey's results as Parquet and CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from gpt2viz.heads import SCORES
+from gpt2viz.survey.sums import Sums, Where
+
+#: The tables' names, each with .parquet and .csv.
+HEADS, PASSAGES = "heads", "passages"
+
+
+def head_rows(sums: Sums) -> list[dict[str, Any]]:
+    """One row for every score of every head: its mean, 95 % interval and number of passages."""
+    mean, margin = sums.mean, sums.margin
+    return [
+        {
+            "score": name,
+            "layer": layer,
+            "head": head,
+            "mean": mean[s, layer, head],
+            "low": mean[s, layer, head] - margin[s, layer, head],
+            "high": mean[s, layer, head] + margin[s, layer, head],
+            "passages": int(sums.count[s, layer, head]),
+        }
+        for s, name in enumerate(SCORES)
+        for layer, head in np.ndindex(*mean.shape[1:])
+    ]
+
+
+def passage_rows(sums: Sums) -> list[dict[str, Any]]:
+    """One row for each of the passages on which a head scored highest, best first."""
+    names = list(SCORES)
+    rows = []
+    for s, layer, head, rank in np.argwhere(np.isfinite(sums.best)).tolist():
+        place = Where(*sums.where[s, layer, head, rank].tolist())
+        rows.append(
+            {
+                "score": names[s],
+                "layer": layer,
+                "head": head,
+                "rank": rank + 1,
+                "value": sums.best[s, layer, head, rank],
+                **place._asdict(),
+                "text": sums.texts[place],
+            }
+        )
+    return rows
+
+
+def write(sums: Sums, folder: Path) -> list[Path]:
+    """Write both tables into a folder; their paths."""
+    written = []
+    for name, rows in ((HEADS, head_rows(sums)), (PASSAGES, passage_rows(sums))):
+        table = pa.Table.from_pylist(rows)
+        paths = [folder / f"{name}.parquet", folder / f"{name}.csv"]
+        parquet.write_table(table, paths[0])
+        csv.write_csv(table, paths[1])
+        written += paths
+    return written
