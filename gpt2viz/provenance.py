@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import sys
+import textwrap
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
@@ -10,6 +12,9 @@ from types import FrameType
 from torch import nn
 
 from gpt2viz import model as model_source
+
+#: Stands at the end of the line that made a tensor.
+MARK = "← made here"
 
 
 def operation(module: nn.Module, formula: str) -> str:
@@ -33,6 +38,24 @@ def line_of_model() -> tuple[int, str]:
     if frame is None:
         return 0, ""
     return frame.f_lineno, _source_lines()[frame.f_lineno - 1].split("#")[0].strip()
+
+
+@lru_cache(maxsize=64)
+def method_at(line: int) -> tuple[str, str]:
+    """(name, source) of the method of ``model.py`` that a line is in, such as "Attend.forward".
+
+    The line itself is marked by an arrow. Raises ``LookupError`` for a line outside all methods.
+    """
+    lines = _source_lines()
+    body = ast.parse("\n".join(lines)).body
+    for holder in (node for node in body if isinstance(node, ast.ClassDef)):
+        for part in (node for node in holder.body if isinstance(node, ast.FunctionDef)):
+            end = part.end_lineno or part.lineno
+            if part.lineno <= line <= end:
+                shown = list(lines[part.lineno - 1 : end])
+                shown[line - part.lineno] += f"  # {MARK}"
+                return f"{holder.name}.{part.name}", textwrap.dedent("\n".join(shown))
+    raise LookupError(f"line {line} of model.py is in no method")
 
 
 @lru_cache(maxsize=1)

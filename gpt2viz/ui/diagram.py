@@ -20,6 +20,9 @@ export default function ({ data, setTriggerValue, parentElement }) {
   }
   const root = parentElement.querySelector(".flow")
   root.replaceChildren()
+  const head = make("div", "node head")
+  head.append(...["module", "what it does", "shape", "parameters"].map(t => make("span", "", t)))
+  root.append(head)
   for (const group of data.groups) {
     const box = make("section", "group")
     box.append(make("h4", "", group.title))
@@ -43,12 +46,15 @@ _CSS = """
 .group { border: 1px solid var(--st-border-color); border-radius: .5rem; padding: .5rem .7rem;
   display: flex; flex-direction: column; gap: .25rem; }
 h4 { margin: 0 0 .2rem; font-size: .9rem; font-weight: 600; }
-.node { display: grid; grid-template-columns: 2.2fr 2.6fr 2fr 1.4fr; gap: .6rem;
-  align-items: center;
+.node { display: grid; gap: .6rem; align-items: center;
+  grid-template-columns: repeat(3, minmax(0, 2.4fr)) minmax(0, 1.2fr);
   text-align: left; font: inherit; font-size: .84rem; color: inherit; padding: .28rem .6rem;
   border: 1px solid transparent; border-radius: .35rem; cursor: pointer;
   background: var(--st-secondary-background-color); }
 .node:hover, .node:focus-visible { border-color: var(--st-primary-color); outline: none; }
+.head { background: none; cursor: default; padding: 0 1.3rem; opacity: .75; }
+.head:hover { border-color: transparent; }
+.head span:last-child { text-align: right; }
 .still { cursor: default; opacity: .65; border-color: transparent !important; }
 code { font-family: var(--st-code-font); font-size: .8rem; }
 i { font-style: normal; text-align: right; opacity: .75; }
@@ -103,9 +109,9 @@ def _box(node: Node) -> dict[str, str]:
     shape = f"({', '.join(map(str, node.made.shape))})" if node.made else "off when reading"
     return {
         "module": node.name,
-        "name": node.name,
+        "name": node.name.removeprefix(f"h.{node.layer}."),
         "kind": node.kind,
         "shape": shape,
-        "parameters": f"{node.n_parameters:,} parameters" if node.n_parameters else "",
+        "parameters": f"{node.n_parameters:,}" if node.n_parameters else "",
         "page": page[1] if page else "",
     }

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.provenance import MARK
 from gpt2viz.ui.textbook.checks import right
 from gpt2viz.ui.textbook.contents import CHAPTERS
 from tests.app.pages import figure, heatmaps, open_page
@@ -222,3 +223,15 @@ def test_progress_survives_chapters_and_marks_the_finished_one() -> None:
 )
 def test_typed_answers(given: str, answer: str, expected: bool) -> None:
     assert right(given, answer) == expected
+
+
+def test_the_code_stands_beside_the_pictures_of_a_head() -> None:
+    at = open_page("inside", layer="2")
+    run = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
+    blocks = [block.value for block in at.code if MARK in block.value]
+    assert len(blocks) == len(gpt2viz.HEAD_STAGES)
+    for key, block in zip(gpt2viz.HEAD_STAGES, blocks, strict=True):
+        record = run.record(key, 2)
+        assert record is not None
+        (marked,) = [line for line in block.splitlines() if MARK in line]
+        assert record.code in marked

@@ -33,7 +33,7 @@ def _journey(book: Book) -> list[Question]:
         "at once. A score says how far two vectors point the same way, and each word becomes a "
         "mixture of all six."
     )
-    left, right = st.columns([2, 3], gap="large")
+    left, right = st.columns(2, gap="medium")
     with left:
         x = table("journey_x", "Six words", steps.JOURNEY_X, steps.JOURNEY, _AXES)
         places = range(len(steps.JOURNEY))
@@ -79,12 +79,10 @@ def _sentence(book: Book) -> list[Question]:
         "value out of each word's vector. Here their numbers are drawn at random, with the seed 42 "
         "of the texts. $h_s$ is the length of a query, here 2."
     )
-    st.latex(
-        r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V"
-        r"\qquad Q = xW_Q^\top,\; K = xW_K^\top,\; V = xW_V^\top"
-    )
+    st.latex(r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V")
+    st.latex(r"Q = xW_Q^\top \qquad K = xW_K^\top \qquad V = xW_V^\top")
     labels, drawn = steps.SENTENCE, steps.drawn_weights()
-    columns = st.columns(4)
+    columns = [*st.columns(2), *st.columns(2)]
     with columns[0]:
         x = table("hand_x", "x: four words", steps.SENTENCE_X, labels, _AXES[:2])
     weights = []
