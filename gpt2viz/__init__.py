@@ -8,7 +8,14 @@ trace.stage("weights", layer=3)  # (B, nh, T, T)
 from gpt2viz.checkpoint import BUNDLED, Model, load_model
 from gpt2viz.config import GPT2Config
 from gpt2viz.edits import Edit, parse_edits
-from gpt2viz.errors import CheckpointError, ContextError, EditError, GPT2VizError, TextError
+from gpt2viz.errors import (
+    CheckpointError,
+    ContextError,
+    EditError,
+    GPT2VizError,
+    TextError,
+    TooLargeError,
+)
 from gpt2viz.generation import Choice, generate
 from gpt2viz.lens import Contributions, LogitLens, contributions, logit_lens
 from gpt2viz.predictions import divergence, entropy, sampling_distribution, surprise
@@ -37,6 +44,7 @@ __all__ = [
     "Stage",
     "TensorRecord",
     "TextError",
+    "TooLargeError",
     "Trace",
     "contributions",
     "divergence",

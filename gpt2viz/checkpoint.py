@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from gpt2viz import memory
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import CheckpointError
 from gpt2viz.model import GPT2
@@ -44,6 +46,11 @@ class Model:
     network: GPT2
     tokenizer: Tokenizer
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its weights; the float32 ones are mapped from their file."""
+        return sum(weight.nbytes for weight in self.network.parameters())
+
 
 @dataclass(frozen=True)
 class _Stored:
@@ -61,22 +68,21 @@ class _Stored:
 def load_model(folder: str | Path = BUNDLED) -> Model:
     """Load a checkpoint folder: ``config.json``, safetensors and tokenizer files.
 
-    Weights become float32. Raises ``CheckpointError`` that names the file, the tensor, what was
-    found and what was expected.
+    Weights become float32; those that are so already stay in their file, which is mapped into
+    memory: a page of it is read when it is used, and shared with others who map it. Raises
+    ``CheckpointError`` that names the file, the tensor, what was found and what was expected,
+    and ``TooLargeError`` before anything is read where the memory is too small.
     """
     folder = Path(folder)
-    if not (folder / "config.json").is_file():
-        raise CheckpointError(f"{folder}: no config.json; give a folder in Hugging Face's layout")
-    config = GPT2Config.from_dict(read_json(folder / "config.json"))
+    config, stored = _survey(folder)
     tokenizer = load_tokenizer(folder)
     if tokenizer.n_vocab > config.vocab_size:
         raise CheckpointError(
             f"tokenizer: {tokenizer.n_vocab} tokens, but config.json has "
             f"vocab_size {config.vocab_size}"
         )
-    stored = _headers(folder)
-    _compare(folder, stored, config)
-    weights = {name: _read(tensor) for name, tensor in stored.items()}
+    memory.check(folder.resolve().name, _bytes(config, stored), config, memory.free_memory())
+    weights = _read(stored)
     with torch.device("meta"):
         network = GPT2(config)
     if config.tie_word_embeddings:
@@ -86,6 +92,29 @@ def load_model(folder: str | Path = BUNDLED) -> Model:
         network.lm_head.weight = network.wte.weight
     network.eval().requires_grad_(False)
     return Model(folder.resolve().name, config, network, tokenizer)
+
+
+def weight_bytes(folder: str | Path) -> int:
+    """Bytes that the weights in a folder will take, known from the files' headers alone.
+
+    Raises ``CheckpointError`` as ``load_model`` does.
+    """
+    return _bytes(*_survey(Path(folder)))
+
+
+def _survey(folder: Path) -> tuple[GPT2Config, dict[str, _Stored]]:
+    """What ``config.json`` asks for and the weights' files declare, compared; nothing is read."""
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(f"{folder}: no config.json; give a folder in Hugging Face's layout")
+    config = GPT2Config.from_dict(read_json(folder / "config.json"))
+    stored = _headers(folder)
+    _compare(folder, stored, config)
+    return config, stored
+
+
+def _bytes(config: GPT2Config, stored: Mapping[str, _Stored]) -> int:
+    tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
+    return sum(4 * math.prod(stored[name].size) for name in stored.keys() - tied)
 
 
 def _sizes(config: GPT2Config) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -163,11 +192,16 @@ def _open(file: Path) -> Iterator[Any]:
         raise CheckpointError(f"{file.name}: not a whole safetensors file ({error})") from None
 
 
-def _read(stored: _Stored) -> Tensor:
-    """One tensor as the model wants it: float32, and turned round where Conv1D stored it."""
-    with _open(stored.file) as tensors:
-        tensor: Tensor = tensors.get_tensor(stored.key).to(torch.float32)
-    return tensor.t().contiguous() if stored.key.endswith(_CONV1D) else tensor
+def _read(stored: Mapping[str, _Stored]) -> dict[str, Tensor]:
+    """Every tensor as the model wants it: float32, and turned round where Conv1D stored it."""
+    weights: dict[str, Tensor] = {}
+    for file in {found.file for found in stored.values()}:
+        with _open(file) as tensors:  # once: each time would map the whole file again
+            for name, found in stored.items():
+                if found.file == file:
+                    tensor = tensors.get_tensor(found.key).to(torch.float32)
+                    weights[name] = tensor.t() if name.endswith(_CONV1D) else tensor
+    return weights
 
 
 def _tie(weights: dict[str, Tensor]) -> None:

@@ -11,6 +11,10 @@ class CheckpointError(GPT2VizError):
     """A checkpoint folder that can't be read as a GPT-2."""
 
 
+class TooLargeError(CheckpointError):
+    """A whole checkpoint that needs more memory than is free."""
+
+
 class TextError(GPT2VizError):
     """A text that can't be turned into tokens."""
 

@@ -12,6 +12,7 @@ TOKENIZER = "tests/unit/test_tokenizer.py::"
 ATTRIBUTION = "tests/parity/test_attribution.py::"
 CHANGES = "tests/unit/test_edits.py::"
 GENERATION = "tests/unit/test_generation.py::"
+MEMORY = "tests/unit/test_memory.py::"
 LENS = "tests/parity/test_lens.py::"
 PREDICTIONS = "tests/unit/test_predictions.py::"
 WORDS = "tests/unit/test_words.py::"
@@ -33,6 +34,7 @@ MUTANTS = (
     Mutant("layers scaled from 0", "config.py", "layer + 1 if", "layer if", THEIRS),
     Mutant("deeper layers not scaled", "model.py", "(hs) * self.divisor)", "(hs) * 1)", THEIRS),
     Mutant("fused not scaled", "model.py", "* self.attend.divisor", "* 1", NUMPY),
+    Mutant("divisor lost later", "traces.py", "(qkv, divisor,", "(qkv, 1,", NUMPY),
     Mutant("scores transposed", "model.py", "q @ k.transpose(-2, -1)", "k @ q.mT", NUMPY),
     Mutant("mask hides oneself", "model.py", "triu(diagonal=1)", "triu(diagonal=0)", NUMPY),
     Mutant("mask shows the next", "model.py", "triu(diagonal=1)", "triu(diagonal=2)", NUMPY),
@@ -96,7 +98,13 @@ MUTANTS = (
         "pass",
         TRACING + "test_arrays_are_read_only_float32_with_the_declared_shape",
     ),
-    Mutant("derived with the mask", "traces.py", "q, k, v, self.causal", "q, k, v, True", NUMPY),
+    Mutant(
+        "derived with the mask",
+        "traces.py",
+        "qkv, divisor, self.causal",
+        "qkv, divisor, True",
+        NUMPY,
+    ),
     Mutant("fused with the mask", "model.py", "is_causal=causal", "is_causal=True", NUMPY),
     Mutant(
         "derived without the edits",
@@ -138,8 +146,8 @@ MUTANTS = (
     Mutant(
         "any integer is a weight",
         "checkpoint.py",
-        'startswith(("F", "BF"))',
-        'startswith("")',
+        "found.dtype not in _FLOATS",
+        "not found.dtype",
         "tests/unit/test_checkpoint.py::test_wrong_tensors",
     ),
     Mutant(
@@ -159,8 +167,8 @@ MUTANTS = (
     Mutant(
         "specials are read from text",
         "tokenizer.py",
-        "self._encoding.encode_ordinary(text)",
-        'self._encoding.encode_ordinary(text.replace("<|endoftext|>", ""))',
+        "self._encoding.encode_ordinary(part)",
+        'self._encoding.encode_ordinary(part.replace("<|endoftext|>", ""))',
         TOKENIZER + "test_ids_equal_hugging_faces",
     ),
     Mutant(
@@ -431,5 +439,26 @@ MUTANTS = (
         "hidden=np.logical_and.reduceat(hidden",
         "hidden=np.logical_or.reduceat(hidden",
         WORDS + "test_a_cell_is_hidden_where_all_its_tokens_cells_are",
+    ),
+    Mutant(
+        "loaded without a look at memory",
+        "checkpoint.py",
+        "    memory.check(",
+        "    str(",
+        MEMORY + "test_a_model_that_does_not_fit_is_refused_before_it_is_read",
+    ),
+    Mutant(
+        "mapped weights copied",
+        "checkpoint.py",
+        "tensor.t() if",
+        "tensor.t().contiguous() if",
+        MEMORY + "test_float32_weights_are_mapped_from_their_file_once",
+    ),
+    Mutant(
+        "no room for what comes",
+        "ui/kept.py",
+        "+ nbytes > self.budget",
+        "> self.budget",
+        "tests/unit/test_kept.py::test_room_is_made_from_the_oldest",
     ),
 )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Hashable
 from pathlib import Path
 
 import streamlit as st
 
 import gpt2viz
 from gpt2viz import heads
+from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.curves import TrainingRecord, read_record
 from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
+from gpt2viz.memory import total_memory
 from gpt2viz.tracing import reference_run
 from gpt2viz.ui.kept import Kept
 
@@ -20,6 +23,8 @@ MODELS_VARIABLE = "GPT2VIZ_MODELS"
 #: Megabytes of runs that are kept for all visitors together. GPT-2 small's 1,024 tokens take 240.
 BYTES_VARIABLE = "GPT2VIZ_CACHE_MB"
 DEFAULT_MEGABYTES = 512
+#: Megabytes of models that are kept for all visitors together; half of the memory by default.
+MODEL_BYTES_VARIABLE = "GPT2VIZ_MODELS_MB"
 
 
 def model_folders() -> dict[str, Path]:
@@ -29,10 +34,38 @@ def model_folders() -> dict[str, Path]:
     return {folder.resolve().name: folder for folder in folders}
 
 
-@st.cache_resource(max_entries=4, show_spinner="Loading the model …")
 def load(name: str) -> gpt2viz.Model:
-    """The model of that name. Raises ``CheckpointError``, or ``KeyError`` for an unknown name."""
-    return gpt2viz.load_model(model_folders()[name])
+    """The model of that name, one for all visitors; older ones go where it needs their room.
+
+    Raises ``CheckpointError``, ``TooLargeError`` where even alone it doesn't fit, or ``KeyError``
+    for an unknown name.
+    """
+    folder, kept = model_folders()[name], models()
+
+    def make() -> gpt2viz.Model:
+        with st.spinner("Loading the model …"):
+            _forget(kept.make_room(weight_bytes(folder)))
+            try:
+                return gpt2viz.load_model(folder)
+            except gpt2viz.TooLargeError:
+                _forget(kept.make_room(kept.budget))
+                return gpt2viz.load_model(folder)
+
+    return kept.get(name, make)
+
+
+@st.cache_resource
+def models() -> Kept[gpt2viz.Model]:
+    """The models in memory, for all visitors together."""
+    megabytes = os.environ.get(MODEL_BYTES_VARIABLE)
+    return Kept(int(float(megabytes) * 10**6) if megabytes else total_memory() // 2)
+
+
+def _forget(names: Collection[Hashable]) -> None:
+    """Let go of the runs of models that were let go: a run holds on to the model's embedding."""
+    _runs().forget(lambda key: key[0] in names)
+    for name in names:
+        reference.clear(name)
 
 
 def run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 
@@ -47,10 +47,27 @@ class Kept(Generic[Value]):
                 self._keep(key, value)
         return value
 
+    def make_room(self, nbytes: int) -> list[Hashable]:
+        """Let the least recently used go until so many bytes more fit in; the keys that went."""
+        with self._lock:
+            gone: list[Hashable] = []
+            while self._values and sum(self._bytes.values()) + nbytes > self.budget:
+                gone.append(next(iter(self._values)))
+                self._let_go(gone[-1])
+            return gone
+
+    def forget(self, unwanted: Callable[[Any], bool]) -> None:
+        """Let go of every value whose key is unwanted."""
+        with self._lock:
+            for key in list(filter(unwanted, self._values)):
+                self._let_go(key)
+
+    def _let_go(self, key: Hashable) -> None:
+        del self._values[key], self._bytes[key]
+
     def _keep(self, key: Hashable, value: Value) -> None:
         self._values[key] = value
         self._values.move_to_end(key)
         self._bytes[key] = value.nbytes
         while sum(self._bytes.values()) > self.budget and len(self._values) > 1:
-            gone, _ = self._values.popitem(last=False)
-            del self._bytes[gone]
+            self._let_go(next(iter(self._values)))

@@ -180,8 +180,8 @@ def test_a_slider_or_page_never_runs_the_model_again(monkeypatch: pytest.MonkeyP
 
 def test_a_broken_model_is_one_message(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv(cache.MODELS_VARIABLE, f"{tmp_path}")
-    cache.load.clear()
+    cache.models.clear()
     at = open_page("attention")
     assert "no config\\.json" in said(at)
     assert not at.get("plotly_chart")
-    cache.load.clear()
+    cache.models.clear()

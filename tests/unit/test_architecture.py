@@ -13,8 +13,8 @@ SOURCES = sorted(
     [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz").rglob("*.py")]
 )
 
-PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic"}
-PLAIN |= {"predictions", "edits", "curves", "words", "heads", "patterns", "comparison"}
+PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across"}
+PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
 MODEL |= {"textbook", "survey"}

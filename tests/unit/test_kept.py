@@ -54,6 +54,25 @@ def test_one_that_is_larger_than_the_budget_stays_until_another_comes() -> None:
     assert made(kept, "huge", 1000)
 
 
+def test_room_is_made_from_the_oldest() -> None:
+    kept: Kept[Thing] = Kept(30)
+    for key in "abc":
+        made(kept, key)
+    assert kept.make_room(0) == []
+    assert kept.make_room(11) == ["a", "b"]
+    assert not made(kept, "c")
+    assert kept.make_room(31) == ["c"]
+    assert made(kept, "c")
+
+
+def test_what_is_unwanted_is_forgotten() -> None:
+    kept: Kept[Thing] = Kept(30)
+    for key in "abc":
+        made(kept, key)
+    kept.forget(lambda key: key in "ac")
+    assert [made(kept, key) for key in "bac"] == [False, True, True]
+
+
 def test_what_grew_is_counted_anew() -> None:
     kept: Kept[Thing] = Kept(30)
     grows = kept.get("grows", lambda: Thing(10))

@@ -1,0 +1,90 @@
+"""The models that all visitors share: loaded once, let go when another needs the room."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from os import pathsep
+from pathlib import Path
+
+import pytest
+import streamlit as st
+
+import gpt2viz
+from gpt2viz import memory
+from gpt2viz.ui import cache
+from tests.app.pages import open_page
+from tests.checkpoints import write_checkpoint
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+    """Three tiny models that the owner lists; no model is in memory."""
+    folders = [tmp_path / name for name in "abc"]
+    for seed, folder in enumerate(folders):
+        write_checkpoint(folder, seed=seed)
+    monkeypatch.setenv(cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+    st.cache_resource.clear()
+    yield folders
+    st.cache_resource.clear()
+
+
+def test_visitors_share_one_copy(folders: list[Path]) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert len({id(model) for model in pool.map(cache.load, "aaaa")}) == 1
+
+
+def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.MODEL_BYTES_VARIABLE, "0.3")
+    size = cache.load("a").nbytes
+    assert 2 * size < 300_000 < 3 * size
+    oldest, used = weakref.ref(cache.load("a")), weakref.ref(cache.load("b"))
+    cache.run("a", (1, 2, 3), True)
+    cache.reference("a")
+    cache.load("b")
+    cache.load("c")
+    gc.collect()
+    assert oldest() is None
+    assert used() is not None
+    embedding = cache.run("b", (1, 2, 3), True).unembedding
+    assert embedding.ctypes.data == used().network.wte.weight.data_ptr()  # type: ignore[union-attr]
+
+
+def test_the_old_model_goes_before_a_new_one_is_refused(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = weakref.ref(cache.load("a"))
+    needed = first().nbytes + memory.run_bytes(first().config)  # type: ignore[union-attr]
+
+    def free() -> int:
+        gc.collect()
+        return needed - (1 if first() else 0)
+
+    monkeypatch.setattr(memory, "free_memory", free)
+    cache.load("b")
+    assert first() is None
+
+
+def test_too_large_a_model_is_one_message(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    at = open_page("attention", model="a")
+    (said,) = [error.value for error in at.error]
+    assert "needs 208 kB of memory: 130 kB for its weights" in said.replace("\\", "")
+    assert not at.get("plotly_chart")
+
+
+def test_a_model_is_ready_again_after_it_was_let_go(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.MODEL_BYTES_VARIABLE, "0.1")
+    before = cache.run("a", (1, 2, 3), True).logits
+    cache.load("b")
+    again = cache.run("a", (1, 2, 3), True)
+    assert isinstance(again, gpt2viz.Trace)
+    assert (again.logits == before).all()
