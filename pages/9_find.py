@@ -18,13 +18,22 @@ def by_habit() -> None:
     name, causal = view.model.name, view.trace.causal
     runs = {"sentence": view.trace, "probe": cache.probe(name, causal)}
     scores = {text: cache.head_scores(name, run.token_ids, causal) for text, run in runs.items()}
-    find.explain(runs["probe"])
+    across = find.survey(view)
+    if across:
+        scores["texts"] = across.mean
+    find.explain(runs["probe"], across)
     with st.container(key="atlas"):
         maps = atlas({find.TEXTS[text]: found for text, found in scores.items()}, view.colors)
-        st.plotly_chart(maps, key="atlas_maps", alt="Every score of every head, on both texts")
-    score, text = find.habit()
-    labels = tuple(label(part) for part in runs[text].token_bytes)
-    ranked(view, scores[text], score, runs[text], labels)
+        st.plotly_chart(maps, key="atlas_maps", alt="Every score of every head, on each text")
+    score, text = find.habit(scores)
+    columns = {score: scores[text][score]}
+    if across and text == "texts":
+        columns["± (95 %)"] = across.margin[score]
+    run = runs.get(text, view.trace)
+    labels = tuple(label(part) for part in run.token_bytes)
+    ranked(view, columns | scores[text], score, run, labels)
+    if across and text == "texts":
+        find.passages(across, score)
 
 
 def by_look() -> None:

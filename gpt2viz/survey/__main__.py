@@ -1,7 +1,7 @@
 """``python -m gpt2viz.survey --texts FILE --out FOLDER``: every head's scores across many texts.
 
 FILE has one document a line; a folder of .txt files does too. What is done is kept in FOLDER:
-the same command goes on where it was cut off.
+the same command goes on where it was cut off. In MODEL/survey the app finds it.
 """
 
 from __future__ import annotations
@@ -11,33 +11,19 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import gpt2viz
+from gpt2viz.across import RECORD, fingerprint, weights_fingerprint
 from gpt2viz.survey.documents import DocumentsError, shards
 from gpt2viz.survey.engines import Engine, Task, local, on_ray
 from gpt2viz.survey.sums import load, merged, save
 from gpt2viz.survey.tables import write
 
-#: What a folder's shards were made from: a run that differs can't go on there.
-RECORD = "survey.json"
-
 
 class SurveyError(ValueError):
     """A survey that can't be run; the message says why."""
-
-
-def fingerprint(path: Path) -> str:
-    """SHA-256 of a file, or of a folder's ``.txt`` files with their names."""
-    digest = sha256()
-    for file in [path] if path.is_file() else sorted(path.rglob("*.txt")):
-        digest.update(file.name.encode())
-        with file.open("rb") as content:
-            while block := content.read(2**20):
-                digest.update(block)
-    return digest.hexdigest()
 
 
 def survey(texts: Path, model: Path, out: Path, n_tokens: int, device: str, engine: Engine) -> int:
@@ -56,8 +42,8 @@ def survey(texts: Path, model: Path, out: Path, n_tokens: int, device: str, engi
     _same_survey(
         out / RECORD,
         {
-            "texts": fingerprint(texts),
-            "model": fingerprint(model / "model.safetensors"),
+            "texts": fingerprint([texts] if texts.is_file() else sorted(texts.rglob("*.txt"))),
+            "model": weights_fingerprint(model),
             "tokens": n_tokens,
         },
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import lru_cache
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import torch
@@ -43,6 +46,17 @@ def work(task: Task) -> tuple[int, Sums]:
     return task.shard.number, found
 
 
+def _end_with(parent: int) -> None:
+    """Let this process end when the one that started it was killed; else it would wait for ever."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
 def local(workers: int) -> Engine:
     """Score in so many processes of this machine, or in this one for a single worker."""
 
@@ -51,7 +65,8 @@ def local(workers: int) -> Engine:
             yield from map(work, tasks)
             return
         tasks = iter(tasks)
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        context = get_context("spawn")
+        with ProcessPoolExecutor(workers, context, _end_with, (os.getpid(),)) as pool:
             running: set[Future[tuple[int, Sums]]] = set()
             while True:
                 # Two tasks a worker: none waits, and memory holds no more of the corpus.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
+import pandas as pd
 import streamlit as st
 
+from gpt2viz import CheckpointError
+from gpt2viz.across import Survey, read_survey
 from gpt2viz.attribution import taken
 from gpt2viz.heads import SCORES, SEED, Scores
 from gpt2viz.patterns import Cell, Kind, parse_cells, similarity
 from gpt2viz.traces import Pairs, Trace
-from gpt2viz.ui import address
+from gpt2viz.ui import address, cache
 from gpt2viz.ui.clicks import Cell as ClickedCell
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
@@ -21,7 +26,11 @@ WAYS = {
     "pattern": "Draw a pattern",
 }
 #: Value in the address -> which text the heads are measured on.
-TEXTS = {"sentence": "your sentence", "probe": "random tokens, said twice"}
+TEXTS = {
+    "sentence": "your sentence",
+    "probe": "random tokens, said twice",
+    "texts": "many texts",
+}
 
 #: What a query takes from keys: how much of its attention, and the vector that comes of it.
 WEIGHT, GIVEN = "attention weight", "length given"
@@ -53,23 +62,45 @@ def way() -> str:
     return chosen
 
 
-def explain(probe: Trace) -> None:
-    """What the maps show, and what the probe is."""
+@st.cache_resource(max_entries=4, show_spinner="Reading the survey …")
+def _survey(model_name: str, n_layer: int, n_head: int) -> Survey | None:
+    return read_survey(cache.model_folders()[model_name], n_layer, n_head)
+
+
+def survey(view: View) -> Survey | None:
+    """The model's scores across many texts, if it has them; one message where they are broken."""
+    config = view.model.config
+    try:
+        return _survey(view.model.name, config.n_layer, config.n_head)
+    except CheckpointError as error:
+        st.warning(literal(str(error)), icon=":material/error:")
+        return None
+
+
+def explain(probe: Trace, across: Survey | None) -> None:
+    """What the maps show, what the probe is, and how many texts there are."""
     half = len(probe.token_ids) // 2
     st.markdown(
         "One map a habit: each cell is a head, layers down and heads across. The stronger its "
         "colour, the more it does that. Click a cell to look inside that head."
     )
+    many = (
+        ""
+        if across is None
+        else f" **Third row**: the mean over {across.n_passages:,} passages of up to "
+        f"{across.n_tokens} tokens, with the mask on."
+    )
     st.caption(
-        f"**Above**: measured on your sentence. **Below**: on {half} different tokens drawn at "
-        f"random (NumPy's `default_rng({SEED})`), then the same {half} again. Nobody can foretell "
-        "such a text but by copying, so it shows who copies. The first query is left out: with the "
-        "mask on it can see only itself, in every head."
+        f"**First row**: measured on your sentence. **Second row**: on {half} different tokens "
+        f"drawn at random (NumPy's `default_rng({SEED})`), then the same {half} again. Nobody can "
+        f"foretell such a text but by copying, so it shows who copies.{many} The first query is "
+        "left out: with the mask on it can see only itself, in every head."
     )
 
 
-def habit() -> tuple[str, str]:
-    """Pick the score that heads are ranked by, and on which text, a key of ``TEXTS``."""
+def habit(texts: Iterable[str]) -> tuple[str, str]:
+    """Pick the score that heads are ranked by, and on which of the ``texts``, keys of ``TEXTS``."""
+    offered = list(texts)
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         score: str = st.segmented_control(
             "Rank the heads by",
@@ -80,13 +111,29 @@ def habit() -> tuple[str, str]:
         )
         text: str = st.segmented_control(
             "on",
-            list(TEXTS),
+            offered,
             format_func=TEXTS.__getitem__,
             required=True,
-            **address.choice("on", list(TEXTS), "probe"),
+            **address.choice("on", offered, "probe"),
         )
     st.markdown(f"{SCORES[score].meaning} :small[:gray[{literal(SCORES[score].formula)}]]")
     return score, text
+
+
+def passages(across: Survey, score: str) -> None:
+    """The passages of many texts on which each head did it most."""
+    st.markdown(f"#### Where each head had most of “{score}”")
+    found = [p._asdict() for p in across.best if p.score == score]
+    names = ["value", "layer", "head", "text", "document", "token"]
+    st.dataframe(
+        pd.DataFrame(found, columns=names).sort_values("value", ascending=False, kind="stable"),
+        hide_index=True,
+        column_config={"value": st.column_config.NumberColumn(score, format="%.3f")},
+    )
+    st.caption(
+        "Document and token say where the passage begins in the texts, both from 0. The pictures "
+        "above are of your sentence; their numbers are means over the texts."
+    )
 
 
 def keys(view: View, query: int) -> list[int]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.survey.__main__ import survey
+from gpt2viz.survey.engines import local
+from gpt2viz.ui import cache
 from tests.app.pages import array, figure, heatmaps, open_page
+from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
@@ -156,3 +162,39 @@ def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
     assert np.isnan(heatmaps(figure(at, "map_similarity"))["cosine similarity"]).all()
     at.selectbox(key="pattern").set_value("column").run()
     assert heatmaps(figure(at, "drawn"))["pattern"][:, 0].all()
+
+
+def test_scores_across_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "surveyed"
+    write_checkpoint(folder)
+    (tmp_path / "texts.txt").write_text("A crane ate fish. A crane lifted <b>steel</b>.\n" * 3)
+    survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
+    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
+    at = open_page("find", model="surveyed", text="A crane", on="texts", habit="entropy")
+    stored = pd.read_csv(folder / "survey" / "heads.csv").set_index("score")
+    drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
+    for name in stored.index.unique():
+        assert_allclose(
+            drawn[f"{name}, many texts"].ravel(), stored.loc[name, "mean"], rtol=1e-5, atol=1e-6
+        )
+    table, passages = (frame.value for frame in at.dataframe)
+    rows = stored.loc["entropy"].sort_values("mean", ascending=False)
+    assert_allclose(table["entropy"], rows["mean"])
+    assert_allclose(table["± (95 %)"], rows["high"] - rows["mean"])
+    best = pd.read_csv(folder / "survey" / "passages.csv")
+    assert passages["value"].max() == best[best["score"] == "entropy"]["value"].max()
+    assert set(passages["text"]) <= set(best["text"])
+
+
+def test_a_survey_of_other_weights_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "stale"
+    write_checkpoint(folder)
+    (folder / "survey").mkdir()
+    (folder / "survey" / "heads.csv").write_text("score\n")
+    (folder / "survey" / "survey.json").write_text('{"model": "another"}')
+    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
+    at = open_page("find", model="stale", text="A crane")
+    assert ["made with other weights" in warning.value for warning in at.warning] == [True]
+    assert len(figure(at, "atlas_maps")["data"]) == 16

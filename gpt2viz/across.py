@@ -1,0 +1,120 @@
+"""A survey beside a model's weights: every head's scores across many texts, and its best passages.
+
+``python -m gpt2viz.survey --texts FILE --model FOLDER --out FOLDER/survey`` makes it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpt2viz.errors import CheckpointError
+from gpt2viz.heads import SCORES, Scores
+
+#: In a model's folder: where its survey is.
+FOLDER = "survey"
+#: In a survey's folder: what it was made from, and the tables' names without their endings.
+RECORD, HEADS, PASSAGES = "survey.json", "heads", "passages"
+
+
+class Passage(NamedTuple):
+    """One of the passages on which a head scored highest: ``rank`` 1 is the best.
+
+    ``document`` and ``token`` say where it begins in the texts, both from 0.
+    """
+
+    score: str
+    layer: int
+    head: int
+    rank: int
+    value: float
+    document: int
+    token: int
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """Scores by name, (n_layer, n_head) each: the mean over passages, and its 95 % margin.
+
+    ``n_passages`` were scored, of up to ``n_tokens`` tokens each.
+    """
+
+    mean: dict[str, Scores]
+    margin: dict[str, Scores]
+    n_passages: int
+    n_tokens: int
+    best: tuple[Passage, ...]
+
+
+def fingerprint(files: Iterable[Path]) -> str:
+    """SHA-256 of some files' names and contents, in their order."""
+    digest = sha256()
+    for file in files:
+        digest.update(file.name.encode())
+        with file.open("rb") as content:
+            while block := content.read(2**20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def weights_fingerprint(model: Path) -> str:
+    """The fingerprint of a checkpoint folder's weights."""
+    return fingerprint(sorted(model.glob("*.safetensors")))
+
+
+def read_survey(model: Path, n_layer: int, n_head: int) -> Survey | None:
+    """The survey in a checkpoint folder, or None where there is none.
+
+    Raises ``CheckpointError`` where it is broken or was made with other weights.
+    """
+    folder = model / FOLDER
+    if not (folder / f"{HEADS}.csv").is_file():
+        return None
+    try:
+        made = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        if made["model"] != weights_fingerprint(model):
+            raise ValueError("it was made with other weights")
+        rows = _rows(folder / f"{HEADS}.csv")
+        best = [_passage(row) for row in _rows(folder / f"{PASSAGES}.csv")]
+        sizes = (len(SCORES), n_layer, n_head)
+        mean, high, count = (_column(rows, name, sizes) for name in ("mean", "high", "passages"))
+        return Survey(
+            mean=dict(zip(SCORES, mean, strict=True)),
+            margin=dict(zip(SCORES, high - mean, strict=True)),
+            n_passages=int(count.max()),
+            n_tokens=int(made["tokens"]),
+            best=tuple(best),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{FOLDER}: this is no survey of this model ({error}). Make it anew with "
+            "python -m gpt2viz.survey, or take the folder away."
+        ) from error
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _column(rows: list[dict[str, str]], name: str, sizes: tuple[int, ...]) -> Scores:
+    found = np.full(sizes, np.nan)
+    names = list(SCORES)
+    if len(rows) != found.size:
+        raise ValueError(f"{len(rows)} rows in place of {found.size}")
+    for row in rows:
+        found[names.index(row["score"]), int(row["layer"]), int(row["head"])] = float(row[name])
+    return found
+
+
+def _passage(row: dict[str, Any]) -> Passage:
+    kinds = {"value": float, "score": str, "text": str}
+    return Passage(**{name: kinds.get(name, int)(row[name]) for name in Passage._fields})

@@ -1,0 +1,65 @@
+"""A survey beside the weights is read as it was written, or refused with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.across import read_survey
+from gpt2viz.heads import SCORES
+from gpt2viz.survey.__main__ import survey
+from gpt2viz.survey.documents import Shard
+from gpt2viz.survey.engines import local
+from gpt2viz.survey.score import score
+from tests.checkpoints import TEXT, write_checkpoint
+
+
+@pytest.fixture
+def surveyed(folder: Path, tmp_path: Path) -> Path:
+    (tmp_path / "texts.txt").write_text(f"{TEXT}\nnothing twice in here", encoding="utf-8")
+    survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
+    return folder
+
+
+def test_it_is_read_as_it_was_made(surveyed: Path) -> None:
+    found = read_survey(surveyed, 3, 4)
+    assert found is not None
+    shard = Shard(0, 0, (TEXT, "nothing twice in here"))
+    sums = score(gpt2viz.load_model(surveyed), shard, 10)
+    for s, name in enumerate(SCORES):
+        assert_allclose(found.mean[name], sums.mean[s])
+        assert_allclose(found.margin[name], sums.margin[s], atol=1e-12)
+    assert found.n_passages == sums.count.max()
+    assert found.n_tokens == 10
+    assert len(found.best) == np.isfinite(sums.best).sum()
+    first = found.best[0]
+    assert (first.score, first.layer, first.head, first.rank) == ("previous token", 0, 0, 1)
+    assert first.value == pytest.approx(sums.best[0, 0, 0, 0])
+    assert_array_equal((first.document, first.token), sums.where[0, 0, 0, 0])
+    assert first.text in TEXT
+
+
+def test_no_survey(folder: Path) -> None:
+    assert read_survey(folder, 3, 4) is None
+
+
+def test_of_other_weights(surveyed: Path) -> None:
+    write_checkpoint(surveyed, seed=1)
+    with pytest.raises(gpt2viz.CheckpointError, match="made with other weights"):
+        read_survey(surveyed, 3, 4)
+
+
+def test_broken(surveyed: Path) -> None:
+    with pytest.raises(gpt2viz.CheckpointError, match="96 rows in place of"):
+        read_survey(surveyed, 3, 5)
+    table = surveyed / "survey" / "heads.csv"
+    table.write_text(table.read_text().replace("entropy", "enthalpy"))
+    with pytest.raises(gpt2viz.CheckpointError, match="no survey of this model"):
+        read_survey(surveyed, 3, 4)
+    (surveyed / "survey" / "survey.json").write_text("[]")
+    with pytest.raises(gpt2viz.CheckpointError, match="no survey of this model"):
+        read_survey(surveyed, 3, 4)
