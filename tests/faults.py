@@ -7,6 +7,7 @@ from typing import NamedTuple
 NUMPY = "tests/parity/test_parity.py::test_every_stage_equals_numpy"
 THEIRS = "tests/parity/test_parity.py::test_equals_transformers"
 TRACING = "tests/unit/test_tracing.py::"
+CONVERT = "tests/parity/test_convert.py::"
 EDITS = "tests/parity/test_edits.py::test_every_edit_equals_transformers"
 TOKENIZER = "tests/unit/test_tokenizer.py::"
 ATTRIBUTION = "tests/parity/test_attribution.py::"
@@ -460,5 +461,34 @@ MUTANTS = (
         "+ nbytes > self.budget",
         "> self.budget",
         "tests/unit/test_kept.py::test_room_is_made_from_the_oldest",
+    ),
+    Mutant(
+        "projection not turned",
+        "convert.py",
+        '"attn.c_proj.weight", "mlp',
+        '"mlp',
+        CONVERT + "test_nanogpt",
+    ),
+    Mutant(
+        "keys first",
+        "convert.py",
+        '("query", "key", "value"))',
+        '("key", "query", "value"))',
+        CONVERT + "test_mingpt",
+    ),
+    Mutant(
+        "one curve for both",
+        "convert.py",
+        'if saved else "gelu_new"',
+        'if saved else "gelu"',
+        CONVERT + "test_mingpt",
+    ),
+    Mutant("biases of 1", "convert.py", "new_zeros", "new_ones", CONVERT + "test_nanogpt"),
+    Mutant(
+        "pickles run code",
+        "convert.py",
+        "weights_only=True, mmap",
+        "weights_only=False, mmap",
+        CONVERT + "test_a_pickle_with_code_is_refused_and_not_run",
     ),
 )

@@ -1,0 +1,129 @@
+"""Files of nanoGPT and minGPT give their own network's logits after conversion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import nn
+
+import gpt2viz
+from gpt2viz.convert import convert, main
+from tests import layouts
+from tests.checkpoints import write_checkpoint, write_tokenizer
+
+IDS = [5, 429, 17, 5, 0, 301, 44]
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    folder = tmp_path / "vocabulary"
+    folder.mkdir()
+    write_tokenizer(folder)
+    return folder
+
+
+def equals(folder: Path, network: nn.Module) -> None:
+    trace = gpt2viz.trace(gpt2viz.load_model(folder), IDS)
+    with torch.no_grad():
+        assert_allclose(trace.logits, network(torch.tensor([IDS])), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("bias", [False, True], ids=["without biases", "with biases"])
+def test_nanogpt(tmp_path: Path, vocabulary: Path, bias: bool, compiled: bool) -> None:
+    network = layouts.random_weights(layouts.Today(nano=True, bias=bias, mask=compiled))
+    layouts.save_nano(network, tmp_path / "ckpt.pt", bias, compiled)
+    config = convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=vocabulary)
+    assert (config.vocab_size, config.n_head, config.tie_word_embeddings) == (430, 4, True)
+    equals(tmp_path / "out", network)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: layouts.Today(nano=False, mask=True), layouts.MinGPTOf2020],
+    ids=["minGPT", "minGPT of 2020"],
+)
+def test_mingpt(tmp_path: Path, vocabulary: Path, make: Any) -> None:
+    network = layouts.random_weights(make())
+    torch.save(network.state_dict(), tmp_path / "model.pt")
+    config = convert(tmp_path / "model.pt", tmp_path / "out", n_head=4, tokenizer=vocabulary)
+    assert not config.tie_word_embeddings
+    equals(tmp_path / "out", network)
+
+
+def test_the_command_line(
+    tmp_path: Path, vocabulary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network = layouts.random_weights(layouts.Today(nano=True, bias=False))
+    layouts.save_nano(network, tmp_path / "ckpt.pt", bias=False)
+    main([str(tmp_path / "ckpt.pt"), str(tmp_path / "out")])
+    printed = capsys.readouterr().out
+    assert "3 layers of 4 heads, C = 24, vocabulary 430, 24 positions" in printed
+    assert f"put the vocab.json and merges.txt that it was trained with into {tmp_path}" in printed
+    for file in vocabulary.iterdir():
+        file.rename(tmp_path / "out" / file.name)
+    equals(tmp_path / "out", network)
+    with pytest.raises(SystemExit) as stopped:
+        main([str(tmp_path / "ckpt.pt"), str(tmp_path / "out")])
+    assert stopped.value.code == 1
+    assert capsys.readouterr().err == f"{tmp_path}/out is not empty; give a new folder\n"
+
+
+class Runs:
+    """A pickle that runs a command when it is opened carelessly."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> Any:
+        return os.system, (self.command,)
+
+
+def test_a_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    torch.save({"model": Runs(f"touch {mark}")}, tmp_path / "ckpt.pt")
+    with pytest.raises(gpt2viz.CheckpointError, match=r"not weights that torch\.save wrote"):
+        convert(tmp_path / "ckpt.pt", tmp_path / "out")
+    assert not mark.exists()
+
+
+def test_files_that_are_neither(tmp_path: Path) -> None:
+    def refused(saved: Any, message: str, **more: Any) -> None:
+        torch.save(saved, tmp_path / "file.pt")
+        with pytest.raises(gpt2viz.CheckpointError, match=message):
+            convert(tmp_path / "file.pt", tmp_path / "out", **more)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["file.pt"]
+
+    weights = layouts.Today(nano=False).state_dict()
+    refused(weights, "doesn't say how many heads a layer has; add --heads N")
+    refused(weights, r"n_embd \(24\) must be a multiple of n_head \(5\)", n_head=5)
+    refused([1, 2], "neither nanoGPT's dictionary nor minGPT's weights")
+    refused({"model": {"a": 1}}, "neither nanoGPT's dictionary nor minGPT's weights")
+    refused({"weight": torch.zeros(3)}, r"no wte\.weight; only nanoGPT's and minGPT's")
+    without = {n: w for n, w in weights.items() if n != "transformer.h.1.mlp.c_fc.weight"}
+    refused(without, r"h\.1\.mlp\.c_fc\.weight .* is missing", n_head=4)
+    more = weights | {"transformer.h.0.attn.rotary": torch.zeros(3)}
+    refused(more, r"h\.0\.attn\.rotary \(3,\) has no place", n_head=4)
+
+
+def test_other_layouts_and_files_are_refused(tmp_path: Path) -> None:
+    theirs = write_checkpoint(tmp_path / "theirs")
+    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(gpt2viz.CheckpointError, match=r"only the layout of nn\.Linear"):
+        convert(tmp_path / "pytorch_model.bin", tmp_path / "out", n_head=4)
+    (tmp_path / "cut.pt").write_bytes((tmp_path / "pytorch_model.bin").read_bytes()[:500])
+    for name in ("cut.pt", "nowhere.pt"):
+        with pytest.raises(gpt2viz.CheckpointError, match=r"not weights that torch\.save wrote"):
+            convert(tmp_path / name, tmp_path / "out", n_head=4)
+
+
+def test_it_starts_as_a_module() -> None:
+    command = [sys.executable, "-m", "gpt2viz.convert", "--help"]
+    assert "ckpt.pt of nanoGPT" in subprocess.run(command, capture_output=True, text=True).stdout
