@@ -11,7 +11,7 @@ BIN := .venv/bin
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 
-.PHONY: run test unit browser mutants lint format check train clean
+.PHONY: run test unit browser mutants lint format check train bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" $(BIN)/streamlit run app.py --server.port $(PORT)
@@ -41,6 +41,9 @@ check: lint mutants test  ## all that CI runs
 
 train: $(DEV)  ## make the bundled model again, from a corpus file
 	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" --out assets/models/stories
+
+bench: $(DEV)  ## measure beside transformers and other tools; makes their environments
+	$(BIN)/python -m benchmarks
 
 clean:  ## remove the environment and caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
