@@ -17,6 +17,11 @@ MEMORY = "tests/unit/test_memory.py::"
 LENS = "tests/parity/test_lens.py::"
 PREDICTIONS = "tests/unit/test_predictions.py::"
 WORDS = "tests/unit/test_words.py::"
+HEADS = "tests/unit/test_heads.py::"
+PATTERNS = "tests/unit/test_patterns.py::"
+COMPARISON = "tests/parity/test_comparison.py::"
+SURVEY = "tests/unit/test_survey.py::"
+ACROSS = "tests/unit/test_across.py::"
 
 
 class Mutant(NamedTuple):
@@ -490,5 +495,68 @@ MUTANTS = (
         "weights_only=True, mmap",
         "weights_only=False, mmap",
         CONVERT + "test_a_pickle_with_code_is_refused_and_not_run",
+    ),
+    Mutant(
+        "a token is its own duplicate",
+        "heads.py",
+        "here[:, None] == here, -1)",
+        "here[:, None] == here)",
+        HEADS + "test_agrees_with_transformer_lens",
+    ),
+    Mutant(
+        "induction without the step on",
+        "heads.py",
+        "found[:, 1:] = duplicate_token(ids)[:, :-1]",
+        "found[:, :] = duplicate_token(ids)",
+        HEADS + "test_heads_built_by_hand",
+    ),
+    Mutant(
+        "the first query counts",
+        "heads.py",
+        "rows = weights[..., 1:, :].astype",
+        "rows = weights.astype",
+        HEADS + "test_amounts_against_loops",
+    ),
+    Mutant(
+        "a drawn row sums to its cells",
+        "patterns.py",
+        "np.maximum(wanted.sum(axis=1, keepdims=True), 1)",
+        "1",
+        PATTERNS + "test_similarity_against_a_loop",
+    ),
+    Mutant(
+        "moved words are lost",
+        "comparison.py",
+        "if not met:",
+        "if met or not met:",
+        COMPARISON + "test_words_that_changed_places_are_shared",
+    ),
+    Mutant(
+        "the first text's token on both sides",
+        "comparison.py",
+        "_vector(b, place, at[1])",
+        "_vector(b, place, at[0])",
+        COMPARISON + "test_the_path_of_a_word_against_numpy",
+    ),
+    Mutant(
+        "one shard's squares are lost",
+        "survey/sums.py",
+        "one.squares + other.squares",
+        "one.squares",
+        SURVEY + "test_sums_of_parts_are_the_sums_of_all",
+    ),
+    Mutant(
+        "a cut off survey begins anew",
+        "survey/__main__.py",
+        "if not _path(out, shard.number).is_file():",
+        "if shard.number >= 0:",
+        SURVEY + "test_a_survey_that_was_cut_off_goes_on",
+    ),
+    Mutant(
+        "a survey of other weights",
+        "across.py",
+        'made["model"] != weights_fingerprint(model)',
+        'made["model"] == ""',
+        ACROSS + "test_of_other_weights",
     ),
 )

@@ -155,6 +155,9 @@ def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -
         assert_array_equal(heads[["score", "layer", "head"]], expected[["score", "layer", "head"]])
         for name in ("mean", "low", "high", "passages"):
             assert_allclose(heads[name], expected[name], atol=1e-6)
+        assert_allclose(heads["mean"], whole.mean.ravel(), atol=1e-6)
+        for side in (heads["high"] - heads["mean"], heads["mean"] - heads["low"]):
+            assert_allclose(side, whole.margin.ravel(), atol=1e-6)
         found = read(out / f"passages.{kind}")
         expected = pd.DataFrame(passage_rows(whole))
         assert_array_equal(found["document"], expected["document"])
