@@ -106,7 +106,7 @@ def _run(
     with (
         _TURN,
         torch.inference_mode(),
-        threads(len(ids) * sum(weight.numel() for weight in network.parameters())),
+        threads(len(ids) * 12 * network.config.n_layer * network.config.n_embd**2),
         _changing(network, wanted),  # before the recording: what is recorded is what went on
         _recording(network, left_out) as (captured, records),
     ):
@@ -204,12 +204,12 @@ def _recording(
     captured: Captured = {}
     records: list[TensorRecord] = []
     seen: set[int] = set()
+    modules = dict(network.named_modules())
     with ExitStack() as hooks:
         for name, stage, layer in places(network.config.n_layer):
-            module = network.get_submodule(name)
             kept = captured if stage.kept and stage.key not in left_out else None
             hook = _recorder(name, stage, layer, network.config, kept, records, seen)
-            hooks.callback(module.register_forward_hook(hook).remove)
+            hooks.callback(modules[name].register_forward_hook(hook).remove)
         yield captured, records
 
 
@@ -224,7 +224,8 @@ def _recorder(
 ) -> Hook:
     def hook(module: nn.Module, _inputs: Any, output: Tensor) -> None:
         line, code = line_of_model()
-        own = {id(p): p.numel() for p in module.parameters(recurse=False) if id(p) not in seen}
+        weights = () if isinstance(module, nn.Identity) else module.parameters(recurse=False)
+        own = {id(p): p.numel() for p in weights if id(p) not in seen}
         seen.update(own)
         records.append(
             TensorRecord(
