@@ -90,9 +90,9 @@ def entropy(weights: Array) -> Scores:
     0 is a head that gives each query one key; k bits spread as over 2ᵏ keys alike (Clark et al.
     2019, "What Does BERT Look At?", section 3.2, there in nats).
     """
-    rows = weights[..., 1:, :].astype(np.float64)
-    logs = np.log2(rows, where=rows > 0, out=np.zeros_like(rows))
-    return _mean(-(rows * logs).sum(axis=-1)) + 0.0  # no minus before a zero
+    rows = weights[..., 1:, :]
+    logs = np.log2(np.maximum(rows, np.finfo(rows.dtype).tiny))  # 0 · log 0 is 0
+    return _mean(-np.einsum("...qk,...qk->...q", rows, logs, dtype=np.float64)) + 0.0  # no −0
 
 
 def largest(weights: Array) -> Scores:

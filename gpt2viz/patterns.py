@@ -70,10 +70,10 @@ def similarity(weights: Array, pairs: Pairs) -> Scores:
     rows = 1 + np.flatnonzero(pairs[1:].any(axis=1))
     if not rows.size:
         return np.full(weights.shape[:-2], np.nan)
-    theirs = weights[..., rows, :].astype(np.float64)
-    wanted = as_weights(pairs)[rows].astype(np.float64)
-    shared = (theirs * wanted).sum(axis=(-2, -1))
-    lengths = np.sqrt((theirs**2).sum(axis=(-2, -1)) * (wanted**2).sum())
+    theirs, wanted = weights[..., rows, :], as_weights(pairs)[rows]
+    shared = np.einsum("...qk,qk->...", theirs, wanted, dtype=np.float64)
+    squares = np.einsum("...qk,...qk->...", theirs, theirs, dtype=np.float64)
+    lengths = np.sqrt(squares * (wanted.astype(np.float64) ** 2).sum())
     cosine: Scores = shared / lengths
     return cosine
 

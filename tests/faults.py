@@ -513,8 +513,8 @@ MUTANTS = (
     Mutant(
         "the first query counts",
         "heads.py",
-        "rows = weights[..., 1:, :].astype",
-        "rows = weights.astype",
+        "rows = weights[..., 1:, :]\n    logs",
+        "rows = weights\n    logs",
         HEADS + "test_amounts_against_loops",
     ),
     Mutant(
