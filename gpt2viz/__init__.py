@@ -5,6 +5,7 @@ trace = gpt2viz.trace(model, "A crane ate fish")
 trace.stage("weights", layer=3)  # (B, nh, T, T)
 """
 
+from gpt2viz import threads as threads  # first: sets how threads wait, before torch loads
 from gpt2viz.checkpoint import BUNDLED, Model, load_model
 from gpt2viz.config import GPT2Config
 from gpt2viz.edits import Edit, parse_edits
