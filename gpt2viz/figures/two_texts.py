@@ -109,7 +109,7 @@ def aligned_bars(
     figure.update_xaxes(
         tickvals=list(range(0, len(pairs), step)), ticktext=[tick(p) for p in pairs[::step]]
     )
-    figure.update_yaxes(title={"text": "attention weight"}, range=[0, 1])
+    figure.update_yaxes(title={"text": "attention weight"}, rangemode="tozero")
     figure.update_layout(
         height=260,
         barmode="group",

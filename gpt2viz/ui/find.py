@@ -222,11 +222,13 @@ def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
             args=(_CELLS, ()),
         )
     st.caption(
-        "Click cells to paint them or wipe them off. The number is the **cosine similarity** over "
-        "the rows with a painted cell: 1 for a head that gives these cells all its weight, 0 for "
-        "one that gives them none."
-        if view.n_tokens <= PAINTABLE
-        else f"Cells can be painted in texts of up to {PAINTABLE} tokens."
+        (
+            "Click cells to paint them or wipe them off. "
+            if view.n_tokens <= PAINTABLE
+            else f"Cells can be painted in texts of up to {PAINTABLE} tokens. "
+        )
+        + "The number is the **cosine similarity** over the rows with a wanted cell: 1 for a head "
+        "that gives these cells all its weight, 0 for one that gives them none."
     )
     return kind, n, cells
 

@@ -86,12 +86,12 @@ def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
     def rematch() -> None:
         put_match(a, st.session_state[_CHOSEN])
 
-    st.session_state[_CHOSEN] = found.get(a)
+    st.session_state[_CHOSEN] = b = found.get(a)
+    partner = "none yet" if b is None else f"“{literal(other.labels[b])}” ({b})"
     with st.container(height=124 if other.n_tokens > 30 else "content", border=False):
         st.pills(
-            f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with the token "
-            "chosen here. After ↔: the place of its partner in the first. Choose another to "
-            "compare with that one.",
+            f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with {partner} "
+            "of the second. Choose another here; after ↔ is the place of its partner in the first.",
             range(other.n_tokens),
             format_func=chip,
             key=_CHOSEN,
