@@ -39,7 +39,7 @@ Convert it once, on a machine where you trust the file:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network in eval mode with its tokenizer; ``name`` is its folder's name."""
+    """A network in eval mode with its tokenizer; ``name`` is its folder's unless it was given."""
 
     name: str
     config: GPT2Config
@@ -65,7 +65,7 @@ class _Stored:
         return f"{self.file.name}: {self.key}"
 
 
-def load_model(folder: str | Path = BUNDLED) -> Model:
+def load_model(folder: str | Path = BUNDLED, name: str | None = None) -> Model:
     """Load a checkpoint folder: ``config.json``, safetensors and tokenizer files.
 
     Weights become float32; those that are so already stay in their file, which is mapped into
@@ -74,6 +74,7 @@ def load_model(folder: str | Path = BUNDLED) -> Model:
     and ``TooLargeError`` before anything is read where the memory is too small.
     """
     folder = Path(folder)
+    name = name or folder.resolve().name
     config, stored = _survey(folder)
     tokenizer = load_tokenizer(folder)
     if tokenizer.n_vocab > config.vocab_size:
@@ -81,7 +82,7 @@ def load_model(folder: str | Path = BUNDLED) -> Model:
             f"tokenizer: {tokenizer.n_vocab} tokens, but config.json has "
             f"vocab_size {config.vocab_size}"
         )
-    memory.check(folder.resolve().name, _bytes(config, stored), config, memory.free_memory())
+    memory.check(name, _bytes(config, stored), config, memory.free_memory())
     weights = _read(stored)
     with torch.device("meta"):
         network = GPT2(config)
@@ -91,7 +92,7 @@ def load_model(folder: str | Path = BUNDLED) -> Model:
     if config.tie_word_embeddings:
         network.lm_head.weight = network.wte.weight
     network.eval().requires_grad_(False)
-    return Model(folder.resolve().name, config, network, tokenizer)
+    return Model(name, config, network, tokenizer)
 
 
 def weight_bytes(folder: str | Path) -> int:

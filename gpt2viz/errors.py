@@ -15,6 +15,10 @@ class TooLargeError(CheckpointError):
     """A whole checkpoint that needs more memory than is free."""
 
 
+class HubError(GPT2VizError):
+    """A model that could not be had from the hub by its name."""
+
+
 class TextError(GPT2VizError):
     """A text that can't be turned into tokens."""
 

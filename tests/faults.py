@@ -14,6 +14,7 @@ ATTRIBUTION = "tests/parity/test_attribution.py::"
 CHANGES = "tests/unit/test_edits.py::"
 GENERATION = "tests/unit/test_generation.py::"
 MEMORY = "tests/unit/test_memory.py::"
+HUB = "tests/unit/test_hub.py::"
 LENS = "tests/parity/test_lens.py::"
 PREDICTIONS = "tests/unit/test_predictions.py::"
 WORDS = "tests/unit/test_words.py::"
@@ -558,5 +559,26 @@ MUTANTS = (
         'made["model"] != weights_fingerprint(model)',
         'made["model"] == ""',
         ACROSS + "test_of_other_weights",
+    ),
+    Mutant(
+        "hash never compared",
+        "hub.py",
+        "_digest(part, file) != file.digest",
+        "not _digest(part, file)",
+        HUB + "test_a_damaged_file_is_not_kept",
+    ),
+    Mutant(
+        "begins anew",
+        "hub.py",
+        '__init__(path, "ab")',
+        '__init__(path, "wb")',
+        HUB + "test_a_stopped_download_keeps_what_came_and_goes_on",
+    ),
+    Mutant(
+        "everything is fetched",
+        "hub.py",
+        'return ["config.json", *words, *weights]',
+        "return list(have)",
+        HUB + "test_only_what_is_needed_is_fetched_and_runs",
     ),
 )

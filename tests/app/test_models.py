@@ -75,7 +75,7 @@ def test_too_large_a_model_is_one_message(
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
     at = open_page("attention", model="a")
     (said,) = [error.value for error in at.error]
-    assert "needs 208 kB of memory: 130 kB for its weights" in said.replace("\\", "")
+    assert "needs 222 kB of memory: 130 kB for its weights" in said.replace("\\", "")
     assert not at.get("plotly_chart")
 
 

@@ -17,7 +17,7 @@ PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across
 PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
-MODEL |= {"textbook", "convert", "survey"}
+MODEL |= {"textbook", "convert", "hub", "survey"}
 PICTURES = {"figures", "tables"}
 
 

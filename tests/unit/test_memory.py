@@ -39,7 +39,7 @@ def test_the_refusal_says_all_three_numbers() -> None:
     with pytest.raises(gpt2viz.TooLargeError) as refusal:
         memory.check("gpt2-xl", weights, XL, 5_300_000_000)
     assert str(refusal.value) == (
-        "gpt2-xl needs 7.92 GB of memory: 6.23 GB for its weights and 1.68 GB for a text of "
+        "gpt2-xl needs 8.54 GB of memory: 6.23 GB for its weights and 2.31 GB for a text of "
         "1,024 tokens. 5.3 GB are free. Close other programs, or choose a smaller model."
     )
 
@@ -47,7 +47,7 @@ def test_the_refusal_says_all_three_numbers() -> None:
 def test_a_run_takes_what_was_said(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, list(range(24)), explicit=False)
     kept = trace.nbytes
-    assert 0.5 * memory.run_bytes(tiny.config) < kept <= memory.run_bytes(tiny.config)
+    assert memory.run_bytes(tiny.config) / 3 < kept <= memory.run_bytes(tiny.config)
 
 
 @pytest.mark.parametrize(

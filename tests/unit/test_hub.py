@@ -1,0 +1,178 @@
+"""Models by name, through the unmodified client, from a hub of the test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+from numpy.testing import assert_array_equal
+
+import gpt2viz
+from gpt2viz import hub
+from gpt2viz.errors import HubError
+from tests.checkpoints import edit_json, write_checkpoint
+from tests.hub_server import Hub, serving
+
+NEEDED = ["config.json", "vocab.json", "merges.txt", "model.safetensors"]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub with one model; the client's endpoint and cache as the environment would set them."""
+    write_checkpoint(tmp_path / "tiny")
+    (tmp_path / "tiny" / "pytorch_model.bin").write_bytes(b"a pickle")
+    (tmp_path / "tiny" / "flax_model.msgpack").write_bytes(bytes(50_000))
+    with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
+        template = running.address + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "ENDPOINT", running.address)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+        yield running
+
+
+def get(name: str = "someone/tiny") -> Path:
+    return hub.fetch(hub.look_up(name))
+
+
+def refused(message: str, name: str = "someone/tiny") -> None:
+    with pytest.raises(HubError, match=message) as refusal:
+        get(name)
+    assert "\n" not in str(refusal.value)
+
+
+def test_only_what_is_needed_is_fetched_and_runs(server: Hub, tmp_path: Path) -> None:
+    offer = hub.look_up("someone/tiny")
+    assert [file.name for file in offer.files] == NEEDED
+    assert offer.nbytes == sum((tmp_path / "tiny" / name).stat().st_size for name in NEEDED)
+    assert not server.asked("/cdn/")
+    told: list[int] = []
+    folder = hub.fetch(offer, told.append)
+    assert told == sorted(told)
+    assert told[-1] == offer.nbytes == offer.here
+    assert not server.asked("pytorch_model")
+    assert not server.asked("flax")
+    ours = gpt2viz.load_model(folder, "someone/tiny")
+    assert ours.name == "someone/tiny"
+    theirs = gpt2viz.load_model(tmp_path / "tiny")
+    assert_array_equal(gpt2viz.trace(ours, "A").logits, gpt2viz.trace(theirs, "A").logits)
+    assert hub.cached() == {"someone/tiny": folder}
+
+
+def test_a_second_time_fetches_nothing(server: Hub) -> None:
+    folder = get()
+    server.requests.clear()
+    assert get() == folder
+    assert not server.asked("/cdn/")
+    assert not server.asked("/resolve/")
+
+
+def test_the_token_goes_to_the_hub_and_to_nobody_else(server: Hub) -> None:
+    server.private["someone/tiny"] = "Bearer hf_secret"
+    get()
+    assert {h.get("authorization") for h in server.asked("/api/")} == {"Bearer hf_secret"}
+    assert [h.get("authorization") for h in server.asked("/cdn/")] == [None]
+
+
+def test_a_model_that_moved_is_found(server: Hub) -> None:
+    server.renamed["gpt2"] = "someone/tiny"
+    assert gpt2viz.load_model(get("gpt2")).config.n_layer == 3
+    assert list(hub.cached()) == ["gpt2"]
+
+
+def test_shards(server: Hub, tmp_path: Path) -> None:
+    theirs = write_checkpoint(tmp_path / "tiny")
+    (tmp_path / "tiny" / "model.safetensors").unlink()
+    theirs.save_pretrained(tmp_path / "tiny", max_shard_size="40KB")
+    folder = get()
+    assert len(list(folder.glob("model-*.safetensors"))) > 1
+    assert gpt2viz.load_model(folder).config.n_layer == 3
+
+
+def test_a_cut_connection_goes_on_where_it_was_cut(server: Hub) -> None:
+    server.cut_after, server.cuts = 30_000, 1
+    gpt2viz.load_model(get())
+    assert [h.get("range") for h in server.asked("/cdn/")] == [None, "bytes=30000-"]
+
+
+def test_a_stopped_download_keeps_what_came_and_goes_on(server: Hub) -> None:
+    offer = hub.look_up("someone/tiny")
+    small = sum(file.nbytes for file in offer.files[:-1])
+    here = [0]
+    with pytest.raises(hub.StoppedError, match=r"What came so far is kept\."):
+        hub.fetch(offer, lambda n: here.append(n), lambda: here[-1] > small)
+    assert offer.here == here[-1] == small + 10_000
+    assert not hub.cached()
+    server.requests.clear()
+    gpt2viz.load_model(hub.fetch(offer))
+    assert [h.get("range") for h in server.asked("/cdn/")] == ["bytes=10000-"]
+
+
+def test_a_damaged_file_is_not_kept(server: Hub) -> None:
+    server.damaged = True
+    refused(r"model\.safetensors of someone/tiny arrived damaged and was not kept\. Try again\.")
+    assert not hub.cached()
+    server.damaged = False
+    gpt2viz.load_model(get())
+
+
+def test_names_that_are_not_there_or_not_allowed(server: Hub) -> None:
+    refused(r"has no someone/else that you may read\. Check the name", "someone/else")
+    server.private["someone/tiny"] = "Bearer another"
+    refused(r"has no someone/tiny that you may read\. .* `hf auth login`, or HF_TOKEN")
+    server.private.clear()
+    server.gated.add("someone/tiny")
+    refused(r"someone/tiny is gated: ask for access on http://127\.0\.0\.1")
+    server.gated.clear()
+    server.failing = 418
+    refused(r"answers 418 for someone/tiny\. Try again later\.")
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc", "a/b/c", "a..b/c", "", "x" * 200])
+def test_a_text_that_is_no_name_reaches_neither_disk_nor_network(server: Hub, name: str) -> None:
+    refused("is no name of a model; write owner/name", name)
+    assert not server.requests
+    assert not Path(constants.HF_HUB_CACHE).exists()
+
+
+def test_what_cannot_be_read_is_refused_before_its_weights_are_fetched(
+    server: Hub, tmp_path: Path
+) -> None:
+    edit_json(tmp_path / "tiny" / "config.json", model_type="llama")
+    with pytest.raises(gpt2viz.CheckpointError, match="model_type is 'llama'"):
+        get()
+    (tmp_path / "tiny" / "model.safetensors").unlink()
+    refused(r"has no model\.safetensors; only models in Hugging Face's layout")
+    assert not server.asked("/cdn/")
+    assert not server.asked("pytorch_model")
+
+
+def test_without_network_one_line_names_what_is_in_the_cache(
+    server: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    refused(r"^No connection to http://127\S+\. In the cache: someone/tiny\.$", "someone/else")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    refused(r"^No connection to http://127\.0\.0\.1:9\. In the cache: someone/tiny\.$")
+
+
+def test_the_clients_own_variables_hold(server: Hub, tmp_path: Path) -> None:
+    code = (
+        "from gpt2viz import hub; print(hub.fetch(hub.look_up('someone/tiny')));"
+        "print(*hub.cached())"
+    )
+    own = {"HF_ENDPOINT": server.address, "HF_HOME": str(tmp_path / "home")}
+    variables = os.environ | own
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=True)
+    folder, names = done.stdout.splitlines()
+    assert Path(folder).is_relative_to(tmp_path / "home" / "hub")
+    assert names == "someone/tiny"
