@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz import tables
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import address, controls, frame, measures, zoom
+from gpt2viz.ui import address, controls, frame, measures, stages, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -68,6 +68,7 @@ with large, st.container(key="head_large"):
     st.plotly_chart(figure, key="one_head", alt=f"{what}, layer {layer}, head {head}")
     measures.proof(view, [layer])
     with st.container(horizontal=True):
+        stages.code(view, "weights", layer)
         with st.popover("These numbers as a table", type="tertiary", width="content"):
             st.dataframe(tables.panel_table(one))
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):

@@ -7,6 +7,7 @@ from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, controls, frame, measures, zoom
 from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui.stages import code
 
 
 def choose_row(cell: Cell) -> None:
@@ -62,6 +63,7 @@ with st.container(key="layer_charts"):
         )
         charts.plotly_chart(figure, key="differences", alt=f"Differences of layers {layers}")
 if head != "rollout":
+    code(view, "weights", layers[0])
     measures.proof(view, layers)
 on_click("layer_charts", choose_row, part.drag(panels[0]))
 

@@ -8,7 +8,7 @@ from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, cache, controls, frame, measures, zoom
 from gpt2viz.ui.clicks import Cell, on_click
-from gpt2viz.ui.stages import mask_in_words
+from gpt2viz.ui.stages import code, mask_in_words
 
 
 def choose_row(cell: Cell) -> None:
@@ -61,6 +61,7 @@ with st.container(key="masks"):
         bar="difference of weights",
     )
     third.plotly_chart(figure, key="change", alt="Weights with the mask off, minus on")
+code(view, "masked_scores", layer)
 for area in ("mask", "masks"):
     on_click(area, choose_row, part.drag(with_mask))
 measures.proof(view, [layer], "the run with the mask " + ("on" if view.trace.causal else "off"))

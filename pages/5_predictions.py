@@ -8,6 +8,7 @@ from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.lens import lens_map
 from gpt2viz.ui import address, cache, frame, predictions
 from gpt2viz.ui.clicks import on_click
+from gpt2viz.ui.stages import code
 from gpt2viz.ui.text import literal
 
 view = frame.open_page("Predictions")
@@ -35,6 +36,7 @@ with picture:
         key="next_tokens",
         alt=f"Probability of the most probable next tokens after token {position}",
     )
+    code(view, "last_logits")
 with numbers:
     left, right = st.columns(2)
     left.metric(

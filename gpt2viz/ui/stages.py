@@ -50,11 +50,11 @@ def draw_stage(
         alt=f"{stage.label} of layer {layer}, head {head}",
     )
     st.caption(_caption(view, whole, layer))
-    _code(view, key, layer)
+    code(view, key, layer)
     return panel
 
 
-def _code(view: View, key: str, layer: int) -> None:
+def code(view: View, key: str, layer: int | None = None) -> None:
     """The method of the model that made a stage, on demand, with the line marked."""
     record = view.trace.record(key, layer)
     with st.popover("Code", icon=":material/code:", type="tertiary", width="content"):

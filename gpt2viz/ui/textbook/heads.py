@@ -88,15 +88,14 @@ def _variants(book: Book) -> list[Question]:
         "word afterwards. In the causal forms the first word saw only itself."
     )
     labels, axes = steps.JOURNEY, ("x₁", "x₂", "x₃")
-    left, right = st.columns([3, 5], gap="medium")
+    left, right = st.columns([3, 1], gap="medium")
     with left:
         x = table("variants_x", "Input", steps.JOURNEY_X, labels, axes)
-        seeds = range(10)
-        seed: int = st.selectbox("Seed", seeds, **address.choice("variants_seed", seeds, 0))
+    seeds = range(10)
+    seed: int = right.selectbox("Seed", seeds, **address.choice("variants_seed", seeds, 0))
     found = heads.four_variants(x, nh=3, seed=seed)
-    with right:
-        panels = [vectors(name, out, labels, axes) for name, out in found.items()]
-        picture(book, "variants", panels, height=330)
+    panels = [vectors(name, out, labels, axes) for name, out in found.items()]
+    picture(book, "variants", panels, height=300)
     code(
         variants.mix,
         variants.SimplifiedAttention,
