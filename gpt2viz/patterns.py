@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpt2viz.heads import Scores
 from gpt2viz.traces import Array, Pairs
@@ -67,14 +68,24 @@ def similarity(weights: Array, pairs: Pairs) -> Scores:
     The first query is left out, as under the causal mask it sees only itself. NaN where no row is
     left.
     """
-    rows = 1 + np.flatnonzero(pairs[1:].any(axis=1))
+    return _cosine(weights, as_weights(pairs), 1 + np.flatnonzero(pairs[1:].any(axis=1)))
+
+
+def likeness(weights: Array, head: Array) -> Scores:
+    """Cosine similarity of weights and those of one head, (T, T): (…, T, T) -> (…), in [0, 1].
+
+    As ``similarity``, over all rows but the first.
+    """
+    return _cosine(weights, head, np.arange(1, len(head)))
+
+
+def _cosine(weights: Array, wanted: Array, rows: NDArray[np.int64]) -> Scores:
     if not rows.size:
         return np.full(weights.shape[:-2], np.nan)
-    theirs, wanted = weights[..., rows, :], as_weights(pairs)[rows]
-    shared = np.einsum("...qk,qk->...", theirs, wanted, dtype=np.float64)
+    theirs, ours = weights[..., rows, :], wanted[rows]
+    shared = np.einsum("...qk,qk->...", theirs, ours, dtype=np.float64)
     squares = np.einsum("...qk,...qk->...", theirs, theirs, dtype=np.float64)
-    lengths = np.sqrt(squares * (wanted.astype(np.float64) ** 2).sum())
-    cosine: Scores = shared / lengths
+    cosine: Scores = shared / np.sqrt(squares * (ours.astype(np.float64) ** 2).sum())
     return cosine
 
 

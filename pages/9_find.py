@@ -3,10 +3,14 @@
 import streamlit as st
 
 from gpt2viz.figures.find import atlas, drawn_pattern, head_map
+from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.measure import GRID
+from gpt2viz.figures.pooling import pool_panel
+from gpt2viz.heads import Scores
 from gpt2viz.labels import label
 from gpt2viz.patterns import drawn
-from gpt2viz.ui import cache, find, frame
+from gpt2viz.ui import cache, controls, drawing, find, frame
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.ranked import open_head, ranked
 
@@ -61,15 +65,44 @@ def by_pattern() -> None:
     """Every head by how much it is like a drawn pattern."""
     choice, picture, found = st.columns([3, 4, 4], gap="medium")
     with choice:
-        kind, n, cells = find.pattern(view)
+        kind, n, cells = drawing.pattern(view)
     wanted = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
     with picture, st.container(key="drawing"):
         panel = drawn_pattern(wanted, view.labels, view.trace)
         figure = heatmaps([panel], view.colors, height=340, numbers=0)
         st.plotly_chart(figure, key="drawn", alt="The pattern that is looked for")
     on_click("drawing", paint)
-    values = find.likeness(view, wanted)
-    with found, st.container(key="maps"):
+    with found:
+        values = find.like(view, wanted)
+        similarity_map(values)
+    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
+
+
+def by_head() -> None:
+    """Every head by how much it is like a chosen one."""
+    choice, picture, found = st.columns([3, 4, 4], gap="medium")
+    with choice:
+        layer, head = controls.layer(view), controls.head(view)
+        st.caption(
+            "The number is the **cosine similarity** of two heads' weights on this sentence, over "
+            "all rows but the first: 1 for the same weights, 0 where no key gets weight from both."
+        )
+    with picture:
+        title = f"Layer {layer} · Head {head}"
+        panel = head_stage(view.trace, view.labels, "weights", layer, head, title)
+        figure = heatmaps(
+            [pool_panel(panel, GRID)], view.colors, height=340, row=view.query, numbers=0
+        )
+        st.plotly_chart(figure, key="chosen_head", alt=f"Weights of layer {layer}, head {head}")
+    with found:
+        values = find.alike(view, layer, head)
+        similarity_map(values)
+    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
+
+
+def similarity_map(values: Scores) -> None:
+    """A map of every head's similarity, (n_layer, n_head)."""
+    with st.container(key="maps"):
         figure = heatmaps(
             [head_map(values, SIMILARITY)],
             view.colors,
@@ -79,16 +112,15 @@ def by_pattern() -> None:
             legend=False,
         )
         st.plotly_chart(figure, key="map_similarity", alt="Similarity of every head")
-    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
 
 
 def paint(cell: Cell) -> None:
     """A click on a cell of the pattern adds it, or takes it away."""
-    find.paint(view, cell)
+    drawing.paint(view, cell)
 
 
 view = frame.open_page("Find a head")
-{"habit": by_habit, "look": by_look, "pattern": by_pattern}[find.way()]()
+{"habit": by_habit, "look": by_look, "pattern": by_pattern, "head": by_head}[find.way()]()
 for area in ("atlas", "maps"):
     if clicked := on_click(area):
         open_head(clicked.row, clicked.column)

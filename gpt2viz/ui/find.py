@@ -12,10 +12,9 @@ from gpt2viz import CheckpointError
 from gpt2viz.across import Survey, read_survey
 from gpt2viz.attribution import taken
 from gpt2viz.heads import SCORES, SEED, Scores
-from gpt2viz.patterns import Cell, Kind, parse_cells, similarity
+from gpt2viz.patterns import likeness, similarity
 from gpt2viz.traces import Pairs, Trace
 from gpt2viz.ui import address, cache
-from gpt2viz.ui.clicks import Cell as ClickedCell
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -24,6 +23,7 @@ WAYS = {
     "habit": "By what it does",
     "look": "Who looks from here to there?",
     "pattern": "Draw a pattern",
+    "head": "Which heads do the same?",
 }
 #: Value in the address -> which text the heads are measured on.
 TEXTS = {
@@ -34,19 +34,6 @@ TEXTS = {
 
 #: What a query takes from keys: how much of its attention, and the vector that comes of it.
 WEIGHT, GIVEN = "attention weight", "length given"
-
-#: What a person picks, what the number beside it is called, and the one it begins with.
-PATTERNS: dict[Kind, tuple[str, str, int]] = {
-    "back": ("So many tokens back", "Tokens back", 1),
-    "column": ("One token, from everywhere", "Token", 0),
-    "block": ("Blocks along the diagonal", "Tokens in a block", 3),
-    "stripes": ("Stripes: every so many tokens back", "Period", 2),
-    "empty": ("Nothing: paint it yourself", "", 0),
-}
-
-#: A longer text's cells are too small to be painted.
-PAINTABLE = 64
-_CELLS = "cells"
 
 
 def way() -> str:
@@ -176,68 +163,19 @@ def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
     return {WEIGHT: np.stack(weights), GIVEN: np.stack(lengths)}
 
 
-def likeness(view: View, wanted: Pairs) -> Scores:
+def like(view: View, wanted: Pairs) -> Scores:
     """How much every head is like a drawn pattern (T, T): (n_layer, n_head)."""
     every = range(view.model.config.n_layer)
     return np.stack([similarity(view.trace.stage("weights", n)[0], wanted) for n in every])
 
 
+def alike(view: View, layer: int, head: int) -> Scores:
+    """How much every head is like one of them: (n_layer, n_head)."""
+    wanted = view.trace.stage("weights", layer)[0, head]
+    every = range(view.model.config.n_layer)
+    return np.stack([likeness(view.trace.stage("weights", n)[0], wanted) for n in every])
+
+
 def map_height(view: View) -> int:
     """Pixels for a map with numbers in its cells."""
     return max(290, 90 + 30 * view.model.config.n_layer)
-
-
-def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
-    """Pick a pattern, its number and the cells that are painted over it."""
-    cells: tuple[Cell, ...] = address.several_values(
-        _CELLS, parse_cells, "pairs of query and key such as 3:1,4:2"
-    )
-    bound = address.choice("pattern", list(PATTERNS), "back")
-    change, args = bound.pop("on_change"), bound["args"]
-
-    def begin_anew(*_args: str) -> None:
-        change(*args)
-        address.put(_CELLS, ())
-        address.put("n", None)
-
-    kind: Kind = st.selectbox(
-        "Pattern",
-        list(PATTERNS),
-        format_func=lambda k: PATTERNS[k][0],
-        on_change=begin_anew,
-        **bound,
-    )
-    _, name, default = PATTERNS[kind]
-    n = default
-    if name:
-        least = 0 if kind in ("back", "column") else 1
-        counts = range(least, max(view.n_tokens, default + 1))
-        n = st.selectbox(name, counts, **address.choice("n", counts, default))
-    if cells:
-        st.button(
-            f"Take back {len(cells)} painted cell{'s' if len(cells) > 1 else ''}",
-            icon=":material/undo:",
-            type="tertiary",
-            on_click=address.put,
-            args=(_CELLS, ()),
-        )
-    st.caption(
-        (
-            "Click cells to paint them or wipe them off. "
-            if view.n_tokens <= PAINTABLE
-            else f"Cells can be painted in texts of up to {PAINTABLE} tokens. "
-        )
-        + "The number is the **cosine similarity** over the rows with a wanted cell: 1 for a head "
-        "that gives these cells all its weight, 0 for one that gives them none."
-    )
-    return kind, n, cells
-
-
-def paint(view: View, clicked: ClickedCell) -> None:
-    """A click on a cell of the pattern adds it or takes it away. For callbacks."""
-    cell = Cell(clicked.row, clicked.column)
-    if view.n_tokens > PAINTABLE or (view.trace.causal and cell.key > cell.query):
-        return
-    before = st.session_state[_CELLS]
-    without = tuple(other for other in before if other != cell)
-    address.put(_CELLS, without if cell in before else (*before, cell))

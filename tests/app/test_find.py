@@ -153,6 +153,23 @@ def test_heads_most_like_a_drawn_pattern(stages: Any) -> None:
             assert shown[layer, head] == pytest.approx(cosine, abs=1e-3)
 
 
+def test_heads_most_like_a_chosen_one(stages: Any) -> None:
+    at = open_page("find", text=TEXT, find="head", layer="2", head="3")
+    assert_allclose(
+        heatmaps(figure(at, "chosen_head"))["weights"], stages["weights"][2][3], **TOLERANCE
+    )
+    shown = heatmaps(figure(at, "map_similarity"))["cosine similarity"]
+    assert shown[2, 3] == pytest.approx(1)
+    chosen = stages["weights"][2][3][1:]
+    for layer in range(4):
+        for head in range(6):
+            theirs = stages["weights"][layer][head][1:]
+            cosine = (theirs * chosen).sum() / np.linalg.norm(theirs) / np.linalg.norm(chosen)
+            assert shown[layer, head] == pytest.approx(cosine, abs=1e-3)
+    table = at.dataframe[0].value
+    assert (table["layer"][0], table["head"][0]) == (2, 3)
+
+
 def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
     at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2")
     assert at.button[-1].label == "Take back 1 painted cell"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpt2viz.patterns import Cell, as_weights, drawn, parse_cells, similarity
+from gpt2viz.patterns import Cell, as_weights, drawn, likeness, parse_cells, similarity
 from tests.parity.head_detector import random_head
 
 
@@ -81,3 +81,13 @@ def test_similarity_against_a_loop(seed: int) -> None:
             theirs += [float(weights[t, j]) for j in range(t + 1)]
     cosine = np.dot(ours, theirs) / np.linalg.norm(ours) / np.linalg.norm(theirs)
     assert similarity(weights, wanted) == pytest.approx(cosine)
+
+
+def test_likeness_to_a_head() -> None:
+    heads = np.stack([random_head(seed, 9, 4)[1] for seed in range(4)])
+    found = likeness(heads, heads[2])
+    assert found[2] == pytest.approx(1)
+    for other, shown in zip(heads, found, strict=True):
+        x, y = (head[1:].astype(float).ravel() for head in (other, heads[2]))
+        assert shown == pytest.approx(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
+    assert np.isnan(likeness(np.ones((2, 1, 1), np.float32), np.ones((1, 1), np.float32))).all()
