@@ -13,8 +13,8 @@ from torch import nn
 
 from gpt2viz import model as model_source
 
-#: Stands at the end of the line that made a tensor.
-MARK = "← made here"
+#: Stands above the line that made a tensor.
+MARK = "# ↓ made here"
 
 
 def operation(module: nn.Module, formula: str) -> str:
@@ -44,7 +44,7 @@ def line_of_model() -> tuple[int, str]:
 def method_at(line: int) -> tuple[str, str]:
     """(name, source) of the method of ``model.py`` that a line is in, such as "Attend.forward".
 
-    The line itself is marked by an arrow. Raises ``LookupError`` for a line outside all methods.
+    ``MARK`` stands above the line itself. Raises ``LookupError`` for a line outside all methods.
     """
     lines = _source_lines()
     body = ast.parse("\n".join(lines)).body
@@ -53,7 +53,9 @@ def method_at(line: int) -> tuple[str, str]:
             end = part.end_lineno or part.lineno
             if part.lineno <= line <= end:
                 shown = list(lines[part.lineno - 1 : end])
-                shown[line - part.lineno] += f"  # {MARK}"
+                code = lines[line - 1]
+                indent = code[: len(code) - len(code.lstrip())]
+                shown.insert(line - part.lineno, indent + MARK)
                 return f"{holder.name}.{part.name}", textwrap.dedent("\n".join(shown))
     raise LookupError(f"line {line} of model.py is in no method")
 

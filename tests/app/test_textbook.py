@@ -234,8 +234,7 @@ def test_the_code_stands_beside_the_pictures_of_a_head() -> None:
     for key, block in zip(gpt2viz.HEAD_STAGES, blocks, strict=True):
         record = run.record(key, 2)
         assert record is not None
-        (marked,) = [line for line in block.splitlines() if MARK in line]
-        assert record.code in marked
+        assert record.code in block.partition(MARK)[2].splitlines()[1]
 
 
 @pytest.mark.parametrize(
@@ -252,8 +251,7 @@ def test_other_pages_show_the_line_too(page: str, key: str, layer: int | None) -
     record = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish").record(key, layer)
     assert record is not None
     (block,) = [block.value for block in at.code if MARK in block.value]
-    (marked,) = [line for line in block.splitlines() if MARK in line]
-    assert record.code in marked
+    assert record.code in block.partition(MARK)[2].splitlines()[1]
 
 
 def test_a_long_text_has_the_code_that_derives_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,3 +260,11 @@ def test_a_long_text_has_the_code_that_derives_its_scores(monkeypatch: pytest.Mo
     (block,) = [block.value for block in at.code if "softmax" in block.value]
     assert block.lstrip().startswith("def forward")
     assert MARK not in block
+
+
+@pytest.mark.parametrize("text", ["a", "<b>$x$ [l](u) :smile:</b>", "the bank " * 60, "👩‍🚀 naïve"])
+@pytest.mark.parametrize("chapter", [name for name, c in CHAPTERS.items() if c.reads_sentence])
+def test_chapters_read_any_sentence(chapter: str, text: str) -> None:
+    at = open_page("textbook", chapter=chapter, text=text, causal="false")
+    assert at.header[0].value == CHAPTERS[chapter].title
+    assert "Check yourself" in [element.value for element in at.subheader]

@@ -68,5 +68,5 @@ def test_a_click_on_the_diagram_opens_the_page_of_the_tensor(visit: Visit) -> No
 
 def test_a_link_goes_to_an_example(visit: Visit) -> None:
     page = visit("textbook", example="E22")
-    expect(page.get_by_role("heading", name="Attention by hand")).to_be_visible()
-    assert page.locator("#E22").count() == 1
+    expect(page.get_by_role("heading", name="Attention by hand")).to_be_attached()
+    expect(page.locator("#E22")).to_be_in_viewport(timeout=20_000)

@@ -24,6 +24,19 @@ from gpt2viz.ui.textbook import (
 )
 from gpt2viz.ui.textbook.parts import Book
 
+# Once for each id: pictures above it are drawn late and push it down.
+_JS = """
+const gone = new Set()
+export default function ({ data }) {
+  if (gone.has(data.id)) return
+  gone.add(data.id)
+  const go = () => document.getElementById(data.id)?.scrollIntoView()
+  for (const wait of [300, 1500, 3000]) setTimeout(go, wait)
+}
+"""
+
+_go_to = st.components.v2.component("gpt2viz_go_to", js=_JS)
+
 
 class Chapter(NamedTuple):
     """``draw`` returns the questions at its end; ``examples`` are the ids that it shows."""
@@ -85,6 +98,9 @@ def show(name: str, colors: Palette) -> None:
     st.header(chapter.title, anchor=name)
     view = frame.read_sentence(colors) if chapter.reads_sentence else None
     checks.ask(name, chapter.draw(Book(colors, view)))
+    wanted = st.query_params.get("example")
+    if wanted in chapter.examples:
+        _go_to(key="go_to", data={"id": wanted})
     if place + 1 < len(names):
         following = names[place + 1]
         st.button(
