@@ -23,6 +23,8 @@ PATTERNS = "tests/unit/test_patterns.py::"
 COMPARISON = "tests/parity/test_comparison.py::"
 SURVEY = "tests/unit/test_survey.py::"
 ACROSS = "tests/unit/test_across.py::"
+TEXTBOOK = "tests/textbook/"
+PROVENANCE = "tests/unit/test_provenance.py::"
 
 
 class Mutant(NamedTuple):
@@ -580,5 +582,54 @@ MUTANTS = (
         'return ["config.json", *words, *weights]',
         "return list(have)",
         HUB + "test_only_what_is_needed_is_fetched_and_runs",
+    ),
+    Mutant(
+        "a claim agrees within a whole unit",
+        "textbook/claims.py",
+        "<= unit / 2",
+        "<= unit",
+        TEXTBOOK + "test_examples.py::test_a_verdict_is_half_a_unit_of_the_last_printed_digit",
+    ),
+    Mutant(
+        "the textbook's scores are divided by hs",
+        "textbook/steps.py",
+        "scores / math.sqrt(q.shape[1])",
+        "scores / q.shape[1]",
+        TEXTBOOK + "test_modules.py::test_steps_are_scaled_dot_product_attention",
+    ),
+    Mutant(
+        "a head apart gets its neighbour's rows",
+        "textbook/variants.py",
+        "tensor[n * hs : (n + 1) * hs]",
+        "tensor[:hs]",
+        TEXTBOOK + "test_modules.py::test_separate_heads_are_the_fused_ones",
+    ),
+    Mutant(
+        "post-norm leaves the stream alone",
+        "textbook/norms.py",
+        "self.norm(x + self.part(x))",
+        "x + self.norm(self.part(x))",
+        TEXTBOOK + "test_modules.py::test_pre_and_post_norm",
+    ),
+    Mutant(
+        "the biases of Q, K and V are not counted",
+        "textbook/sizes.py",
+        "L * (C * 3 * C + 3 * C)",
+        "L * (C * 3 * C)",
+        TEXTBOOK + "test_modules.py::test_parameters_are_counted_as_the_model_has_them",
+    ),
+    Mutant(
+        "the diagram shows another layer",
+        "textbook/diagram.py",
+        "inside not in (None, layer)",
+        "inside in (None, layer)",
+        TEXTBOOK + "test_modules.py::test_the_diagram_is_the_model",
+    ),
+    Mutant(
+        "another line is marked",
+        "provenance.py",
+        "shown.insert(line - part.lineno,",
+        "shown.insert(0,",
+        PROVENANCE + "test_every_tensors_line_is_marked_in_its_method",
     ),
 )

@@ -21,6 +21,9 @@ from gpt2viz.traces import Array
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
+#: Up to so many rows the numbers can be read in the cells.
+_MOST_ROWS = 20
+
 
 class Book(NamedTuple):
     """What a chapter draws with: colours, and the run of the sentence where it reads one."""
@@ -72,13 +75,14 @@ def picture(
     book: Book, key: str, panels: Sequence[Panel], scale: Scale = "signed", height: int = 260
 ) -> None:
     """Panels side by side on one scale, with their numbers in the cells where they fit."""
+    few = all(len(panel.values) <= _MOST_ROWS for panel in panels)
     figure = heatmaps(
         panels,
         book.colors,
         scale=scale,
         n_columns=len(panels),
         height=height,
-        numbers=NUMBERS_FIT_LARGE,
+        numbers=NUMBERS_FIT_LARGE if few else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
     st.plotly_chart(figure, key=key, alt=", ".join(panel.title for panel in panels))
