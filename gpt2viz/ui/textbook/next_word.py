@@ -70,9 +70,9 @@ def _real(book: Book) -> None:
     heading("E14")
     n = len(view.labels)
     st.markdown(
-        f"**In training** every place is asked at once: (1, {n}, {n_vocab:,}) logits "
+        f"**In training** every place is asked at once: (1, {n}, {n_vocab}) logits "
         f"for your sentence, {n} lessons from one text. **When writing** only the last place "
-        f"counts: (1, 1, {n_vocab:,}). Below, what this model foretells after each "
+        f"counts: (1, 1, {n_vocab}). Below, what this model foretells after each "
         "token, and how likely it found what came."
     )
     st.dataframe(_foretold(book), hide_index=True, height=36 * min(n + 1, 12))
