@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeVar
 
 import numpy as np
 
-from gpt2viz.figures.panel import Axis, Matrix, Panel
+from gpt2viz.figures.panel import Axis, Mask, Matrix, Panel
+
+Numbers = TypeVar("Numbers", Matrix, Mask)
 
 
 def block_starts(n_tokens: int, size: int) -> list[int]:
@@ -26,7 +29,19 @@ def pool_by_maximum(matrix: Matrix, size: int) -> Matrix:
     if size >= T:
         return matrix
     starts = block_starts(T, size)
-    return np.maximum.reduceat(np.maximum.reduceat(matrix, starts, axis=0), starts, axis=1)
+    return _largest(matrix, starts, starts)
+
+
+def _largest(matrix: Numbers, rows: list[int], columns: list[int]) -> Numbers:
+    """The largest of every block that begins at these rows and columns.
+
+    Block by block: ``np.maximum.reduceat`` takes several times as long.
+    """
+    bands = np.stack([band.max(axis=0) for band in np.split(matrix, rows[1:])])
+    found: Numbers = np.stack(
+        [band.max(axis=1) for band in np.split(bands, columns[1:], axis=1)], axis=1
+    )
+    return found
 
 
 def pool_panel(panel: Panel, size: int) -> Panel:
@@ -40,18 +55,18 @@ def pool_panel(panel: Panel, size: int) -> Panel:
         return panel
     rows, columns = block_starts(n_rows, size), block_starts(n_columns, size)
 
-    def largest(matrix: Matrix) -> Matrix:
-        return np.maximum.reduceat(np.maximum.reduceat(matrix, rows, axis=0), columns, axis=1)
-
     values, masked = panel.values, panel.masked
     if masked is not None:
         values = np.where(masked, np.float32(0), values)
-        masked = largest((~masked).astype(np.float32)) == 0
-    high, low = largest(values), -largest(-values)
-    weights = not (low < 0).any()
+        masked = ~_largest(~masked, rows, columns)
+    weights = values.min() >= 0
+    shown = high = _largest(values, rows, columns)
+    if not weights:
+        low = -_largest(-values, rows, columns)
+        shown = np.where(-low > high, low, high)
     return dataclasses.replace(
         panel,
-        values=np.where(-low > high, low, high),
+        values=shown,
         rows=panel.rows.part(rows, panel.rows.stop),
         columns=panel.columns.part(columns, panel.columns.stop),
         quantity=f"{'largest' if weights else 'farthest from 0:'} {panel.quantity} of this block",
