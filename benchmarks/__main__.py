@@ -132,7 +132,7 @@ def drawing(lengths: list[int], rounds: int) -> None:
     if not chromium:
         print("\nThe browser part is absent: no Chromium; set CHROMIUM to its path.")
         return
-    print("\n| T | another layer of 12 heads: median s (min to max) | MB before compression |")
+    print("\n| T | another layer of 12 heads: median s (min to max) | MB sent |")
     print("|---|---|---|")
     for n in lengths:
         found = browser.layer_changes(FOLDER, chromium, n, rounds)

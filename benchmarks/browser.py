@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
+import base64
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +58,10 @@ class Visitor:
         page.evaluate(_WATCH)
 
     def _count(self, event: dict[str, Any]) -> None:
-        self._received += len(event["response"]["payloadData"]) * 3 // 4  # base64
+        # Chromium reports messages unpacked; they are packed again as the server packs them.
+        deflate = zlib.compressobj(wbits=-12, memLevel=5)
+        message = base64.b64decode(event["response"]["payloadData"])
+        self._received += len(deflate.compress(message) + deflate.flush())
 
     def type(self, text: str) -> Drawn:
         """Write a sentence and press Enter."""
@@ -94,9 +98,3 @@ def layer_changes(model: Path, chromium: str, n_tokens: int, rounds: int) -> lis
     with visitor(model, chromium) as person:
         person.type("x " * (n_tokens // 2))
         return [person.choose("Layer", 1 + n % 10) for n in range(rounds)]
-
-
-def median(found: list[Drawn]) -> Drawn:
-    """The median time and the largest message."""
-    seconds = statistics.median(one.seconds for one in found)
-    return Drawn(seconds, max(one.megabytes for one in found))
