@@ -16,7 +16,7 @@ from tests.browser.conftest import settle
 Visit = Callable[..., Page]
 PAGES = (
     *("", "inside_head", "compare_layers", "causal_mask", "shapes"),
-    *("predictions", "what_if", "generate", "training"),
+    *("predictions", "what_if", "generate", "training", "find", "two_texts"),
 )
 
 
@@ -62,7 +62,7 @@ def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, pane
 @pytest.mark.parametrize("width", [1000, 1440])
 def test_every_page_opens_by_its_address(visit: Visit, path: str, width: int) -> None:
     page = visit(path, width=width, text="Dog bites man", layer=1)
-    expect(page.get_by_role("textbox", name="Sentence")).to_have_value("Dog bites man")
+    expect(page.get_by_role("textbox", name="Sentence", exact=True)).to_have_value("Dog bites man")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     expect(page.locator(".stException")).to_have_count(0)
     if path not in ("shapes", "generate"):  # a table; nothing before the first new token
