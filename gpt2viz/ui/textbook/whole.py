@@ -29,6 +29,8 @@ def draw(book: Book) -> list[Question]:
     layer = controls.layer(view)
     nodes = diagram.nodes(view.model, view.trace, layer)
     draw_diagram(nodes, layer, view.model.config.n_layer)
+    if view.model.config.tie_word_embeddings:
+        st.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")
     code(diagram.nodes)
     held("E26")
     heading("E25")
