@@ -4,6 +4,9 @@ PYTHON ?= python3
 PORT ?= 8501
 # A folder with another checkpoint, shown beside the bundled model: make run MODEL=path/to/folder
 MODEL ?=
+# Names that visitors may load from the Hugging Face hub, with commas between; by default every
+# name, as only this machine reaches the app: make run ALLOW=gpt2,distilgpt2
+ALLOW ?=
 # The text file that the bundled model is trained on: make train CORPUS=books.txt.xz
 CORPUS ?=
 
@@ -14,7 +17,7 @@ DEV := .venv/.dev
 .PHONY: run test unit browser mutants lint format check train bench clean
 
 run: $(RUNTIME)  ## open the app
-	GPT2VIZ_MODELS="$(MODEL)" $(BIN)/streamlit run app.py --server.port $(PORT)
+	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/streamlit run app.py --server.port $(PORT)
 
 test: $(DEV)  ## every test; those in a browser need Chromium
 	$(BIN)/pytest

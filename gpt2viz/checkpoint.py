@@ -103,11 +103,16 @@ def weight_bytes(folder: str | Path) -> int:
     return _bytes(*_survey(Path(folder)))
 
 
-def _survey(folder: Path) -> tuple[GPT2Config, dict[str, _Stored]]:
-    """What ``config.json`` asks for and the weights' files declare, compared; nothing is read."""
+def read_config(folder: Path) -> GPT2Config:
+    """The sizes of the model in a folder. Raises ``CheckpointError`` where it is no GPT-2."""
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder}: no config.json; give a folder in Hugging Face's layout")
-    config = GPT2Config.from_dict(read_json(folder / "config.json"))
+    return GPT2Config.from_dict(read_json(folder / "config.json"))
+
+
+def _survey(folder: Path) -> tuple[GPT2Config, dict[str, _Stored]]:
+    """What ``config.json`` asks for and the weights' files declare, compared; nothing is read."""
+    config = read_config(folder)
     stored = _headers(folder)
     _compare(folder, stored, config)
     return config, stored

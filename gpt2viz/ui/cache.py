@@ -9,13 +9,14 @@ from pathlib import Path
 import streamlit as st
 
 import gpt2viz
-from gpt2viz import heads
+from gpt2viz import heads, hub
 from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.curves import TrainingRecord, read_record
 from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
 from gpt2viz.memory import total_memory
 from gpt2viz.tracing import reference_run
+from gpt2viz.ui import owner
 from gpt2viz.ui.kept import Kept
 
 #: Folders of further checkpoints, set by whoever starts the app; a visitor can't name one.
@@ -28,10 +29,20 @@ MODEL_BYTES_VARIABLE = "GPT2VIZ_MODELS_MB"
 
 
 def model_folders() -> dict[str, Path]:
-    """Name -> folder: those of ``GPT2VIZ_MODELS``, then the bundled model."""
+    """Name -> folder: those that the owner lists, the bundled one, and the hub's that are here.
+
+    Raises ``CheckpointError`` where the owner's file can't be read.
+    """
     listed = os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)
-    folders = [Path(entry).expanduser() for entry in listed if entry] + [gpt2viz.BUNDLED]
-    return {folder.resolve().name: folder for folder in folders}
+    folders = [Path(entry).expanduser() for entry in listed if entry] + owner.folders()
+    own = {folder.resolve().name: folder for folder in [*folders, gpt2viz.BUNDLED]}
+    return own | {n: f for n, f in from_hub().items() if n not in own and owner.allows(n)}
+
+
+@st.cache_resource(ttl=60, show_spinner=False)
+def from_hub() -> dict[str, Path]:
+    """Name -> folder of what is whole in the hub's cache."""
+    return hub.cached()
 
 
 def load(name: str) -> gpt2viz.Model:
@@ -46,10 +57,10 @@ def load(name: str) -> gpt2viz.Model:
         with st.spinner("Loading the model …"):
             _forget(kept.make_room(weight_bytes(folder)))
             try:
-                return gpt2viz.load_model(folder)
+                return gpt2viz.load_model(folder, name)
             except gpt2viz.TooLargeError:
                 _forget(kept.make_room(kept.budget))
-                return gpt2viz.load_model(folder)
+                return gpt2viz.load_model(folder, name)
 
     return kept.get(name, make)
 

@@ -26,6 +26,7 @@ PAGES = (
     ("pages/4_shapes.py", "Shapes"),
     ("pages/8_training.py", "Training"),
     ("pages/11_textbook.py", "Textbook"),
+    ("pages/12_models.py", "Models"),
 )
 
 EXAMPLES = {
@@ -125,7 +126,7 @@ def _run(model: Model) -> Trace:
 
 
 def _model_and_sentence() -> Model:
-    names = list(cache.model_folders())
+    names = _model_names()
     sentence, chosen, switches = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
     sentence.text_input(
         "Sentence",
@@ -136,7 +137,7 @@ def _model_and_sentence() -> Model:
     chosen.selectbox(
         "Model",
         names,
-        help="The bundled model is small and was trained for this app. GPT2VIZ_MODELS adds more.",
+        help="The bundled model is small and was trained for this app. Get others on Models.",
         **address.choice("model", names, names[0]),
     )
     with switches:
@@ -158,6 +159,14 @@ def _model_and_sentence() -> Model:
     with pair:
         first.switch(model)
     return model
+
+
+def _model_names() -> list[str]:
+    try:
+        return list(cache.model_folders())
+    except CheckpointError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        st.stop()
 
 
 def _examples() -> None:

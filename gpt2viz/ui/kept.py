@@ -47,6 +47,10 @@ class Kept(Generic[Value]):
                 self._keep(key, value)
         return value
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether the value of ``key`` is kept; asking doesn't count as a use."""
+        return key in self._values
+
     def make_room(self, nbytes: int) -> list[Hashable]:
         """Let the least recently used go until so many bytes more fit in; the keys that went."""
         with self._lock:

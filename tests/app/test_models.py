@@ -14,7 +14,7 @@ import streamlit as st
 
 import gpt2viz
 from gpt2viz import memory
-from gpt2viz.ui import cache
+from gpt2viz.ui import cache, owner
 from tests.app.pages import open_page
 from tests.checkpoints import write_checkpoint
 
@@ -88,3 +88,14 @@ def test_a_model_is_ready_again_after_it_was_let_go(
     again = cache.run("a", (1, 2, 3), True)
     assert isinstance(again, gpt2viz.Trace)
     assert (again.logits == before).all()
+
+
+def test_a_broken_list_of_the_owner_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gpt2viz.toml").write_text("models = [")
+    monkeypatch.setenv(owner.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
+    at = open_page("attention")
+    (said,) = [error.value for error in at.error]
+    assert "gpt2viz.toml: can't be read" in said.replace("\\", "")
+    assert not at.get("plotly_chart")

@@ -1,0 +1,141 @@
+"""The Models page: what can be loaded, and how to get another by its name."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from gpt2viz import CheckpointError, GPT2VizError, hub
+from gpt2viz.checkpoint import read_config, weight_bytes
+from gpt2viz.memory import free_memory, run_bytes, spell
+from gpt2viz.ui import address, cache, owner
+from gpt2viz.ui.downloads import Download, downloads, start
+from gpt2viz.ui.text import literal
+
+
+def table() -> None:
+    """Every model that can be chosen, from its files' headers alone."""
+    rows, broken = [], []
+    for name, folder in cache.model_folders().items():
+        try:
+            config, weights = read_config(folder), weight_bytes(folder)
+        except CheckpointError as error:
+            broken.append(f"**{literal(name)}** can't be loaded: {literal(str(error))}")
+            continue
+        rows.append(
+            {
+                "Model": name,
+                "Layers": config.n_layer,
+                "Heads": config.n_head,
+                "Channels": config.n_embd,
+                "Vocabulary": config.vocab_size,
+                "Longest text": config.n_positions,
+                "Parameters": weights // 4,
+                "Weights": spell(weights),
+                "Longest run": spell(run_bytes(config)),
+                "In memory": name in cache.models(),
+            }
+        )
+    numbers = ("Layers", "Heads", "Channels", "Vocabulary", "Longest text", "Parameters")
+    localized = {name: st.column_config.NumberColumn(format="localized") for name in numbers}
+    st.dataframe(pd.DataFrame(rows), hide_index=True, key="models", column_config=localized)
+    free = free_memory()
+    if free is not None:
+        st.caption(
+            f"{spell(free)} of memory are free. Loading a model needs room for its weights and its "
+            "longest run; where there is too little, it is refused and not tried."
+        )
+    for message in broken:
+        st.warning(message, icon=":material/error:")
+
+
+def by_name() -> None:
+    """Ask for a name, say what it weighs, and fetch it when told to."""
+    with (
+        st.form("by_name", border=False),
+        st.container(horizontal=True, vertical_alignment="bottom"),
+    ):
+        name = st.text_input(
+            "Name on the Hugging Face hub",
+            key="hub_name",
+            placeholder="distilgpt2, or owner/name",
+            help=f"{', '.join(hub.RELEASED)}, or any GPT-2 there. Only safetensors are read.",
+            width=420,
+        ).strip()
+        asked = st.form_submit_button("Look it up", icon=":material/search:")
+    if asked and name:
+        st.session_state["offer"] = _offer(name)
+    offer: hub.Offer | None = st.session_state.get("offer")
+    if offer is not None:
+        _ask(offer)
+
+
+def _offer(name: str) -> hub.Offer | None:
+    """What the hub has under that name; or one message."""
+    try:
+        if not owner.allows(name):
+            raise GPT2VizError(f"The owner of this server has not allowed {name!r:.100}.")
+        with st.spinner("Asking the hub …"):
+            return hub.look_up(name)
+    except GPT2VizError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        return None
+
+
+def _ask(offer: hub.Offer) -> None:
+    """The size first; then the download, its progress and its end."""
+    download = downloads().get(offer.name)
+    running = download is not None and not download.ended
+    if running or (download is not None and download.error):
+        _progress(offer.name)
+    if running:
+        return
+    here = offer.here
+    if here < offer.nbytes:
+        much = here > offer.nbytes // 100  # config.json always is: it was asked for first
+        some = f", of which {spell(here)} are here already" if much else ""
+        st.markdown(f"**{literal(offer.name)}** is {spell(offer.nbytes)}{some}. Fetch it?")
+        st.button(
+            f"Download {spell(offer.nbytes - here)}",
+            on_click=start,
+            args=(offer,),
+            type="primary",
+            icon=":material/download:",
+        )
+    else:
+        _ready(offer)
+
+
+@st.fragment(run_every=0.5)
+def _progress(name: str) -> None:
+    download: Download = downloads()[name]
+    whole = download.offer.nbytes
+    if download.ended:
+        if download.error:
+            st.warning(literal(download.error), icon=":material/cloud_off:")
+        if st.session_state.pop("download_shown", None):
+            st.rerun()  # the page round this part still shows it running
+        return
+    st.session_state["download_shown"] = True
+    st.progress(
+        min(1.0, download.here / whole),
+        f"{literal(name)}: {spell(download.here)} of {spell(whole)} "
+        f"({download.here:,} of {whole:,} bytes)",
+    )
+    if st.button("Stop", icon=":material/stop:", disabled=download.stop.is_set()):
+        download.stop.set()
+
+
+def _ready(offer: hub.Offer) -> None:
+    """A model that is here: the way to it, where its files are whole."""
+    if offer.name not in cache.model_folders():
+        start(offer)  # all its bytes are here, only its place in the cache isn't made yet
+        _progress(offer.name)
+        return
+    st.success(f"**{literal(offer.name)}** is here.", icon=":material/check:")
+    st.page_link(
+        "app.py",
+        label=f"Open {literal(offer.name)}",
+        icon=":material/arrow_forward:",
+        query_params=address.parameters(model=offer.name),
+    )

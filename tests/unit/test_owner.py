@@ -1,0 +1,73 @@
+"""Who may load what: the command line, the variable, the file, and whether the server is local."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import streamlit as st
+
+import gpt2viz
+from gpt2viz.ui import owner
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(owner.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
+    return tmp_path / "gpt2viz.toml"
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"), [("127.0.0.1", True), ("localhost", True), ("192.0.2.1", False)]
+)
+def test_where_nothing_is_listed_only_this_machine_may_load_all(
+    file: Path, monkeypatch: pytest.MonkeyPatch, address: str, allowed: bool
+) -> None:
+    monkeypatch.setattr(st, "get_option", {"server.address": address}.get)
+    assert owner.allows("someone/tiny") is allowed
+
+
+def test_an_address_that_is_not_set_is_every_address(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(st, "get_option", {"server.address": None}.get)
+    assert not owner.allows("gpt2")
+
+
+def test_a_list_holds_wherever_it_stands(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def allowed() -> list[str]:
+        return [name for name in ("gpt2", "a/b", "c/d") if owner.allows(name)]
+
+    monkeypatch.setattr(st, "get_option", {"server.address": "192.0.2.1"}.get)
+    file.write_text('allow = ["c/d"]')
+    assert allowed() == ["c/d"]
+    monkeypatch.setenv(owner.ALLOW_VARIABLE, "a/b, gpt2")
+    assert allowed() == ["gpt2", "a/b"]
+    monkeypatch.setattr(sys, "argv", ["app.py", "--allow-model", "gpt2", "--other", "x"])
+    assert allowed() == ["gpt2"]
+    monkeypatch.setattr(sys, "argv", ["app.py", "--allow-model", "*"])
+    assert allowed() == ["gpt2", "a/b", "c/d"]
+
+
+def test_folders_of_the_command_line_and_of_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert owner.folders() == []
+    file.write_text('models = ["mine", "/data/theirs"]')
+    monkeypatch.setattr(sys, "argv", ["app.py", "--model", "here"])
+    assert owner.folders() == [Path("here"), file.parent / "mine", Path("/data/theirs")]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("models = [", r"gpt2viz\.toml: can't be read"),
+        ('models = "mine"', r'models must be a list of texts, such as \["gpt2"\]'),
+        ("models = [1]", "models must be a list of texts"),
+    ],
+)
+def test_a_broken_file_is_one_message(file: Path, content: str, message: str) -> None:
+    file.write_text(content)
+    with pytest.raises(gpt2viz.CheckpointError, match=message):
+        owner.folders()
