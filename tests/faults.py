@@ -96,8 +96,8 @@ MUTANTS = (
     Mutant(
         "hooks stay after an error",
         "tracing.py",
-        "hooks.callback(module.register_forward_hook(hook).remove)",
-        "module.register_forward_hook(hook)",
+        "hooks.callback(modules[name].register_forward_hook(hook).remove)",
+        "modules[name].register_forward_hook(hook)",
         TRACING + "test_no_hook_is_left_behind",
     ),
     Mutant(
@@ -631,5 +631,33 @@ MUTANTS = (
         "shown.insert(line - part.lineno,",
         "shown.insert(0,",
         PROVENANCE + "test_every_tensors_line_is_marked_in_its_method",
+    ),
+    Mutant(
+        "the stream without its last part",
+        "traces.py",
+        'if n < layer or key == "residual_out":',
+        "if n < layer:",
+        NUMPY,
+    ),
+    Mutant(
+        "the proof forgets the bias",
+        "attribution.py",
+        "projection.shape[-1]) + bias",
+        "projection.shape[-1])",
+        "tests/parity/test_attribution.py::test_the_weights_shown_are_the_weights_used",
+    ),
+    Mutant(
+        "a block shows its largest, not its farthest from 0",
+        "figures/pooling.py",
+        "np.where(-low > high, low, high)",
+        "high",
+        "tests/unit/test_figures.py::test_pooling_signed_numbers_keeps_the_one_farthest_from_zero",
+    ),
+    Mutant(
+        "runs counted, not weighed",
+        "ui/kept.py",
+        "sum(self._bytes.values()) > self.budget",
+        "len(self._bytes) > 8",
+        "tests/unit/test_kept.py::test_bytes_count_and_not_entries",
     ),
 )
