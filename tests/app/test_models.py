@@ -45,10 +45,12 @@ def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
     oldest, used = weakref.ref(cache.load("a")), weakref.ref(cache.load("b"))
     cache.run("a", (1, 2, 3), True)
     cache.reference("a")
+    assert ("a", (1, 2, 3), True, ()) in cache._runs()
     cache.load("b")
     cache.load("c")
     gc.collect()
     assert oldest() is None
+    assert ("a", (1, 2, 3), True, ()) not in cache._runs()  # it held on to the embedding
     assert used() is not None
     embedding = cache.run("b", (1, 2, 3), True).unembedding
     assert embedding.ctypes.data == used().network.wte.weight.data_ptr()  # type: ignore[union-attr]
