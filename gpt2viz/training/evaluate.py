@@ -23,10 +23,12 @@ from gpt2viz.training.corpus import Corpus, read_corpus
 from gpt2viz.training.ngram import NGrams
 from gpt2viz.training.scores import (
     attention_weights,
+    duplicate_token_score,
     first_token_score,
     induction_score,
     previous_token_score,
     repeated_rows,
+    same_token_score,
     token_losses,
 )
 
@@ -108,7 +110,11 @@ def head_scores(model: gpt2viz.Model, rows: torch.Tensor) -> dict[str, list[list
     on_repeated = attention_weights(model.network, repeated)
     return {
         "previous token": [previous_token_score(w).round(3).tolist() for w in on_text],
+        "same token": [same_token_score(w).round(3).tolist() for w in on_text],
         "first token": [first_token_score(w).round(3).tolist() for w in on_text],
+        "duplicate token": [
+            duplicate_token_score(w, period).round(3).tolist() for w in on_repeated
+        ],
         "induction": [induction_score(w, period).round(3).tolist() for w in on_repeated],
     }
 

@@ -23,6 +23,11 @@ def previous_token_score(weights: Weights) -> Scores:
     return _on(weights, heads.previous_token, range(weights.shape[-1]))
 
 
+def same_token_score(weights: Weights) -> Scores:
+    """Mean weight on the query itself, queries 1 … T−1: (B, nh, T, T) -> (nh,)."""
+    return _on(weights, heads.same_token, range(weights.shape[-1]))
+
+
 def first_token_score(weights: Weights) -> Scores:
     """Mean weight on token 0, queries 1 … T−1: (B, nh, T, T) -> (nh,)."""
     return _on(weights, heads.first_token, range(weights.shape[-1]))
@@ -35,6 +40,11 @@ def induction_score(weights: Weights, period: int) -> Scores:
     that query t looks at t − period + 1: (nh,) for the queries of the second half.
     """
     return _on(weights, heads.induction, [*range(period), *range(period)])
+
+
+def duplicate_token_score(weights: Weights, period: int) -> Scores:
+    """Mean weight on the earlier occurrence of the query's token; shapes as ``induction_score``."""
+    return _on(weights, heads.duplicate_token, [*range(period), *range(period)])
 
 
 def _on(weights: Weights, targets: Callable[[Sequence[int]], Pairs], ids: Sequence[int]) -> Scores:

@@ -51,7 +51,10 @@ def test_copying_of_repeated_tokens(model: gpt2viz.Model, figures: dict[str, Any
         assert f"| {period} | {halves['first']:.2f} | {halves['second']:.2f} |" in card()
 
 
-@pytest.mark.parametrize("name", ["previous token", "first token", "induction"])
+KINDS = ("previous token", "same token", "first token", "duplicate token", "induction")
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_head_scores(model: gpt2viz.Model, sample: str, figures: dict[str, Any], name: str) -> None:
     found: Any = head_scores(model, rows_of(model, sample))[name]
     for layer, expected in zip(found, figures["heads on the sample"][name], strict=True):
