@@ -35,10 +35,9 @@ with heads:
     st.caption(training.MEANING[shown] + " Click a row to look inside that head.")
     if record.set_heads:
         named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
-        st.info(
+        st.caption(
             f"Head {named} was **set** to look one token back; training left its queries and keys "
-            "alone. All other heads found their work themselves, from random numbers.",
-            icon=":material/info:",
+            "alone. All other heads found their work themselves, from random numbers."
         )
 card = cache.card(view.model.name)
 if card:

@@ -163,7 +163,7 @@ def chapter_of(id: str) -> str:
 
 
 def test_all_questions_are_tried_below() -> None:
-    tried = [*DONE, *TYPED, "real_previous"]
+    tried = [*DONE, *TYPED, "real_self"]
     assert len(tried) == sum(chapter.n_questions for chapter in CHAPTERS.values())
 
 
@@ -184,14 +184,14 @@ def test_a_question_is_answered_in_words(id: str) -> None:
     assert not at.exception
 
 
-def test_the_head_that_looks_back_is_found() -> None:
+def test_a_head_that_looks_at_itself_is_found() -> None:
     ids = gpt2viz.load_model().tokenizer.encode("A crane ate fish")
     weights = np.array(reference(BUNDLED, ids, True)["weights"])  # (n_layer, nh, T, T)
-    back = np.diagonal(weights, offset=-1, axis1=2, axis2=3).mean(axis=-1)
-    layer, head = np.unravel_index(back.argmax(), back.shape)
+    itself = np.diagonal(weights, axis1=2, axis2=3)[..., 1:].mean(axis=-1)
+    layer, head = np.unravel_index(itself.argmax(), itself.shape)
     at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
-    assert answered(at) == ["real_previous"]
-    layer, head = np.unravel_index(back.argmin(), back.shape)
+    assert answered(at) == ["real_self"]
+    layer, head = np.unravel_index(itself.argmin(), itself.shape)
     at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
     assert answered(at) == []
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -212,7 +214,11 @@ def same_as_one_worker(engine: object, tiny_folder: Path, corpus: Path, tmp_path
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_two_processes_give_the_same(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+def test_two_processes_give_the_same(
+    tiny_folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Streamlit's AppTest leaves a page as __main__, which a spawned process would run again.
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     same_as_one_worker(local(2), tiny_folder, corpus, tmp_path)
 
 

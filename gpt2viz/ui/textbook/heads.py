@@ -11,6 +11,9 @@ from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, vectors
 from gpt2viz.ui.textbook.tables import table
 
+#: Heads this near to the best one do the same work.
+CLOSE = 0.01
+
 
 def draw(book: Book) -> list[Question]:
     """E21, E8, E20 and E24, and the heads of the model above."""
@@ -153,26 +156,24 @@ def _real(book: Book) -> list[Question]:
     picture(book, "real_head", [panel], "unit", height=420)
     config = view.trace.config
     scores = {
-        (n, m): _to_previous(view.trace.stage("weights", n)[0, m])
+        (n, m): _to_itself(view.trace.stage("weights", n)[0, m])
         for n in range(config.n_layer)
         for m in range(config.n_head)
     }
     best, here = max(scores.values()), scores[layer, head]
     return [
         Question(
-            "real_previous",
-            "Find the head that looks most at the token **just before**. This one gives it "
+            "real_self",
+            "Find a head in which every token looks most at **itself**. This one gives itself "
             f"{here:.2f} on average.",
-            "Look for a dark line just below the diagonal. The page “Compare layers” shows "
-            "several layers at once.",
-            f"Mean weight on the token before: {best:.2f}, the most of all "
-            f"{config.n_layer * config.n_head} heads for this sentence. Such a head carries "
-            "what came before to where the next heads can use it.",
-            done=len(view.labels) > 1 and here == best,
+            "Look for a dark diagonal. The page “Compare layers” shows several layers at once.",
+            f"Mean weight on the token itself: {here:.2f}; the most of all "
+            f"{config.n_layer * config.n_head} heads for this sentence is {best:.2f}. Where it is "
+            "1, nothing moves between tokens: what the head adds comes from each token alone.",
+            done=len(view.labels) > 1 and here >= best - CLOSE,
         ),
     ]
 
 
-def _to_previous(weights: np.ndarray) -> float:
-    below = np.diagonal(weights, offset=-1)
-    return float(below.mean()) if below.size else 0.0
+def _to_itself(weights: np.ndarray) -> float:
+    return float(np.diagonal(weights)[1:].mean()) if len(weights) > 1 else 0.0
