@@ -9,6 +9,9 @@ import numpy as np
 from gpt2viz.config import GPT2Config
 from gpt2viz.training.recipe import Recipe
 
+#: The name of the first-token score over the first 16 tokens of a paragraph.
+FIRST_OF_OPENING = "first token, of 16"
+
 
 def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     """A Markdown table."""
@@ -83,13 +86,19 @@ def shortcomings(figures: dict[str, Any], tokens: int) -> list[str]:
                 f"It copies {n} random tokens badly: {half['second']:.2f} nats when they come "
                 f"again, {half['first']:.2f} before (target: at most half)."
             )
-    for name, target in (("induction", 0.5), ("previous token", 0.8), ("first token", 0.5)):
+    for name, target in (("induction", 0.5), ("previous token", 0.8), (FIRST_OF_OPENING, 0.5)):
         score, where = scores[name]
         if score < target:
             found.append(
                 f"No head does {name} alone: the best, {where}, scores {score:.2f} "
                 f"(target: {target})."
             )
+    long, where = scores["first token"]
+    if long < 0.5:
+        found.append(
+            "Where there is little to read yet, heads rest on the first token; over a whole "
+            f"context none does: the best, {where}, gives it {long:.2f}."
+        )
     if tokens < 20_000_000:
         found.append(f"It read {tokens / 1e6:.1f} million tokens (target: 20).")
     return found

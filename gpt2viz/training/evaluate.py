@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 import gpt2viz
-from gpt2viz.training.card import figures_text, model_card
+from gpt2viz.training.card import FIRST_OF_OPENING, figures_text, model_card
 from gpt2viz.training.corpus import Corpus, read_corpus
 from gpt2viz.training.ngram import NGrams
 from gpt2viz.training.scores import (
@@ -33,6 +33,7 @@ from gpt2viz.training.scores import (
 )
 
 PERIODS = (16, 32, 64)
+OPENING = 16  # tokens, about a typed sentence
 HIGH = 0.4  # a head's score from which a word says what it does
 PROMPTS = (
     *("A crane ate fish", "Once upon a time", "The king and the queen", "She sat by the river"),
@@ -50,6 +51,15 @@ def rows_of(model: gpt2viz.Model, text: str) -> torch.Tensor:
     T = min(model.config.n_positions, len(ids))
     whole = len(ids) // T
     return torch.tensor(ids[: whole * T]).view(whole, T)
+
+
+def openings_of(model: gpt2viz.Model, text: str, most: int = 200) -> torch.Tensor:
+    """The first ``OPENING`` tokens of up to ``most`` paragraphs that have so many: (rows, T)."""
+    T = min(OPENING, model.config.n_positions)
+    paragraphs = [model.tokenizer.encode(line)[:T] for line in text.split("\n")]
+    whole = [ids for ids in paragraphs if len(ids) == T] or rows_of(model, text)[:, :T].tolist()
+    chosen = np.linspace(0, len(whole) - 1, min(len(whole), most)).astype(int)
+    return torch.tensor([whole[n] for n in chosen])
 
 
 def losses_of(model: gpt2viz.Model, rows: torch.Tensor) -> NDArray[np.float32]:
@@ -102,21 +112,25 @@ def repetition(model: gpt2viz.Model) -> dict[str, dict[str, float]]:
     return found
 
 
-def head_scores(model: gpt2viz.Model, rows: torch.Tensor) -> dict[str, list[list[float]]]:
-    """Every head's scores, n_layer lists of nh numbers: on text, and on repeated random tokens."""
-    on_text = attention_weights(model.network, rows[:16])
+def head_scores(model: gpt2viz.Model, text: str) -> dict[str, list[list[float]]]:
+    """Every head's scores, n_layer lists of nh numbers: on text, and on repeated random tokens.
+
+    ``FIRST_OF_OPENING`` is the first-token score on texts as short as a sentence.
+    """
+    on_text = attention_weights(model.network, rows_of(model, text)[:16])
+    on_openings = attention_weights(model.network, openings_of(model, text))
     period = min(32, model.config.n_positions // 2)
     repeated = repeated_rows(model.config.vocab_size, 16, period, seed=2)
     on_repeated = attention_weights(model.network, repeated)
-    return {
-        "previous token": [previous_token_score(w).round(3).tolist() for w in on_text],
-        "same token": [same_token_score(w).round(3).tolist() for w in on_text],
-        "first token": [first_token_score(w).round(3).tolist() for w in on_text],
-        "duplicate token": [
-            duplicate_token_score(w, period).round(3).tolist() for w in on_repeated
-        ],
-        "induction": [induction_score(w, period).round(3).tolist() for w in on_repeated],
+    scores = {
+        "previous token": [previous_token_score(w) for w in on_text],
+        "same token": [same_token_score(w) for w in on_text],
+        "first token": [first_token_score(w) for w in on_text],
+        FIRST_OF_OPENING: [first_token_score(w) for w in on_openings],
+        "duplicate token": [duplicate_token_score(w, period) for w in on_repeated],
+        "induction": [induction_score(w, period) for w in on_repeated],
     }
+    return {name: [row.round(3).tolist() for row in layers] for name, layers in scores.items()}
 
 
 def roles(scores: dict[str, list[list[float]]]) -> list[list[str]]:
@@ -146,8 +160,9 @@ def continuation(model: gpt2viz.Model, prompt: str, n_tokens: int = 30, seed: in
 
 def evaluate(model: gpt2viz.Model, corpus: Corpus, sample: str) -> dict[str, Any]:
     """All figures of the card. ``sample`` is the short text that tests check them on again."""
-    rows, few = rows_of(model, "\n".join(corpus.held_out)), rows_of(model, sample)
-    heads = head_scores(model, rows)
+    text = "\n".join(corpus.held_out)
+    rows, few = rows_of(model, text), rows_of(model, sample)
+    heads = head_scores(model, text)
     return {
         "held-out tokens": rows.numel(),
         "bits per byte": round(bits_per_byte(model, rows), 4),
@@ -157,7 +172,7 @@ def evaluate(model: gpt2viz.Model, corpus: Corpus, sample: str) -> dict[str, Any
         "repetition": repetition(model),
         "heads": heads,
         "roles": roles(heads),
-        "heads on the sample": head_scores(model, few),
+        "heads on the sample": head_scores(model, sample),
         "continuations": [continuation(model, prompt) for prompt in PROMPTS],
     }
 

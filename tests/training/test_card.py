@@ -10,7 +10,7 @@ import pytest
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.training.card import best_head, shortcomings
+from gpt2viz.training.card import FIRST_OF_OPENING, best_head, shortcomings
 from gpt2viz.training.evaluate import bits_per_byte, head_scores, repetition, rows_of
 
 
@@ -51,12 +51,15 @@ def test_copying_of_repeated_tokens(model: gpt2viz.Model, figures: dict[str, Any
         assert f"| {period} | {halves['first']:.2f} | {halves['second']:.2f} |" in card()
 
 
-KINDS = ("previous token", "same token", "first token", "duplicate token", "induction")
+KINDS = (
+    *("previous token", "same token", "first token", FIRST_OF_OPENING),
+    *("duplicate token", "induction"),
+)
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_head_scores(model: gpt2viz.Model, sample: str, figures: dict[str, Any], name: str) -> None:
-    found: Any = head_scores(model, rows_of(model, sample))[name]
+    found: Any = head_scores(model, sample)[name]
     for layer, expected in zip(found, figures["heads on the sample"][name], strict=True):
         assert layer == pytest.approx(expected, rel=0.01, abs=0.002)  # stored with 3 decimals
     score, where = best_head(figures["heads"][name])

@@ -12,16 +12,21 @@ import torch
 
 import gpt2viz
 from gpt2viz.training import evaluate as command
-from gpt2viz.training.card import best_head, model_card, shortcomings
+from gpt2viz.training.card import FIRST_OF_OPENING, best_head, model_card, shortcomings
 from gpt2viz.training.corpus import SEPARATOR
-from gpt2viz.training.evaluate import bits_per_byte, continuation, roles
+from gpt2viz.training.evaluate import bits_per_byte, continuation, openings_of, roles
 
 GOOD = {
     "bits per byte": 1.5,
     "n-gram bits per byte": {"1": 2.6, "3": 1.7},
     "loss by position": {"1–31": 5.0, "32–63": 4.0},
     "repetition": {"16": {"first": 8.0, "second": 2.0}},
-    "heads": {"previous token": [[0.9]], "first token": [[0.6]], "induction": [[0.7]]},
+    "heads": {
+        "previous token": [[0.9]],
+        "first token": [[0.6]],
+        FIRST_OF_OPENING: [[0.7]],
+        "induction": [[0.7]],
+    },
 }
 RUN = {
     "seconds": 12,
@@ -61,6 +66,13 @@ def test_continuations_are_the_same_every_time(tiny: gpt2viz.Model) -> None:
     assert texts[0].startswith("A crane")
 
 
+def test_openings_are_the_starts_of_paragraphs(tiny: gpt2viz.Model) -> None:
+    lines = [f"{n} cranes ate {n} fish by the river, and were tired of it." for n in range(9)]
+    rows = openings_of(tiny, "\n".join([*lines, "short"])).tolist()
+    assert rows == [tiny.tokenizer.encode(line)[:16] for line in lines]
+    assert openings_of(tiny, "\n".join(lines), most=3).tolist() == [rows[0], rows[4], rows[8]]
+
+
 def test_every_missed_target_is_said_with_its_figure() -> None:
     assert shortcomings(GOOD, 30_000_000) == []
     bad = {
@@ -68,11 +80,26 @@ def test_every_missed_target_is_said_with_its_figure() -> None:
         "n-gram bits per byte": GOOD["n-gram bits per byte"],
         "loss by position": {"1–31": 4.0, "32–63": 4.5},
         "repetition": {"16": {"first": 8.0, "second": 4.01}},
-        "heads": {"previous token": [[0.79]], "first token": [[0.49]], "induction": [[0.03]]},
+        "heads": {
+            "previous token": [[0.79]],
+            "first token": [[0.21]],
+            FIRST_OF_OPENING: [[0.49]],
+            "induction": [[0.03]],
+        },
     }
     said = shortcomings(bad, 19_000_000)
-    assert len(said) == 7
-    for figure in ("1.690", "1.700", "4.50", "4.01", "0.03", "0.79", "0.49", "19.0 million"):
+    assert len(said) == 8
+    for figure in (
+        "1.690",
+        "1.700",
+        "4.50",
+        "4.01",
+        "0.03",
+        "0.79",
+        "0.49",
+        "0.21",
+        "19.0 million",
+    ):
         assert any(figure in sentence for sentence in said), figure
 
 
