@@ -10,24 +10,9 @@ from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.labels import label
 from gpt2viz.ui import address, cache, first
+from gpt2viz.ui.menu import menu
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.theme import is_dark
-
-PAGES = (
-    ("app.py", "Attention"),
-    ("pages/1_inside_head.py", "Inside a head"),
-    ("pages/2_compare_layers.py", "Compare layers"),
-    ("pages/9_find.py", "Find a head"),
-    ("pages/3_causal_mask.py", "Causal mask"),
-    ("pages/10_two_texts.py", "Two texts"),
-    ("pages/5_predictions.py", "Predictions"),
-    ("pages/6_what_if.py", "What if"),
-    ("pages/7_generate.py", "Generate"),
-    ("pages/4_shapes.py", "Shapes"),
-    ("pages/8_training.py", "Training"),
-    ("pages/11_textbook.py", "Textbook"),
-    ("pages/12_models.py", "Models"),
-)
 
 EXAMPLES = {
     "Crane": "A crane ate fish",
@@ -46,8 +31,6 @@ _STYLE = """
 <style>
 .stMainBlockContainer { padding-top: 1.1rem; padding-bottom: 3rem; max-width: 1600px; }
 .stMainBlockContainer > div > .stVerticalBlock { gap: .7rem; }
-.st-key-menu { border-bottom: 1px solid var(--st-border-color, #8884); padding-bottom: .25rem; }
-@media (max-width: 1100px) { .st-key-menu { column-gap: .1rem; } }
 [data-testid="stCaptionContainer"] :is(p, li, code) { color: inherit; }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: .78; }
 [data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
@@ -84,7 +67,7 @@ def open_menu(title: str) -> Palette:
     st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(_STYLE)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
-        _menu(title)
+        menu(title)
         return palette(is_dark())
 
 
@@ -94,13 +77,6 @@ def read_sentence(colors: Palette) -> View:
     trace = _run(model)
     labels = tuple(label(part) for part in trace.token_bytes)
     return View(model, trace, labels, _tokens(trace, labels), colors)
-
-
-def _menu(title: str) -> None:
-    st.markdown("**gpt2viz**", width="content")
-    for path, name in PAGES:
-        shown = f"**{name}**" if name == title else name
-        st.page_link(path, label=shown, query_params=address.parameters())
 
 
 def _run(model: Model) -> Trace:

@@ -19,6 +19,8 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
+from gpt2viz.ui.menu import PAGES
+
 ROOT = Path(__file__).parents[2]
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -133,3 +135,11 @@ def settle(page: Page) -> None:
         page.wait_for_selector(".stApp[data-test-script-state='notRunning']", timeout=30_000)
         page.wait_for_function(_DRAWN, timeout=30_000)
         page.wait_for_timeout(200)
+
+
+def open_from_menu(page: Page, name: str) -> None:
+    """Go to another page through the menu, as a person does: at most two clicks."""
+    group, pages = next(g for g in PAGES.items() if name in {there.name for there in g[1]})
+    if len(pages) > 1:
+        page.locator(f".st-key-menu_{group} button").click()
+    page.get_by_role("link", name=name).click()

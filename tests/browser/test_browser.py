@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from playwright.sync_api import Page, expect
 
 import gpt2viz
-from tests.browser.conftest import settle
+from tests.browser.conftest import open_from_menu, settle
 
 Visit = Callable[..., Page]
 PAGES = (
@@ -130,7 +130,7 @@ def test_switching_the_mask(visit: Visit) -> None:
     expected = weights("A crane ate fish", 0, causal=False)
     assert_allclose(drawn(page, "heads")[3]["z"], expected[3], atol=1e-6)
     expect(page.get_by_text("this is an experiment")).to_be_visible()
-    page.get_by_role("link", name="Inside a head").click()
+    open_from_menu(page, "Inside a head")
     page.wait_for_url("**/inside_head?*causal=false*")
     settle(page)
     expect(page.get_by_text("this is an experiment")).to_be_visible()

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
-from tests.browser.conftest import settle
+from tests.browser.conftest import open_from_menu, settle
 from tests.browser.test_browser import Visit, drawn
 
 
@@ -27,7 +27,7 @@ def test_the_switch_goes_along_from_page_to_page(visit: Visit) -> None:
     expected = trace.stage("weights", 0)[0]
     for head, panel in enumerate(drawn(page, "heads")):
         assert_allclose(panel["z"], expected[head], atol=1e-6)
-    page.get_by_role("link", name="What if").click()
+    open_from_menu(page, "What if")
     page.wait_for_url("**/what_if?*endoftext=true*")
     settle(page)
     expect(chips.first).to_contain_text("0 <|endoftext|>")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.browser.conftest import settle
+from tests.browser.conftest import open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell, drawn
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
@@ -30,12 +30,12 @@ def test_a_click_on_a_picture_or_a_row_opens_the_head_once(visit: Visit) -> None
     click_cell(page, "best", 5, 5, panel=0)
     page.wait_for_url("**/inside_head?*")
     assert "layer=1" in page.url
-    page.get_by_role("link", name="Find a head").click()
+    open_from_menu(page, "Find a head")
     settle(page)
     page.get_by_test_id("stDataFrame").click(position={"x": 18, "y": 55})  # the first row's box
     page.wait_for_url("**/inside_head?*")
     assert "layer=1" in page.url
-    page.get_by_role("link", name="Find a head").click()
+    open_from_menu(page, "Find a head")
     page.wait_for_timeout(500)
     settle(page)
     assert "/find?" in page.url  # the row that was chosen doesn't open its head again

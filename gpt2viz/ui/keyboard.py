@@ -1,0 +1,52 @@
+"""Popovers by keyboard: Streamlit hangs them at the page's end, where Tab wouldn't find them."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+# One that opens takes the focus, Tab stays inside, Escape (Streamlit's own) goes back to its
+# button. And the link to the open page is told to screen readers as the current one.
+_JS = r"""
+export default function () {
+  const seen = new WeakSet()
+  const reachable = (body) => [...body.querySelectorAll(
+    "a[href], button:not([disabled]), input:not([disabled]), [tabindex='0']")]
+      .filter((part) => part.offsetParent)
+  const enter = (body) => {
+    seen.add(body)
+    body.tabIndex = -1
+    const here = body.contains(document.activeElement)
+    if (!here) (reachable(body)[0] ?? body).focus({ preventScroll: true })
+    body.addEventListener("keydown", (event) => {
+      if (event.key !== "Tab") return
+      const parts = reachable(body)
+      const end = event.shiftKey ? parts[0] : parts.at(-1)
+      if (parts.length && document.activeElement !== end) return
+      event.preventDefault()
+      ;(event.shiftKey ? parts.at(-1) : parts[0])?.focus()
+    })
+  }
+  const look = () => {
+    for (const body of document.querySelectorAll("[data-testid='stPopoverBody']"))
+      if (!seen.has(body)) enter(body)
+    for (const link of document.querySelectorAll("[data-testid='stPageLink-NavLink']")) {
+      const to = link.getAttribute("href")
+      if (to.startsWith("?")) link.setAttribute("href", `./${to}`) // the first page, in a new tab
+      const here = to.replace(/^\.\//, "").split("?")[0] === location.pathname.split("/").at(-1)
+      if (here !== link.hasAttribute("aria-current"))
+        here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")
+    }
+  }
+  look()
+  const observer = new MutationObserver(look)
+  observer.observe(document.body, { childList: true, subtree: true })
+  return () => observer.disconnect()
+}
+"""
+
+_walk = st.components.v2.component("gpt2viz_keyboard", js=_JS)
+
+
+def popovers() -> None:
+    """Let the keyboard into every popover of the page. Draws nothing."""
+    _walk(key="keyboard", data={})

@@ -1,0 +1,39 @@
+"""The menu: every page in one calm row, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import settle
+from tests.browser.test_browser import Visit
+
+ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPageLink-NavLink'])"
+
+
+@pytest.mark.parametrize("width", [1000, 2560])
+def test_the_menu_is_one_row(visit: Visit, width: int) -> None:
+    page = visit("compare_layers", width=width)
+    tops = {round(entry.bounding_box()["y"] / 10) for entry in page.locator(ENTRIES).all()}  # type: ignore[index]
+    assert len(tops) == 1
+
+
+def test_a_page_is_opened_by_keyboard_alone(visit: Visit) -> None:
+    page = visit("inside_head", text="Dog bites man", layer=1)
+    page.locator(".st-key-menu_Attention button").focus()
+    page.keyboard.press("Enter")
+    here = page.locator("[data-testid='stPopoverBody'] a[aria-current='page']")
+    expect(here).to_contain_text("Inside a head")
+    focused = page.locator("[data-testid='stPopoverBody'] a:focus")
+    expect(focused).to_contain_text("every head of a layer at a glance")
+    page.keyboard.press("Escape")
+    expect(page.locator(".st-key-menu_Attention button")).to_be_focused()
+    page.keyboard.press("Enter")
+    for _ in range(6):  # round the four links, and not out of the popover
+        page.keyboard.press("Tab")
+    expect(focused).to_contain_text("side by side")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/compare_layers?*text=Dog+bites+man*")
+    settle(page)
+    expect(page.get_by_test_id("stPopoverBody")).to_have_count(0)
+    expect(page.locator(".st-key-menu_Attention")).to_contain_text("Compare layers")
