@@ -17,10 +17,8 @@ from gpt2viz import memory
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import CheckpointError
 from gpt2viz.model import GPT2
+from gpt2viz.settings import BUNDLED as BUNDLED
 from gpt2viz.tokenizer import Tokenizer, load_tokenizer, read_json
-
-#: The model that comes with the package.
-BUNDLED = Path(__file__).parent.parent / "assets" / "models" / "stories"
 
 # Masks that old files carry as if they were weights.
 _IGNORED = (".attn.bias", ".attn.masked_bias")

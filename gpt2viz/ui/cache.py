@@ -9,18 +9,17 @@ from pathlib import Path
 import streamlit as st
 
 import gpt2viz
-from gpt2viz import heads, hub
+from gpt2viz import heads, hub, settings
 from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.curves import TrainingRecord, read_record
 from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
 from gpt2viz.memory import total_memory
+from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
 from gpt2viz.tracing import reference_run
 from gpt2viz.ui import owner
 from gpt2viz.ui.kept import Kept
 
-#: Folders of further checkpoints, set by whoever starts the app; a visitor can't name one.
-MODELS_VARIABLE = "GPT2VIZ_MODELS"
 #: Megabytes of runs that are kept for all visitors together. GPT-2 small's 1,024 tokens take 240.
 BYTES_VARIABLE = "GPT2VIZ_CACHE_MB"
 DEFAULT_MEGABYTES = 512
@@ -33,9 +32,7 @@ def model_folders() -> dict[str, Path]:
 
     Raises ``CheckpointError`` where the owner's file can't be read.
     """
-    listed = os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)
-    folders = [Path(entry).expanduser() for entry in listed if entry] + owner.folders()
-    own = {folder.resolve().name: folder for folder in [*folders, gpt2viz.BUNDLED]}
+    own = settings.by_name(owner.folders())
     return own | {n: f for n, f in from_hub().items() if n not in own and owner.allows(n)}
 
 

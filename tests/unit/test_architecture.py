@@ -15,6 +15,7 @@ SOURCES = sorted(
 
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across"}
 PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
+PLAIN |= {"settings"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
 MODEL |= {"textbook", "convert", "hub", "survey"}

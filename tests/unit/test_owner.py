@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,12 +10,16 @@ import pytest
 import streamlit as st
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.ui import owner
 
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(owner.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
+    """The owner's file, with nothing in it, and no other list."""
+    monkeypatch.delenv(settings.MODELS_VARIABLE, raising=False)
+    monkeypatch.setenv(settings.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
+    (tmp_path / "gpt2viz.toml").touch()
     return tmp_path / "gpt2viz.toml"
 
 
@@ -57,6 +62,8 @@ def test_folders_of_the_command_line_and_of_the_file(
     file.write_text('models = ["mine", "/data/theirs"]')
     monkeypatch.setattr(sys, "argv", ["app.py", "--model", "here"])
     assert owner.folders() == [Path("here"), file.parent / "mine", Path("/data/theirs")]
+    monkeypatch.setenv(settings.MODELS_VARIABLE, os.pathsep.join(["", "a", "~/b"]))
+    assert settings.folders()[:2] == [Path("a"), Path.home() / "b"]
 
 
 @pytest.mark.parametrize(
@@ -65,9 +72,25 @@ def test_folders_of_the_command_line_and_of_the_file(
         ("models = [", r"gpt2viz\.toml: can't be read"),
         ('models = "mine"', r'models must be a list of texts, such as \["gpt2"\]'),
         ("models = [1]", "models must be a list of texts"),
+        ('modles = ["mine"]', "'modles' is unknown; there are: models allow"),
     ],
 )
 def test_a_broken_file_is_one_message(file: Path, content: str, message: str) -> None:
     file.write_text(content)
     with pytest.raises(gpt2viz.CheckpointError, match=message):
         owner.folders()
+
+
+def test_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(settings.CONFIG_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(settings, "APP", tmp_path / "clone")
+    assert settings.config_file() == tmp_path / "config" / "gpt2viz" / "gpt2viz.toml"
+    assert settings.listed("models") == []
+    beside = tmp_path / "clone" / "gpt2viz.toml"
+    beside.parent.mkdir()
+    beside.write_text("models = ['mine']")
+    assert settings.folders() == [beside.parent / "mine"]
+    monkeypatch.setenv(settings.CONFIG_VARIABLE, str(tmp_path / "other.toml"))
+    with pytest.raises(gpt2viz.CheckpointError, match=r"other\.toml, which is no file"):
+        settings.folders()

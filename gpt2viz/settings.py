@@ -1,0 +1,83 @@
+"""Where the app and its model lie, and what the owner of this machine lists in a file.
+
+The file is the one that ``GPT2VIZ_CONFIG`` names; else ``gpt2viz.toml`` beside ``app.py`` of a
+clone; else ``~/.config/gpt2viz/gpt2viz.toml`` (``XDG_CONFIG_HOME`` holds). It may be missing.
+
+    models = ["~/models/mine", "/data/gpt2-finetuned"]
+    allow = ["gpt2", "owner/name"]
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+from gpt2viz.errors import CheckpointError
+
+#: Names the owner's file.
+CONFIG_VARIABLE = "GPT2VIZ_CONFIG"
+#: Folders of further checkpoints, separated as in ``PATH``; a visitor can't name one.
+MODELS_VARIABLE = "GPT2VIZ_MODELS"
+#: What may stand in the owner's file.
+KEYS = ("models", "allow")
+
+_INSTALLED = Path(__file__).parent / "_app"
+#: The folder of ``app.py`` and ``pages/``: in the package where it is installed, else the clone.
+APP = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[1]
+#: The model that comes with the package.
+BUNDLED = APP / "assets" / "models" / "stories"
+
+
+def config_file() -> Path:
+    """The owner's file, whether it is there or not.
+
+    Raises ``CheckpointError`` where ``GPT2VIZ_CONFIG`` names a file that isn't.
+    """
+    named = os.environ.get(CONFIG_VARIABLE)
+    if named:
+        if not Path(named).expanduser().is_file():
+            raise CheckpointError(f"{CONFIG_VARIABLE} names {named}, which is no file")
+        return Path(named).expanduser()
+    if APP != _INSTALLED and (APP / "gpt2viz.toml").is_file():
+        return APP / "gpt2viz.toml"
+    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(home, "gpt2viz", "gpt2viz.toml")
+
+
+def listed(key: str) -> list[str]:
+    """A list of the owner's file; empty where there is no such file or list.
+
+    Raises ``CheckpointError`` for a file that can't be read, an unknown key or another value.
+    """
+    file = config_file()
+    if not file.is_file():
+        return []
+    try:
+        settings = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file.name}: can't be read ({error})") from None
+    for name in settings:
+        if name not in KEYS:
+            raise CheckpointError(f"{file.name}: {name!r} is unknown; there are: {' '.join(KEYS)}")
+    values = settings.get(key, [])
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise CheckpointError(f'{file.name}: {key} must be a list of texts, such as ["gpt2"]')
+    return values
+
+
+def folders() -> list[Path]:
+    """The model folders of ``GPT2VIZ_MODELS`` and of the owner's file, relative to that file.
+
+    Raises ``CheckpointError`` as ``listed`` does.
+    """
+    named = os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)
+    entries = listed("models")
+    beside = config_file().parent if entries else Path()
+    given = [Path(entry).expanduser() for entry in named if entry]
+    return given + [beside / Path(entry).expanduser() for entry in entries]
+
+
+def by_name(folders: list[Path]) -> dict[str, Path]:
+    """Name -> folder: those given, by their last part, and the bundled one."""
+    return {folder.resolve().name: folder for folder in [*folders, BUNDLED]}
