@@ -7,14 +7,19 @@ MODEL ?=
 # Names that visitors may load from the Hugging Face hub, with commas between; by default every
 # name, as only this machine reaches the app: make run ALLOW=gpt2,distilgpt2
 ALLOW ?=
-# The text file that the bundled model is trained on: make train CORPUS=books.txt.xz
+# The text file that the bundled model is trained on: make train CORPUS=books.txt.xz, then
+# make survey CORPUS=books.txt.xz, as a survey belongs to the weights that it was made with
 CORPUS ?=
+
+BUNDLED := assets/models/stories
+HELD_OUT := The texts are the last 2 % of the books that the model learned from, which it never \
+read; its card lists them in this order.
 
 BIN := .venv/bin
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 
-.PHONY: run test unit browser mutants lint format check train bench clean
+.PHONY: run test unit browser mutants lint format check train survey bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/streamlit run app.py --server.port $(PORT)
@@ -43,7 +48,14 @@ format: $(DEV)  ## rewrite files in the project's style
 check: lint mutants test  ## all that CI runs
 
 train: $(DEV)  ## make the bundled model again, from a corpus file
-	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" --out assets/models/stories
+	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" --out $(BUNDLED)
+
+survey: $(RUNTIME)  ## score the bundled model's heads on the part of the corpus that it never read
+	rm -rf runs/held_out runs/survey
+	$(BIN)/python -m gpt2viz.training.held_out --corpus "$(CORPUS)" --out runs/held_out
+	$(BIN)/python -m gpt2viz.survey --texts runs/held_out --out runs/survey --about "$(HELD_OUT)"
+	mkdir -p $(BUNDLED)/survey
+	cp runs/survey/survey.json runs/survey/heads.csv runs/survey/passages.csv $(BUNDLED)/survey/
 
 bench: $(DEV)  ## measure beside transformers and other tools; makes their environments
 	$(BIN)/python -m benchmarks

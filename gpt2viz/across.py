@@ -44,7 +44,8 @@ class Passage(NamedTuple):
 class Survey:
     """Scores by name, (n_layer, n_head) each: the mean over passages, and its 95 % margin.
 
-    ``n_passages`` were scored, of up to ``n_tokens`` tokens each.
+    ``n_passages`` were scored, of up to ``n_tokens`` tokens each. ``about`` says in words what the
+    texts were, if whoever made it said so.
     """
 
     mean: dict[str, Scores]
@@ -52,6 +53,7 @@ class Survey:
     n_passages: int
     n_tokens: int
     best: tuple[Passage, ...]
+    about: str = ""
 
 
 def fingerprint(files: Iterable[Path]) -> str:
@@ -92,6 +94,7 @@ def read_survey(model: Path, n_layer: int, n_head: int) -> Survey | None:
             n_passages=int(count.max()),
             n_tokens=int(made["tokens"]),
             best=tuple(best),
+            about=str(made.get("about", "")),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(

@@ -37,6 +37,7 @@ def by_habit() -> None:
     labels = tuple(label(part) for part in run.token_bytes)
     ranked(view, columns | scores[text], score, run, labels)
     if across and text == "texts":
+        find.interval_note(across)
         find.passages(across, score)
 
 

@@ -26,11 +26,20 @@ class SurveyError(ValueError):
     """A survey that can't be run; the message says why."""
 
 
-def survey(texts: Path, model: Path, out: Path, n_tokens: int, device: str, engine: Engine) -> int:
+def survey(
+    texts: Path,
+    model: Path,
+    out: Path,
+    n_tokens: int,
+    device: str,
+    engine: Engine,
+    about: str = "",
+) -> int:
     """Score what isn't scored yet, then merge all shards and write the tables: how many shards.
 
-    Raises ``SurveyError`` where ``out`` holds another survey, there is no text, or passages are
-    longer than the model's context.
+    ``about`` says in words what the texts are, for those who see the result. Raises
+    ``SurveyError`` where ``out`` holds another survey, there is no text, or passages are longer
+    than the model's context.
     """
     n_positions = gpt2viz.load_model(model).config.n_positions
     if not 2 <= n_tokens <= n_positions:
@@ -46,6 +55,7 @@ def survey(texts: Path, model: Path, out: Path, n_tokens: int, device: str, engi
             "model": weights_fingerprint(model),
             "tokens": n_tokens,
         },
+        about,
     )
 
     def missing() -> Iterator[Task]:
@@ -64,13 +74,14 @@ def _path(out: Path, number: int) -> Path:
     return out / f"shard-{number:06}.npz"
 
 
-def _same_survey(path: Path, wanted: dict[str, Any]) -> None:
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != wanted:
+def _same_survey(path: Path, wanted: dict[str, Any], about: str) -> None:
+    made = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else wanted
+    if {name: made[name] for name in wanted} != wanted:
         raise SurveyError(
             f"{path.parent} holds a survey of other texts, another model or passages of another "
             "length. Choose another folder with --out."
         )
-    path.write_text(json.dumps(wanted), encoding="utf-8")
+    path.write_text(json.dumps(wanted | {"about": about}), encoding="utf-8")
 
 
 def main() -> None:
@@ -80,6 +91,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for tables and shards")
     parser.add_argument("--model", type=Path, default=gpt2viz.BUNDLED, help="checkpoint folder")
     parser.add_argument("--tokens", type=int, default=64, help="tokens in a passage")
+    parser.add_argument("--about", default="", help="what the texts are, to be shown in the app")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--engine", choices=("local", "ray"), default="local")
@@ -89,7 +101,8 @@ def main() -> None:
         engine = (
             on_ray(given.workers, given.address) if given.engine == "ray" else local(given.workers)
         )
-        n = survey(given.texts, given.model, given.out, given.tokens, given.device, engine)
+        where = (given.texts, given.model, given.out)
+        n = survey(*where, given.tokens, given.device, engine, given.about)
     except ModuleNotFoundError:
         sys.exit("--engine ray needs Ray: pip install ray")
     except (SurveyError, DocumentsError, gpt2viz.GPT2VizError) as error:

@@ -89,7 +89,8 @@ def on_ray(workers: int, address: str | None) -> Engine:
     import ray
 
     def engine(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
-        ray.init(address=address, num_cpus=None if address else workers, log_to_driver=False)
+        here: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
+        ray.init(address=address, log_to_driver=False, **here)
         try:
             remote = ray.remote(work)
             tasks, running = iter(tasks), list[Any]()

@@ -75,7 +75,7 @@ def explain(probe: Trace, across: Survey | None) -> None:
         ""
         if across is None
         else f" **Third row**: the mean over {across.n_passages:,} passages of up to "
-        f"{across.n_tokens} tokens, with the mask on."
+        f"{across.n_tokens} tokens, with the mask on. {literal(across.about)}"
     )
     st.caption(
         f"**First row**: measured on your sentence. **Second row**: on {half} different tokens "
@@ -107,6 +107,15 @@ def habit(texts: Iterable[str]) -> tuple[str, str]:
     return score, text
 
 
+def interval_note(across: Survey) -> None:
+    """What the ± of a score across many texts is, and what it takes for granted."""
+    st.caption(
+        f"**± (95 %)**: 1.96 standard errors of the mean over up to {across.n_passages:,} "
+        "passages, **as if each had been drawn on its own**. Passages of one text are more alike "
+        "than that, so for other texts the mean is less certain than ± says."
+    )
+
+
 def passages(across: Survey, score: str) -> None:
     """The passages of many texts on which each head did it most."""
     st.markdown(f"#### Where each head had most of “{score}”")
@@ -118,8 +127,8 @@ def passages(across: Survey, score: str) -> None:
         column_config={"value": st.column_config.NumberColumn(score, format="%.3f")},
     )
     st.caption(
-        "Document and token say where the passage begins in the texts, both from 0. The pictures "
-        "above are of your sentence; their numbers are means over the texts."
+        f"{literal(across.about)} Document and token say where a passage begins in the texts, both "
+        "from 0. The pictures above are of your sentence; their numbers are means over the texts."
     )
 
 

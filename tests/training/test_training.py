@@ -21,6 +21,7 @@ from gpt2viz.training.batches import SHORTEST_SPAN, UNSCORED, Stream
 from gpt2viz.training.bpe import SENTENCES, load_bpe, save_bpe, train_bpe
 from gpt2viz.training.corpus import SEPARATOR, CorpusError, read_corpus, split_book
 from gpt2viz.training.export import export
+from gpt2viz.training.held_out import write_held_out
 from gpt2viz.training.recipe import Phase, Recipe
 from gpt2viz.training.scores import (
     attention_weights,
@@ -205,6 +206,10 @@ def test_the_end_of_every_book_is_held_out(tmp_path: Path) -> None:
         assert 0.02 <= len(tail) / len(book) < 0.04
         assert head.endswith("\n")
         assert not set(tail.splitlines()) & set(head.splitlines())
+    written = write_held_out(path, tmp_path / "held_out")
+    assert tuple(file.read_text(encoding="utf-8") for file in written) == corpus.held_out
+    with pytest.raises(CorpusError, match="holds texts already"):
+        write_held_out(path, tmp_path / "held_out")
 
 
 def test_a_book_of_one_paragraph_is_cut_in_place() -> None:

@@ -21,7 +21,7 @@ from tests.checkpoints import TEXT, write_checkpoint
 @pytest.fixture
 def surveyed(folder: Path, tmp_path: Path) -> Path:
     (tmp_path / "texts.txt").write_text(f"{TEXT}\nnothing twice in here", encoding="utf-8")
-    survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
+    survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1), "Two.")
     return folder
 
 
@@ -34,7 +34,7 @@ def test_it_is_read_as_it_was_made(surveyed: Path) -> None:
         assert_allclose(found.mean[name], sums.mean[s])
         assert_allclose(found.margin[name], sums.margin[s], atol=1e-12)
     assert found.n_passages == sums.count.max()
-    assert found.n_tokens == 10
+    assert (found.n_tokens, found.about) == (10, "Two.")
     assert len(found.best) == np.isfinite(sums.best).sum()
     first = found.best[0]
     assert (first.score, first.layer, first.head, first.rank) == ("previous token", 0, 0, 1)

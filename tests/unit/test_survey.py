@@ -204,6 +204,15 @@ def test_another_survey_is_not_mixed_in(tiny_folder: Path, corpus: Path, tmp_pat
         survey(tmp_path / "empty.txt", tiny_folder, tmp_path / "none", 12, "cpu", local(1))
 
 
+def test_what_the_texts_are_may_be_said_anew(
+    tiny_folder: Path, corpus: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    for about in ("", "Five texts."):
+        survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), about)
+        assert json.loads((out / "survey.json").read_text())["about"] == about
+
+
 def same_as_one_worker(engine: object, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
     survey(corpus, tiny_folder, tmp_path / "one", N_TOKENS, "cpu", local(1))
     survey(corpus, tiny_folder, tmp_path / "two", N_TOKENS, "cpu", engine)

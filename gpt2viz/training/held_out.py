@@ -1,0 +1,45 @@
+"""``python -m gpt2viz.training.held_out --corpus FILE --out FOLDER``: what training never read.
+
+One text file for each book of the corpus, numbered as they stand there, from 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from gpt2viz.training.corpus import CorpusError, read_corpus
+
+
+def write_held_out(corpus: Path, folder: Path) -> list[Path]:
+    """Write the held-out end of every book to a file of its own; their paths, in order.
+
+    Raises ``CorpusError`` for a corpus that can't be read, or a folder that holds texts already.
+    """
+    texts = read_corpus(corpus).held_out
+    if any(folder.glob("*.txt")):
+        raise CorpusError(f"{folder}: holds texts already")
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{n:04}.txt" for n in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths
+
+
+def main() -> None:
+    """Write the files, from the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m gpt2viz.training.held_out", description=__doc__
+    )
+    parser.add_argument("--corpus", type=Path, required=True, help="text file, plain or .xz")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the texts")
+    given = parser.parse_args()
+    try:
+        print(f"{len(write_held_out(given.corpus, given.out))} texts in {given.out}")
+    except CorpusError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
