@@ -16,6 +16,7 @@ from torch import Tensor
 from gpt2viz import memory
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import CheckpointError
+from gpt2viz.fingerprint import WeightFiles
 from gpt2viz.model import GPT2
 from gpt2viz.settings import BUNDLED as BUNDLED
 from gpt2viz.tokenizer import Tokenizer, load_tokenizer, read_json
@@ -37,12 +38,16 @@ Convert it once, on a machine where you trust the file:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network in eval mode with its tokenizer; ``name`` is its folder's unless it was given."""
+    """A network in eval mode with its tokenizer; ``name`` is its folder's unless it was given.
+
+    ``weights`` are the files that it was read from, if it was, for their checksum.
+    """
 
     name: str
     config: GPT2Config
     network: GPT2
     tokenizer: Tokenizer
+    weights: WeightFiles | None = None
 
     @property
     def nbytes(self) -> int:
@@ -90,7 +95,7 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None) -> Model:
     if config.tie_word_embeddings:
         network.lm_head.weight = network.wte.weight
     network.eval().requires_grad_(False)
-    return Model(name, config, network, tokenizer)
+    return Model(name, config, network, tokenizer, WeightFiles.of(_weight_files(folder)))
 
 
 def weight_bytes(folder: str | Path) -> int:

@@ -27,6 +27,10 @@ class EditError(GPT2VizError):
     """A change to the model that can't be read, or that this model and text have no place for."""
 
 
+class ExportError(GPT2VizError):
+    """A file that can't be written this way, or on this machine."""
+
+
 class ContextError(GPT2VizError):
     """More tokens than the model has positions for.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.config import GPT2Config
 from gpt2viz.edits import Edit
+from gpt2viz.fingerprint import WeightFiles
 from gpt2viz.stages import STAGE, STAGES
 
 Array = NDArray[np.float32]
@@ -65,7 +66,8 @@ class Trace:
     last token, (B, n_vocab). ``tensors`` is the shape table in the order of the run.
     ``explicit`` tells whether scores and weights were captured in the run itself or are derived
     from its q, k and v when asked for. ``edits`` are what was changed in this run, and
-    ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any.
+    ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any. ``weights``
+    are the files that the model was read from, for their checksum.
     """
 
     model_name: str
@@ -83,6 +85,7 @@ class Trace:
     derive: Derive = field(repr=False)
     edits: tuple[Edit, ...] = ()
     forbidden: Pairs | None = field(default=None, repr=False)
+    weights: WeightFiles | None = field(default=None, repr=False)
     _derived: dict[tuple[str, ...], _Derived] = field(default_factory=dict, repr=False)
 
     def stage(self, key: str, layer: int | None = None, head: int | None = None) -> Array:

@@ -62,8 +62,7 @@ def trace(
         reference = reference_run(model)
     if explicit is None:
         explicit = _fits(model, len(ids))
-    hidden = forbidden(edits, len(ids))
-    wanted = list(changes(edits, reference))
+    hidden, wanted = forbidden(edits, len(ids)), list(changes(edits, reference))
     logits, captured, records = _run(network, ids, causal, explicit, hidden, wanted)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
@@ -82,6 +81,7 @@ def trace(
         derive=derive,
         edits=edits,
         forbidden=hidden,
+        weights=model.weights,
     )
 
 

@@ -14,12 +14,13 @@ SOURCES = sorted(
 )
 
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across"}
+PLAIN |= {"fingerprint"}
 PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
 PLAIN |= {"settings"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
 MODEL |= {"textbook", "convert", "hub", "survey"}
-PICTURES = {"figures", "tables"}
+PICTURES = {"figures", "tables", "export", "notebook"}
 
 
 def layer_of(path: Path) -> str:

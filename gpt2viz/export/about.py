@@ -1,0 +1,109 @@
+"""What a saved file says about itself: model, text, layer, head, mask, edits and version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from dataclasses import asdict, dataclass
+
+from gpt2viz import __version__
+from gpt2viz.traces import Trace
+
+#: Characters of the text, and of a picture's title, that go into a file's name.
+_TEXT, _WHAT = 32, 60
+#: A caption under a picture shows this much of a text, and the metadata all of it.
+CAPTION = 90
+
+
+@dataclass(frozen=True)
+class About:
+    """Where numbers come from. ``what`` names them, such as "weights" or "All heads of layer 1".
+
+    ``layer`` and ``head`` count from 0, and are None where the file holds no single one.
+    ``sha256`` is the checksum of the model's weights, "" where it is not known; ``edits`` are the
+    changes to the run in their short form.
+    """
+
+    what: str
+    model: str = ""
+    sha256: str = ""
+    text: str = ""
+    n_tokens: int = 0
+    layer: int | None = None
+    head: int | None = None
+    causal: bool = True
+    edits: str = ""
+    version: str = __version__
+
+    @property
+    def place(self) -> str:
+        """The layer and head in words: "layer 1, head 0", or as much of it as there is."""
+        parts = [("layer", self.layer), ("head", self.head)]
+        return ", ".join(f"{name} {n}" for name, n in parts if n is not None)
+
+    @property
+    def title(self) -> str:
+        """What is in the file, in a few words."""
+        return f"{self.what}, {self.place}" if self.place else self.what
+
+    @property
+    def source(self) -> str:
+        """Model, mask, edits, version and the beginning of the text, in one line."""
+        text = self.text if len(self.text) <= CAPTION else f"{self.text[: CAPTION - 1]}…"
+        parts = [
+            f"“{' '.join(text.split())}”" if self.text else "",
+            f"model {self.model}" if self.model else "",
+            f"sha256 {self.sha256[:12]}" if self.sha256 else "",
+            (f"causal mask {'on' if self.causal else 'off'}") if self.model else "",
+            f"edits {self.edits}" if self.edits else "",
+            f"gpt2viz {self.version}",
+        ]
+        return " · ".join(part for part in parts if part)
+
+    def as_json(self) -> str:
+        """All of it as a JSON object, for a file's metadata."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+
+def about(trace: Trace, what: str, layer: int | None = None, head: int | None = None) -> About:
+    """What is to be said about numbers of a trace. Reads the model's files for their checksum."""
+    return About(
+        what=what,
+        model=trace.model_name,
+        sha256=trace.weights.sha256 if trace.weights else "",
+        text=trace.text,
+        n_tokens=len(trace.token_ids),
+        layer=layer,
+        head=head,
+        causal=trace.causal,
+        edits=",".join(map(str, trace.edits)),
+    )
+
+
+def file_name(about: About, suffix: str) -> str:
+    """A name that says what is in the file: ``gpt2viz_stories_A-crane_L1H0_weights_causal.svg``.
+
+    Only ASCII letters, digits, ``-``, ``_`` and ``.``, and at most 150 of them, so that every
+    system takes it. A text without any of them is named by the beginning of its SHA-256.
+    """
+    place = "".join(
+        f"{letter}{n}" for letter, n in (("L", about.layer), ("H", about.head)) if n is not None
+    )
+    what = re.sub(r"\blayer (\d+), head (\d+)", r"L\1H\2", about.what)
+    what = re.sub(r"\b([lL]ayer|[hH]ead) (\d+)", lambda m: f"{m[1][0].upper()}{m[2]}", what)
+    text = _plain(about.text, _TEXT)
+    if about.text and not text:
+        text = f"text-{hashlib.sha256(about.text.encode()).hexdigest()[:8]}"
+    mask = ("causal" if about.causal else "no-mask") if about.model else ""
+    edits = "edited" if about.edits else ""
+    parts = ["gpt2viz", _plain(about.model, 30), text, place, _plain(what, _WHAT), mask, edits]
+    return f"{'_'.join(part for part in parts if part)}.{suffix}"
+
+
+def _plain(text: str, longest: int) -> str:
+    """ASCII letters and digits of a text, with single hyphens for all between them."""
+    latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", latin).strip("-.")
+    return words[:longest].strip("-.")

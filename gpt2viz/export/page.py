@@ -1,0 +1,113 @@
+"""Pictures and tables as one HTML file, which opens anywhere and asks nothing of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs
+
+from gpt2viz.export.about import About
+from gpt2viz.export.paper import FAMILY
+
+#: Rows of a table that are written out; a longer one is for CSV or Parquet.
+LONGEST_TABLE = 200
+
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
+script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
+<meta name="generator" content="gpt2viz {version}">
+<meta name="description" content="{source}">
+<title>{title}</title>
+<style>
+body {{ font: 16px/1.5 {family}; color: #1c2030; background: #fff; max-width: 1200px;
+  margin: 2rem auto; padding: 0 1rem; }}
+h1 {{ font-size: 1.4rem; }} h2 {{ font-size: 1.05rem; margin: 2rem 0 .3rem; }}
+dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; }}
+dt {{ color: #5a6072; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
+figure {{ margin: 0; }} .table {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
+th, td {{ border-bottom: 1px solid #d8dbe6; padding: .15rem .6rem; text-align: right; }}
+</style>
+<script>{plotlyjs}</script>
+</head>
+"""
+
+
+def save_page(
+    path: str | Path,
+    pictures: Sequence[tuple[str, go.Figure]],
+    about: About | None = None,
+    tables: Iterable[tuple[str, pd.DataFrame]] = (),
+) -> Path:
+    """Write pictures and tables, each with its title, to one HTML file. See ``page_html``."""
+    path = Path(path)
+    path.write_text(page_html(pictures, about, tables), encoding="utf-8")
+    return path
+
+
+def page_html(
+    pictures: Sequence[tuple[str, go.Figure]],
+    about: About | None = None,
+    tables: Iterable[tuple[str, pd.DataFrame]] = (),
+) -> str:
+    """One HTML page with the pictures alive: the pointer shows the numbers, a drag enlarges.
+
+    plotly.js is inside, 4.8 MB of it, and the page forbids itself any request. Of a table longer
+    than ``LONGEST_TABLE`` rows only these are written, and it is said. All texts are escaped.
+    """
+    title = escape(about.title if about else "gpt2viz")
+    head = _HEAD.format(
+        title=title,
+        source=escape(about.source if about else ""),
+        version=escape(about.version if about else ""),
+        family=FAMILY,
+        plotlyjs=get_plotlyjs(),
+    )
+    body = [f"<h1>{title}</h1>", _facts(about) if about else ""]
+    body += [_picture(name, figure) for name, figure in pictures]
+    body += [_table(name, table) for name, table in tables]
+    return f"{head}<body>\n{chr(10).join(body)}\n</body>\n</html>\n"
+
+
+def _facts(about: About) -> str:
+    facts = {
+        "Text": about.text,
+        "Tokens": f"{about.n_tokens:,}" if about.n_tokens else "",
+        "Model": about.model,
+        "SHA-256": about.sha256,
+        "Layer": "" if about.layer is None else str(about.layer),
+        "Head": "" if about.head is None else str(about.head),
+        "Causal mask": ("on" if about.causal else "off") if about.model else "",
+        "Edits": about.edits,
+        "gpt2viz": about.version,
+    }
+    rows = (f"<dt>{name}</dt><dd>{escape(said)}</dd>" for name, said in facts.items() if said)
+    return f"<dl>{''.join(rows)}</dl>"
+
+
+def _picture(name: str, figure: go.Figure) -> str:
+    drawn = go.Figure(figure)
+    drawn.update_layout(paper_bgcolor="#ffffff", font={"family": FAMILY, "color": "#1c2030"})
+    made = drawn.to_html(
+        full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True}
+    )
+    label = escape(name, quote=True)
+    return f'<h2>{escape(name)}</h2><figure role="img" aria-label="{label}">{made}</figure>'
+
+
+def _table(name: str, table: pd.DataFrame) -> str:
+    cut = len(table) > LONGEST_TABLE
+    note = f"<p>The first {LONGEST_TABLE} of {len(table):,} rows.</p>" if cut else ""
+    numbered = isinstance(table.index, pd.RangeIndex)
+    made = table.head(LONGEST_TABLE).to_html(
+        index=not numbered, border=0, na_rep="", float_format=lambda x: f"{x:.6g}"
+    )
+    return f'<h2>{escape(name)}</h2>{note}<div class="table">{made}</div>'

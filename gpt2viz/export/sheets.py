@@ -1,0 +1,186 @@
+"""Tables as CSV and Parquet, and the numbers of any picture as a table."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpt2viz.errors import ExportError
+from gpt2viz.export.about import About
+
+TableKind = Literal["csv", "parquet"]
+TABLE_KINDS: tuple[TableKind, ...] = ("csv", "parquet")
+
+#: A text that begins with one of these can be run as a formula when a spreadsheet opens it
+#: (OWASP, "CSV Injection"); the last four are the full-width forms that some take too.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+#: The last column of a CSV file, which says in its first row where the numbers come from.
+ABOUT = "about"
+
+
+def save_table(table: pd.DataFrame, path: str | Path, about: About | None = None) -> Path:
+    """Write a table to ``path``, whose ending says how: ``.csv`` or ``.parquet``.
+
+    See ``table_bytes``. Raises ``ExportError`` for another ending.
+    """
+    path = Path(path)
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in TABLE_KINDS:
+        raise ExportError(f"{path.name}: a table is saved as .csv or .parquet.")
+    path.write_bytes(table_bytes(table, kind, about))
+    return path
+
+
+def table_bytes(table: pd.DataFrame, kind: TableKind, about: About | None = None) -> bytes:
+    """A table as the content of a file, its index as the first column where that has names.
+
+    Parquet holds every value as it is, and ``about`` as JSON in the file's metadata, under
+    ``gpt2viz``. CSV has no place for that: its first row says it in one more column, ``about``.
+    Where a *text* in a CSV begins with a sign of ``FORMULA``, an apostrophe is put before it, so
+    that no spreadsheet runs it, and ``about`` says in how many cells. Numbers stay as they are.
+    UTF-8, with the mark by which Excel knows it.
+    """
+    flat = _flat(table)
+    if kind == "parquet":
+        return _parquet(flat, about)
+    safe, changed = _without_formulas(flat)
+    if about is not None and len(safe):
+        said = f"{about.title} · {about.source}"
+        if changed:
+            said += f" · {changed} cells begin with ' so that no spreadsheet runs them"
+        safe[ABOUT] = [_text_cell(said), *[None] * (len(safe) - 1)]
+    written: str = safe.to_csv(index=False, lineterminator="\r\n")
+    return written.encode("utf-8-sig")
+
+
+def figure_table(figure: go.Figure) -> pd.DataFrame:
+    """The numbers of a picture, one row each, as they were drawn.
+
+    Of heatmaps: ``picture`` (its title), then row and column under their names ("query", "key"),
+    and ``value``. A masked cell's value is what the run had there. Of curves and bars: ``series``,
+    ``x``, ``y``. A picture without numbers gives a table without rows.
+    """
+    drawn = [_heatmap(figure, trace) for trace in figure.data if _holds_numbers(trace)]
+    drawn += [_series(figure, trace) for trace in figure.data if trace.type in ("bar", "scatter")]
+    drawn = [part for part in drawn if len(part)]
+    return pd.concat(drawn, ignore_index=True) if drawn else pd.DataFrame()
+
+
+def _holds_numbers(trace: go.Heatmap) -> bool:
+    """True for a matrix of numbers, and not for the cells that are painted over it."""
+    painted = (
+        trace.type == "heatmap" and not trace.coloraxis and "%{z" not in (trace.hovertemplate or "")
+    )
+    return bool(trace.type == "heatmap" and not painted)
+
+
+def _heatmap(figure: go.Figure, trace: go.Heatmap) -> pd.DataFrame:
+    values = np.asarray(trace.z)
+    n_rows, n_columns = values.shape
+    x, y = (_axis_title(figure, letter, trace) for letter in "xy")
+    return pd.DataFrame(
+        {
+            "picture": _title_over(figure, trace) or trace.name or "",
+            y: np.repeat(_names(trace.y, n_rows), n_columns),
+            x: np.tile(_names(trace.x, n_columns), n_rows),
+            "value": values.ravel(),
+        }
+    ).dropna(subset="value")
+
+
+def _series(figure: go.Figure, trace: go.Scatter | go.Bar) -> pd.DataFrame:
+    if trace.x is None or trace.y is None or all(value is None for value in trace.x):
+        return pd.DataFrame()  # a line of the legend
+    points = {letter: _named_points(figure, letter, trace) for letter in "xy"}
+    return pd.DataFrame({"series": _plain(trace.name or "")} | points)
+
+
+def _named_points(figure: go.Figure, letter: str, trace: go.Scatter | go.Bar) -> list[object]:
+    """The points along one axis, by the names that the axis writes at them."""
+    axis = _axis(figure, letter, trace)
+    names = dict(zip(axis.tickvals or (), map(_plain, axis.ticktext or ()), strict=False))
+    return [names.get(value, value) for value in getattr(trace, letter)]
+
+
+def _axis(
+    figure: go.Figure, letter: str, trace: go.Heatmap | go.Scatter | go.Bar
+) -> go.layout.XAxis:
+    own = getattr(trace, f"{letter}axis") or letter
+    return figure.layout[f"{letter}axis{own.removeprefix(letter)}"]
+
+
+def _axis_title(figure: go.Figure, letter: str, trace: go.Heatmap) -> str:
+    """What an axis is called; side by side, only the outer pictures carry the name."""
+    axes = [name for name in figure.layout if name.startswith(f"{letter}axis")]
+    titles = [_axis(figure, letter, trace).title.text]
+    titles += [figure.layout[name].title.text for name in axes]
+    return next(filter(None, titles), "row" if letter == "y" else "column")
+
+
+def _title_over(figure: go.Figure, trace: go.Heatmap) -> str:
+    """The title above a picture of several: Plotly keeps them as notes, in the axes' order."""
+    place = int((trace.xaxis or "x").removeprefix("x") or 1) - 1
+    titles = [note.text for note in figure.layout.annotations if note.yanchor == "bottom"]
+    return _plain(titles[place]) if place < len(titles) else ""
+
+
+def _names(names: object, count: int) -> np.ndarray:
+    listed = range(count) if names is None else list(names)  # type: ignore[call-overload]
+    return np.array([_plain(str(name)) for name in listed], dtype=object)
+
+
+def _plain(text: str) -> str:
+    """Plotly's markup back to text: see ``labels.markup_safe``."""
+    for char, entity in (("<", "&lt;"), (">", "&gt;"), ("$", "&#36;"), ("&", "&amp;")):
+        text = text.replace(entity, char)
+    return text
+
+
+def _flat(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its index as a column, unless that only counts the rows."""
+    if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
+        return table.copy()
+    return table.reset_index(names=table.index.name or "row")
+
+
+def _without_formulas(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The table with an apostrophe before every text that could be run, and how many there are."""
+    changed = 0
+
+    def safe(value: object) -> object:
+        nonlocal changed
+        made = _text_cell(value) if isinstance(value, str) else value
+        changed += made is not value
+        return made
+
+    safe_cells = table.astype(object).map(safe) if len(table) else table.copy()
+    for name in table.columns:  # numbers keep their type, and so their spelling
+        if pd.api.types.is_numeric_dtype(table[name]):
+            safe_cells[name] = table[name]
+    safe_cells.columns = pd.Index([safe(str(name)) for name in table.columns])
+    return safe_cells, changed
+
+
+def _text_cell(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _parquet(table: pd.DataFrame, about: About | None) -> bytes:
+    table.columns = pd.Index([str(name) for name in table.columns])
+    found = pa.Table.from_pandas(table, preserve_index=False)
+    if about is not None:
+        said = {"gpt2viz": json.dumps(asdict(about), ensure_ascii=False)}
+        found = found.replace_schema_metadata({**(found.schema.metadata or {}), **said})
+    file = io.BytesIO()
+    pq.write_table(found, file)
+    return file.getvalue()

@@ -1,0 +1,53 @@
+"""Which weights a model has: the checksum of their files, as ``sha256sum`` gives it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class WeightFiles:
+    """The files that weights were read from, as they were then.
+
+    ``stamps`` are size and time of change of each file.
+    """
+
+    files: tuple[Path, ...]
+    stamps: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, files: Sequence[Path]) -> WeightFiles:
+        """Remember files as they are now; nothing of them is read."""
+        return cls(tuple(files), tuple(_stamp(file) for file in files))
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the file in hex, read when first asked for: half a second a gigabyte or so.
+
+        Of several files, the SHA-256 of what ``sha256sum`` prints for them in the order of their
+        names. Empty where a file is gone or has changed since the weights were read from it.
+        """
+        try:
+            if tuple(_stamp(file) for file in self.files) != self.stamps:
+                return ""
+            found = {file.name: _sha256(file) for file in sorted(self.files)}
+        except OSError:
+            return ""
+        if len(found) == 1:
+            return next(iter(found.values()))
+        listed = "".join(f"{digest}  {name}\n" for name, digest in found.items())
+        return hashlib.sha256(listed.encode()).hexdigest()
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,0 +1,216 @@
+"""Saved files, read by what shares no code with what wrote them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import struct
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from safetensors import safe_open
+
+import gpt2viz
+from gpt2viz import export
+from gpt2viz.export.png import png, with_metadata
+from gpt2viz.export.sheets import FORMULA
+from gpt2viz.figures.charts import probability_bars
+from gpt2viz.figures.from_trace import head_stage
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.palette import LIGHT
+from tests.checkpoints import write_checkpoint
+
+ABOUT = export.About("weights", "stories", "ab" * 32, "A crane ate fish", 4, 1, 0)
+
+
+@pytest.fixture(scope="module")
+def trace(tiny: gpt2viz.Model) -> gpt2viz.Trace:
+    edits = gpt2viz.parse_edits("off:1.2,forbid:3:1")
+    return gpt2viz.trace(tiny, [5, 7, 5, 11, 2], causal=True, edits=edits)
+
+
+def test_npz_gives_back_every_array_and_what_the_run_was(
+    trace: gpt2viz.Trace, tmp_path: Path
+) -> None:
+    with np.load(export.save_trace(trace, tmp_path / "t.npz"), allow_pickle=False) as saved:
+        for (key, layer), array in trace.captured.items():
+            name = key if layer is None else f"{key}.{layer}"
+            np.testing.assert_array_equal(saved[name], array)
+            assert saved[name].dtype == np.float32
+        assert saved["token_ids"].tolist() == [5, 7, 5, 11, 2]
+        assert saved["forbidden"][3, 1]
+        assert saved["forbidden"].sum() == 1
+        said = json.loads(str(saved["about"]))
+    assert said["model"] == "tiny"
+    assert said["causal"] == "true"
+    assert said["edits"] == "off:1.2,forbid:3:1"
+    assert said["version"] == gpt2viz.__version__
+    assert bytes.fromhex(json.loads(said["token_bytes"])[1]) == trace.token_bytes[1]
+
+
+def test_safetensors_gives_back_the_same(trace: gpt2viz.Trace, tmp_path: Path) -> None:
+    export.save_trace(trace, tmp_path / "t.npz")
+    path = export.save_trace(trace, tmp_path / "t.safetensors")
+    with np.load(tmp_path / "t.npz") as saved, safe_open(path, framework="pt") as tensors:
+        assert set(tensors.keys()) == set(saved) - {"about"}  # safetensors' own reader
+        for name in tensors.keys():  # noqa: SIM118 (a safetensors handle is no dict)
+            np.testing.assert_array_equal(tensors.get_tensor(name).numpy(), saved[name])
+        assert tensors.metadata() == json.loads(str(saved["about"]))
+
+
+def test_a_long_run_says_what_is_left_out(tiny: gpt2viz.Model) -> None:
+    long = gpt2viz.trace(tiny, [1, 2, 3], explicit=False)
+    said = export.arrays.metadata(long)
+    assert "weights" in json.loads(said["left_out"])
+    assert "weights.0" not in export.arrays.arrays(long)
+    whole = export.arrays.metadata(gpt2viz.trace(tiny, [1, 2, 3], explicit=True))
+    assert json.loads(whole["left_out"]) == []
+
+
+def test_the_checksum_is_sha256sums(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    run = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2])
+    command = ["sha256sum", str(tmp_path / "model.safetensors")]
+    theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    assert export.about(run, "trace").sha256 == theirs
+
+
+def test_weights_that_changed_since_have_no_checksum(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    run = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2])
+    with (tmp_path / "model.safetensors").open("ab") as file:
+        file.write(b"x")
+    assert export.about(run, "trace").sha256 == ""
+
+
+def test_parquet_holds_every_value_and_what_it_is(tmp_path: Path) -> None:
+    table = pd.DataFrame({"token": ["=1+1", "·a"], "value": [-1.5, 2]})
+    saved = pq.read_table(export.save_table(table, tmp_path / "t.parquet", ABOUT))
+    assert saved.to_pydict() == {"token": ["=1+1", "·a"], "value": [-1.5, 2.0]}
+    assert json.loads(saved.schema.metadata[b"gpt2viz"])["text"] == "A crane ate fish"
+
+
+def rows(content: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
+
+
+def test_csv_says_what_it_is_and_keeps_numbers() -> None:
+    table = pd.DataFrame({"token": ["·a", "b"], "value": np.array([-0.1, 1e-9], np.float32)})
+    header, first, second = rows(export.table_bytes(table, "csv", ABOUT))
+    assert header == ["token", "value", "about"]
+    assert np.float32(first[1]) == np.float32(-0.1)
+    assert second == ["b", "1e-09", ""]
+    assert "weights, layer 1, head 0 · “A crane ate fish” · model stories" in first[2]
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=4))
+def test_no_text_in_a_csv_is_a_formula(texts: list[str]) -> None:
+    table = pd.DataFrame({"=x": texts, "n": range(-2, len(texts) - 2)})
+    found = rows(export.table_bytes(table, "csv", replace(ABOUT, what="=cmd")))
+    for row, text in zip(found[1:], texts, strict=True):
+        assert row[0].removeprefix("'" if text.startswith(FORMULA) else "") == text
+        assert not row[0].startswith(FORMULA)
+        assert not row[2].startswith(FORMULA)
+    assert found[0][0] == "'=x"
+    assert found[1][1] == "-2"
+
+
+def test_changed_cells_are_counted() -> None:
+    table = pd.DataFrame({"token": ["=1+1", "@a", "b"]})
+    said = rows(export.table_bytes(table, "csv", ABOUT))[1][1]
+    assert said.endswith("2 cells begin with ' so that no spreadsheet runs them")
+
+
+def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
+    labels = ["<a>", "$b", "c", "c", "&lt;"]
+    panels = [head_stage(trace, labels, "weights", 1, n, f"Head {n}") for n in range(4)]
+    found = export.figure_table(heatmaps(panels, LIGHT, n_columns=2))
+    assert list(found.columns) == ["picture", "query", "key", "value"]
+    weights = trace.stage("weights", 1)[0]
+    np.testing.assert_array_equal(found["value"].to_numpy().reshape(4, 5, 5), weights)
+    assert found["picture"].unique().tolist() == [f"Head {n}" for n in range(4)]
+    assert found["query"].unique().tolist() == ["0 <a>", "1 $b", "2 c", "3 c", "4 &lt;"]
+    assert found.iloc[1]["key"] == "1 $b"
+
+
+def test_the_numbers_of_bars() -> None:
+    figure = probability_bars(["a", "b"], {"on": [1.0, 2.0], "off": [3.0, 4.0]}, LIGHT)
+    found = export.figure_table(figure)
+    assert found["series"].tolist() == ["on", "on", "off", "off"]
+    assert found["x"].tolist() == [1, 2, 3, 4]
+    assert found["y"].tolist() == ["a", "b", "a", "b"]
+
+
+def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    with Image.open(io.BytesIO(with_metadata(png(pixels), {"Title": "fish ·"}, 300))) as opened:
+        opened.load()
+        np.testing.assert_array_equal(np.asarray(opened), pixels)
+        assert opened.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+        assert opened.text == {"Title": "fish ·"}
+    with pytest.raises(ValueError, match="not a PNG"):
+        with_metadata(struct.pack("10x"), {}, 300)
+
+
+@pytest.mark.parametrize(
+    ("about", "name"),
+    [
+        (ABOUT, "gpt2viz_stories_A-crane-ate-fish_L1H0_weights_causal.svg"),
+        (
+            replace(ABOUT, what="All heads of layer 1", layer=None, head=None, causal=False),
+            "gpt2viz_stories_A-crane-ate-fish_All-heads-of-L1_no-mask.svg",
+        ),
+        (
+            replace(ABOUT, model="../../etc", text="CON: <a>|*?\n\x00é", edits="attn:1"),
+            "gpt2viz_etc_CON-a-e_L1H0_weights_causal_edited.svg",
+        ),
+        (
+            replace(ABOUT, text="日本語"),
+            "gpt2viz_stories_text-77710aed_L1H0_weights_causal.svg",
+        ),
+        (export.About("Every shape"), "gpt2viz_Every-shape.svg"),
+    ],
+)
+def test_names_say_what_is_in_the_file(about: export.About, name: str) -> None:
+    assert export.file_name(about, "svg") == name
+
+
+@given(st.text(), st.text(), st.text())
+def test_names_are_safe_on_every_system(model: str, text: str, what: str) -> None:
+    name = export.file_name(replace(ABOUT, model=model, text=text, what=what), "parquet")
+    assert len(name) <= 160
+    assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+    assert name.startswith("gpt2viz_")
+    assert ".." not in name
+
+
+@pytest.mark.parametrize("ending", ["docx", "", "txt"])
+def test_another_ending_is_refused(trace: gpt2viz.Trace, ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x.{ending}"
+    for save, thing in (
+        (export.save_trace, trace),
+        (export.save_table, pd.DataFrame()),
+        (export.save_figure, heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)),
+    ):
+        with pytest.raises(gpt2viz.ExportError, match=r"is saved as \."):
+            save(thing, path)  # type: ignore[operator]
+    assert not path.exists()
+
+
+def test_without_chromium_it_says_what_to_install(
+    trace: gpt2viz.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHROMIUM", str(tmp_path / "nowhere"))
+    figure = heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)
+    with pytest.raises(gpt2viz.ExportError, match="pip install kaleido"):
+        export.save_figure(figure, tmp_path / "x.pdf")
+    assert export.save_figure(figure, tmp_path / "x.html").stat().st_size < 6_000_000
