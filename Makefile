@@ -19,7 +19,7 @@ BIN := .venv/bin
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 
-.PHONY: run test unit browser mutants lint format check train survey bench clean
+.PHONY: run test unit browser mutants fuzz lint format check train survey bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/streamlit run app.py --server.port $(PORT)
@@ -35,6 +35,9 @@ browser: $(DEV)  ## only the tests in a real browser
 
 mutants: $(DEV)  ## plant one fault after another and demand that a test turns red
 	$(BIN)/python -m tests.mutants
+
+fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
+	$(BIN)/python -m tests.fuzz --count 20000 --measure
 
 lint: $(DEV)  ## style and types
 	$(BIN)/ruff check

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -27,6 +27,8 @@ _FIXED: Mapping[str, tuple[Any, ...]] = {
     "pruned_heads": ({}, None),
     "quantization_config": (None,),
 }
+# A size of so many digits is no slip, and a message could not spell it.
+_ABSURD = 10**40
 # Names that Hugging Face's library reads as well.
 _ALSO = {
     "hidden_size": "n_embd",
@@ -75,7 +77,7 @@ class GPT2Config:
             )
         if self.activation_function not in ACTIVATIONS:
             raise CheckpointError(
-                f"config.json: activation_function {self.activation_function!r} is not one of "
+                f"config.json: activation_function {self.activation_function!r:.60} is not one of "
                 f"{', '.join(ACTIVATIONS)}"
             )
 
@@ -99,19 +101,19 @@ class GPT2Config:
         model_type = values.get("model_type", "gpt2")
         if model_type != "gpt2":
             raise CheckpointError(
-                f"config.json: model_type is {model_type!r}; only 'gpt2' can be read"
+                f"config.json: model_type is {model_type!r:.60}; only 'gpt2' can be read"
             )
         for name, supported in _FIXED.items():
             if values.get(name, supported[0]) not in supported:
                 raise CheckpointError(
-                    f"config.json: {name} = {values[name]!r} is not supported "
+                    f"config.json: {name} = {values[name]!r:.60} is not supported "
                     f"(this model computes {supported[0]!r})"
                 )
         for also, name in _ALSO.items():
             if also in values and values.get(name, values[also]) != values[also]:
                 raise CheckpointError(
-                    f"config.json: {name} = {values[name]!r} and {also} = {values[also]!r} are two "
-                    "names of one size; keep the right one"
+                    f"config.json: {name} = {values[name]!r:.60} and {also} = "
+                    f"{values[also]!r:.60} are two names of one size; keep the right one"
                 )
         values = {_ALSO.get(name, name): value for name, value in values.items()}
         known = {field.name for field in fields(cls)}
@@ -121,11 +123,11 @@ class GPT2Config:
 def _require(config: GPT2Config, name: str, what: str, holds: Callable[[Any], bool]) -> None:
     value = getattr(config, name)
     if not holds(value):
-        raise CheckpointError(f"config.json: {name} must be {what}, not {value!r}")
+        raise CheckpointError(f"config.json: {name} must be {what}, not {value!r:.60}")
 
 
 def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _ABSURD
 
 
 def _is_size_or_none(value: Any) -> bool:
@@ -133,4 +135,5 @@ def _is_size_or_none(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max  # neither NaN nor a huge integer is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.errors import CheckpointError
+from gpt2viz.files import is_there, read_json
 
 RECORD = "training.json"
 Numbers = NDArray[np.float64]
@@ -44,10 +44,10 @@ def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | Non
     Raises ``CheckpointError`` where the file is broken or belongs to a model of other sizes.
     """
     path = folder / RECORD
-    if not path.is_file():
+    if not is_there(path):
         return None
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_json(path)
         points = stored["curves"]
         if not points:
             raise ValueError("no points")

@@ -32,8 +32,8 @@ from huggingface_hub.utils import WeakFileLock, build_hf_headers, disable_progre
 
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import CheckpointError, HubError
+from gpt2viz.files import read_json
 from gpt2viz.memory import spell
-from gpt2viz.tokenizer import read_json
 
 #: The released models, which have names without an owner.
 RELEASED = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")

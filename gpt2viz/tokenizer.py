@@ -7,7 +7,6 @@ text first. ``tiktoken`` does the work; this module reads the checkpoint's files
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import tiktoken
 
 from gpt2viz.config import END_OF_TEXT
 from gpt2viz.errors import CheckpointError, TextError
+from gpt2viz.files import is_there, read_json, read_text
 
 # How GPT-2 cuts a text before merging: contractions, words, numbers, other signs, white space,
 # where a word takes the one space before it along.
@@ -36,6 +36,12 @@ def _byte_letters() -> dict[str, int]:
 
 _BYTE_OF = _byte_letters()
 
+# Half a surrogate pair in a special token's name has bytes too.
+_SURROGATES = "surrogatepass"
+
+# Letters of all added tokens. They become one regular expression, which takes its time.
+_MOST_ADDED = 200_000
+
 # Options of a tokenizer.json that give other ids than GPT-2's way does …
 _REFUSED = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
 # … and of a token that was added later: it would have to be looked for in another way.
@@ -50,15 +56,18 @@ class Tokenizer:
         vocab: Mapping[str, int],
         merges: Sequence[tuple[str, str]],
         added: Collection[str] = (),
+        files: tuple[str, str] = ("vocabulary", "merges"),
     ) -> None:
         """``vocab`` maps a token, in the letters of ``vocab.json``, to its id; ``merges`` are
         the pairs in the order of their rank. An entry that no merge makes is a special token.
-        ``added`` are those of them that a text has as it is written, such as a new word."""
-        _check_ids(vocab)
+        ``added`` are those of them that a text has as it is written, such as a new word.
+        ``files`` are named where vocabulary or merges are refused, with a ``CheckpointError``."""
+        words, pairs = files
+        _check_ids(vocab, words)
         merged = {left + right for left, right in merges}
         ordinary = {token for token in vocab if token in merged or token in _BYTE_OF}
         self._bytes = {
-            i: _to_bytes(token) if token in ordinary else token.encode(errors="surrogatepass")
+            i: _to_bytes(token, words) if token in ordinary else token.encode(errors=_SURROGATES)
             for token, i in vocab.items()
         }
         special = END_OF_TEXT.decode()
@@ -69,15 +78,21 @@ class Tokenizer:
         missing = [part for part in single if part not in id_of]
         if missing:
             raise CheckpointError(
-                f"tokenizer: {len(missing)} of the 256 single bytes have no token "
+                f"{words}: {len(missing)} of the 256 single bytes have no token "
                 f"(the first is 0x{missing[0].hex()}); only byte-level BPE can be read"
             )
         ranks = {part: rank for rank, part in enumerate(single)}
         for left, right in merges:
-            part = _to_bytes(left + right)
+            part = _to_bytes(left + right, pairs)
             if part not in id_of:
-                raise CheckpointError(f"tokenizer: the merge {left!r} {right!r} makes no token")
+                raise CheckpointError(
+                    f"{pairs}: the merge {_short(left)} {_short(right)} makes no token"
+                )
             ranks.setdefault(part, len(ranks))
+        if sum(map(len, added)) > _MOST_ADDED:
+            raise CheckpointError(
+                f"{words}: the added tokens have more than {_MOST_ADDED:,} letters together"
+            )
         longest_first = sorted(filter(None, added), key=len, reverse=True)
         self._added = {token: vocab[token] for token in longest_first}
         self._cut = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
@@ -127,23 +142,31 @@ class Tokenizer:
         return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", errors="replace")
 
 
-def _check_ids(vocab: Mapping[str, int]) -> None:
+def _check_ids(vocab: Mapping[str, int], file: str) -> None:
     """Every token needs an id of its own; JSON would let anything pass."""
     owner: dict[int, str] = {}
     for token, i in vocab.items():
         if not isinstance(i, int) or isinstance(i, bool) or i < 0:
-            raise CheckpointError(f"tokenizer: the id of {token!r} must be 0 or more, not {i!r}")
+            raise CheckpointError(
+                f"{file}: the id of {_short(token)} must be 0 or more, not {_short(i)}"
+            )
         if i in owner:
-            raise CheckpointError(f"tokenizer: {token!r} and {owner[i]!r} both have the id {i}")
+            raise CheckpointError(
+                f"{file}: {_short(token)} and {_short(owner[i])} both have the id {i}"
+            )
         owner[i] = token
 
 
-def _to_bytes(token: str) -> bytes:
+def _short(value: Any) -> str:
+    return f"{value!r:.60}"
+
+
+def _to_bytes(token: str, file: str) -> bytes:
     try:
         return bytes(_BYTE_OF[letter] for letter in token)
     except KeyError as error:
         raise CheckpointError(
-            f"tokenizer: {token!r} has the letter {error.args[0]!r}, which stands for no byte"
+            f"{file}: {_short(token)} has the letter {error.args[0]!r}, which stands for no byte"
         ) from None
 
 
@@ -152,16 +175,18 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
     Raises ``CheckpointError`` naming the file where one is missing or isn't byte-level BPE.
     """
-    if (folder / "tokenizer.json").is_file():
+    if is_there(folder / "tokenizer.json"):
         return _from_tokenizer_json(read_json(folder / "tokenizer.json"))
-    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+    if is_there(folder / "vocab.json") and is_there(folder / "merges.txt"):
         vocab = read_json(folder / "vocab.json")
-        lines = _read_text(folder / "merges.txt").split("\n")
+        lines = read_text(folder / "merges.txt").split("\n")
         pairs = [line for line in lines if line and not line.startswith("#version")]
         more = folder / "added_tokens.json"
-        added = read_json(more) if more.is_file() else {}
+        added = read_json(more) if is_there(more) else {}
         ordinary = added.keys() - {END_OF_TEXT.decode()}
-        return Tokenizer({**vocab, **added}, _pairs(pairs, "merges.txt"), ordinary)
+        words = "vocab.json, added_tokens.json" if added else "vocab.json"
+        files = (words, "merges.txt")
+        return Tokenizer({**vocab, **added}, _pairs(pairs, "merges.txt"), ordinary, files)
     raise CheckpointError(
         f"{folder}: no tokenizer; put vocab.json and merges.txt, or tokenizer.json, beside the "
         "weights"
@@ -170,9 +195,11 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 def _from_tokenizer_json(values: Mapping[str, Any]) -> Tokenizer:
     file = "tokenizer.json"
-    model = values.get("model") or {}
-    before = values.get("pre_tokenizer") or {}
-    if model.get("type", "BPE") != "BPE" or before.get("type") != "ByteLevel":
+    model, before = (values.get(part) for part in ("model", "pre_tokenizer"))
+    if not (
+        (isinstance(model, dict) and model.get("type", "BPE") == "BPE")
+        and (isinstance(before, dict) and before.get("type") == "ByteLevel")
+    ):
         raise CheckpointError(f"{file}: only byte-level BPE, as GPT-2 has it, can be read")
     refused = [name for name in _REFUSED if model.get(name)]
     refused += ["normalizer"] if values.get("normalizer") else []
@@ -187,12 +214,13 @@ def _from_tokenizer_json(values: Mapping[str, Any]) -> Tokenizer:
         greedy = [t for t in added if not t["special"] and any(map(t.get, _GREEDY))]
         if greedy:
             raise CheckpointError(
-                f"{file}: the added token {greedy[0]['content']!r} takes the space around it along "
-                f"or stands only for whole words ({', '.join(_GREEDY)}), which can't be read"
+                f"{file}: the added token {_short(greedy[0]['content'])} takes the space around it "
+                f"along or stands only for whole words ({', '.join(_GREEDY)}), which can't be read"
             )
-        return Tokenizer({**model["vocab"], **ids}, _pairs(model["merges"], file), ordinary)
-    except (KeyError, TypeError) as error:
-        raise CheckpointError(f"{file}: not in the expected form ({error!r})") from None
+        pairs = _pairs(model["merges"], file)
+        return Tokenizer({**model["vocab"], **ids}, pairs, ordinary, (file, file))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{file}: not in the expected form ({error!r:.200})") from None
 
 
 def _pairs(merges: Iterable[Any], file: str) -> list[tuple[str, str]]:
@@ -201,25 +229,6 @@ def _pairs(merges: Iterable[Any], file: str) -> list[tuple[str, str]]:
     for merge in merges:
         parts = merge.split(" ") if isinstance(merge, str) else list(merge)
         if len(parts) != 2:
-            raise CheckpointError(f"{file}: a merge must have two parts, not {merge!r}")
+            raise CheckpointError(f"{file}: a merge must have two parts, not {_short(merge)}")
         pairs.append((parts[0], parts[1]))
     return pairs
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file. Raises ``CheckpointError`` naming the file where it has none."""
-    text = _read_text(path)
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path.name}: can't be read ({error})") from None
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path.name}: a JSON object is expected")
-    return values
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path.name}: can't be read ({error})") from None

@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "square matrix not turned",
-        "checkpoint.py",
+        "weights.py",
         '"attn.c_proj.weight", "mlp.c_fc.weight"',
         '"mlp.c_fc.weight"',
         THEIRS,
@@ -458,7 +458,7 @@ MUTANTS = (
     ),
     Mutant(
         "mapped weights copied",
-        "checkpoint.py",
+        "weights.py",
         "tensor.t() if",
         "tensor.t().contiguous() if",
         MEMORY + "test_float32_weights_are_mapped_from_their_file_once",

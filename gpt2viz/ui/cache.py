@@ -12,6 +12,7 @@ import gpt2viz
 from gpt2viz import heads, hub, settings
 from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.curves import TrainingRecord, read_record
+from gpt2viz.files import is_there, read_text
 from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
 from gpt2viz.memory import total_memory
@@ -148,9 +149,12 @@ def lens(
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def card(model_name: str) -> str:
-    """The README.md of a model's folder, or "" where it has none."""
+    """The README.md of a model's folder, or "" where it has none that can be read."""
     path = model_folders()[model_name] / "README.md"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    try:
+        return read_text(path, errors="replace") if is_there(path) else ""
+    except gpt2viz.CheckpointError:
+        return ""
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

@@ -16,10 +16,10 @@ SOURCES = sorted(
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across"}
 PLAIN |= {"fingerprint"}
 PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
-PLAIN |= {"settings"}
+PLAIN |= {"settings", "files", "finite"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
-MODEL |= {"textbook", "convert", "hub", "survey"}
+MODEL |= {"textbook", "convert", "hub", "survey", "weights"}
 PICTURES = {"figures", "tables", "export", "notebook"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,7 @@ def test_merges_that_cannot_be_read(folder: Path, content: bytes) -> None:
 
 def test_a_token_id_beyond_the_embedding(folder: Path) -> None:
     edit_json(folder / "vocab.json", **{"<|far|>": 420})
-    refused(folder, r"tokenizer: 421 tokens, but config.json has vocab_size 420")
+    refused(folder, r"the tokenizer has 421 tokens, but config.json has vocab_size 420")
 
 
 @pytest.mark.parametrize("places", [{}, [], None, {"weight_map": ["a"]}, {"weight_map": {}}])
@@ -195,6 +196,57 @@ def test_a_pickle_is_refused_with_the_way_to_convert_it(folder: Path) -> None:
     code = code.replace('"model.safetensors"', f'"{folder}/model.safetensors"')
     exec(code, {})  # noqa: S102 (the message's own recipe must work)
     assert gpt2viz.load_model(folder).config.n_layer == 3
+
+
+@pytest.mark.parametrize(
+    ("number", "written"), [(math.nan, "nan"), (-math.inf, "-inf"), (2e15, "2e[+]15")]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_weight_that_is_no_number(
+    folder: Path, number: float, written: str, dtype: torch.dtype
+) -> None:
+    def spoil(weights: Weights) -> None:
+        weights["transformer.h.1.mlp.c_fc.weight"] = torch.ones(24, 96, dtype=dtype)
+        weights["transformer.h.1.mlp.c_fc.weight"][5, 7] = number
+
+    edit_weights(folder, spoil)
+    refused(folder, rf"^model.safetensors: .*h\.1\.mlp\.c_fc\.weight holds {written} at \[5, 7\]")
+
+
+def test_float16_holds_less(folder: Path) -> None:
+    edit_weights(folder, lambda w: w.update({n: (70_000 * w[n]).half() for n in w}))
+    refused(folder, "holds -?inf at")
+
+
+@pytest.mark.parametrize("name", ["config.json", "merges.txt", "model.safetensors"])
+def test_a_link_out_of_the_folder(folder: Path, name: str) -> None:
+    (folder / name).rename(folder.parent / name)
+    (folder / name).symlink_to(folder.parent / name)
+    refused(folder, f"^{name}: a link that leads out of its folder")
+    (folder / "own").write_bytes((folder.parent / name).read_bytes())
+    (folder / name).unlink()
+    (folder / name).symlink_to("own")
+    assert gpt2viz.load_model(folder).config.n_layer == 3
+    assert gpt2viz.load_model(linked(folder)).config.n_layer == 3
+
+
+def linked(folder: Path) -> Path:
+    """A link to the folder itself: whoever lists it means it."""
+    (folder.parent / "link").symlink_to(folder)
+    return folder.parent / "link"
+
+
+def test_a_pipe_is_not_waited_for(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")
+    refused(folder, "^config.json: no ordinary file")
+
+
+def test_text_files_are_bounded(folder: Path) -> None:
+    (folder / "vocab.json").write_text('{"a": "' + "x" * 12_000_000 + '"}', encoding="utf-8")
+    refused(folder, r"^vocab.json: can't be read \(more than 12 MB\)")
+    (folder / "vocab.json").write_text('{"a": [' + "[]," * 1_000_000 + "[]]}", encoding="utf-8")
+    refused(folder, r"^vocab.json: can't be read \(more than 1,000,000 brackets\)")
 
 
 @pytest.mark.parametrize("name", ["../model.safetensors", "gone.safetensors", "/etc/passwd"])

@@ -27,7 +27,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 200_000)
-    monkeypatch.setattr("gpt2viz.checkpoint._read", lambda _stored: pytest.fail("it was read"))
+    monkeypatch.setattr("gpt2viz.checkpoint.read", lambda _stored: pytest.fail("it was read"))
     with pytest.raises(gpt2viz.TooLargeError, match=r"^model needs 2\d\d kB of memory: 1\d\d kB"):
         gpt2viz.load_model(folder)
 

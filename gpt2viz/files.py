@@ -1,0 +1,70 @@
+"""Files of a folder that somebody else made: ordinary ones of its own, and of a bounded size."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from gpt2viz.errors import CheckpointError
+
+#: No text file of a checkpoint is larger. Parsed, 12 MB of JSON take up to 350 MB of memory …
+LARGEST_TEXT = 12_000_000
+#: … and some seconds where nearly all of it is brackets; a vocabulary has one a merge.
+MOST_BRACKETS = 1_000_000
+
+
+def is_there(path: Path) -> bool:
+    """Whether a folder has a file of that name; a link that leads nowhere counts."""
+    try:
+        return path.exists() or path.is_symlink()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def own_file(path: Path) -> Path:
+    """The path itself, where it is an ordinary file and no link leads out of its folder by it.
+
+    A folder of the hub's cache may link to its model's own ``blobs``. Raises ``CheckpointError``
+    naming the file for everything else.
+    """
+    home, target = Path(os.path.realpath(path.parent)), Path(os.path.realpath(path))
+    homes = [home]
+    if home.parent.name == "snapshots":
+        homes.append(home.parents[1] / "blobs")
+    if not any(target.is_relative_to(home) for home in homes):
+        raise CheckpointError(
+            f"{path.name}: a link that leads out of its folder; put the file itself there"
+        )
+    if not target.is_file():
+        raise CheckpointError(f"{path.name}: no ordinary file")
+    return path
+
+
+def read_text(path: Path, errors: str = "strict") -> str:
+    """A text file in UTF-8. Raises ``CheckpointError`` naming the file where it can't be read."""
+    try:
+        with own_file(path).open("rb") as file:
+            content = file.read(LARGEST_TEXT + 1)
+        if len(content) > LARGEST_TEXT:
+            raise CheckpointError(
+                f"{path.name}: can't be read (more than {LARGEST_TEXT // 10**6} MB)"
+            )
+        return content.decode("utf-8", errors).replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path.name}: can't be read ({error})") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file. Raises ``CheckpointError`` naming the file where it has none."""
+    text = read_text(path)
+    if text.count("[") + text.count("{") > MOST_BRACKETS:
+        raise CheckpointError(f"{path.name}: can't be read (more than {MOST_BRACKETS:,} brackets)")
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path.name}: can't be read ({error})") from None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path.name}: a JSON object is expected")
+    return values
