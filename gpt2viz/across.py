@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpt2viz.errors import CheckpointError
+from gpt2viz.files import own_file, read_json
 from gpt2viz.heads import SCORES, Scores
 
 #: In a model's folder: where its survey is.
@@ -69,7 +69,7 @@ def fingerprint(files: Iterable[Path]) -> str:
 
 def weights_fingerprint(model: Path) -> str:
     """The fingerprint of a checkpoint folder's weights."""
-    return fingerprint(sorted(model.glob("*.safetensors")))
+    return fingerprint(map(own_file, sorted(model.glob("*.safetensors"))))
 
 
 def read_survey(model: Path, n_layer: int, n_head: int) -> Survey | None:
@@ -81,7 +81,7 @@ def read_survey(model: Path, n_layer: int, n_head: int) -> Survey | None:
     if not (folder / f"{HEADS}.csv").is_file():
         return None
     try:
-        made = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        made = read_json(folder / RECORD)
         if made["model"] != weights_fingerprint(model):
             raise ValueError("it was made with other weights")
         rows = _rows(folder / f"{HEADS}.csv")
@@ -104,7 +104,7 @@ def read_survey(model: Path, n_layer: int, n_head: int) -> Survey | None:
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
+    with own_file(path).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
