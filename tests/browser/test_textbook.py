@@ -20,29 +20,16 @@ def test_every_chapter_opens_without_a_complaint(visit: Visit, chapter: str) -> 
     assert page.locator(".katex-error").count() == 0
 
 
-def edit(page: Page, column: int, typed: str) -> None:
-    """Type a number into the table of the crane's query: one row of two numbers."""
-    grid = page.get_by_test_id("stDataFrame").first
-    box = grid.bounding_box()
-    assert box
-    page.mouse.click(box["x"] + (0.45, 0.85)[column] * box["width"], box["y"] + 52)
-    page.keyboard.press("Enter")
-    page.locator(".gdg-input").wait_for()
-    page.wait_for_timeout(500)  # the cell takes keys a moment after it shows
-    page.keyboard.press("Control+A")
-    page.keyboard.type(typed, delay=50)
-    page.keyboard.press("Enter")
-    page.locator(".gdg-input").wait_for(state="detached")
-    page.wait_for_function(f"location.search.includes('{typed}.0')")
-    settle(page)
-
-
 def test_edited_numbers_are_followed_and_stay_in_the_link(visit: Visit) -> None:
     page = visit("textbook", chapter="crane")
-    page.wait_for_timeout(1000)  # the tables' own code loads late
-    edit(page, 0, "3")
-    edit(page, 1, "2")
-    assert "crane_q=3.0%2C2.0" in page.url
+    animal = page.get_by_label("Query of crane, crane, animal")
+    animal.click()
+    page.keyboard.type("3")  # replaces what was there
+    page.keyboard.press("Tab")
+    page.keyboard.type("2")  # at once, while the first number is still being worked with
+    page.keyboard.press("Enter")
+    page.wait_for_function("location.search.includes('crane_q=3.0%2C2.0')")
+    settle(page)
     scores = page.locator(".katex-mathml").first  # keys .7 .7, .9 .1 and .9 .1
     expect(scores).to_contain_text("3.5000")
     expect(scores).to_contain_text("2.9000")
@@ -52,6 +39,35 @@ def test_edited_numbers_are_followed_and_stay_in_the_link(visit: Visit) -> None:
     page.get_by_role("button", name="Back to the first numbers").click()
     page.wait_for_function("!location.search.includes('crane_q')")
     expect(scores).to_contain_text("0.9800")
+    expect(animal).to_have_value("0.7")
+
+
+def test_no_number_is_lost_however_fast_they_are_typed(visit: Visit) -> None:
+    page = visit("textbook", chapter="crane")
+    fields = page.get_by_label("Keys, ").all()
+    typed = [str(n + 1) for n in range(len(fields))]
+    fields[0].click()
+    for number in typed:
+        page.keyboard.type(number)
+        page.keyboard.press("Tab")
+    expected = ",".join(f"{n}.0" for n in typed).replace(",", "%2C")
+    page.wait_for_function(f"location.search.includes('crane_k_bird={expected}')")
+    settle(page)
+    assert [field.input_value() for field in fields] == typed
+
+
+def test_what_is_no_number_is_refused_where_it_stands(visit: Visit) -> None:
+    page = visit("textbook", chapter="crane")
+    field = page.get_by_label("Query of crane, crane, animal")
+    for wrong in ("", "abc", "101", "1e9"):
+        field.fill(wrong)
+        field.press("Enter")
+        expect(page.get_by_text("A number from −100 to 100.")).to_be_visible()
+        assert "crane_q" not in page.url
+    field.fill("0,5")
+    field.press("Enter")
+    page.wait_for_function("location.search.includes('crane_q=0.5%2C0.7')")
+    expect(page.get_by_text("A number from −100 to 100.")).to_have_count(0)
 
 
 def test_a_click_on_the_diagram_opens_the_page_of_the_tensor(visit: Visit) -> None:
