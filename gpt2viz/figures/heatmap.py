@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
+from gpt2viz.figures.grid import Place, margins, places, title
 from gpt2viz.figures.palette import Palette
 from gpt2viz.figures.panel import Axis, Mask, Panel
 from gpt2viz.figures.scales import color_axis, number_format, shared_range
@@ -59,58 +59,38 @@ def heatmaps(
     ``legend`` names the colours that are not on the scale.
     """
     n_columns = min(n_columns, len(panels))
-    figure = _grid(panels, n_columns)
     low, high = shared_range(panels, scale)
     written = number_format(high)
-    layout: dict[str, Any] = {"shapes": []}
+    layout: dict[str, Any] = {"shapes": [], "annotations": []}
+    traces: list[dict[str, Any]] = []
     kinds: dict[str, str] = {}
-    for n, panel in enumerate(panels):
+    for n, (panel, place) in enumerate(zip(panels, places(len(panels), n_columns), strict=True)):
         on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
-        figure.add_traces(
-            _traces(panel, on, colors, written if panel.values.shape[1] <= numbers else None, kinds)
-        )
-        first, last = n % n_columns == 0, n + n_columns >= len(panels)
-        layout |= _axes(panel, on, colors, first=first, last=last)
+        fits = panel.values.shape[1] <= numbers
+        traces += _traces(panel, on, colors, written if fits else None, kinds)
+        layout |= _axes(panel, on, colors, place)
         layout["shapes"] += _frame(panel, on, colors, row, column)
-    if legend:
-        figure.add_traces(_legend(kinds))
-    figure.update_layout(
-        **layout,
-        coloraxis=color_axis(scale, low, high, bar, colors),
-        height=height,
-        margin={"l": 8, "r": 8, "t": _top_margin(panels, legend), "b": 8, "pad": 0},
-        plot_bgcolor="rgba(0,0,0,0)",
-        legend=_LEGEND,
-        hoverlabel={"align": "left"},
-    )
-    return figure
-
-
-def _grid(panels: Sequence[Panel], n_columns: int) -> go.Figure:
-    n_rows = -(-len(panels) // n_columns)
-    figure = make_subplots(
-        rows=n_rows,
-        cols=n_columns,
-        subplot_titles=[panel.title for panel in panels],
-        horizontal_spacing=0.16 / n_columns,
-        vertical_spacing=min(0.13, 0.26 / n_rows),
-    )
-    figure.update_annotations(font_size=13)
-    return figure
-
-
-def _top_margin(panels: Sequence[Panel], legend: bool) -> int:
-    return 8 + 22 * any(panel.title for panel in panels) + 24 * legend
+        layout["annotations"] += [title(panel, place)] if panel.title else []
+    layout |= {
+        "coloraxis": color_axis(scale, low, high, bar, colors),
+        "height": height,
+        "margin": margins(panels, legend=legend, bar=bool(bar)),
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "legend": _LEGEND,
+        "hoverlabel": {"align": "left"},
+    }
+    return go.Figure(data=traces + (_legend(kinds) if legend else []), layout=layout)
 
 
 def _traces(
     panel: Panel, on: str, colors: Palette, written: str | None, kinds: dict[str, str]
-) -> list[go.Heatmap]:
+) -> list[dict[str, Any]]:
     """The numbers, and over them the cells that have no colour on the scale."""
     rows, columns = panel.rows, panel.columns
     where = f"{rows.title} <b>%{{y}}</b><br>{columns.title} <b>%{{x}}</b><br>"
     gap = 0 if written is None else 1
     common = {
+        "type": "heatmap",
         "x": columns.names(),
         "y": rows.names(),
         "xaxis": f"x{on}",
@@ -121,23 +101,22 @@ def _traces(
         "xgap": gap,
         "ygap": gap,
     }
-    numbers = go.Heatmap(
-        z=panel.values,
-        coloraxis="coloraxis",
-        hovertemplate=f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
-        texttemplate=written,
-        **common,
-    )
+    numbers = {
+        "z": panel.values,
+        "coloraxis": "coloraxis",
+        "hovertemplate": f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
+        "texttemplate": written,
+    }
     special = _special(panel, colors)
     kinds |= {legend: color for legend, color, _, _ in special}
-    return [numbers] + [
-        go.Heatmap(
-            z=np.where(cells, np.float32(1), np.float32("nan")),
-            colorscale=[(0, color), (1, color)],
-            showscale=False,
-            hovertemplate=f"{where}{text}<extra></extra>",
-            **common,
-        )
+    return [numbers | common] + [
+        {
+            "z": np.where(cells, np.float32(1), np.float32("nan")),
+            "colorscale": [(0, color), (1, color)],
+            "showscale": False,
+            "hovertemplate": f"{where}{text}<extra></extra>",
+        }
+        | common
         for _, color, cells, text in special
     ]
 
@@ -154,26 +133,26 @@ def _special(panel: Panel, colors: Palette) -> list[tuple[str, str, Mask, str]]:
     return [kind for kind in kinds if kind[2].any()]
 
 
-def _axes(
-    panel: Panel, on: str, colors: Palette, *, first: bool, last: bool
-) -> dict[str, dict[str, Any]]:
+def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dict[str, Any]]:
     """Rows from the top, names on the left and below, square cells where keys meet queries."""
     n_rows, n_columns = panel.values.shape
     common = {
         "type": "category",  # else Plotly reads names such as "1 1" as the number 11
         "showgrid": False,
         "zeroline": False,
-        "automargin": True,
         "ticks": "",
         "showline": True,
         "mirror": True,
         "linecolor": colors.grid,
         "constrain": "domain",
     }
-    y = common | _side(panel.rows, first) | {"range": [n_rows - 0.5, -0.5]}
-    x = common | _side(panel.columns, last) | {"range": [-0.5, n_columns - 0.5]}
+    y = {"domain": place.y, "anchor": f"x{on}", "range": [n_rows - 0.5, -0.5]}
+    x = {"domain": place.x, "anchor": f"y{on}", "range": [-0.5, n_columns - 0.5]}
     square = {"scaleanchor": f"y{on}"} if panel.columns.title == "key" else {}
-    return {f"yaxis{on}": y | {"constraintoward": "top"}, f"xaxis{on}": x | square}
+    return {
+        f"yaxis{on}": common | _side(panel.rows, place.first) | y | {"constraintoward": "top"},
+        f"xaxis{on}": common | _side(panel.columns, place.last) | x | square,
+    }
 
 
 def _side(axis: Axis, named: bool) -> dict[str, Any]:
@@ -206,15 +185,16 @@ def _frame(
     return [{"type": "rect", "xref": f"x{on}", "yref": f"y{on}", "line": line, **ends}]
 
 
-def _legend(kinds: dict[str, str]) -> list[go.Scatter]:
+def _legend(kinds: dict[str, str]) -> list[dict[str, Any]]:
     return [
-        go.Scatter(
-            x=[None],
-            y=[None],
-            mode="markers",
-            marker={"symbol": "square", "size": 12, "color": color},
-            name=name,
-            showlegend=True,
-        )
+        {
+            "type": "scatter",
+            "x": [None],
+            "y": [None],
+            "mode": "markers",
+            "marker": {"symbol": "square", "size": 12, "color": color},
+            "name": name,
+            "showlegend": True,
+        }
         for name, color in kinds.items()
     ]

@@ -33,9 +33,17 @@ class Axis:
 
     def names(self) -> list[str]:
         """The labels told apart by position: Plotly merges equal ones without a word."""
-        names = (markup_safe(shorten(text)) for text in self.labels)
+        names = [markup_safe(text) for text in self._short()]
         places = self.positions or range(len(self.labels))
         return [t if t == str(n) else f"{n} {t}" for n, t in zip(places, names, strict=True)]
+
+    def longest(self) -> str:
+        """The longest of the names that may stand at the axis, as plain text."""
+        short = self._short()
+        if len(short) > FEW:
+            places = self.positions or range(len(short))
+            short = [f"{n} {text}" for n, text in zip(places, short, strict=True)]
+        return max(short, key=len)
 
     def place(self, position: int) -> int | None:
         """The row or column that holds the token at a position of the text, if one does."""
@@ -63,8 +71,11 @@ class Axis:
         """A short side has every label; on a longer one Plotly picks names where they fit."""
         if len(self.labels) > FEW:
             return {}
-        texts = [markup_safe(shorten(text)) for text in self.labels]
+        texts = [markup_safe(text) for text in self._short()]
         return {"tickvals": list(range(len(texts))), "ticktext": texts}
+
+    def _short(self) -> list[str]:
+        return [shorten(text) for text in self.labels]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import streamlit as st
 from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache, first
+from gpt2viz.ui import address, cache, first, tokens
 from gpt2viz.ui.menu import menu
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.theme import is_dark
@@ -76,7 +76,7 @@ def read_sentence(colors: Palette) -> View:
     model = _model_and_sentence()
     trace = _run(model)
     labels = tuple(label(part) for part in trace.token_bytes)
-    return View(model, trace, labels, _tokens(trace, labels), colors)
+    return View(model, trace, labels, tokens.chips(trace, labels), colors)
 
 
 def _run(model: Model) -> Trace:
@@ -155,25 +155,6 @@ def _examples() -> None:
             address.put("query", None)
 
     st.pills("Examples", EXAMPLES, key="example", on_change=pick, label_visibility="collapsed")
-
-
-def _tokens(trace: Trace, labels: tuple[str, ...]) -> int | None:
-    """The tokens as chips with their ids; a chosen one is the query on every page."""
-
-    def chip(n: int) -> str:  # with its position: Streamlit takes equal texts for one option
-        small = ":small[:gray[{}]]".format
-        return f"{small(n)} {literal(labels[n])} {small(trace.token_ids[n])}"
-
-    count = f"{len(labels)} token{'s' if len(labels) > 1 else ''}"
-    with st.container(key="tokens", height=124 if len(labels) > 30 else "content", border=False):
-        chosen: int | None = st.pills(
-            f"{count}: position, text, place in the vocabulary. "
-            "Choose a token to light up its row: where it looks.",
-            range(len(labels)),
-            format_func=chip,
-            **address.choice("query", range(len(labels)), None),
-        )
-    return chosen
 
 
 def _too_long(model: Model, error: ContextError) -> None:
