@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from gpt2viz.figures.panel import Axis, Panel
 
-#: The most that a character takes at the size of the axes' names, in pixels; a wide one's twice.
-_CHARACTER = 7.4
+#: What a character takes at the size of the axes' names, in pixels; a wide one's twice.
+_CHARACTER = 6.3
 #: A title of an axis, with the gap to the names.
-_TITLE = 30
+_TITLE = 26
 #: A colour bar with its numbers and title.
 _BAR = 86
 #: A short label at the right end of the lower axis may lean out that far.

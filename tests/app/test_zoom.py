@@ -120,3 +120,20 @@ def test_back_to_the_whole_text() -> None:
 def test_the_pictures_of_a_long_text_stay_small() -> None:
     at = look("attention")
     assert sum(len(chart.proto.spec) for chart in at.get("plotly_chart")) < 1.6e6
+
+
+def test_a_long_text_shows_its_chips_part_by_part_around_the_chosen_one() -> None:
+    at = look("attention", query="300")
+    [chips] = [pills for pills in at.get("button_group") if pills.key == "chip"]
+    assert (len(chips.options), chips.value) == (128, 300)
+    assert at.selectbox(key="part").value == 256
+
+    at.selectbox(key="part").select(128).run()
+    [chips] = [pills for pills in at.get("button_group") if pills.key == "chip"]
+    assert chips.value is None
+    assert "300" in " ".join(caption.value for caption in at.caption)
+    assert at.query_params["query"] == "300", "the choice stays"
+
+    chips.set_value(130).run()
+    assert at.query_params["query"] == "130"
+    assert figure(at, "one_head")["layout"]["shapes"], "its row is framed"
