@@ -1,4 +1,4 @@
-"""Two texts read by one model: which tokens belong together, and how far apart they are read."""
+"""Two runs: which of their tokens belong together, and how far apart they are read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def shared(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """How alike a token is read in two texts at each of S places of the model.
+    """How alike a token is read in two runs at each of S places of the model.
 
     ``cosine`` (S,) is the cosine similarity of its two vectors, in [−1, 1]; ``difference`` (S,)
     the largest |a − b| of any of their C channels, 0 where they are the same to the last digit.
@@ -92,10 +92,10 @@ def path(a: Trace, b: Trace, at: tuple[int, int], places: Sequence[Place]) -> Pa
     """Compare token ``at[0]`` of one run with token ``at[1]`` of another, place by place.
 
     In double precision from the runs' float32. Raises ``IndexError`` for a token that isn't
-    there, ``ValueError`` for runs of two models.
+    there, ``ValueError`` for models with other numbers of channels.
     """
-    if (a.model_name, a.config) != (b.model_name, b.config):
-        raise ValueError(f"one run is {a.model_name}'s, the other {b.model_name}'s")
+    if a.config.n_embd != b.config.n_embd:
+        raise ValueError(f"one run has {a.config.n_embd} channels, the other {b.config.n_embd}")
     vectors = [(_vector(a, place, at[0]), _vector(b, place, at[1])) for place in places]
     return Path(
         tuple(places),
@@ -113,6 +113,23 @@ def _cosine(one: Numbers, other: Numbers) -> float:
     if np.array_equal(one, other):  # the same to the last digit: 1, without rounding
         return 1.0
     return float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+
+
+def largest_differences(a: Trace, b: Trace, matches: Sequence[tuple[int, int]]) -> Numbers:
+    """How far apart two runs' attention weights lie at most, in every head: (n_layer, n_head).
+
+    max |w_b − w_a| over the queries and keys that both have: ``matches`` are positions in ``a``
+    and ``b``. Of the layers and heads that both models have; one matrix (M, M) at a time.
+    """
+    n_layer = min(a.config.n_layer, b.config.n_layer)
+    n_head = min(a.config.n_head, b.config.n_head)
+    left, right = (np.ix_(side, side) for side in zip(*matches, strict=True))
+    found = np.empty((n_layer, n_head))
+    for layer in range(n_layer):
+        one, other = (run.stage("weights", layer)[0] for run in (a, b))
+        for head in range(n_head):
+            found[layer, head] = np.abs(other[head][right] - one[head][left]).max()
+    return found
 
 
 class Nearest(NamedTuple):

@@ -153,12 +153,16 @@ def contribution_table(parts: Contributions) -> pd.DataFrame:
 
 
 def largest_changes(
-    before: NDArray[np.float64], after: NDArray[np.float64], labels: Sequence[str], top: int
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    labels: Sequence[str],
+    top: int,
+    names: tuple[str, str] = ("baseline", "changed"),
 ) -> pd.DataFrame:
     """The ``top`` tokens whose probability rose most, then the ``top`` that fell most, in percent.
 
     ``before`` and ``after`` are (n_vocab,) probabilities. The rows go from the largest rise to the
-    largest fall; a token whose probability stays is left out.
+    largest fall; a token whose probability stays is left out. ``names`` is what both are called.
     """
     change = after - before
     order = np.argsort(-change, kind="stable")
@@ -168,8 +172,8 @@ def largest_changes(
         {
             "token": [labels[n] for n in chosen],
             "id": chosen,
-            "baseline (%)": 100 * before[chosen],
-            "changed (%)": 100 * after[chosen],
+            f"{names[0]} (%)": 100 * before[chosen],
+            f"{names[1]} (%)": 100 * after[chosen],
             "change (points)": 100 * change[chosen],
         }
     )

@@ -106,6 +106,16 @@ class Tokenizer:
         """One more than the highest id, special tokens included."""
         return max(self._bytes) + 1
 
+    def cuts_like(self, other: Tokenizer) -> bool:
+        """Whether both cut every text into the same tokens, with the same ids.
+
+        Special tokens that no text is cut into may be missing from one of them.
+        """
+        both = self._bytes.keys() & other._bytes.keys()
+        return (self._ids, self._added) == (other._ids, other._added) and all(
+            self._bytes[n] == other._bytes[n] for n in both
+        )
+
     def encode(self, text: str, *, end_of_text_first: bool = False) -> list[int]:
         """Token ids of a text. A special token that is typed is ordinary text, not that token.
 

@@ -528,6 +528,20 @@ MUTANTS = (
         PATTERNS + "test_similarity_against_a_loop",
     ),
     Mutant(
+        "partners mixed up",
+        "comparison.py",
+        "other[head][right]",
+        "other[head][left]",
+        COMPARISON + "test_largest_differences_by_loops",
+    ),
+    Mutant(
+        "tokenizers of other ids",
+        "tokenizer.py",
+        "(self._ids, self._added) == (other._ids, other._added)",
+        "self._added == other._added",
+        TOKENIZER + "test_which_tokenizers_cut_alike",
+    ),
+    Mutant(
         "moved words are lost",
         "comparison.py",
         "if not met:",

@@ -12,6 +12,19 @@ from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.traces import Trace
 
 
+def naming_edits(panel: Panel, run: Trace, edited: bool) -> Panel:
+    """A panel of weights whose masked cells may be hidden by the run's edits, and say so.
+
+    ``edited`` tells that a run beside it may be: then they share one name in the legend.
+    """
+    return replace(
+        panel,
+        masked_name="masked (a later key, or hidden by an edit)" if edited else panel.masked_name,
+        masked_text="masked: exactly 0, because this key comes later"
+        + ("" if run.forbidden is None else " or an edit hides it"),
+    )
+
+
 def weights_of_runs(
     runs: Mapping[str, Trace], labels: Sequence[str], layer: int, head: int
 ) -> list[Panel]:
@@ -21,14 +34,7 @@ def weights_of_runs(
     """
     edited = any(run.forbidden is not None for run in runs.values())
     return [
-        replace(
-            head_stage(run, labels, "weights", layer, head, title),
-            masked_name="masked (a later key, or hidden by an edit)"
-            if edited
-            else Panel.masked_name,
-            masked_text="masked: exactly 0, because this key comes later"
-            + ("" if run.forbidden is None else " or an edit hides it"),
-        )
+        naming_edits(head_stage(run, labels, "weights", layer, head, title), run, edited)
         for title, run in runs.items()
     ]
 

@@ -8,9 +8,9 @@ from gpt2viz.ui import address
 from gpt2viz.ui.frame import View
 
 
-def layer(view: View) -> int:
-    """Pick a layer: 0 is the first one after the embeddings."""
-    layers = range(view.model.config.n_layer)
+def layer(view: View, among: int | None = None) -> int:
+    """Pick a layer: 0 is the first one after the embeddings; with ``among``, one of so many."""
+    layers = range(view.model.config.n_layer if among is None else among)
     chosen: int = st.segmented_control(
         "Layer",
         layers,
@@ -22,9 +22,9 @@ def layer(view: View) -> int:
     return chosen
 
 
-def head(view: View) -> int:
-    """Pick one of the layer's heads."""
-    heads = range(view.model.config.n_head)
+def head(view: View, among: int | None = None) -> int:
+    """Pick one of the layer's heads; with ``among``, one of so many."""
+    heads = range(view.model.config.n_head if among is None else among)
     chosen: int = st.segmented_control(
         "Head",
         heads,

@@ -178,9 +178,10 @@ def like(view: View, wanted: Pairs) -> Scores:
     return np.stack([similarity(view.trace.stage("weights", n)[0], wanted) for n in every])
 
 
-def alike(view: View, layer: int, head: int) -> Scores:
-    """How much every head is like one of them: (n_layer, n_head)."""
-    wanted = view.trace.stage("weights", layer)[0, head]
+def alike(view: View, layer: int, head: int | None) -> Scores:
+    """How much every head is like one of them, or like a layer's mean: (n_layer, n_head)."""
+    weights = view.trace.stage("weights", layer)[0]
+    wanted = weights.mean(axis=0) if head is None else weights[head]
     every = range(view.model.config.n_layer)
     return np.stack([likeness(view.trace.stage("weights", n)[0], wanted) for n in every])
 

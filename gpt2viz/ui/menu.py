@@ -34,7 +34,7 @@ PAGES: dict[str, tuple[Page, ...]] = {
         Page("pages/6_what_if.py", "What if", "switch a head off, hide a token"),
         Page("pages/7_generate.py", "Generate", "write on, token by token"),
     ),
-    "Compare": (Page("pages/10_two_texts.py", "Two texts", "one word in two sentences"),),
+    "Compare": (Page("pages/10_compare.py", "Compare", "two of anything, side by side"),),
     "Learn": (
         Page("pages/11_textbook.py", "Textbook", "eleven chapters, every number alive"),
         Page("pages/4_shapes.py", "Shapes", "every tensor of the run, in order"),

@@ -1,6 +1,8 @@
-"""The Two texts page's own widgets: the second text, which words belong together, what differs."""
+"""Compare's two sentences: the second text, which words belong together, what differs."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import streamlit as st
 
@@ -9,7 +11,6 @@ from gpt2viz.comparison import Path, addition_places, align, path, shared, strea
 from gpt2viz.labels import label
 from gpt2viz.patterns import Cell, parse_cells
 from gpt2viz.ui import address, cache, first
-from gpt2viz.ui.clicks import Cell as ClickedCell
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -109,11 +110,11 @@ def put_match(a: int, b: int | None) -> None:
     address.put(_MATCH, others if b is None else (*others, Cell(a, b)))
 
 
-def choose_from_second(found: dict[int, int], a: int, clicked: ClickedCell) -> None:
-    """A click on a row of the second text chooses its partner; else it becomes ``a``'s."""
-    partner = next((n for n, m in found.items() if m == clicked.row), None)
+def choose_from_second(found: Mapping[int, int], a: int, position: int) -> None:
+    """A token of the second text chooses its partner; without one it becomes ``a``'s."""
+    partner = next((n for n, m in found.items() if m == position), None)
     if partner is None:
-        put_match(a, clicked.row)
+        put_match(a, position)
     else:
         address.put("query", partner)
 

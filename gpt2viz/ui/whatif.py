@@ -126,12 +126,19 @@ def toggle(view: View, cell: Cell) -> None:
         add(view, edit)
 
 
-def listed(view: View, edits: tuple[Edit, ...]) -> None:
-    """The edits with a button each to undo it, and the reference text where one needs it."""
+def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
+    """The edits with a button each to undo it, and the reference text where one needs it.
+
+    ``by_click`` says that a click on a cell is an edit too.
+    """
     if not edits:
         st.markdown(
-            "**No edit yet**, so both runs below are the same. Add one, or click a cell of the "
-            "weights to hide that key from that query."
+            "**No edit yet**, so both runs below are the same. Add one"
+            + (
+                ", or click a cell of the weights to hide that key from that query."
+                if by_click
+                else ", here or on the page **What if**."
+            )
         )
         return
     with st.container(key="edit_list", gap=None):

@@ -23,7 +23,7 @@ PAGES = {
     "training": "pages/8_training.py",
     "textbook": "pages/11_textbook.py",
     "find": "pages/9_find.py",
-    "two": "pages/10_two_texts.py",
+    "two": "pages/10_compare.py",
 }
 
 

@@ -16,7 +16,7 @@ from tests.browser.conftest import open_from_menu, settle
 Visit = Callable[..., Page]
 PAGES = (
     *("", "inside_head", "compare_layers", "causal_mask", "shapes"),
-    *("predictions", "what_if", "generate", "training", "find", "two_texts"),
+    *("predictions", "what_if", "generate", "training", "find", "compare"),
 )
 
 

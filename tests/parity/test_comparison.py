@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.comparison import addition_places, align, nearest, path, shared, stream_places
+from gpt2viz.comparison import (
+    addition_places,
+    align,
+    largest_differences,
+    nearest,
+    path,
+    shared,
+    stream_places,
+)
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference
 
@@ -125,10 +133,33 @@ def test_nearest_tokens_by_a_loop(folder: Path) -> None:
         assert_allclose(found.cosine[n], [cosines[i] for i in best], atol=1e-5)
 
 
-def test_runs_of_two_models(folder: Path, tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "other")
+def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "other", seed=5, n_layer=2, n_head=3)
+    runs = [
+        gpt2viz.trace(gpt2viz.load_model(f), ids)
+        for f, ids in ((folder, A), (tmp_path / "other", B))
+    ]
+    matches = [(0, 0), (1, 1), (4, 3), (2, 4)]
+    found = largest_differences(*runs, matches)
+    assert found.shape == (2, 3)
+    one, other = (
+        reference(f, ids, causal=True)["weights"]
+        for f, ids in ((folder, A), (tmp_path / "other", B))
+    )
+    for layer in range(2):
+        for head in range(3):
+            apart = max(
+                abs(other[layer][head][d, e] - one[layer][head][b, c])
+                for b, d in matches
+                for c, e in matches
+            )
+            assert found[layer, head] == pytest.approx(apart, abs=1e-5)
+
+
+def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "other", n_embd=16)
     runs = [gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other")]
-    with pytest.raises(ValueError, match="the other other's"):
+    with pytest.raises(ValueError, match="24 channels, the other 16"):
         path(*runs, (0, 0), stream_places(3))
     with pytest.raises(IndexError):
         path(runs[0], runs[0], (0, 9), stream_places(3))

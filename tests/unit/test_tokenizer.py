@@ -229,3 +229,17 @@ def test_a_broken_vocabulary_is_refused(tmp_path: Path, change: object, message:
 def test_no_tokenizer_files(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"put vocab.json and merges.txt, or tokenizer.json"):
         load_tokenizer(tmp_path)
+
+
+def test_which_tokenizers_cut_alike(tmp_path: Path, both: tuple[Tokenizer, object]) -> None:
+    letters = {letter: n for n, letter in enumerate(bytes_to_unicode().values())}
+    merges = [("a", "b"), ("c", "d")]
+    vocab = letters | {"ab": 256, "cd": 257}
+    ours = Tokenizer(vocab, merges)
+    assert ours.cuts_like(Tokenizer(dict(vocab), list(merges)))
+    assert ours.cuts_like(Tokenizer(vocab | {"<pad>": 258}, merges))
+    assert not ours.cuts_like(Tokenizer(letters | {"ab": 257, "cd": 256}, merges))
+    assert not ours.cuts_like(Tokenizer(vocab, merges[::-1]))
+    assert not ours.cuts_like(Tokenizer(vocab | {"new": 258}, merges, added=["new"]))
+    assert not ours.cuts_like(Tokenizer(letters | {"ab": 256}, merges[:1]))
+    assert not ours.cuts_like(both[0])

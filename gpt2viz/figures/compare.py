@@ -1,4 +1,4 @@
-"""Two texts side by side: a word's path through the layers, and where it looks in both."""
+"""Two runs or heads side by side: where a token looks in both, and its path through the layers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from gpt2viz.comparison import Nearest, Pair, Path, Place
-from gpt2viz.figures.from_trace import difference
+from gpt2viz.figures.from_trace import difference, head_stage
+from gpt2viz.figures.measure import mean_of_heads, one_head, weights_measure
 from gpt2viz.figures.palette import Palette
 from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.figures.runs import naming_edits
 from gpt2viz.labels import markup_safe, shorten
+from gpt2viz.traces import Trace
 
 #: So many names fit below bars.
 NAMED = 30
@@ -78,12 +81,12 @@ def aligned_bars(
     names: tuple[str, str],
     colors: Palette,
 ) -> go.Figure:
-    """One query's weights in two texts, (T_a,) and (T_b,), above each other's aligned tokens.
+    """One query's weights on two sides, (T_a,) and (T_b,), above each other's aligned tokens.
 
-    ``labels`` are both texts' tokens, ``names`` what the two are called.
+    ``labels`` are both sides' tokens, ``names`` what the two are called.
     """
     figure = go.Figure()
-    for side, color in ((0, colors.accent), (1, colors.second)):
+    for side, color in ((0, colors.second), (1, colors.accent)):  # as in the signed scale of b − a
         places = [pair[side] for pair in pairs]
         figure.add_trace(
             go.Bar(
@@ -120,15 +123,27 @@ def aligned_bars(
     return figure
 
 
+def side_panel(
+    trace: Trace, labels: Sequence[str], layer: int, head: int | None, title: str
+) -> Panel:
+    """A head's attention weights (T, T) of one side, or the mean of the layer's heads for None."""
+    if head is None:
+        mean = mean_of_heads(weights_measure(trace, labels, layer))
+        panel = one_head(mean, 0, title, "weights")
+    else:
+        panel = head_stage(trace, labels, "weights", layer, head, title)
+    return naming_edits(panel, trace, edited=trace.forbidden is not None)
+
+
 def difference_of_matched(
     a: Panel, b: Panel, matches: Sequence[tuple[int, int]], title: str
 ) -> Panel:
-    """a − b where both texts have the token: (M, M) from (T_a, T_a) and (T_b, T_b).
+    """b − a where both sides have the token: (M, M) from (T_a, T_a) and (T_b, T_b).
 
     ``matches`` are M positions in ``a`` and ``b``, in the order of ``a``, by which it is named.
     """
     left, right = ([pair[side] for pair in matches] for side in (0, 1))
-    return difference(_only(a, left, a, left), _only(b, right, a, left), title)
+    return difference(_only(b, right, a, left), _only(a, left, a, left), title)
 
 
 def _only(panel: Panel, chosen: list[int], named: Panel, names: list[int]) -> Panel:

@@ -1,0 +1,144 @@
+"""Compare: two of anything side by side, on one scale, with what differs between them."""
+
+import streamlit as st
+
+from gpt2viz.comparison import align, nearest, stream_places
+from gpt2viz.figures.compare import (
+    aligned_bars,
+    difference_of_matched,
+    nearest_table,
+    path_lines,
+    side_panel,
+)
+from gpt2viz.figures.find import head_map
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.labels import markup_safe
+from gpt2viz.ui import address, compare, compared, frame, two_texts
+from gpt2viz.ui.clicks import Cell, on_click
+
+
+def choose_in_a(cell: Cell) -> None:
+    """A click on a row of A chooses its token, and with it the partner in B."""
+    address.put("query", panels[0].rows.position(cell.row))
+
+
+def choose_in_b(cell: Cell) -> None:
+    """A click on a row of B chooses its partner in A, and with it the token."""
+    row = panels[1].rows.position(cell.row)
+    if what == "text":
+        two_texts.choose_from_second(both.matches, both.a.token, row)
+    else:
+        address.put("query", row)
+
+
+def choose_head(cell: Cell) -> None:
+    """A click in the map of heads shows that head on both sides, or as B."""
+    second = "2" if what == "head" else ""
+    address.put(f"layer{second}", cell.row)
+    address.put(f"head{second}", cell.column)
+    address.put("whole", False)
+
+
+view = frame.open_page("Compare")
+what = compare.differs()
+both = compare.sides(view, what)
+paths = compared.paths(both, what)
+if what == "text":
+    two_texts.verdict(view, both.b.view, (both.a.token, both.b.token), paths)
+chosen = compare.places(both, what)
+
+part = compare.part(both, what)
+sides = {"a": both.a, "b": both.b}
+whole = [
+    side_panel(side.trace, side.view.labels, *place, compare.title(side, letter.upper(), place))
+    for (letter, side), place in zip(sides.items(), chosen, strict=True)
+]
+change = part.fit(difference_of_matched(*whole, list(both.matches.items()), "B − A"))
+panels = [part.fit(panel) for panel in whole]
+for column, (letter, side), panel in zip(
+    (pictures := st.columns([4, 4, 5]))[:2], sides.items(), panels, strict=True
+):
+    with column, st.container(key=f"side_{letter}"):
+        figure = heatmaps([panel], view.colors, height=380, row=side.token)
+        st.plotly_chart(figure, key=f"weights_{letter}", alt=panel.title)
+with pictures[2], st.container(key="side_change"):
+    figure = heatmaps(
+        [change],
+        view.colors,
+        scale="signed",
+        height=380,
+        row=both.a.token,
+        bar="difference of weights",
+    )
+    st.plotly_chart(figure, key="difference", alt="Weights of B minus weights of A")
+for area, then in (("a", choose_in_a), ("b", choose_in_b), ("change", choose_in_a)):
+    on_click(f"side_{area}", then, part.drag(panels[0]))
+st.caption(
+    "Attention weights, A and B on one scale from 0 to 1. **B − A**: blue where B has the larger "
+    "weight, orange where A has; it reaches as far as the largest difference"
+    + (", and shows the tokens that have a partner." if what == "text" else ".")
+    + " Click a row to choose its token on both sides."
+)
+names = [f"{letter.upper()}: {side.name}" for letter, side in sides.items()]
+st.plotly_chart(
+    aligned_bars(
+        align(both.a.trace.token_ids, both.b.trace.token_ids),
+        (both.a.view.labels, both.b.view.labels),
+        (whole[0].values[both.a.token], whole[1].values[both.b.token]),
+        tuple(
+            f"{markup_safe(name)}, from {side.token} {markup_safe(side.view.labels[side.token])}"
+            for name, side in zip(names, sides.values(), strict=True)
+        ),
+        view.colors,
+    ),
+    key="bars",
+    alt="Attention weights of the token on both sides",
+)
+
+st.markdown(f"#### {compared.MAP_TITLE[what == 'head']}")
+with st.container(key="side_heads"):
+    quantity, numbers = compared.every_head(both, what, chosen[0])
+    figure = heatmaps(
+        [head_map(numbers, quantity)],
+        view.colors,
+        height=110 + 30 * len(numbers),
+        numbers=16,
+        row=chosen[1][0],
+        column=chosen[1][1],
+        bar=quantity,
+        legend=False,
+    )
+    st.plotly_chart(figure, key="heads_map", alt=quantity)
+st.caption(compared.MAP_CAPTION[what == "head"])
+on_click("side_heads", choose_head)
+
+if paths:
+    st.markdown("#### The path of the token's vector through the layers")
+    lines, numbers = st.columns(2, gap="large")
+    with lines:
+        st.plotly_chart(
+            path_lines(paths, view.colors),
+            key="path",
+            alt="Cosine similarity of the token's two vectors after every part of the model",
+        )
+        st.caption(
+            "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "
+            "right angles. Drawn through: the residual stream, to which every part adds. Dotted: "
+            "what the part adds." + compared.PATH_NOTE.get(what, "")
+        )
+    with numbers:
+        st.caption(
+            "**Nearest tokens of the vocabulary** to the stream, by cosine similarity with their "
+            "embeddings: the three nearest at each place."
+        )
+        found = {
+            name: nearest(side.trace, side.token, stream_places(side.trace.config.n_layer), top=3)
+            for name, side in zip(names, sides.values(), strict=True)
+        }
+        table = nearest_table(
+            found, stream_places(view.model.config.n_layer), compared.vocabulary(both)
+        )
+        st.dataframe(table, height=min(440, 38 + 35 * len(table)))
+
+if what != "head":
+    compared.next_tokens(both)

@@ -1,0 +1,271 @@
+"""The Compare page: its numbers against the NumPy GPT-2, and how both sides are linked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.ui import cache
+from tests.app.pages import array, figure, heatmaps, open_page
+from tests.checkpoints import write_checkpoint
+from tests.parity.numpy_gpt2 import reference
+
+FIRST, VERB, AFTER = "A crane ate fish", "A crane lifted steel", "The steel was lifted by a crane"
+TOLERANCE = {"rtol": 2e-3, "atol": 2e-3}
+
+
+def runs(*texts: str, causal: bool = True) -> list[Any]:
+    encode = gpt2viz.load_model().tokenizer.encode
+    return [reference(BUNDLED, encode(text), causal) for text in texts]
+
+
+def lines(at: AppTest) -> dict[str, np.ndarray]:
+    return {line["name"]: array(line["y"]) for line in figure(at, "path")["data"]}
+
+
+def cosine(x: np.ndarray, y: np.ndarray) -> float:
+    return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
+
+
+def chosen(at: AppTest) -> list[int]:
+    (pills,) = [g for g in at.get("button_group") if g.proto.id.endswith("-_match_chosen")]
+    return pills.value
+
+
+def test_before_the_verb_crane_is_the_same_to_the_last_digit() -> None:
+    at = open_page("two", text=FIRST, text2=VERB)
+    on, off = at.metric[:2]
+    assert on.value == "0 exactly"
+    one, other = runs(FIRST, VERB, causal=False)
+    keys = ("residual_mid", "residual_out", "attention_output", "mlp_output")
+    apart = max(
+        np.abs(x[1] - y[1]).max() for k in keys for x, y in zip(one[k], other[k], strict=True)
+    )
+    assert float(off.value) == pytest.approx(apart, rel=0.01)
+    assert any("same to the last digit" in text.value for text in at.markdown)
+    assert (lines(at)["mask on: stream"] == 1).all()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_path_of_crane_after_its_context(causal: bool) -> None:
+    at = open_page("two", text=FIRST, text2=AFTER)
+    one, other = runs(FIRST, AFTER, causal=causal)
+    mask = "mask on" if causal else "mask off"
+    stream = [1.0, cosine(one["embedding"][1], other["embedding"][6])]
+    added = []
+    for layer in range(4):
+        for after, part in (("residual_mid", "attention_output"), ("residual_out", "mlp_output")):
+            stream.append(cosine(one[after][layer][1], other[after][layer][6]))
+            added.append(cosine(one[part][layer][1], other[part][layer][6]))
+    assert_allclose(lines(at)[f"{mask}: stream"], stream, **TOLERANCE)
+    assert_allclose(lines(at)[f"{mask}: added by the part"], added, **TOLERANCE)
+
+
+def test_where_the_word_looks_in_both_texts() -> None:
+    at = open_page("two", text=FIRST, text2=AFTER, layer="2", head="3")
+    one, other = (run["weights"][2][3] for run in runs(FIRST, AFTER))
+    assert_allclose(heatmaps(figure(at, "weights_a"))["weights"], one, **TOLERANCE)
+    assert_allclose(heatmaps(figure(at, "weights_b"))["weights"], other, **TOLERANCE)
+    change = heatmaps(figure(at, "difference"))["difference"]
+    # partners: A stands where The does, crane is crane
+    expected = other[np.ix_([0, 6], [0, 6])] - one[np.ix_([0, 1], [0, 1])]
+    assert_allclose(change, expected, **TOLERANCE)
+    first, second = figure(at, "bars")["data"]
+    ticks = figure(at, "bars")["layout"]["xaxis"]["ticktext"]
+    crane = ticks.index("·crane")
+    assert array(first["y"])[crane] == pytest.approx(one[1, 1], abs=2e-3)
+    assert array(second["y"])[crane] == pytest.approx(other[6, 6], abs=2e-3)
+    assert np.nansum(array(second["y"])) == pytest.approx(1, abs=1e-5)
+    assert np.isnan(array(first["y"])[ticks.index("–<br>·steel")])
+
+
+def test_nearest_tokens() -> None:
+    at = open_page("two", text=FIRST, text2=AFTER)
+    table = at.dataframe[0].value  # before that of what comes next
+    weights = gpt2viz.load_model().network.wte.weight.detach().numpy().astype(np.float64)
+    rows = weights / np.linalg.norm(weights, axis=1, keepdims=True)
+    names = gpt2viz.load_model().tokenizer
+    for run, position, column in zip(runs(FIRST, AFTER), (1, 6), table.columns, strict=True):
+        x = run["residual_out"][3][position]
+        cosines = rows @ x / np.linalg.norm(x)
+        best = int(cosines.argmax())
+        written = names.token_bytes(best).decode().replace(" ", "·")
+        assert table[column].iloc[-1].startswith(f"{written} {cosines[best]:.2f}")
+        assert table[column].iloc[0].startswith("·crane 1.00")
+
+
+def test_partners_and_the_readers_own() -> None:
+    at = open_page("two", text=FIRST, text2=AFTER, query="1")
+    assert chosen(at) == 6
+    at = open_page("two", text=FIRST, text2=AFTER, query="1", match="1:3")
+    assert chosen(at) == 3
+    one, other = runs(FIRST, AFTER)
+    expected = cosine(one["residual_out"][3][1], other["residual_out"][3][3])
+    assert lines(at)["mask on: stream"][-1] == pytest.approx(expected, abs=2e-3)
+    at = open_page("two", text=FIRST, text2="A crane", query="3")
+    assert "no partner" in at.info[0].value
+    assert not at.get("plotly_chart")
+
+
+def test_an_empty_second_text_and_one_that_is_too_long() -> None:
+    at = open_page("two", text=FIRST, text2="")
+    assert at.info[0].value.startswith("Second sentence: There is no text yet")
+    assert not at.get("plotly_chart")
+    at = open_page("two", text=FIRST, text2="fish " * 300)
+    assert at.info[0].value.startswith("Second sentence: ")
+
+
+def test_end_of_text_comes_first_in_both() -> None:
+    at = open_page("two", text=FIRST, text2=VERB, endoftext="true")
+    assert heatmaps(figure(at, "weights_b"))["weights"].shape == (5, 5)
+
+
+def shown(at: AppTest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The matrices of A, B and B − A, of which the last must be the difference of the others."""
+    (a,), (b,), (change,) = (
+        heatmaps(figure(at, key)).values() for key in ("weights_a", "weights_b", "difference")
+    )
+    assert_allclose(change, b.astype(np.float64) - a, atol=1e-6)
+    return a, b, change
+
+
+def every_head(at: AppTest) -> np.ndarray:
+    return next(iter(heatmaps(figure(at, "heads_map")).values()))
+
+
+def probabilities(at: AppTest) -> Any:
+    return at.dataframe[-1].value.set_index("id")
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
+
+
+def test_two_heads_and_two_layers() -> None:
+    (run,) = runs(FIRST)
+    page = {"text": FIRST, "differs": "head", "layer": "1", "head": "2", "layer2": "3"}
+    at = open_page("two", **page, head2="4")
+    a, b, _ = shown(at)
+    assert_allclose(a, run["weights"][1][2], **TOLERANCE)
+    assert_allclose(b, run["weights"][3][4], **TOLERANCE)
+    found = every_head(at)
+    for layer, head in np.ndindex(4, 6):
+        expected = cosine(run["weights"][layer][head][1:].ravel(), run["weights"][1][2][1:].ravel())
+        assert found[layer, head] == pytest.approx(expected, abs=2e-3)
+    assert not at.dataframe  # one run: one path, and the same comes next
+    whole = open_page("two", **page, whole="true")
+    a, b, _ = shown(whole)
+    assert_allclose(a, np.mean(run["weights"][1], axis=0), **TOLERANCE)
+    assert_allclose(b, np.mean(run["weights"][3], axis=0), **TOLERANCE)
+
+
+@pytest.mark.parametrize("causal", ["true", "false"])
+def test_mask_on_and_off(causal: str) -> None:
+    page = {"text": FIRST, "differs": "mask", "layer": "2", "query": "1", "causal": causal}
+    at = open_page("two", **page)
+    on, off = (runs(FIRST, causal=mask)[0] for mask in (True, False))
+    a, b, _ = shown(at)
+    assert_allclose(a, on["weights"][2][0], **TOLERANCE)
+    assert_allclose(b, off["weights"][2][0], **TOLERANCE)
+    apart = [
+        [np.abs(x - y).max() for x, y in zip(*pair, strict=True)]
+        for pair in zip(on["weights"], off["weights"], strict=True)
+    ]
+    assert_allclose(every_head(at), apart, **TOLERANCE)
+    stream = lines(at)["A and B: stream"]
+    assert stream[0] == stream[1] == 1
+    assert stream[-1] == pytest.approx(
+        cosine(on["residual_out"][3][1], off["residual_out"][3][1]), abs=2e-3
+    )
+    table = probabilities(at)
+    for run, column in ((on, "A (%)"), (off, "B (%)")):
+        p = softmax(run["logits"][1])
+        assert_allclose(table[column], 100 * p[table.index], rtol=0.02, atol=1e-3)
+
+
+def test_baseline_and_what_if() -> None:
+    at = open_page("two", text=FIRST, differs="edits", edits="off:0.3,window:2", layer="2")
+    model = gpt2viz.load_model()
+    changed = gpt2viz.trace(model, FIRST, edits=gpt2viz.parse_edits("off:0.3,window:2"))
+    a, b, _ = shown(at)
+    assert_allclose(a, runs(FIRST)[0]["weights"][2][0], **TOLERANCE)
+    assert_allclose(b, changed.stage("weights", 2, 0), atol=1e-6)
+    assert (b[3, :2] == 0).all()
+    p = softmax(changed.logits_at(-1).astype(np.float64))
+    assert_allclose(probabilities(at)["B (%)"], 100 * p[probabilities(at).index], atol=1e-3)
+    none = open_page("two", text=FIRST, differs="edits")
+    assert not shown(none)[2].any()
+    assert any("Both predict the same" in caption.value for caption in none.caption)
+    wrong = open_page("two", text=FIRST, differs="edits", edits="off:9.0")
+    assert len(wrong.warning) == 1
+    assert not wrong.get("plotly_chart")
+
+
+def models(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+    monkeypatch.setenv(cache.MODELS_VARIABLE, ":".join(map(str, folders)))
+
+
+def test_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = tmp_path / "step100", tmp_path / "step200"
+    write_checkpoint(one, seed=1)
+    write_checkpoint(other, seed=2)
+    models(monkeypatch, one, other)
+    page = {"text": FIRST, "differs": "model", "model": "step100", "layer": "2", "head": "3"}
+    at = open_page("two", **page, model2="step200")
+    ids = gpt2viz.load_model(one).tokenizer.encode(FIRST)
+    first, second = (reference(folder, ids, causal=True) for folder in (one, other))
+    a, b, _ = shown(at)
+    assert_allclose(a, first["weights"][2][3], **TOLERANCE)
+    assert_allclose(b, second["weights"][2][3], **TOLERANCE)
+    apart = np.abs(np.array(second["weights"]) - np.array(first["weights"])).max(axis=(2, 3))
+    assert_allclose(every_head(at), apart, **TOLERANCE)
+    assert lines(at)["A and B: stream"][1] == pytest.approx(
+        cosine(first["embedding"][-1], second["embedding"][-1]), abs=1e-5
+    )
+    table = probabilities(at)
+    assert_allclose(table["A (%)"], 100 * softmax(first["logits"][-1])[table.index], atol=1e-3)
+    assert_allclose(table["B (%)"], 100 * softmax(second["logits"][-1])[table.index], atol=1e-3)
+
+
+def test_models_of_two_sizes_share_some_heads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tmp_path / "large")
+    write_checkpoint(tmp_path / "small", n_layer=2, n_head=2, n_embd=16, vocab_size=410)
+    models(monkeypatch, tmp_path / "large", tmp_path / "small")
+    page = {"text": FIRST, "differs": "model", "model": "large", "model2": "small"}
+    at = open_page("two", **page, layer="2")
+    assert at.query_params.get("layer") is None  # the small one has no layer 2
+    assert every_head(at).shape == (2, 2)
+    assert len(at.metric) == 2  # no KL divergence between vocabularies of two sizes
+    assert not [c for c in at.get("plotly_chart") if c.proto.id.endswith("-path")]
+
+
+def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(cache.MODELS_VARIABLE, raising=False)
+    monkeypatch.setattr("gpt2viz.ui.cache.from_hub", dict)
+    at = open_page("two", text=FIRST, differs="model")
+    assert "only one model" in at.info[0].value
+    write_checkpoint(tmp_path / "mine")
+    models(monkeypatch, tmp_path / "mine")
+    at = open_page("two", text=FIRST, differs="model", model="stories")
+    assert ["different tokenizers" in error.value for error in at.error] == [True]
+    write_checkpoint(tmp_path / "yours", seed=3)
+    write_checkpoint(tmp_path / "short", n_positions=3)
+    models(monkeypatch, tmp_path / "mine", tmp_path / "yours", tmp_path / "short")
+    at = open_page("two", text=FIRST, differs="model", model="mine", model2="short")
+    assert ["reads at most 3" in error.value for error in at.error] == [True]
+    monkeypatch.setattr(cache.models(), "budget", 10)
+    at = open_page("two", text=FIRST, differs="model", model="mine", model2="yours")
+    assert [
+        "together, and this server keeps up to 10 bytes" in e.value.replace("\\", "")
+        for e in at.error
+    ] == [True]
+    assert not at.get("plotly_chart")
