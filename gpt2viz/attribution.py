@@ -22,7 +22,8 @@ def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
     for a layer that the model doesn't have, ``ValueError`` for a trace of another model.
     """
     weights, v = trace.stage("weights", layer)[0], trace.stage("v", layer)[0]
-    lengths = np.linalg.norm(v @ _projection(model, trace, layer), axis=-1)  # (nh, T)
+    with np.errstate(over="ignore", invalid="ignore"):  # the page says so of the run itself
+        lengths = np.linalg.norm(v @ _projection(model, trace, layer), axis=-1)  # (nh, T)
     found: Array = weights * lengths[:, None, :]
     return found
 

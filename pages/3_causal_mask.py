@@ -66,6 +66,7 @@ for area in ("mask", "masks"):
     on_click(area, choose_row, part.drag(with_mask))
 measures.proof(view, [layer], "the run with the mask " + ("on" if view.trace.causal else "off"))
 
+frame.stop_without_numbers(on, off)
 st.markdown("#### What comes next, with the mask on and off")
 st.caption(
     "Next-token probabilities after the last token: softmax over the whole vocabulary of "

@@ -12,6 +12,7 @@ from gpt2viz.ui.stages import code
 from gpt2viz.ui.text import literal
 
 view = frame.open_page("Predictions")
+frame.stop_without_numbers(view.trace)
 position = view.n_tokens - 1 if view.query is None else view.query
 here = f"{position} “{literal(view.labels[position])}”"
 names = cache.vocabulary(view.model.name)

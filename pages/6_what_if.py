@@ -82,6 +82,7 @@ st.caption(
 measures.proof(view, [layer], "the baseline's run")
 on_click("whatif", hide, part.drag(before))
 
+frame.stop_without_numbers(baseline, changed)
 position = view.n_tokens - 1 if view.query is None else view.query
 logits = [run.logits_at(position) for run in (baseline, changed)]
 p_before, p_after = map(sampling_distribution, logits)

@@ -9,6 +9,7 @@ from gpt2viz.ui import cache, controls, frame, generate, predictions
 from gpt2viz.ui.text import literal
 
 view = frame.open_page("Generate")
+frame.stop_without_numbers(view.trace)
 ids = generate.written(view)
 name, causal, prompt = view.model.name, view.trace.causal, view.trace.token_ids
 names = cache.vocabulary(name)

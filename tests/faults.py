@@ -674,4 +674,25 @@ MUTANTS = (
         "len(self._bytes) > 8",
         "tests/unit/test_kept.py::test_bytes_count_and_not_entries",
     ),
+    Mutant(
+        "links followed anywhere",
+        "files.py",
+        "if not any(target.is_relative_to",
+        "if False and not any(target.is_relative_to",
+        "tests/unit/test_checkpoint.py::test_a_link_out_of_the_folder",
+    ),
+    Mutant(
+        "NaN weights loaded",
+        "weights.py",
+        "_check_numbers(tensor, found)\n                    weights",
+        "weights",
+        "tests/unit/test_checkpoint.py::test_a_weight_that_is_no_number",
+    ),
+    Mutant(
+        "huge tokenizers parsed",
+        "files.py",
+        "> MOST_BRACKETS",
+        "> 10**9",
+        "tests/unit/test_checkpoint.py::test_text_files_are_bounded",
+    ),
 )

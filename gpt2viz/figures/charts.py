@@ -56,6 +56,10 @@ def overview(tiles: Array, masked: Mask, colors: Palette) -> go.Figure:
     }
     _add(figure, _laid_out(tiles, step), names, colors.unit, "weight %{z:.4f}")
     _add(figure, _laid_out(every, step), names, shade, "masked: these keys come later")
+    if (lost := np.isnan(tiles)).any():
+        pink = [(0.0, colors.nan), (1.0, colors.nan)]
+        shown = np.where(lost & seen, np.float32(1), np.float32("nan"))
+        _add(figure, _laid_out(shown, step), names, pink, "NaN: not a number")
     corners = [(x * step, y * step) for y in range(n_layer) for x in range(n_head)]
     figure.update_layout(
         shapes=[_outline(x, y, side, colors) for x, y in corners],

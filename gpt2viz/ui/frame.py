@@ -8,6 +8,7 @@ import streamlit as st
 
 from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.figures.palette import Palette, palette
+from gpt2viz.finite import first_not_finite
 from gpt2viz.labels import label
 from gpt2viz.ui import address, cache, first, tokens
 from gpt2viz.ui.menu import menu
@@ -90,6 +91,13 @@ def _run(model: Model) -> Trace:
     except GPT2VizError as error:
         st.info(str(error), icon=":material/edit:")
         st.stop()
+    if (wrong := first_not_finite(trace)) is not None:
+        st.error(
+            "Numbers of this run left what float32 can hold. The first ones are in "
+            f"**{literal(str(wrong))}**. What was computed from them is NaN, not a number, and is "
+            "shown as that.",
+            icon=":material/error:",
+        )
     if not causal:
         st.info(
             "The causal mask is **off**: every token sees the ones after it too. The model was "
@@ -99,6 +107,13 @@ def _run(model: Model) -> Trace:
     if first.is_on():
         st.caption(f"{first.WRITTEN} was **put first**: token 0 is not from your sentence.")
     return trace
+
+
+def stop_without_numbers(*runs: Trace) -> None:
+    """Stop the page where a run has no probabilities: the largest of NaNs is no prediction."""
+    if any(first_not_finite(run) for run in runs):
+        st.info("Nothing can be predicted from NaN; the rest of the page is left out.")
+        st.stop()
 
 
 def _model_and_sentence() -> Model:

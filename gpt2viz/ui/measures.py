@@ -126,8 +126,8 @@ def measure(view: View, layer: int, chosen: str, whole_words: bool) -> Measure:
         rest = without_first(found.values)
         return replace(
             found,
-            values=np.nan_to_num(rest),
-            hidden=np.isnan(rest) | found.hidden,
+            values=np.where(np.isnan(found.values), found.values, np.nan_to_num(rest)),
+            hidden=np.isnan(rest) & ~np.isnan(found.values) | found.hidden,
             quantity=f"share of the rest{' between words' if whole_words else ''}",
             hidden_text="left out: the first column, or masked",
             hidden_name="left out or masked",

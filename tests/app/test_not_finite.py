@@ -1,0 +1,95 @@
+"""A run that left float32's range: the page says where, and no NaN is drawn as a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import streamlit as st
+from numpy.testing import assert_array_equal
+from safetensors.torch import load_file, save_file
+
+import gpt2viz
+from gpt2viz.figures.from_trace import mask_of
+from gpt2viz.finite import first_not_finite
+from gpt2viz.ui import cache
+from tests.app.pages import PAGES, array, figure, heatmaps, open_page
+from tests.app.test_behaviour import said
+from tests.checkpoints import write_checkpoint
+
+
+@pytest.fixture
+def overflowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A model whose scores in layer 1 are too large for float32, as the only listed one."""
+    folder = tmp_path / "large"
+    write_checkpoint(folder, n_positions=64)
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    for name in ("ln_1.weight", "attn.c_attn.weight"):
+        weights[f"transformer.h.1.{name}"] *= 1e14
+    save_file(weights, path, metadata={"format": "pt"})
+    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
+    st.cache_resource.clear()
+    yield folder
+    st.cache_resource.clear()
+
+
+def test_the_first_tensor_is_named(overflowing: Path) -> None:
+    trace = gpt2viz.trace(gpt2viz.load_model(overflowing), [5, 6, 7])
+    found = first_not_finite(trace)
+    assert found is not None
+    assert (found.label, found.layer, found.n_numbers) == ("Raw scores", 1, 4 * 3 * 3)
+    scores = trace.stage("scores", 1)
+    assert found.n_infinite == np.isinf(scores).sum() > 0
+    assert f"{found.n_infinite} infinite" in str(found)
+    assert first_not_finite(gpt2viz.trace(gpt2viz.load_model(), "A crane")) is None
+
+
+@pytest.mark.parametrize("page", [name for name in PAGES if name != "textbook"])
+def test_every_page_says_so(overflowing: Path, page: str) -> None:
+    at = open_page(page, model="large", layer="1")
+    assert "Raw scores of layer 1" in said(at)
+
+
+@pytest.mark.parametrize("page", ["predictions", "generate", "whatif", "mask"])
+def test_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
+    at = open_page(page, model="large", layer="1")
+    assert "Nothing can be predicted from NaN" in said(at)
+    assert not at.metric
+    shown = [chart.proto.id for chart in at.get("plotly_chart")]
+    assert not any(part in name for name in shown for part in ("next", "lens", "changes"))
+
+
+@pytest.mark.parametrize("shown", ["weights", "rest", "norms"])
+def test_nan_is_drawn_as_nan(overflowing: Path, shown: str) -> None:
+    spec = figure(open_page("attention", model="large", layer="1", show=shown), "one_head")
+    trace = gpt2viz.trace(gpt2viz.load_model(overflowing), "A crane ate fish")
+    lost = np.isnan(trace.stage("weights", 1)[0, 0])
+    (numbers,) = heatmaps(spec).values()
+    (pink,) = [t for t in spec["data"] if t["type"] == "heatmap" and "NaN:" in t["hovertemplate"]]
+    later = np.triu(np.ones((4, 4), bool), 1)
+    assert_array_equal(np.isnan(numbers) & ~later, lost & ~later)
+    assert_array_equal(~np.isnan(array(pink["z"])) & ~later, lost & ~later)
+    assert lost.any()
+
+
+def test_thumbnails_show_nan(overflowing: Path) -> None:
+    spec = figure(open_page("compare", model="large"), "overview_chart")
+    (pink,) = [trace for trace in spec["data"] if "NaN:" in trace["hovertemplate"]]
+    step = 4 + 1
+    cells = ~np.isnan(array(pink["z"]))
+    assert not cells[:step].any()  # layer 0 is as it should be
+    assert cells[step : step + 4, :4].any()
+
+
+def test_a_score_of_minus_infinity_is_not_called_masked(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [5, 6, 7])
+    for key in ("scaled_scores", "masked_scores"):
+        changed = trace.stage(key, 0).copy()
+        changed[0, 2, 1, 0] = -np.inf
+        trace.captured[key, 0] = changed  # type: ignore[index]
+    expected = np.triu(np.ones((3, 3), bool), 1)
+    assert_array_equal(mask_of(trace, 0, 2), expected)
+    assert_array_equal(mask_of(trace, 0, 1), expected)

@@ -1,0 +1,61 @@
+"""Softmax holds on long inputs, for scores of ten thousand and for weights in half precision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from safetensors.torch import load_file, save_file
+
+import gpt2viz
+from gpt2viz.finite import first_not_finite
+from tests.checkpoints import write_checkpoint
+
+
+@pytest.fixture(scope="module", params=[torch.float32, torch.float16], ids=["32 bits", "16 bits"])
+def extreme(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of 1,024 positions whose scaled scores reach beyond ±10,000."""
+    folder = tmp_path_factory.mktemp("extreme") / "model"
+    write_checkpoint(folder, n_positions=1024, n_layer=2, n_head=2, dtype=request.param)
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    for layer in (0, 1):
+        c_attn = weights[f"transformer.h.{layer}.attn.c_attn.weight"]
+        c_attn[:, :48] *= 120  # Q and K; V stays
+    assert all(weight.isfinite().all() for weight in weights.values())
+    save_file(weights, path, metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["in the run", "derived"])
+@pytest.mark.parametrize("causal", [True, False], ids=["mask on", "mask off"])
+def test_softmax_holds(extreme: Path, explicit: bool, causal: bool) -> None:
+    model = gpt2viz.load_model(extreme)
+    ids = np.random.default_rng(0).integers(0, 400, 1024).tolist()
+    trace = gpt2viz.trace(model, ids, causal=causal, explicit=explicit)
+    assert first_not_finite(trace) is None
+    for layer in (0, 1):
+        scores = trace.stage("scaled_scores", layer)
+        assert scores.max() > 1e4
+        assert scores.min() < -1e4
+        weights = trace.stage("weights", layer).astype(np.float64)
+        assert np.isfinite(weights).all()
+        assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-6)
+        q, k = (trace.stage(key, layer).astype(np.float64) for key in "qk")
+        exact = q @ k.swapaxes(-1, -2) / np.sqrt(12)
+        assert_allclose(scores, exact, rtol=0, atol=1e-6 * np.abs(exact).max())
+        if causal:
+            assert not np.triu(weights, 1).any()
+    assert_allclose(trace.next_token_probabilities.sum(), 1, atol=1e-5)
+
+
+def test_half_precision_is_read_to_the_last_bit(extreme: Path) -> None:
+    stored = load_file(extreme / "model.safetensors")
+    model = gpt2viz.load_model(extreme)
+    for name, weight in model.network.named_parameters():
+        theirs = stored[f"transformer.{name}"].float()
+        turned = ".c_" in name and name.endswith("weight")  # GPT-2 stores (in, out)
+        assert torch.equal(weight, theirs.t() if turned else theirs)
