@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz import tables
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import address, controls, frame, measures, stages, zoom
+from gpt2viz.ui import address, controls, frame, lines, measures, stages, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -21,18 +21,17 @@ def choose_row(cell: Cell) -> None:
 
 
 view = frame.open_page("Attention")
-words, choice = st.columns([3, 2], gap="large", vertical_alignment="center")
-with choice:
-    shown, whole_words = measures.choose()
-words.markdown(measures.MEASURES[shown][1])
-if whole_words:
-    words.caption(measures.words_note(view))
 part = zoom.window(view)
+with st.container(key="choices", horizontal=True, gap="medium", vertical_alignment="bottom"):
+    layer, head = controls.layer(view), controls.head(view)
+    shown, whole_words = measures.choose()
+    as_lines = lines.wanted(part)
+st.markdown(measures.MEASURES[shown][1])
+if whole_words:
+    st.caption(measures.words_note(view))
 every, large = st.columns([3, 2], gap="large")
-with every:
-    layer = controls.layer(view)
 with large:
-    head = controls.head(view)
+    heads = [head, *(controls.heads_beside(view, head) if as_lines else [])]
 
 n_head = view.model.config.n_head
 numbers = measures.measure(view, layer, shown, whole_words)
@@ -49,23 +48,30 @@ grid = heatmaps(
     numbers=0,
 )
 between = " · whole words" if whole_words else ""
-one = part.fit(one_head(numbers, head, f"Layer {layer} · Head {head}{between}", shown))
+ones = [part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{between}", shown)) for n in heads]
+one = ones[0]
 what = measures.MEASURES[shown][0]
 with every, st.container(key="heads"):
     if len(every_head[0].values) < len(one.values):
         st.caption(f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is its block's largest.")
     st.plotly_chart(grid, key="all_heads", alt=f"{what}, all heads of layer {layer}")
 with large, st.container(key="head_large"):
-    figure = heatmaps(
-        [one],
-        view.colors,
-        scale=numbers.scale,
-        height=480,
-        row=view.query,
-        numbers=NUMBERS_FIT_LARGE,
-        bar=numbers.quantity,
-    )
-    st.plotly_chart(figure, key="one_head", alt=f"{what}, layer {layer}, head {head}")
+    if as_lines:
+        st.markdown(f":small[Layer {layer} · Head {', '.join(map(str, heads))}{between}]")
+        names = [f"Head {n}" for n in heads]
+        alt = f"{what} of layer {layer}, head {', '.join(map(str, heads))}, as lines"
+        lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
+    else:
+        figure = heatmaps(
+            [one],
+            view.colors,
+            scale=numbers.scale,
+            height=400,
+            row=view.query,
+            numbers=NUMBERS_FIT_LARGE,
+            bar=numbers.quantity,
+        )
+        st.plotly_chart(figure, key="one_head", alt=f"{what}, layer {layer}, head {head}")
     measures.proof(view, [layer])
     with st.container(horizontal=True):
         stages.code(view, "weights", layer)

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from gpt2viz.arithmetic import cell_arithmetic
-from gpt2viz.ui import address, cell, controls, frame, measures, zoom
+from gpt2viz.ui import address, cell, controls, frame, lines, measures, zoom
 from gpt2viz.ui.clicks import Cell, Dragged, on_click
 from gpt2viz.ui.stages import draw_stage
 
@@ -24,16 +24,18 @@ def drag(dragged: Dragged) -> None:
 
 
 view = frame.open_page("Inside a head")
+part = zoom.window(view)
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     layer, head = controls.layer(view), controls.head(view)
     key = controls.key_token(view)
+    as_lines = lines.wanted(part)
 
-part = zoom.window(view)
 with st.container(key="stages"):
     for row in (("q", "k", "v"), PAIRS):
-        for column, stage in zip(st.columns(len(row)), row, strict=True):
+        widths = [2 if as_lines and stage == "weights" else 1 for stage in row]
+        for column, stage, width in zip(st.columns(widths), row, widths, strict=True):
             with column:
-                drawn = draw_stage(view, part, stage, layer, head, key)
+                drawn = draw_stage(view, part, stage, layer, head, key, as_lines=width > 1)
     output, words = st.columns([2, 1], gap="large", vertical_alignment="center")
     with output:
         draw_stage(view, part, "head_output", layer, head)

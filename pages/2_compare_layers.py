@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, controls, frame, measures, zoom
+from gpt2viz.ui import address, controls, frame, lines, measures, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.stages import code
 
@@ -16,13 +16,14 @@ def choose_row(cell: Cell) -> None:
 
 
 view = frame.open_page("Compare layers")
+part = zoom.window(view)
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     layers, head = controls.several_layers(view), controls.head_or_whole(view)
     whole_words = measures.words()
+    as_lines = lines.wanted(part)
 
 what = {"mean": "mean of all heads", "rollout": "rollout"}.get(str(head), f"head {head}")
 between = " · whole words" if whole_words else ""
-part = zoom.window(view)
 whole = [
     measures.layer_panel(view, layer, head, f"Layer {layer} · {what}{between}", whole_words)
     for layer in layers
@@ -42,10 +43,15 @@ with st.container(key="layer_charts"):
     )
     if whole_words:
         st.caption(measures.words_note(view))
-    figure = heatmaps(
-        panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
-    )
-    st.plotly_chart(figure, key="layers_chart", alt=f"Attention weights of layers {layers}, {what}")
+    alt = f"{panels[0].quantity} of layers {', '.join(map(str, layers))}, {what}"
+    if as_lines:
+        names = [f"Layer {layer}" for layer in layers]
+        lines.draw(view, panels, names, key="layers_lines", alt=alt)
+    else:
+        figure = heatmaps(
+            panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
+        )
+        st.plotly_chart(figure, key="layers_chart", alt=alt)
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
         words.markdown(

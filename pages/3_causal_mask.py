@@ -6,7 +6,7 @@ from gpt2viz import tables
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, cache, controls, frame, measures, zoom
+from gpt2viz.ui import address, cache, controls, frame, lines, measures, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.stages import code, mask_in_words
 
@@ -17,11 +17,12 @@ def choose_row(cell: Cell) -> None:
 
 
 view = frame.open_page("Causal mask")
+part = zoom.window(view)
 with st.container(horizontal=True, gap="large"):
     layer, head = controls.layer(view), controls.head(view)
+    as_lines = lines.wanted(part)
 on = cache.run(view.model.name, view.trace.token_ids, True)
 off = cache.run(view.model.name, view.trace.token_ids, False)
-part = zoom.window(view)
 whole = [
     head_stage(run, view.labels, "weights", layer, head, title)
     for run, title in ((on, "Mask on"), (off, "Mask off"))
@@ -43,15 +44,21 @@ with picture, st.container(key="mask"):
 st.markdown(f"#### Attention weights of layer {layer}, head {head}")
 with st.container(key="masks"):
     both, third = st.columns([2, 1.1])
-    figure = heatmaps(
-        [with_mask, without],
-        view.colors,
-        n_columns=2,
-        height=400,
-        row=view.query,
-        bar="attention weight",
-    )
-    both.plotly_chart(figure, key="on_off", alt="Attention weights with the mask on and off")
+    alt = f"Attention weights of layer {layer}, head {head}, with the mask on and off"
+    with both:
+        if as_lines:
+            names = ["Mask on", "Mask off"]
+            lines.draw(view, [with_mask, without], names, key="on_off_lines", alt=alt)
+        else:
+            figure = heatmaps(
+                [with_mask, without],
+                view.colors,
+                n_columns=2,
+                height=400,
+                row=view.query,
+                bar="attention weight",
+            )
+            st.plotly_chart(figure, key="on_off", alt=alt)
     figure = heatmaps(
         [change],
         view.colors,

@@ -14,7 +14,10 @@ ColorScale = list[tuple[float, str]]
 
 @dataclass(frozen=True)
 class Palette:
-    """``masked``, ``nan`` and ``infinite`` are for cells that hold no drawable number."""
+    """``masked``, ``nan`` and ``infinite`` are for cells that hold no drawable number.
+
+    ``sources`` tell matrices apart whose lines share one picture.
+    """
 
     ink: str
     grid: str
@@ -28,6 +31,7 @@ class Palette:
     query: str
     key: str
     value: str
+    sources: tuple[str, str, str, str]
 
 
 LIGHT = Palette(
@@ -55,6 +59,7 @@ LIGHT = Palette(
     query="#2457c5",
     key="#b4480a",
     value="#0b7a53",
+    sources=("#3550c8", "#b4480a", "#0b7a53", "#8a2c8f"),
 )
 
 DARK = Palette(
@@ -82,6 +87,7 @@ DARK = Palette(
     query="#8db4ff",
     key="#ffab73",
     value="#63d3a4",
+    sources=("#93a8ff", "#ff9d57", "#63d3a4", "#e79be3"),
 )
 
 

@@ -37,6 +37,19 @@ def head(view: View, among: int | None = None) -> int:
     return chosen
 
 
+def heads_beside(view: View, head: int) -> list[int]:
+    """Pick up to three more heads of the layer to draw over ``head``."""
+    others = range(view.model.config.n_head)
+    chosen: list[int] = st.pills(
+        "More heads",
+        others,
+        selection_mode="multi",
+        help="Up to three more heads in the same picture, each with its own colour and dash.",
+        **address.several("more", others, []),
+    )
+    return [n for n in chosen if n != head][:3]
+
+
 def key_token(view: View) -> int:
     """Pick the token that the query looks at."""
     tokens = range(view.n_tokens)

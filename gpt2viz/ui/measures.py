@@ -40,16 +40,14 @@ MEASURES = {
 
 def choose() -> tuple[str, bool]:
     """Pick what is shown, a key in ``MEASURES``, and whether tokens are grouped into words."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        chosen: str = st.selectbox(
-            "What is shown",
-            list(MEASURES),
-            format_func=lambda key: MEASURES[key][0],
-            label_visibility="collapsed",
-            width=280,
-            **address.choice("show", list(MEASURES), "weights"),
-        )
-        return chosen, words(sums_to_one=chosen != "norms")
+    chosen: str = st.selectbox(
+        "What is shown",
+        list(MEASURES),
+        format_func=lambda key: MEASURES[key][0],
+        width=240,
+        **address.choice("show", list(MEASURES), "weights"),
+    )
+    return chosen, words(sums_to_one=chosen != "norms")
 
 
 def words(sums_to_one: bool = True) -> bool:

@@ -14,6 +14,7 @@ from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.model import Attend
 from gpt2viz.provenance import method_at
 from gpt2viz.stages import axis_sizes, formula
+from gpt2viz.ui import lines
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.zoom import Window
@@ -23,7 +24,13 @@ _DOT = {"q": "blue", "k": "orange", "v": "green"}
 
 
 def draw_stage(
-    view: View, part: Window, key: str, layer: int, head: int, column: int | None = None
+    view: View,
+    part: Window,
+    key: str,
+    layer: int,
+    head: int,
+    column: int | None = None,
+    as_lines: bool = False,
 ) -> Panel:
     """Draw the ``part`` of a stage that is shown, with a caption about the whole; what was drawn.
 
@@ -35,20 +42,24 @@ def draw_stage(
     pairs = stage.axes[-1] == "T"
     title = f":{_DOT[key]}[**{stage.label}**]" if key in _DOT else f"**{stage.label}**"
     st.markdown(f"{title} :small[:gray[{formula(stage, view.trace.config, layer)}]]")
-    st.plotly_chart(
-        heatmaps(
-            [panel],
-            view.colors,
-            scale=stage.scale,
-            height=_height(panel.values, pairs),
-            row=view.query,
-            column=column if pairs else None,
-            numbers=NUMBERS_FIT if pairs else 0,
-            legend=False,
-        ),
-        key=f"stage_{key}",
-        alt=f"{stage.label} of layer {layer}, head {head}",
-    )
+    alt = f"{stage.label} of layer {layer}, head {head}"
+    if as_lines:
+        lines.draw(view, [panel], [f"Head {head}"], key=f"lines_{key}", alt=alt)
+    else:
+        st.plotly_chart(
+            heatmaps(
+                [panel],
+                view.colors,
+                scale=stage.scale,
+                height=_height(panel.values, pairs),
+                row=view.query,
+                column=column if pairs else None,
+                numbers=NUMBERS_FIT if pairs else 0,
+                legend=False,
+            ),
+            key=f"stage_{key}",
+            alt=alt,
+        )
     st.caption(_caption(view, whole, layer))
     code(view, key, layer)
     return panel

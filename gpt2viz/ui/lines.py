@@ -1,0 +1,102 @@
+"""The head view: lines from each token to those that it looks at, beside or instead of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from gpt2viz.figures.lines import MOST_TOKENS, Lines, lines
+from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.labels import shorten
+from gpt2viz.ui import address, lines_js
+from gpt2viz.ui.frame import View
+from gpt2viz.ui.zoom import Window
+
+_HTML = """
+<div class="view" role="group">
+  <div class="heads"></div>
+  <div class="say" aria-live="polite"></div>
+  <div class="ends"><span>query: who looks</span><span>key: what it looks at</span></div>
+  <div class="scroll"></div>
+</div>
+"""
+_HINT = (
+    "Point at a token on the left to see where it looks, on the right to see who looks at it. "
+    "By keyboard: Tab, then the arrow keys."
+)
+
+_draw = st.components.v2.component(
+    "gpt2viz_lines", html=_HTML, css=lines_js.CSS, js=lines_js.JS, isolate_styles=True
+)
+
+
+def wanted(part: Window) -> bool:
+    """Pick whether weights are drawn as a matrix or as lines; True for lines.
+
+    A long text is a matrix until a ``part`` of it is shown that lines can be drawn of.
+    """
+    chosen: str = st.segmented_control(
+        "Picture",
+        ["matrix", "lines"],
+        format_func=str.capitalize,
+        required=True,
+        disabled=not part.exact,
+        help="The same numbers twice: cells of a matrix, or lines from each token to the tokens "
+        f"that it looks at. Lines are drawn up to {MOST_TOKENS} tokens.",
+        **address.choice("picture", ["matrix", "lines"], "matrix"),
+    )
+    if chosen == "lines" and not part.exact:
+        st.caption(f"Lines need a part of at most {MOST_TOKENS} tokens.")
+    return chosen == "lines" and part.exact
+
+
+def draw(
+    view: View,
+    panels: Sequence[Panel],
+    names: Sequence[str],
+    *,
+    key: str,
+    alt: str,
+    unit: bool = True,
+) -> None:
+    """Draw up to four matrices of the same tokens as lines, told apart by ``names``.
+
+    A click on a query chooses it on every page. Raises ``ValueError`` for more than 256 tokens.
+    """
+    found = lines(panels, names, unit)
+
+    def choose() -> None:
+        address.put("query", found.rows.position(int(st.session_state[key].query)))
+
+    _draw(key=key, data=_data(view, found, alt), on_query_change=choose)
+    st.caption(f"{found.note()} A line's width is its {found.quantity}.")
+
+
+def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:
+    chosen = None if view.query is None else found.rows.place(view.query)
+    return {
+        "alt": f"{alt}. The table beside it has all numbers.",
+        "hint": _HINT,
+        "sources": [
+            {
+                "name": source.name,
+                "q": source.queries.tolist(),
+                "k": source.keys.tolist(),
+                "v": [float(f"{weight:.7g}") for weight in source.weights],
+            }
+            for source in found.sources
+        ],
+        "queries": _ends(found.rows),
+        "keys": _ends(found.columns),
+        "peak": found.peak,
+        "rest": found.at_rest,
+        "decimals": 2,
+        "chosen": -1 if chosen is None else chosen,
+        "colors": view.colors.sources,
+    }
+
+
+def _ends(axis: Axis) -> list[tuple[int, str]]:
+    return [(axis.position(n), shorten(text)) for n, text in enumerate(axis.labels)]

@@ -1,0 +1,109 @@
+"""The head view: the lines and numbers that the browser draws are those of an independent GPT-2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from playwright.sync_api import Page, expect
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.labels import label
+from tests.browser.conftest import settle
+from tests.browser.test_browser import Visit
+from tests.parity.numpy_gpt2 import reference
+
+TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
+
+LINES = """
+(group) => [...group.querySelectorAll("path")].map((path) => ({
+  ...path.dataset, width: +path.getAttribute("stroke-width"),
+}))
+"""
+NUMBERS = """
+(rows) => [...rows.querySelectorAll(".numbers")].map((part) =>
+  [Math.floor(parseFloat(part.style.top) / parseFloat(rows.children[1].style.height)),
+   [...part.children].map((number) => +number.textContent)])
+"""
+
+
+def oracle(text: str, layer: int) -> np.ndarray:
+    """Attention weights (nh, T, T) of a GPT-2 that shares no code with the app."""
+    ids = gpt2viz.load_model().tokenizer.encode(text)
+    found: np.ndarray = reference(BUNDLED, ids, causal=True)["weights"][layer]
+    return found
+
+
+def lines(page: Page, group: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page.locator(f".rows g.{group}").evaluate(LINES)
+    return found
+
+
+def token(page: Page, name: str) -> Any:
+    return page.locator(".rows").get_by_role("button", name=name, exact=True)
+
+
+def test_every_line_is_a_weight_as_wide_as_it_is_large(visit: Visit) -> None:
+    page = visit("", text=TEXT, layer=2, head=1, picture="lines")
+    expected = oracle(TEXT, 2)[1]
+    found = {(int(one["query"]), int(one["key"])): one["width"] for one in lines(page, "rest")}
+    assert found.keys() == set(zip(*np.nonzero(expected >= 0.01), strict=True))
+    for ends, width in found.items():
+        assert width == pytest.approx(0.6 + 6.4 * expected[ends], abs=1e-4)
+    lost = expected[expected < 0.01].sum() / expected.sum()
+    expect(page.get_by_text(f"together {lost:.1%} of the whole")).to_be_visible()
+
+
+@pytest.mark.parametrize("side", ["query", "key"])
+def test_pointing_at_a_token_shows_its_numbers(visit: Visit, side: str) -> None:
+    page = visit("", text=TEXT, layer=2, head=0, more="1,4", picture="lines")
+    three = oracle(TEXT, 2)[[0, 1, 4]]
+    n = 9 if side == "query" else 1
+    token(page, f"{side} {n} {'·John' if side == 'query' else '·Mary'}").hover()
+    row = three[:, n] if side == "query" else three[:, :, n]
+    shown = dict(page.locator(".rows").evaluate(NUMBERS))
+    assert shown.keys() == set(np.nonzero((row >= 0.01).any(axis=0))[0])
+    for other, numbers in shown.items():
+        assert_allclose(numbers, row[row[:, other] >= 0.01, other], atol=0.0051)
+    assert len(lines(page, "lit")) == (row >= 0.01).sum()
+    largest = row[2].argmax()
+    said = page.locator(".say")
+    expect(said).to_contain_text("looks at" if side == "query" else "is looked at by")
+    expect(said).to_contain_text(f"Head 4: {largest} “")
+    expect(said).to_contain_text(f"{row[2].max():.3f}")
+
+
+def test_tokens_are_walked_and_chosen_by_keyboard(visit: Visit) -> None:
+    page = visit("", text="Dog bites man", layer=1, picture="lines")
+    token(page, "query 0 Dog").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".say")).to_contain_text("1 “·bites” looks at")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".say")).to_contain_text("1 “·bites” is looked at by")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**query=2*")
+    settle(page)
+    expect(token(page, "query 2 ·man")).to_be_focused()
+    expect(page.locator(".st-key-tokens button").nth(2)).to_have_attribute("aria-checked", "true")
+
+
+@pytest.mark.parametrize("path", ["inside_head", "compare_layers", "causal_mask"])
+def test_other_pages_draw_lines_too(visit: Visit, path: str) -> None:
+    trap = "<img src=x onerror=canary=1> cat"
+    page = visit(path, text=trap, picture="lines", compare=4, head=4, query=6)
+    assert len(lines(page, "lit")) > 0
+    names = page.locator(".rows button.q").all_text_contents()
+    labels = [label(part) for part in gpt2viz.trace(gpt2viz.load_model(), trap).token_bytes]
+    assert names == labels
+    assert page.evaluate("typeof canary") == "undefined"
+    expected = oracle(trap, 0)[4, 6]
+    first = [one for one in lines(page, "lit") if one["source"] == "0"]
+    assert {int(one["key"]) for one in first} == set(np.nonzero(expected >= 0.01)[0])
+    for one in first:
+        weight = expected[int(one["key"])]
+        assert one["width"] == pytest.approx(0.6 + 6.4 * weight, abs=1e-4)
