@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz import tables
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import address, controls, frame, lines, measures, stages, zoom
+from gpt2viz.ui import address, controls, frame, lines, measures, show, stages, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -54,7 +54,7 @@ what = measures.MEASURES[shown][0]
 with every, st.container(key="heads"):
     if len(every_head[0].values) < len(one.values):
         st.caption(f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is its block's largest.")
-    st.plotly_chart(grid, key="all_heads", alt=f"{what}, all heads of layer {layer}")
+    show.picture(grid, key="all_heads", alt=f"{what}, all heads of layer {layer}")
 with large, st.container(key="head_large"):
     if as_lines:
         st.markdown(f":small[Layer {layer} · Head {', '.join(map(str, heads))}{between}]")
@@ -71,12 +71,12 @@ with large, st.container(key="head_large"):
             numbers=NUMBERS_FIT_LARGE,
             bar=numbers.quantity,
         )
-        st.plotly_chart(figure, key="one_head", alt=f"{what}, layer {layer}, head {head}")
+        show.picture(figure, key="one_head", alt=f"{what}, layer {layer}, head {head}")
     measures.proof(view, [layer])
     with st.container(horizontal=True):
         stages.code(view, "weights", layer)
         with st.popover("These numbers as a table", type="tertiary", width="content"):
-            st.dataframe(tables.panel_table(one))
+            show.table(tables.panel_table(one), f"{what}, layer {layer}, head {head}")
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
             st.markdown(
                 "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "

@@ -13,7 +13,7 @@ from gpt2viz.figures.compare import (
 from gpt2viz.figures.find import head_map
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.labels import markup_safe
-from gpt2viz.ui import address, compare, compared, frame, two_texts
+from gpt2viz.ui import address, compare, compared, frame, show, two_texts
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -42,6 +42,8 @@ def choose_head(cell: Cell) -> None:
 view = frame.open_page("Compare")
 what = compare.differs()
 both = compare.sides(view, what)
+if both.b.trace is not view.trace:
+    show.run("B", both.b.trace)
 paths = compared.paths(both, what)
 if what == "text":
     two_texts.verdict(view, both.b.view, (both.a.token, both.b.token), paths)
@@ -60,7 +62,7 @@ for column, (letter, side), panel in zip(
 ):
     with column, st.container(key=f"side_{letter}"):
         figure = heatmaps([panel], view.colors, height=380, row=side.token)
-        st.plotly_chart(figure, key=f"weights_{letter}", alt=panel.title)
+        show.picture(figure, key=f"weights_{letter}", alt=panel.title)
 with pictures[2], st.container(key="side_change"):
     figure = heatmaps(
         [change],
@@ -70,7 +72,7 @@ with pictures[2], st.container(key="side_change"):
         row=both.a.token,
         bar="difference of weights",
     )
-    st.plotly_chart(figure, key="difference", alt="Weights of B minus weights of A")
+    show.picture(figure, key="difference", alt="Weights of B minus weights of A")
 for area, then in (("a", choose_in_a), ("b", choose_in_b), ("change", choose_in_a)):
     on_click(f"side_{area}", then, part.drag(panels[0]))
 st.caption(
@@ -80,7 +82,7 @@ st.caption(
     + " Click a row to choose its token on both sides."
 )
 names = [f"{letter.upper()}: {side.name}" for letter, side in sides.items()]
-st.plotly_chart(
+show.picture(
     aligned_bars(
         align(both.a.trace.token_ids, both.b.trace.token_ids),
         (both.a.view.labels, both.b.view.labels),
@@ -108,7 +110,7 @@ with st.container(key="side_heads"):
         bar=quantity,
         legend=False,
     )
-    st.plotly_chart(figure, key="heads_map", alt=quantity)
+    show.picture(figure, key="heads_map", alt=quantity)
 st.caption(compared.MAP_CAPTION[what == "head"])
 on_click("side_heads", choose_head)
 
@@ -116,7 +118,7 @@ if paths:
     st.markdown("#### The path of the token's vector through the layers")
     lines, numbers = st.columns(2, gap="large")
     with lines:
-        st.plotly_chart(
+        show.picture(
             path_lines(paths, view.colors),
             key="path",
             alt="Cosine similarity of the token's two vectors after every part of the model",
@@ -138,7 +140,7 @@ if paths:
         table = nearest_table(
             found, stream_places(view.model.config.n_layer), compared.vocabulary(both)
         )
-        st.dataframe(table, height=min(440, 38 + 35 * len(table)))
+        show.table(table, "Nearest tokens to the stream", height=min(440, 38 + 35 * len(table)))
 
 if what != "head":
     compared.next_tokens(both)

@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, controls, frame, lines, measures, zoom
+from gpt2viz.ui import address, controls, frame, lines, measures, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.stages import code
 
@@ -51,7 +51,7 @@ with st.container(key="layer_charts"):
         figure = heatmaps(
             panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
         )
-        st.plotly_chart(figure, key="layers_chart", alt=alt)
+        show.picture(figure, key="layers_chart", alt=alt)
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
         words.markdown(
@@ -67,7 +67,7 @@ with st.container(key="layer_charts"):
             row=view.query,
             bar="difference of weights",
         )
-        charts.plotly_chart(figure, key="differences", alt=f"Differences of layers {layers}")
+        show.picture(figure, place=charts, key="differences", alt=f"Differences of layers {layers}")
 if head != "rollout":
     code(view, "weights", layers[0])
     measures.proof(view, layers)
@@ -81,7 +81,7 @@ if n_sides > THUMBNAIL:
         f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight of its block."
     )
 with st.container(key="overview"):
-    st.plotly_chart(
+    show.picture(
         overview(measures.every_head(view, whole_words), masked, view.colors),
         key="overview_chart",
         alt="Thumbnails of all heads",

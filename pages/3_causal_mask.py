@@ -6,7 +6,7 @@ from gpt2viz import tables
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, cache, controls, frame, lines, measures, zoom
+from gpt2viz.ui import address, cache, controls, frame, lines, measures, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.stages import code, mask_in_words
 
@@ -23,6 +23,8 @@ with st.container(horizontal=True, gap="large"):
     as_lines = lines.wanted(part)
 on = cache.run(view.model.name, view.trace.token_ids, True)
 off = cache.run(view.model.name, view.trace.token_ids, False)
+show.run("The run with the mask on", on)
+show.run("The run with the mask off", off)
 whole = [
     head_stage(run, view.labels, "weights", layer, head, title)
     for run, title in ((on, "Mask on"), (off, "Mask off"))
@@ -39,7 +41,7 @@ words.markdown(
 words.markdown(mask_in_words(seen, view.query if view.query is not None else 0))
 with picture, st.container(key="mask"):
     figure = heatmaps([part.fit(seen)], view.colors, height=280, row=view.query, numbers=0)
-    st.plotly_chart(figure, key="seen", alt="Which query may see which key with the mask on")
+    show.picture(figure, key="seen", alt="Which query may see which key with the mask on")
 
 st.markdown(f"#### Attention weights of layer {layer}, head {head}")
 with st.container(key="masks"):
@@ -58,7 +60,7 @@ with st.container(key="masks"):
                 row=view.query,
                 bar="attention weight",
             )
-            st.plotly_chart(figure, key="on_off", alt=alt)
+            show.picture(figure, key="on_off", alt=alt)
     figure = heatmaps(
         [change],
         view.colors,
@@ -67,7 +69,12 @@ with st.container(key="masks"):
         row=view.query,
         bar="difference of weights",
     )
-    third.plotly_chart(figure, key="change", alt="Weights with the mask off, minus on")
+    show.picture(
+        figure,
+        place=third,
+        key="change",
+        alt=f"Weights of layer {layer}, head {head}, mask off − on",
+    )
 code(view, "masked_scores", layer)
 for area in ("mask", "masks"):
     on_click(area, choose_row, part.drag(with_mask))
@@ -84,12 +91,13 @@ table = tables.next_token_change(
     on.next_token_probabilities[0], off.next_token_probabilities[0], names, top=10
 )
 bars, numbers = st.columns(2, gap="medium")
-bars.plotly_chart(
+show.picture(
     probability_bars(
         table["token"],
         {"mask on": table["mask on (%)"], "mask off": table["mask off (%)"]},
         view.colors,
     ),
+    place=bars,
     key="next",
     alt="Next-token probabilities with the mask on and off",
 )
@@ -98,4 +106,10 @@ formats = {
     "mask off (%)": st.column_config.NumberColumn(format="%.3f"),
     "change (points)": st.column_config.NumberColumn(format="%+.3f"),
 }
-numbers.dataframe(table, hide_index=True, column_config=formats)
+show.table(
+    table,
+    "Next tokens with the mask on and off",
+    place=numbers,
+    hide_index=True,
+    column_config=formats,
+)

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from gpt2viz import tables
-from gpt2viz.ui import address, frame
+from gpt2viz.ui import address, frame, show
 
 view = frame.open_page("Shapes")
 sizes = tables.axis_table(view.trace)
@@ -33,8 +33,9 @@ download.download_button(
 )
 if shown.empty:
     st.info("No tensor has that in its row. Shorten the filter to see more.")
-st.dataframe(
+show.table(
     shown,
+    "Every tensor of the run",
     hide_index=True,
     height=640,
     placeholder="",

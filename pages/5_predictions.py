@@ -6,7 +6,7 @@ from gpt2viz import contributions, entropy, sampling_distribution, surprise, tab
 from gpt2viz.figures import prediction
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.lens import lens_map
-from gpt2viz.ui import address, cache, frame, predictions
+from gpt2viz.ui import address, cache, frame, predictions, show
 from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.stages import code
 from gpt2viz.ui.text import literal
@@ -32,7 +32,7 @@ with picture:
     cases = {"the model's probability": table["model (%)"]}
     if settings != predictions.UNCHANGED:
         cases["what a token is drawn from, with these settings"] = table["drawn from (%)"]
-    st.plotly_chart(
+    show.picture(
         probability_bars(table["token"], cases, view.colors, rest=True),
         key="next_tokens",
         alt=f"Probability of the most probable next tokens after token {position}",
@@ -55,7 +55,13 @@ with numbers:
     formats = {name: percent for name in table.columns if "%" in name}
     formats["id"] = None
     formats["token"] = st.column_config.TextColumn(width=140)
-    st.dataframe(table, hide_index=True, height=493, column_config=formats)
+    show.table(
+        table,
+        f"Next tokens after token {position}",
+        hide_index=True,
+        height=493,
+        column_config=formats,
+    )
 
 st.markdown("#### How surprising each token of the sentence was")
 bits = surprise(view.trace)
@@ -66,7 +72,7 @@ st.caption(
     else "The mask is off: the model has **already seen** the token whose surprise is shown, so "
     "these numbers don't say how well it foretells."
 )
-st.plotly_chart(
+show.picture(
     prediction.token_bars(view.labels, bits, view.colors, "surprise (bits)", "bits"),
     key="surprise",
     alt="Surprise of every token in bits",
@@ -81,7 +87,7 @@ st.caption(
 shown = predictions.lens_positions(view, position)
 lens = cache.lens(view.model.name, view.trace.token_ids, view.trace.causal, tuple(shown))
 answer = literal(names[lens.answer[position - shown[0]]])
-st.plotly_chart(
+show.picture(
     lens_map(lens, names, view.labels, view.colors, position),
     key="lens_map",
     alt="Most probable next token at every step of the stream",
@@ -104,7 +110,7 @@ st.markdown(
 )
 grid, path = st.columns([5, 3], gap="medium")
 with grid, st.container(key="contributions"):
-    st.plotly_chart(
+    show.picture(
         prediction.contribution_map(parts, view.colors),
         key="contribution_map",
         alt="What each head, bias and MLP added to the logit",
@@ -114,8 +120,10 @@ with grid, st.container(key="contributions"):
         "this run's value, times the token's unembedding (Elhage et al. 2021). What a part did by "
         "changing what later layers read is not counted here."
     )
-path.dataframe(
+show.table(
     tables.contribution_table(parts),
+    f"Contributions to a logit after token {position}",
+    place=path,
     hide_index=True,
     height=330,
     column_config={"added (nats)": st.column_config.NumberColumn(format="%+.4f")},

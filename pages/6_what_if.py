@@ -8,7 +8,7 @@ from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
-from gpt2viz.ui import address, cache, controls, frame, measures, whatif, zoom
+from gpt2viz.ui import address, cache, controls, frame, measures, show, whatif, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.text import literal
 
@@ -40,6 +40,8 @@ with chosen:
 whatif.stop_where_impossible(view, edits)
 baseline = view.trace
 changed = cache.run(view.model.name, baseline.token_ids, baseline.causal, edits)
+if edits:
+    show.run("The changed run", changed)
 
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     st.markdown("#### Attention weights", width="content")
@@ -64,7 +66,12 @@ with st.container(key="whatif"):
         row=view.query,
         bar="attention weight",
     )
-    both.plotly_chart(figure, key="before_after", alt="Weights in the baseline and changed run")
+    show.picture(
+        figure,
+        place=both,
+        key="before_after",
+        alt=f"Weights of layer {layer}, head {head}, baseline and changed",
+    )
     figure = heatmaps(
         [change],
         view.colors,
@@ -73,7 +80,12 @@ with st.container(key="whatif"):
         row=view.query,
         bar="difference of weights",
     )
-    third.plotly_chart(figure, key="weight_change", alt="Weights of the changed run − baseline")
+    show.picture(
+        figure,
+        place=third,
+        key="weight_change",
+        alt=f"Weights of layer {layer}, head {head}, changed − baseline",
+    )
 st.caption(
     "Click a cell to hide its key from its query in every head; click again to undo it."
     if part.exact
@@ -102,8 +114,9 @@ table = tables.largest_changes(p_before, p_after, names, top=6)
 if len(table):
     bars, numbers = st.columns([5, 4], gap="medium")
     cases = {"baseline": table["baseline (%)"], "changed": table["changed (%)"]}
-    bars.plotly_chart(
+    show.picture(
         probability_bars(table["token"], cases, view.colors),
+        place=bars,
         key="changes",
         alt="Tokens whose probability rose or fell most",
     )
@@ -112,7 +125,14 @@ if len(table):
         for name in table.columns[2:]
     } | {"id": None}
     numbers.caption("The largest rises, then the largest falls, over the whole vocabulary.")
-    numbers.dataframe(table, hide_index=True, column_config=formats, height=460)
+    show.table(
+        table,
+        "Largest changes of next-token probabilities",
+        place=numbers,
+        hide_index=True,
+        column_config=formats,
+        height=460,
+    )
 elif edits:
     st.caption("No probability has changed after this token.")
 
@@ -120,7 +140,7 @@ if edits:
     st.markdown("#### When is it decided, before and after? The logit lens")
     paths = whatif.lenses(view, edits, position)
     answer = literal(names[paths["baseline"].answer[0]])
-    st.plotly_chart(
+    show.picture(
         lens_of_runs(paths, names, view.colors),
         key="lens_runs",
         alt="Most probable next token at every step of the baseline's and the changed stream",
@@ -142,6 +162,6 @@ if edits and baseline.explicit and changed.explicit:
             column=head,
             bar="largest change",
         )
-        st.plotly_chart(figure, key="where_map", alt="Largest change of a weight in every head")
+        show.picture(figure, key="where_map", alt="Largest change of a weight in every head")
     st.caption("Click a head to see its weights above.")
     on_click("where", choose_head)

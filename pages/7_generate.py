@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz import STAGE, tables
 from gpt2viz.figures.prediction import token_bars
 from gpt2viz.labels import label
-from gpt2viz.ui import cache, controls, frame, generate, predictions
+from gpt2viz.ui import cache, controls, frame, generate, predictions, show
 from gpt2viz.ui.text import literal
 
 view = frame.open_page("Generate")
@@ -44,7 +44,7 @@ st.caption(
     f"The {STAGE['weights'].quantity}s of layer {layer}, head {head}: the row of the query "
     f"“{last}”, the last token that had been read. The prediction is made from there."
 )
-st.plotly_chart(
+show.picture(
     token_bars(
         labels, before.stage("weights", layer)[0, head, -1], view.colors, "attention weight"
     ),
@@ -57,8 +57,9 @@ if ids:
         cache.choice(name, (*prompt, *ids[:n]), causal, token) for n, token in enumerate(ids)
     ]
     three = st.column_config.NumberColumn(format="%.3f")
-    st.dataframe(
+    show.table(
         tables.choice_table(choices, names),
+        "Tokens that were written",
         column_config={"probability (%)": three, "surprise (bits)": three},
     )
     st.caption(

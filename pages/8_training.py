@@ -3,7 +3,7 @@
 import streamlit as st
 
 from gpt2viz.figures.training import loss_curves, score_growth
-from gpt2viz.ui import address, cache, frame, training
+from gpt2viz.ui import address, cache, frame, show, training
 from gpt2viz.ui.clicks import on_click
 
 view = frame.open_page("Training")
@@ -18,7 +18,7 @@ st.markdown(
 losses, heads = st.columns([5, 6], gap="large")
 with losses:
     st.markdown("**Loss**")
-    st.plotly_chart(loss_curves(record, view.colors), key="losses", alt="Losses during training")
+    show.picture(loss_curves(record, view.colors), key="losses", alt="Losses during training")
     st.caption(
         "Loss is −ln of the probability given to the token that really came, on average; one nat "
         "is 1.44 bits. Random tokens can't be foretold the first time. Where they are said again, "
@@ -27,7 +27,7 @@ with losses:
 with heads:
     shown = training.score()
     with st.container(key="growth"):
-        st.plotly_chart(
+        show.picture(
             score_growth(record, shown, view.colors),
             key="score_growth",
             alt=f"{shown} score of every head during training",

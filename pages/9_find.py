@@ -10,7 +10,7 @@ from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.heads import Scores
 from gpt2viz.labels import label
 from gpt2viz.patterns import drawn
-from gpt2viz.ui import cache, controls, drawing, find, frame
+from gpt2viz.ui import cache, controls, drawing, find, frame, show
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.ranked import open_head, ranked
 
@@ -28,7 +28,7 @@ def by_habit() -> None:
     find.explain(runs["probe"], across)
     with st.container(key="atlas"):
         maps = atlas({find.TEXTS[text]: found for text, found in scores.items()}, view.colors)
-        st.plotly_chart(maps, key="atlas_maps", alt="Every score of every head, on each text")
+        show.picture(maps, key="atlas_maps", alt="Every score of every head, on each text")
     score, text = find.habit(scores)
     columns = {score: scores[text][score]}
     if across and text == "texts":
@@ -58,7 +58,7 @@ def by_look() -> None:
                 bar=name,
                 legend=False,
             )
-            place.plotly_chart(figure, key=f"map_{name}", alt=f"{name}, every head")
+            show.picture(figure, place=place, key=f"map_{name}", alt=f"{name}, every head")
     ranked(view, numbers, by, view.trace, view.labels)
 
 
@@ -71,7 +71,7 @@ def by_pattern() -> None:
     with picture, st.container(key="drawing"):
         panel = drawn_pattern(wanted, view.labels, view.trace)
         figure = heatmaps([panel], view.colors, height=340, numbers=0)
-        st.plotly_chart(figure, key="drawn", alt="The pattern that is looked for")
+        show.picture(figure, key="drawn", alt="The pattern that is looked for")
     on_click("drawing", paint)
     with found:
         values = find.like(view, wanted)
@@ -94,7 +94,7 @@ def by_head() -> None:
         figure = heatmaps(
             [pool_panel(panel, GRID)], view.colors, height=340, row=view.query, numbers=0
         )
-        st.plotly_chart(figure, key="chosen_head", alt=f"Weights of layer {layer}, head {head}")
+        show.picture(figure, key="chosen_head", alt=f"Weights of layer {layer}, head {head}")
     with found:
         values = find.alike(view, layer, head)
         similarity_map(values)
@@ -112,7 +112,7 @@ def similarity_map(values: Scores) -> None:
             bar=SIMILARITY,
             legend=False,
         )
-        st.plotly_chart(figure, key="map_similarity", alt="Similarity of every head")
+        show.picture(figure, key="map_similarity", alt="Similarity of every head")
 
 
 def paint(cell: Cell) -> None:

@@ -5,25 +5,38 @@ export.save_trace(trace, "crane.npz")
 export.save_figure(trace.heatmap(1, 0), "crane.svg", export.about(trace, "weights", 1, 0))
 """
 
-from gpt2viz.export.about import About, about, file_name
+from gpt2viz.export.about import About, about, about_runs, file_name
 from gpt2viz.export.arrays import TRACE_KINDS, save_trace, trace_bytes
 from gpt2viz.export.page import page_html, save_page
 from gpt2viz.export.paper import on_paper
-from gpt2viz.export.pictures import PICTURE_KINDS, can_draw, figure_bytes, save_figure
+from gpt2viz.export.pictures import (
+    DPI,
+    PICTURE_KINDS,
+    PLOTLY_DPI,
+    can_draw,
+    figure_bytes,
+    save_figure,
+)
+from gpt2viz.export.session import Session, read_session
 from gpt2viz.export.sheets import TABLE_KINDS, figure_table, save_table, table_bytes
 
 __all__ = [
+    "DPI",
     "PICTURE_KINDS",
+    "PLOTLY_DPI",
     "TABLE_KINDS",
     "TRACE_KINDS",
     "About",
+    "Session",
     "about",
+    "about_runs",
     "can_draw",
     "figure_bytes",
     "figure_table",
     "file_name",
     "on_paper",
     "page_html",
+    "read_session",
     "save_figure",
     "save_page",
     "save_table",

@@ -6,7 +6,8 @@ import hashlib
 import json
 import re
 import unicodedata
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from gpt2viz import __version__
 from gpt2viz.traces import Trace
@@ -22,8 +23,8 @@ class About:
     """Where numbers come from. ``what`` names them, such as "weights" or "All heads of layer 1".
 
     ``layer`` and ``head`` count from 0, and are None where the file holds no single one.
-    ``sha256`` is the checksum of the model's weights, "" where it is not known; ``edits`` are the
-    changes to the run in their short form.
+    ``sha256`` is the checksum of the model's weights, "" where it is not known; ``causal`` is None
+    for runs with the mask on and off; ``edits`` are the changes to the run in their short form.
     """
 
     what: str
@@ -33,7 +34,7 @@ class About:
     n_tokens: int = 0
     layer: int | None = None
     head: int | None = None
-    causal: bool = True
+    causal: bool | None = True
     edits: str = ""
     version: str = __version__
 
@@ -42,6 +43,11 @@ class About:
         """The layer and head in words: "layer 1, head 0", or as much of it as there is."""
         parts = [("layer", self.layer), ("head", self.head)]
         return ", ".join(f"{name} {n}" for name, n in parts if n is not None)
+
+    @property
+    def mask(self) -> str:
+        """The causal mask in words: "on", "off" or "on and off"."""
+        return {True: "on", False: "off", None: "on and off"}[self.causal]
 
     @property
     def title(self) -> str:
@@ -56,7 +62,7 @@ class About:
             f"“{' '.join(text.split())}”" if self.text else "",
             f"model {self.model}" if self.model else "",
             f"sha256 {self.sha256[:12]}" if self.sha256 else "",
-            (f"causal mask {'on' if self.causal else 'off'}") if self.model else "",
+            f"causal mask {self.mask}" if self.model else "",
             f"edits {self.edits}" if self.edits else "",
             f"gpt2viz {self.version}",
         ]
@@ -82,6 +88,26 @@ def about(trace: Trace, what: str, layer: int | None = None, head: int | None = 
     )
 
 
+def about_runs(traces: Sequence[Trace], what: str) -> About:
+    """What is to be said about numbers of several runs together: every text, model and edit."""
+
+    def each(values: Iterable[str]) -> str:
+        return " / ".join(dict.fromkeys(value for value in values if value))
+
+    said = [about(trace, what) for trace in traces]
+    if not said:
+        return About(what)
+    return replace(
+        said[0],
+        model=each(one.model for one in said),
+        sha256=each(one.sha256 for one in said),
+        text=each(one.text for one in said),
+        n_tokens=max(one.n_tokens for one in said),
+        causal=said[0].causal if len({one.causal for one in said}) == 1 else None,
+        edits=each(one.edits for one in said),
+    )
+
+
 def file_name(about: About, suffix: str) -> str:
     """A name that says what is in the file: ``gpt2viz_stories_A-crane_L1H0_weights_causal.svg``.
 
@@ -96,7 +122,7 @@ def file_name(about: About, suffix: str) -> str:
     text = _plain(about.text, _TEXT)
     if about.text and not text:
         text = f"text-{hashlib.sha256(about.text.encode()).hexdigest()[:8]}"
-    mask = ("causal" if about.causal else "no-mask") if about.model else ""
+    mask = {True: "causal", False: "no-mask", None: "masks"}[about.causal] if about.model else ""
     edits = "edited" if about.edits else ""
     parts = ["gpt2viz", _plain(about.model, 30), text, place, _plain(what, _WHAT), mask, edits]
     return f"{'_'.join(part for part in parts if part)}.{suffix}"

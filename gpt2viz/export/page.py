@@ -85,7 +85,7 @@ def _facts(about: About) -> str:
         "SHA-256": about.sha256,
         "Layer": "" if about.layer is None else str(about.layer),
         "Head": "" if about.head is None else str(about.head),
-        "Causal mask": ("on" if about.causal else "off") if about.model else "",
+        "Causal mask": about.mask if about.model else "",
         "Edits": about.edits,
         "gpt2viz": about.version,
     }

@@ -10,7 +10,7 @@ A value in the address that the page can't show is replaced by the default, with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -92,6 +92,18 @@ def put(name: str, value: Any) -> None:
 def parameters(**changes: Any) -> dict[str, str]:
     """The address's parameters, some of them changed: for links to another page."""
     return {**st.query_params.to_dict(), **{name: _format(v) for name, v in changes.items()}}
+
+
+def restored(saved: Mapping[str, str]) -> dict[str, str]:
+    """Forget all that was chosen, for what was saved: the parameters to open a page with.
+
+    A text too long for the address is handed over beside it.
+    """
+    memory = _memory()
+    memory.clear()
+    long = {name: raw for name, raw in saved.items() if len(raw) > LONGEST_TEXT}
+    memory |= {name: _Known(None, raw) for name, raw in long.items() if name == "text"}
+    return {name: raw for name, raw in saved.items() if name not in long}
 
 
 def _bind(

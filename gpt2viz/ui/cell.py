@@ -9,6 +9,7 @@ import streamlit as st
 
 from gpt2viz import tables
 from gpt2viz.arithmetic import CellArithmetic
+from gpt2viz.ui import show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -29,7 +30,7 @@ def draw(view: View, cell: CellArithmetic, query: int, key: int) -> None:
 
 def _dot(_view: View, cell: CellArithmetic, _key: int) -> None:
     st.markdown("**1 · Raw score: q·k**")
-    _table(tables.dot_product_table(cell))
+    _table("q·k, dimension by dimension", tables.dot_product_table(cell))
     terms = " ".join(f"{product:+.3f}" for product in cell.products)
     st.markdown(f":small[Sum of the {len(cell.products)} products: {terms}]")
     st.markdown(f"**= {cell.score:.4f}** :gray[(the model: {cell.model_score:.4f})]")
@@ -53,7 +54,7 @@ def _scale_and_mask(_view: View, cell: CellArithmetic, _key: int) -> None:
 
 def _softmax(view: View, cell: CellArithmetic, key: int) -> None:
     st.markdown("**3 · Softmax over the query's row**")
-    _table(tables.softmax_table(cell, view.labels))
+    _table("Softmax, key by key", tables.softmax_table(cell, view.labels))
     total, part = cell.exponentials.sum(), cell.exponentials[key]
     st.latex(rf"\frac{{e^{{x}}}}{{\sum e^{{x}}}} = \frac{{{part:.4f}}}{{{total:.4f}}}")
     st.markdown(f"**= {cell.weights[key]:.4f}** :gray[(the model: {cell.model_weight:.4f})]")
@@ -64,13 +65,13 @@ def _softmax(view: View, cell: CellArithmetic, key: int) -> None:
 
 def _output(_view: View, cell: CellArithmetic, key: int) -> None:
     st.markdown("**4 · Weighted values**")
-    _table(tables.output_table(cell))
+    _table("The output, dimension by dimension", tables.output_table(cell))
     st.markdown(
         f":small[This key gives weight {cell.weights[key]:.4f} × its value vector; the output "
         "is the sum over all keys, dimension by dimension.]"
     )
 
 
-def _table(frame: pd.DataFrame) -> None:
+def _table(name: str, frame: pd.DataFrame) -> None:
     formats = {name: st.column_config.NumberColumn(format="%.4f") for name in frame.columns}
-    st.dataframe(frame, height=250, column_config=formats)
+    show.table(frame, name, height=250, column_config=formats)

@@ -10,7 +10,7 @@ from gpt2viz import divergence, sampling_distribution, tables
 from gpt2viz.comparison import Path, addition_places, largest_differences, path, stream_places
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.heads import Scores
-from gpt2viz.ui import cache, find, two_texts
+from gpt2viz.ui import cache, find, show, two_texts
 from gpt2viz.ui.compare import Sides
 from gpt2viz.ui.text import literal
 
@@ -103,8 +103,9 @@ def next_tokens(both: Sides) -> None:
     cases = {"A": table["A (%)"], "B": table["B (%)"]}
     colors = both.a.view.colors  # A and B as at the lower and upper end of B − A
     colors = replace(colors, accent=colors.second, second=colors.accent)
-    bars.plotly_chart(
+    show.picture(
         probability_bars(table["token"], cases, colors),
+        place=bars,
         key="next",
         alt="Tokens whose probability differs most between A and B",
     )
@@ -113,4 +114,11 @@ def next_tokens(both: Sides) -> None:
         for name in table.columns[2:]
     } | {"id": None}
     numbers.caption("Where B is above A most, then where it is below, over the whole vocabulary.")
-    numbers.dataframe(table, hide_index=True, column_config=formats, height=460)
+    show.table(
+        table,
+        "Largest differences of next-token probabilities",
+        place=numbers,
+        hide_index=True,
+        column_config=formats,
+        height=460,
+    )

@@ -14,7 +14,7 @@ from gpt2viz.attribution import taken
 from gpt2viz.heads import SCORES, SEED, Scores
 from gpt2viz.patterns import likeness, similarity
 from gpt2viz.traces import Pairs, Trace
-from gpt2viz.ui import address, cache
+from gpt2viz.ui import address, cache, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -121,8 +121,9 @@ def passages(across: Survey, score: str) -> None:
     st.markdown(f"#### Where each head had most of “{score}”")
     found = [p._asdict() for p in across.best if p.score == score]
     names = ["value", "layer", "head", "text", "document", "token"]
-    st.dataframe(
+    show.table(
         pd.DataFrame(found, columns=names).sort_values("value", ascending=False, kind="stable"),
+        f"Passages with most {score}",
         hide_index=True,
         column_config={"value": st.column_config.NumberColumn(score, format="%.3f")},
     )

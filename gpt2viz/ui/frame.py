@@ -10,7 +10,7 @@ from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.finite import first_not_finite
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache, first, tokens
+from gpt2viz.ui import address, cache, first, save, show, tokens
 from gpt2viz.ui.menu import menu
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.theme import is_dark
@@ -69,6 +69,8 @@ def open_menu(title: str) -> Palette:
     st.html(_STYLE)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         menu(title)
+        show.begin(title)
+        save.button()
         return palette(is_dark())
 
 
@@ -76,6 +78,7 @@ def read_sentence(colors: Palette) -> View:
     """Ask for sentence and model, and run it; or one message and the end of the page."""
     model = _model_and_sentence()
     trace = _run(model)
+    show.run("The run", trace)
     labels = tuple(label(part) for part in trace.token_bytes)
     return View(model, trace, labels, tokens.chips(trace, labels), colors)
 

@@ -8,7 +8,7 @@ import streamlit as st
 from gpt2viz import CheckpointError, GPT2VizError, hub
 from gpt2viz.checkpoint import read_config, weight_bytes
 from gpt2viz.memory import free_memory, run_bytes, spell
-from gpt2viz.ui import address, cache, owner
+from gpt2viz.ui import address, cache, owner, show
 from gpt2viz.ui.downloads import Download, downloads, start
 from gpt2viz.ui.text import literal
 
@@ -38,7 +38,7 @@ def table() -> None:
         )
     numbers = ("Layers", "Heads", "Channels", "Vocabulary", "Longest text", "Parameters")
     localized = {name: st.column_config.NumberColumn(format="localized") for name in numbers}
-    st.dataframe(pd.DataFrame(rows), hide_index=True, key="models", column_config=localized)
+    show.table(pd.DataFrame(rows), "Models", hide_index=True, key="models", column_config=localized)
     free = free_memory()
     if free is not None:
         st.caption(

@@ -10,7 +10,7 @@ from gpt2viz.figures.find import best_heads, ranking
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.heads import Scores
 from gpt2viz.traces import Trace
-from gpt2viz.ui import address
+from gpt2viz.ui import address, show
 from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.frame import View
 
@@ -34,8 +34,9 @@ def ranked(
     with numbers:
         table = ranking(columns, by, _layers(view))
         formats = {name: st.column_config.NumberColumn(format="%.3f") for name in table.columns[2:]}
-        picked = st.dataframe(
+        picked = show.table(
             table,
+            f"Heads ranked by {by}",
             key="ranking",
             hide_index=True,
             height=min(500, 38 + 35 * len(table)),
@@ -54,7 +55,7 @@ def ranked(
                 row=view.query if trace is view.trace else None,
                 numbers=0,
             )
-            st.plotly_chart(figure, key="best_heads", alt=f"Weights of the heads with most {by}")
+            show.picture(figure, key="best_heads", alt=f"Weights of the heads with most {by}")
     clicked = on_click("best")
     if clicked:
         layer, head = clicked.panel.split(".")

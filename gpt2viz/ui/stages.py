@@ -14,7 +14,7 @@ from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.model import Attend
 from gpt2viz.provenance import method_at
 from gpt2viz.stages import axis_sizes, formula
-from gpt2viz.ui import lines
+from gpt2viz.ui import lines, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.zoom import Window
@@ -46,7 +46,7 @@ def draw_stage(
     if as_lines:
         lines.draw(view, [panel], [f"Head {head}"], key=f"lines_{key}", alt=alt)
     else:
-        st.plotly_chart(
+        show.picture(
             heatmaps(
                 [panel],
                 view.colors,

@@ -98,5 +98,17 @@ def test_only_the_tracer_registers_hooks_in_the_app() -> None:
     assert hooking == {"gpt2viz/tracing.py"}
 
 
+def test_every_picture_and_table_can_be_saved() -> None:
+    """Drawn through ``ui/show.py`` they are found by *Save*; drawn otherwise they are not."""
+    elsewhere = {
+        f"{named(path)}:{node.lineno}: use show.picture or show.table"
+        for path in SOURCES
+        if named(path) != "gpt2viz/ui/show.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("plotly_chart", "dataframe")
+    }
+    assert not elsewhere
+
+
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))

@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz.textbook import scale, steps
 from gpt2viz.traces import Array
-from gpt2viz.ui import address
+from gpt2viz.ui import address, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -105,7 +105,7 @@ def _sentence(book: Book) -> list[Question]:
         one = pairs("weights", found.weights, labels, "attention weight", masked)
         picture(book, "hand_weights", [one], "unit", height=300)
     st.latex(rf"\text{{output of crane}} = {spelled(found.output[1])}")
-    st.dataframe(_shapes(found), hide_index=True)
+    show.table(_shapes(found), "Shapes", hide_index=True)
     code(steps.project, steps.attend)
     held("E5")
     _fused(x, weights)

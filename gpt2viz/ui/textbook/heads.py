@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.textbook import heads, steps, variants
-from gpt2viz.ui import address, controls
+from gpt2viz.ui import address, controls, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -43,8 +43,9 @@ def _way(_book: Book) -> list[Question]:
     nh = columns[3].selectbox("heads nh", counts, **address.choice("way_nh", counts, 12))
     try:
         way = heads.shape_steps(B, T, C, nh)
-        st.dataframe(
+        show.table(
             {"step": [what for what, _ in way], "shape": [size for _, size in way]},
+            "Shapes on the way through the heads",
             hide_index=True,
             height=390,
         )

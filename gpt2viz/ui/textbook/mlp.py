@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz.figures.curves import curves_at
 from gpt2viz.textbook import mlp, steps
-from gpt2viz.ui import address
+from gpt2viz.ui import address, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -95,11 +95,16 @@ def _curves(book: Book) -> list[Question]:
     )
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
     drawn = {name: np.asarray(f(steps.rows(xs))) for name, f in mlp.CURVES.items()}
-    st.plotly_chart(curves_at(xs, drawn, book.colors, "x", "f(x)"), key="curves", alt="Four curves")
+    show.picture(curves_at(xs, drawn, book.colors, "x", "f(x)"), key="curves", alt="Four curves")
     at = table("curve_x", "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
     values = {name: np.asarray(f(steps.rows(at))) for name, f in mlp.CURVES.items()}
     number = st.column_config.NumberColumn(format="%.4f")
-    st.dataframe({"x": at} | values, column_config=dict.fromkeys(values, number), hide_index=True)
+    show.table(
+        {"x": at} | values,
+        "Four curves at some x",
+        column_config=dict.fromkeys(values, number),
+        hide_index=True,
+    )
     st.markdown(
         "**SwiGLU** is no curve but a gate: one table makes numbers, a second one, through SiLU, "
         "says how much of each may pass. It needs three tables instead of two, so each is made "

@@ -8,7 +8,7 @@ import streamlit as st
 from gpt2viz import sampling_distribution
 from gpt2viz.textbook import logits
 from gpt2viz.traces import Array
-from gpt2viz.ui import address, cache
+from gpt2viz.ui import address, cache, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -75,7 +75,12 @@ def _real(book: Book) -> None:
         f"counts: (1, 1, {n_vocab}). Below, what this model foretells after each "
         "token, and how likely it found what came."
     )
-    st.dataframe(_foretold(book), hide_index=True, height=36 * min(n + 1, 12))
+    show.table(
+        _foretold(book),
+        "What the model foretells after each token",
+        hide_index=True,
+        height=36 * min(n + 1, 12),
+    )
     held("E14")
 
 

@@ -18,6 +18,7 @@ from gpt2viz.stages import Scale
 from gpt2viz.textbook.claims import TEXTS, Claim
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.traces import Array
+from gpt2viz.ui import show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -85,7 +86,7 @@ def picture(
         numbers=NUMBERS_FIT_LARGE if few else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
-    st.plotly_chart(figure, key=key, alt=", ".join(panel.title for panel in panels))
+    show.picture(figure, key=key, alt=", ".join(panel.title for panel in panels))
 
 
 def code(*objects: Callable[..., Any]) -> None:

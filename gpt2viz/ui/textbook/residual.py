@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz.figures.curves import curves_at
 from gpt2viz.textbook import norms
-from gpt2viz.ui import address
+from gpt2viz.ui import address, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -105,7 +105,7 @@ def _order(book: Book) -> list[Question]:
     )
     depth = 24
     sizes = {order: norms.stacked(order, depth) for order in ("pre-norm", "post-norm")}
-    st.plotly_chart(
+    show.picture(
         curves_at(range(depth + 1), sizes, book.colors, "parts passed", "size of the stream (RMS)"),
         key="norm_order",
         alt="Size of the stream with pre-norm and post-norm",
@@ -129,7 +129,7 @@ def _depth(book: Book) -> list[Question]:
     plain = norms.stream_sizes(n_layer, scaled=False)
     small = norms.stream_sizes(n_layer, scaled=True)
     st.latex(rf"0.02 / \sqrt{{2 \cdot {n_layer}}} = {norms.first_deviation(n_layer):.5f}")
-    st.plotly_chart(
+    show.picture(
         curves_at(
             range(n_layer + 1),
             {"all weights 0.02": plain, "writers 0.02 / √(2L)": small},

@@ -6,7 +6,7 @@ import streamlit as st
 
 from gpt2viz import GPT2Config
 from gpt2viz.textbook import diagram, sizes
-from gpt2viz.ui import address, controls
+from gpt2viz.ui import address, controls, show
 from gpt2viz.ui.diagram import draw_diagram
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held
@@ -38,12 +38,13 @@ def draw(book: Book) -> list[Question]:
         "Every tensor knows the line of `model.py` that made it: it is noted while the model runs. "
         "On the page *Inside a head* the line stands below each picture, and *Shapes* lists all."
     )
-    st.dataframe(
+    show.table(
         {
             "tensor": [node.name for node in nodes if node.made],
             "line": [node.made.line for node in nodes if node.made],
             "code": [node.made.code for node in nodes if node.made],
         },
+        "The line that made each tensor",
         hide_index=True,
         height=250,
     )
@@ -60,7 +61,7 @@ def _knobs(book: Book) -> None:
         "small:"
     )
     small = sizes.RELEASED[0].config
-    st.dataframe(
+    show.table(
         {
             "knob": ["vocab_size", "n_positions", "n_layer", "n_head", "n_embd"],
             "what it sets": [
@@ -73,6 +74,7 @@ def _knobs(book: Book) -> None:
             "this model": _sizes(config),
             "GPT-2 small": _sizes(small),
         },
+        "What sets the size of a model",
         hide_index=True,
     )
     held("E1")
@@ -93,15 +95,15 @@ def _parameters() -> list[Question]:
         for column, (name, values, start) in zip(columns, options, strict=True)
     }
     tied = st.toggle("Weight tying: one table at both ends", **address.switch("size_tied", True))
-    turned = GPT2Config(**chosen, n_head=1, tie_word_embeddings=tied)
-    parts = sizes.parts(turned)
+    parts = sizes.parts(GPT2Config(**chosen, n_head=1, tie_word_embeddings=tied))
     total = sum(parts.values())
-    st.dataframe(
+    show.table(
         {
             "part": [*parts, "all"],
             "parameters": [*parts.values(), total],
             "share": [100 * n / total for n in (*parts.values(), total)],
         },
+        "Parameters by part",
         hide_index=True,
         column_config={
             "parameters": st.column_config.NumberColumn(format="localized"),
@@ -147,7 +149,7 @@ def _released() -> list[Question]:
         "channels in each of them: larger models have more heads, not wider ones."
     )
     models = sizes.RELEASED
-    st.dataframe(
+    show.table(
         {
             "model": [model.name for model in models],
             "layers": [model.L for model in models],
@@ -156,6 +158,7 @@ def _released() -> list[Question]:
             "head size": [model.C // model.nh for model in models],
             "parameters": [sizes.counted(model.config) for model in models],
         },
+        "The released models",
         hide_index=True,
         column_config={"parameters": st.column_config.NumberColumn(format="localized")},
     )

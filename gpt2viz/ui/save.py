@@ -1,0 +1,167 @@
+"""Save: the one place from which everything on a page can be taken along, and opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from gpt2viz import export
+from gpt2viz.export import About
+from gpt2viz.ui import address, browser_picture, opening, show
+
+_MIME = {
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+    "pdf": "application/pdf",
+    "html": "text/html",
+    "json": "application/json",
+}
+
+_STYLE = """
+<style>
+[data-testid="stPopoverBody"]:has(.st-key-save_body) { width: 27rem; max-width: 94vw; }
+.st-key-save_body [data-testid="stCode"] code { white-space: pre-wrap; word-break: break-all; }
+.st-key-browser_picture { position: absolute; }
+.st-key-menu > :has(.st-key-save) { margin-left: auto; }
+</style>
+"""
+
+
+@st.fragment
+def button() -> None:
+    """Draw the button, and what it opens. Nothing is made before it is asked for."""
+    opened = st.popover(
+        "Save",
+        icon=":material/download:",
+        type="tertiary",
+        help="Pictures, tables, the whole run, this page, or a link to it",
+        key="save",
+        on_change="rerun",
+    )
+    st.html(_STYLE)
+    if not opened.open:
+        return
+    with opened, st.container(key="save_body"):
+        _body()
+
+
+def _body() -> None:
+    found = show.shown()
+    with st.spinner("Reading the model's checksum …"):
+        about = partial(export.about_runs, list(found.runs.values()))
+        source = about(found.page)
+    parts: dict[str, Callable[[], None]] = {}
+    if found.pictures:
+        parts["Picture"] = lambda: _picture(found, about)
+    if found.tables:
+        parts["Table"] = lambda: _table(found, about)
+    if found.runs:
+        parts["Run"] = lambda: _run(found)
+    parts["Page"] = lambda: _page(found, source)
+    parts["Open"] = lambda: opening.upload()
+    for tab, draw in zip(st.tabs(list(parts)), parts.values(), strict=True):
+        with tab:
+            draw()
+
+
+def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
+    name: str = st.selectbox("Picture", list(found.pictures), key="save_picture")
+    figure, said = found.pictures[name], about(name)
+    drawn = export.on_paper(figure, said)
+    wanted = ""
+    with st.container(horizontal=True):
+        for kind in ("svg", "png"):
+            if st.button(kind.upper(), icon=":material/download:", key=f"save_{kind}"):
+                count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
+                wanted = f"{kind}-{count}"
+        can = export.can_draw()
+        _download("pdf", said, lambda: export.figure_bytes(figure, "pdf", said), enabled=can)
+    kind = wanted.partition("-")[0]
+    browser_picture.save(
+        wanted,
+        drawn,
+        format=kind,
+        filename=export.file_name(said, kind).removesuffix(f".{kind}"),
+        width=drawn.layout.width,
+        height=drawn.layout.height,
+        scale=export.DPI / export.PLOTLY_DPI if kind == "png" else 1,
+    )
+    st.caption(
+        "For print: on white, 300 pixels an inch, with a line that says where it comes from."
+        + ("" if can else " PDF needs Chromium on the server; an SVG prints as sharply.")
+    )
+    numbers = export.figure_table(figure)
+    if len(numbers):
+        _as_table("Its numbers, one row each", numbers, said)
+
+
+def _table(found: show.Shown, about: Callable[[str], About]) -> None:
+    name: str = st.selectbox("Table", list(found.tables), key="save_table")
+    _as_table("All of its rows", found.tables[name], about(name))
+    st.caption(
+        "Parquet keeps every value as it is. In CSV a text that a spreadsheet would run as a "
+        "formula begins with an apostrophe; the column *about* says how many."
+    )
+
+
+def _as_table(words: str, table: Any, about: About) -> None:
+    st.markdown(words)
+    with st.container(horizontal=True):
+        for kind in export.TABLE_KINDS:
+            _download(kind, about, partial(export.table_bytes, table, kind, about))
+
+
+def _run(found: show.Shown) -> None:
+    name = next(iter(found.runs))
+    if len(found.runs) > 1:
+        name = st.selectbox("Run", list(found.runs), key="save_run")
+    trace = found.runs[name]
+    st.markdown(
+        f"Every tensor of this run that is kept, **{trace.nbytes / 1e6:,.1f} MB**, with tokens, "
+        "mask, edits and the model's checksum."
+    )
+    with st.container(horizontal=True):
+        for kind in export.TRACE_KINDS:
+            _download(kind, export.about(trace, "run"), partial(export.trace_bytes, trace, kind))
+    st.caption("`numpy.load` reads the one, `safetensors` the other.")
+
+
+def _page(found: show.Shown, about: About) -> None:
+    st.markdown("**The pictures and tables of this page** in one file that opens anywhere")
+    _download(
+        "html",
+        about,
+        lambda: export.page_html(
+            list(found.pictures.items()), about, found.tables.items()
+        ).encode(),
+        words="HTML",
+    )
+    st.markdown("**What is chosen**, to open it again here or on another machine")
+    parameters = opening.parameters()
+    session = export.Session(found.page, parameters, about.sha256)
+    _download("json", about, lambda: session.to_json().encode(), words="Session")
+    if len(parameters.get("text", "")) > address.LONGEST_TEXT:
+        st.caption("The text is too long for a link. A session holds it.")
+        return
+    st.markdown("**A link** that shows the same to others who reach this server")
+    st.code(f"{st.context.url}?{urlencode(parameters)}", language=None, wrap_lines=True)
+
+
+def _download(
+    kind: str, about: About, make: Callable[[], bytes], enabled: bool = True, words: str = ""
+) -> None:
+    """A button for one kind of file, which is made when it is pressed."""
+    st.download_button(
+        words or (kind.upper() if len(kind) < 5 else kind),
+        make,
+        file_name=export.file_name(about, kind),
+        mime=_MIME.get(kind, "application/octet-stream"),
+        icon=":material/download:",
+        on_click="ignore",
+        disabled=not enabled,
+        key=f"save_{kind}_{about.what}",
+    )

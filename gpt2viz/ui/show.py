@@ -1,0 +1,66 @@
+"""Pictures and tables of a page: drawn here, and remembered for whoever wants to save them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from gpt2viz import Trace
+
+
+@dataclass
+class Shown:
+    """What the open page shows by now, by what it says of it, and the runs behind it."""
+
+    page: str
+    runs: dict[str, Trace] = field(default_factory=dict)
+    pictures: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+
+def begin(page: str) -> None:
+    """Forget the page of before. For the frame, which opens every page."""
+    st.session_state["_shown"] = Shown(page)
+
+
+def shown() -> Shown:
+    """What the page shows; all of it once its script has run to the end."""
+    found: Shown = st.session_state["_shown"]
+    return found
+
+
+def run(name: str, trace: Trace) -> None:
+    """Remember a run that the page shows numbers of."""
+    shown().runs[name] = trace
+
+
+def picture(figure: Any, *, key: str, alt: str, place: Any = st) -> None:
+    """Draw a Plotly figure, in the container ``place`` if it is given.
+
+    ``alt`` says in a line what is drawn, with layer and head ("Weights of layer 1, head 0"): for
+    those who can't see it, and in the name of the file if it is saved.
+    """
+    _remember(shown().pictures, alt, figure)
+    place.plotly_chart(figure, key=key, alt=alt)
+
+
+def table(
+    frame: pd.DataFrame | Mapping[str, Any], name: str, *, place: Any = st, **options: Any
+) -> Any:
+    """Draw a table, with the options of ``st.dataframe``, and return what that does.
+
+    ``name`` says in a line what is in it, for the name of the file if it is saved.
+    """
+    _remember(shown().tables, name, pd.DataFrame(frame))
+    return place.dataframe(frame, **options)
+
+
+def _remember(kept: dict[str, Any], name: str, thing: Any) -> None:
+    n, unique = 2, name
+    while unique in kept:
+        n, unique = n + 1, f"{name} ({n})"
+    kept[unique] = thing
