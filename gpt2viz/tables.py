@@ -64,7 +64,8 @@ def panel_table(panel: Panel) -> pd.DataFrame:
 
 
 def _named(axis: Axis) -> list[str]:
-    return [f"{axis.position(n)} {text}" for n, text in enumerate(axis.labels)]
+    places = ((axis.position(n), text) for n, text in enumerate(axis.labels))
+    return [text if text == str(n) else f"{n} {text}" for n, text in places]
 
 
 def dot_product_table(cell: CellArithmetic) -> pd.DataFrame:

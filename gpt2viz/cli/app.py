@@ -1,0 +1,75 @@
+"""``gpt2viz app``: the pages in a browser, from a clone or from an installed package."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import click
+
+from gpt2viz import settings
+from gpt2viz.checkpoint import weight_bytes
+
+
+@click.command()
+@click.option(
+    "-m",
+    "--model",
+    "folders",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Show this checkpoint too; may be given again.",
+)
+@click.option(
+    "--allow-model",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help='What visitors may fetch from the hub; may be given again, "*" for all.',
+)
+@click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="0.0.0.0 lets other machines in; visitors then fetch only what is allowed.",
+)
+@click.option("--browser/--no-browser", default=True, help="Open a browser.", show_default=True)
+def app(
+    folders: tuple[Path, ...], names: tuple[str, ...], port: int, host: str, browser: bool
+) -> None:
+    """Open the app; Ctrl-C ends it.
+
+    Only this machine reaches it unless --host says otherwise.
+
+    \b
+    gpt2viz app
+    gpt2viz app --model ~/models/mine --port 8600
+    gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
+    """
+    for folder in folders:
+        weight_bytes(folder)  # what can't be loaded is said here, and not on a page
+    _free(host, port)
+    given = [part for folder in folders for part in ("--model", str(folder.resolve()))]
+    given += [part for name in names for part in ("--allow-model", name)]
+    flags = ["--server.port", str(port), "--server.address", host]
+    flags += ["--server.headless", str(not browser).lower()]
+    # Loaded only here: it takes as long as all the rest.
+    from streamlit.web import cli
+
+    sys.argv = ["streamlit", "run", str(settings.APP / "app.py"), *flags, "--", *given]
+    cli.main(sys.argv[1:], prog_name="streamlit", standalone_mode=False)
+
+
+def _free(host: str, port: int) -> None:
+    """Raise ``click.ClickException`` where nobody can listen on that address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise click.ClickException(f"{host}:{port} can't be used: {why}") from None

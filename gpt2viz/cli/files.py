@@ -1,0 +1,32 @@
+"""``--out``: files whose ending says what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def file_option(kinds: Sequence[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option ``--out`` for files of these endings."""
+    return click.option(
+        "-o",
+        "--out",
+        multiple=True,
+        type=click.Path(dir_okay=False, path_type=Path),
+        help=f"Write a file instead; may be given again. Endings: {' '.join(kinds)}.",
+    )
+
+
+def kind_of(path: Path, kinds: Sequence[str]) -> str:
+    """The ending of a file. Raises ``click.BadParameter`` where it is none of ``kinds``, and
+    where the file's folder isn't there: before any work is done."""
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in kinds:
+        known = ", ".join(f".{kind}" for kind in kinds)
+        raise click.BadParameter(f"{path.name} must end with one of {known}", param_hint="--out")
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {path.parent}", param_hint="--out")
+    return kind

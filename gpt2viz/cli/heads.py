@@ -1,0 +1,91 @@
+"""``gpt2viz heads``: what every head does over many texts, by ``gpt2viz.survey``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import ExitStack, redirect_stdout
+from pathlib import Path
+
+import click
+import pandas as pd
+
+from gpt2viz.across import HEADS
+from gpt2viz.cli import options
+from gpt2viz.heads import SCORES
+from gpt2viz.survey.__main__ import SurveyError, survey
+from gpt2viz.survey.documents import DocumentsError
+from gpt2viz.survey.engines import local, on_ray
+
+
+@click.command()
+@click.option(
+    "-c",
+    "--corpus",
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A text file with one document a line, or a folder of .txt files.",
+)
+@options.model
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep tables and progress here; in MODEL/survey the app shows them.",
+)
+@click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Heads a score.")
+@click.option("--tokens", type=int, default=64, show_default=True, help="Tokens in a passage.")
+@click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True)
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.option("--address", help="Of a Ray cluster; without it Ray starts a local one.")
+@options.as_json
+@options.quiet
+def heads(
+    corpus: Path,
+    model: str,
+    out: Path | None,
+    top: int,
+    tokens: int,
+    workers: int,
+    device: str,
+    engine: str,
+    address: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Score every head on every passage of a corpus.
+
+    Prints, for each score, the heads with the highest mean and its 95 %
+    interval. Stopped with --out given, the same command goes on where it was.
+
+    \b
+    gpt2viz heads --corpus books.txt
+    gpt2viz heads --corpus books.txt --model gpt2 --out results --top 5
+    gpt2viz heads --corpus books.txt --json > heads.json
+    """
+    with ExitStack() as stack:
+        folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        progress = stack.enter_context(Path(os.devnull).open("w")) if quiet else sys.stderr
+        stack.enter_context(redirect_stdout(progress))
+        try:
+            where = on_ray(workers, address) if engine == "ray" else local(workers)
+            survey(corpus, options.find(model)[1], folder, tokens, device, where)
+        except ModuleNotFoundError:
+            raise click.ClickException("--engine ray needs Ray: pip install ray") from None
+        except (SurveyError, DocumentsError) as error:
+            raise click.ClickException(str(error)) from None
+        found = pd.read_csv(folder / f"{HEADS}.csv")
+    if as_json:
+        options.print_json(found.to_dict("records"))
+    else:
+        click.echo(_highest(found, top).to_string(index=False, float_format=lambda x: f"{x:.3f}"))
+    if out:
+        options.note(quiet, f"Tables in {out}")
+
+
+def _highest(found: pd.DataFrame, top: int) -> pd.DataFrame:
+    """The heads with the highest means, score by score in the order of ``SCORES``."""
+    best = found.sort_values("mean", ascending=False, kind="stable").groupby("score").head(top)
+    return best.sort_values("score", key=lambda names: names.map(list(SCORES).index), kind="stable")

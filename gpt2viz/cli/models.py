@@ -1,0 +1,107 @@
+"""``gpt2viz models``: what can be run; ``gpt2viz convert``: a folder made of another's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+
+from gpt2viz import CheckpointError, hub, settings
+from gpt2viz import convert as conversion
+from gpt2viz.checkpoint import read_config, weight_bytes
+from gpt2viz.cli import options
+from gpt2viz.memory import run_bytes, spell
+
+
+@click.command()
+@options.as_json
+@options.quiet
+def models(as_json: bool, quiet: bool) -> None:
+    """List the models: bundled, configured, and in the Hugging Face cache.
+
+    Configured are the folders of GPT2VIZ_MODELS and of the owner's file,
+    gpt2viz.toml beside app.py of a clone, else ~/.config/gpt2viz/gpt2viz.toml,
+    or where GPT2VIZ_CONFIG says:
+
+    \b
+    models = ["~/models/mine"]       # folders, relative to the file
+    allow = ["gpt2", "owner/name"]   # what visitors of the app may fetch
+
+    \b
+    gpt2viz models
+    gpt2viz models --json
+    """
+    listed = settings.folders()
+    own = settings.by_name(listed)
+    source = {name: "configured" if folder in listed else "bundled" for name, folder in own.items()}
+    known = own | {name: folder for name, folder in hub.cached().items() if name not in own}
+    rows = []
+    for name, folder in known.items():
+        try:
+            rows.append(_row(name, source.get(name, "hub cache"), folder))
+        except CheckpointError as error:
+            options.note(quiet, f"{name} can't be loaded: {error}")
+    if as_json:
+        options.print_json(rows)
+    else:
+        shown = [row | {"weights": spell(row["weights"]), "run": spell(row["run"])} for row in rows]
+        click.echo(pd.DataFrame(shown).to_string(index=False))
+
+
+def _row(name: str, source: str, folder: Path) -> dict[str, Any]:
+    """One model; ``weights`` and ``run``, its longest text's, in bytes."""
+    config, weights = read_config(folder), weight_bytes(folder)
+    return {
+        "name": name,
+        "source": source,
+        "layers": config.n_layer,
+        "heads": config.n_head,
+        "channels": config.n_embd,
+        "vocabulary": config.vocab_size,
+        "positions": config.n_positions,
+        "parameters": weights // 4,
+        "weights": weights,
+        "run": run_bytes(config),
+        "folder": str(folder),
+    }
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--heads", type=click.IntRange(1), help="Heads of a layer, where FILE doesn't say.")
+@click.option(
+    "--tokenizer",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder to copy vocab.json and merges.txt from.",
+)
+@options.as_json
+@options.quiet
+def convert(
+    file: Path,
+    folder: Path,
+    heads: int | None,
+    tokenizer: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Turn nanoGPT's or minGPT's FILE into a checkpoint FOLDER.
+
+    FILE is a pickle; it is read without running any code that is in it.
+
+    \b
+    gpt2viz convert ckpt.pt mine --tokenizer gpt2-folder
+    gpt2viz convert model.pt mine --heads 6
+    """
+    config = conversion.convert(file, folder, heads, tokenizer)
+    if as_json:
+        options.print_json({"folder": str(folder), "parameters": weight_bytes(folder) // 4})
+    else:
+        click.echo(
+            f"{folder}: {config.n_layer} layers of {config.n_head} heads, C = {config.n_embd}, "
+            f"vocabulary {config.vocab_size:,}, {config.n_positions:,} positions"
+        )
+    if not tokenizer:
+        options.note(quiet, f"Now put vocab.json and merges.txt of its training into {folder}.")

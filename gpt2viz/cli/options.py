@@ -1,0 +1,105 @@
+"""What several commands share: the text, the model, and where words and numbers go."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+import gpt2viz
+from gpt2viz import hub, settings
+from gpt2viz.errors import CheckpointError, EditError, TextError
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr.")
+model = click.option(
+    "-m",
+    "--model",
+    default=settings.BUNDLED.name,
+    show_default=True,
+    metavar="NAME|FOLDER",
+    help="A name that `gpt2viz models` lists, or a checkpoint folder.",
+)
+text = click.argument("text")
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """TEXT and all that decides what the model does with it."""
+    edits = click.option(
+        "--edits",
+        default="",
+        metavar="LIST",
+        help="Changes to the run, such as off:1.3,window:2 (head 3 of layer 1 off; …).",
+    )
+    causal = click.option("--no-causal", is_flag=True, help="Lift the causal mask.")
+    for decorate in (quiet, as_json, edits, causal, model, text):
+        command = decorate(command)
+    return command
+
+
+def note(silent: bool, message: str) -> None:
+    """Say something beside the result, on stderr, unless told not to."""
+    if not silent:
+        click.echo(message, err=True)
+
+
+def find(name: str) -> tuple[str, Path]:
+    """(name, folder) of a model by its name, in the hub's cache too, or by its path.
+
+    Raises ``CheckpointError`` for neither.
+    """
+    own = settings.by_name(settings.folders())
+    if name in own:
+        return name, own[name]
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path.resolve().name, path
+    known = own | hub.cached()
+    if name in known:
+        return name, known[name]
+    raise CheckpointError(f"no model and no folder {name!r}; there are: {', '.join(known)}")
+
+
+def run(given: str, name: str, no_causal: bool, edits: str, silent: bool) -> gpt2viz.Trace:
+    """Trace a text; "-" reads it from stdin.
+
+    Raises ``GPT2VizError`` for a model, text or edit that can't be done.
+    """
+    try:
+        changes = gpt2viz.parse_edits(edits)
+    except EditError as error:
+        raise click.BadParameter(str(error), param_hint="--edits") from None
+    written = _stdin() if given == "-" else given
+    name, folder = find(name)
+    note(silent, f"Running {name} …")
+    loaded = gpt2viz.load_model(folder, name)
+    return gpt2viz.trace(loaded, written, causal=not no_causal, edits=changes)
+
+
+def print_json(content: Any) -> None:
+    """Print JSON that every reader takes: what is no number in JSON (−∞, NaN) becomes null."""
+    click.echo(json.dumps(finite(content), ensure_ascii=False, allow_nan=False))
+
+
+def finite(content: Any) -> Any:
+    """The same with None in place of −∞, ∞ and NaN, which JSON has no words for."""
+    if isinstance(content, dict):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def _stdin() -> str:
+    """All of stdin as UTF-8, without the line's end that `echo` adds."""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise TextError(f"stdin is not UTF-8 (byte {error.start})") from None

@@ -1,0 +1,48 @@
+"""``gpt2viz shapes``: every tensor of a run, in the order in which it was made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gpt2viz import tables
+from gpt2viz.cli import options
+from gpt2viz.cli.files import file_option, kind_of
+from gpt2viz.export import TABLE_KINDS, about, save_table
+
+#: What a terminal's line has room for; the other columns are in --json and in files.
+SHOWN = ("layer", "tensor", "axes", "shape", "bytes", "parameters", "operation")
+
+
+@click.command()
+@options.run_options
+@file_option(TABLE_KINDS)
+def shapes(
+    text: str,
+    model: str,
+    no_causal: bool,
+    edits: str,
+    as_json: bool,
+    quiet: bool,
+    out: tuple[Path, ...],
+) -> None:
+    """List every tensor of the run on TEXT ("-" reads stdin).
+
+    \b
+    gpt2viz shapes "A crane ate fish"
+    gpt2viz shapes "A crane ate fish" --json
+    cat story.txt | gpt2viz shapes - --out shapes.csv
+    """
+    for path in out:
+        kind_of(path, TABLE_KINDS)
+    run = options.run(text, model, no_causal, edits, quiet)
+    table = tables.shape_table(run)
+    for path in out:
+        save_table(table, path, about(run, "shapes"))
+        options.note(quiet, f"Wrote {path}")
+    plain = table.astype(object)
+    if as_json:
+        options.print_json(plain.where(table.notna(), None).to_dict("records"))
+    elif not out:
+        click.echo(plain.where(table.notna(), "")[list(SHOWN)].to_string(index=False))

@@ -1,0 +1,129 @@
+"""One tensor of a run in every form that the command line gives: numbers, table, picture, page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from gpt2viz import GPT2VizError, Trace, tables
+from gpt2viz.cli.options import finite
+from gpt2viz.export import (
+    PICTURE_KINDS,
+    TABLE_KINDS,
+    TRACE_KINDS,
+    About,
+    about,
+    save_figure,
+    save_page,
+    save_table,
+    save_trace,
+)
+from gpt2viz.figures.from_trace import head_stage
+from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
+from gpt2viz.figures.palette import LIGHT
+from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.labels import label
+from gpt2viz.stages import HEAD_STAGES, STAGE
+
+#: The endings of files, pictures first.
+KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS, "json", *TRACE_KINDS)
+#: A picture's smallest and largest height in pixels, and what a row of it takes.
+_LOW, _HIGH, _ROW = 320, 900, 28
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """One stage of a run. ``layer`` and ``head`` are None where the stage belongs to none."""
+
+    run: Trace
+    key: str
+    layer: int | None
+    head: int | None
+
+    @property
+    def about(self) -> About:
+        """What a file says about itself."""
+        return about(self.run, STAGE[self.key].label, self.layer, self.head)
+
+    @cached_property
+    def panel(self) -> Panel:
+        """The numbers (T, T), (T, hs) or (T, C) with the tokens beside them."""
+        labels = [label(part) for part in self.run.token_bytes]
+        if self.layer is not None and self.head is not None:
+            return head_stage(self.run, labels, self.key, self.layer, self.head, self.about.title)
+        values = self.run.stage(self.key, self.layer)
+        return Panel(
+            title=self.about.title,
+            values=values[0] if values.ndim == 3 else values,
+            rows=Axis("token", labels),
+            columns=Axis("channel", [str(n) for n in range(values.shape[-1])]),
+            name=self.key,
+            quantity=STAGE[self.key].quantity,
+        )
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The numbers as a table whose rows and columns have names."""
+        return tables.panel_table(self.panel)
+
+    @property
+    def figure(self) -> go.Figure:
+        """The numbers as a heatmap."""
+        return heatmaps(
+            [self.panel],
+            LIGHT,
+            scale=STAGE[self.key].scale,
+            height=min(_HIGH, max(_LOW, 120 + _ROW * len(self.panel.values))),
+            numbers=NUMBERS_FIT_LARGE,
+            bar=self.panel.quantity,
+        )
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """All of it for JSON: where it comes from, tokens, shape and values."""
+        return asdict(self.about) | {
+            "stage": self.key,
+            "tokens": self.run.tokens,
+            "token_ids": self.run.token_ids,
+            "shape": self.panel.values.shape,
+            "values": self.panel.values.tolist(),
+        }
+
+    def save(self, path: Path) -> None:
+        """Write a file as its ending says; .npz and .safetensors hold the whole run.
+
+        Raises ``ExportError`` where this machine can't draw pictures.
+        """
+        kind = path.suffix.removeprefix(".").lower()
+        if kind in TRACE_KINDS:
+            save_trace(self.run, path)
+        elif kind in TABLE_KINDS:
+            save_table(self.table, path, self.about)
+        elif kind == "json":
+            path.write_text(json.dumps(finite(self.document), ensure_ascii=False) + "\n", "utf-8")
+        elif kind == "html":
+            title = self.panel.title
+            save_page(path, [(title, self.figure)], self.about, [(title, self.table)])
+        else:
+            save_figure(self.figure, path, self.about)
+
+
+def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:
+    """A stage of a run; its layer and head are left out where it has none.
+
+    Raises ``GPT2VizError`` for a layer or head that the model doesn't have.
+    """
+    n_layer, n_head = run.config.n_layer, run.config.n_head
+    if layer >= n_layer or head >= n_head:
+        raise GPT2VizError(
+            f"{run.model_name} has layers 0 to {n_layer - 1}, and in each heads 0 to {n_head - 1}; "
+            f"there is no layer {layer}, head {head}"
+        )
+    of_head = key in HEAD_STAGES
+    return Tensor(run, key, layer if STAGE[key].per_layer else None, head if of_head else None)

@@ -1,0 +1,167 @@
+"""``gpt2viz models``, ``heads``, ``convert``, ``app``, and the command as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import streamlit.web.cli
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz import settings
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.cli import main
+from gpt2viz.heads import SCORES, head_scores
+from tests import layouts
+from tests.checkpoints import write_checkpoint
+from tests.cli.conftest import Run
+
+COMMANDS = ("app", "convert", "heads", "models", "shapes", "trace")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_for_each_command(run: Run, command: str) -> None:
+    assert f"  gpt2viz {command} " in run(command, "--help").stdout or command == "models"
+    assert f"  {command}" in run("--help").stdout
+    assert set(COMMANDS) == set(main.commands)
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").stdout == f"gpt2viz {gpt2viz.__version__}\n"
+
+
+def test_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mine", "theirs", "spoiled"):
+        write_checkpoint(tmp_path / "config" / "gpt2viz" / name)
+    (tmp_path / "config" / "gpt2viz" / "spoiled" / "model.safetensors").write_bytes(b"no")
+    hub = tmp_path / "cache" / "models--someone--tiny"
+    write_checkpoint(hub / "snapshots" / "abc")
+    (hub / "refs").mkdir()
+    (hub / "refs" / "main").write_text("abc")
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "config" / "gpt2viz" / "theirs"))
+    listed = tmp_path / "config" / "gpt2viz" / "gpt2viz.toml"
+    listed.write_text('models = ["mine", "spoiled"]')
+    result = run("models", "--json")
+    found = {row["name"]: row for row in json.loads(result.stdout)}
+    sources = {name: row["source"] for name, row in found.items()}
+    configured = dict.fromkeys(("theirs", "mine"), "configured")
+    assert sources == configured | {"stories": "bundled", "someone/tiny": "hub cache"}
+    assert found["stories"]["parameters"] == 2_812_032
+    assert "spoiled can't be loaded" in result.stderr
+    assert run("models", "--json", "--quiet").stderr == ""
+    assert "11.2 MB" in run("models").stdout
+    for name in ("mine", "someone/tiny", str(tmp_path / "config" / "gpt2viz" / "mine")):
+        traced = json.loads(run("trace", "A crane", "--model", name, "--json").stdout)
+        assert traced["model"] == (name if name == "someone/tiny" else "mine")
+    listed.write_text("models = [")
+    result = run("models")
+    assert result.exit_code == 1
+    assert "gpt2viz.toml: can't be read" in result.stderr
+
+
+def test_heads(run: Run, tiny_folder: Path) -> None:
+    texts = ["A crane ate fish. A crane ate fish. A crane", "it was too tired; it was too tired"]
+    Path("corpus.txt").write_text("\n".join(texts), encoding="utf-8")
+    common = ("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), "--workers", "1")
+    result = run(*common, "--tokens", "12", "--json")
+    assert "shard 0 of 0 to 0 is done" in result.stderr
+    model = gpt2viz.load_model(tiny_folder)
+    passages = [
+        ids[start : start + 12]
+        for ids in map(model.tokenizer.encode, texts)
+        for start in range(0, len(ids), 12)
+    ]
+    scored = [head_scores(gpt2viz.trace(model, ids)) for ids in passages if len(ids) >= 8]
+    table = pd.DataFrame(json.loads(result.stdout))
+    for name in SCORES:
+        mean = np.nanmean([scores[name] for scores in scored], axis=0)
+        printed = table[table["score"] == name]["mean"].to_numpy().reshape(mean.shape)
+        assert_allclose(printed, mean, atol=1e-6, err_msg=name)
+    result = run(*common, "--tokens", "12", "--top", "1", "--out", "found", "--quiet")
+    assert result.stderr == ""
+    best = table.sort_values("mean", ascending=False).groupby("score").head(1)
+    lines = [line.rsplit(maxsplit=6) for line in result.stdout.splitlines()[1:]]
+    printed = {name.strip(): (int(layer), int(head)) for name, layer, head, *_ in lines}
+    assert printed == {str(row.score): (row.layer, row.head) for row in best.itertuples()}
+    assert Path("found", "heads.parquet").is_file()
+    result = run(*common, "--tokens", "13", "--out", "found")
+    assert (result.exit_code, "holds a survey of other texts" in result.stderr) == (1, True)
+    assert run("heads", "--corpus", "nowhere.txt").exit_code == 2
+
+
+def test_convert(run: Run, tmp_path: Path) -> None:
+    network = layouts.random_weights(layouts.Today(nano=True, bias=True, mask=False))
+    layouts.save_nano(network, tmp_path / "ckpt.pt", True, False)
+    result = run("convert", str(tmp_path / "ckpt.pt"), "mine")
+    assert result.stdout.startswith("mine: ")
+    assert "Now put vocab.json" in result.stderr
+    assert Path("mine", "model.safetensors").is_file()
+    result = run("convert", str(tmp_path / "ckpt.pt"), "mine")
+    assert (result.exit_code, "mine is not empty" in result.stderr) == (1, True)
+    found = json.loads(run("convert", str(tmp_path / "ckpt.pt"), "again", "--json", "-q").stdout)
+    assert found["parameters"] == sum(p.numel() for p in network.parameters())
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What Streamlit is started with, in place of starting it."""
+    given: list[list[str]] = []
+    monkeypatch.setattr(sys, "argv", sys.argv)
+
+    def note(arguments: list[str], **_: Any) -> None:
+        given.append(arguments)
+
+    monkeypatch.setattr(streamlit.web.cli, "main", note)
+    return given
+
+
+def test_app_is_local_and_hands_on_what_the_owner_says(
+    run: Run, started: list[list[str]], tiny_folder: Path
+) -> None:
+    folder = str(tiny_folder)
+    arguments = ("--model", folder, "--allow-model", "gpt2", "--allow-model", "a/b")
+    assert run("app", "--port", "8700", "--no-browser", *arguments).exit_code == 0
+    (command,) = started
+    flags, own = command[2 : command.index("--")], command[command.index("--") + 1 :]
+    assert command[:2] == ["run", str(settings.APP / "app.py")]
+    assert dict(zip(flags[::2], flags[1::2], strict=True)) == {
+        "--server.port": "8700",
+        "--server.address": "127.0.0.1",
+        "--server.headless": "true",
+    }
+    assert own == list(arguments)
+
+
+def test_app_says_what_is_wrong_before_it_starts(
+    run: Run, started: list[list[str]], tmp_path: Path
+) -> None:
+    result = run("app", "--model", str(tmp_path))
+    assert (result.exit_code, "no config.json" in result.stderr) == (1, True)
+    assert run("app", "--model", "nowhere").exit_code == 2
+    assert run("app", "--port", "70000").exit_code == 2
+    result = run("app", "--host", "192.0.2.1")
+    assert (result.exit_code, "192.0.2.1:8501 can't be used" in result.stderr) == (1, True)
+    assert not started
+
+
+def test_as_a_process_whose_reader_goes_away(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpt2viz", "shapes", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(BUNDLED.parents[2])},
+    )
+    assert process.stdout
+    process.stdout.close()
+    _, told = process.communicate(b"A crane ate fish\n")
+    assert (process.returncode, told.decode()) == (1, "Running stories …\n")

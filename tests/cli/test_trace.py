@@ -1,0 +1,166 @@
+"""``gpt2viz trace`` and ``gpt2viz shapes``: the numbers are the model's, in every form."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.export import can_draw
+from tests.cli.conftest import Run
+from tests.parity.numpy_gpt2 import reference
+
+TEXT = "A crane ate fish"
+
+
+@pytest.fixture(scope="module")
+def ids() -> list[int]:
+    return list(gpt2viz.load_model().tokenizer.encode(TEXT))
+
+
+def weights(ids: list[int], causal: bool = True) -> np.ndarray:
+    return np.array(reference(BUNDLED, ids, causal)["weights"])  # (n_layer, nh, T, T)
+
+
+def test_the_printed_table_has_the_weights(run: Run, ids: list[int]) -> None:
+    result = run("trace", TEXT, "--layer", "3", "--head", "2")
+    assert result.exit_code == 0
+    assert result.stderr == "Running stories …\n"
+    title, names, *rows = result.stdout.splitlines()
+    assert title == "Attention weights, layer 3, head 2 · stories"
+    assert names.split() == ["0", "A", "1", "·crane", "2", "·ate", "3", "·fish"]
+    printed = [[float(cell) for cell in row.split()[2:]] for row in rows]
+    assert_allclose(printed, weights(ids)[3, 2], atol=6e-4)
+
+
+def test_json(run: Run, ids: list[int]) -> None:
+    found = json.loads(run("trace", TEXT, "-l", "1", "-H", "5", "--json").stdout)
+    assert_allclose(found["values"], weights(ids)[1, 5], atol=1e-5)
+    assert found["tokens"] == ["A", " crane", " ate", " fish"]
+    assert found["token_ids"] == ids
+    told = ["model", "layer", "head", "stage", "shape", "causal", "version"]
+    wanted = ["stories", 1, 5, "weights", [4, 4], True, gpt2viz.__version__]
+    assert [found[name] for name in told] == wanted
+
+
+def test_json_has_null_where_the_mask_forbids(run: Run) -> None:
+    values = json.loads(run("trace", TEXT, "-s", "masked_scores", "--json").stdout)["values"]
+    assert np.array_equal(np.equal(values, None), np.triu(np.ones((4, 4), bool), 1))
+
+
+def test_without_the_mask_and_with_an_edit(run: Run, ids: list[int]) -> None:
+    lifted = json.loads(run("trace", TEXT, "-l", "2", "--no-causal", "--json").stdout)
+    assert_allclose(lifted["values"], weights(ids, causal=False)[2, 0], atol=1e-5)
+    windowed = json.loads(run("trace", TEXT, "--edits", "window:1", "--json").stdout)
+    assert_array_equal(windowed["values"], np.eye(4))
+    assert windowed["edits"] == "window:1"
+
+
+def test_a_stage_without_heads_or_layers(run: Run) -> None:
+    model = gpt2viz.load_model()
+    stream = json.loads(run("trace", TEXT, "-s", "residual_out", "-l", "3", "--json").stdout)
+    with_hand = model.network.ln_f.weight.numpy(), model.network.ln_f.bias.numpy()
+    x = np.array(stream["values"])
+    normed = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    final = json.loads(run("trace", TEXT, "-s", "final_norm", "--json").stdout)
+    assert_allclose(final["values"], normed * with_hand[0] + with_hand[1], atol=1e-3)
+    assert (stream["layer"], stream["head"], final["layer"]) == (3, None, None)
+
+
+def test_files(run: Run, ids: list[int]) -> None:
+    names = ("run.npz", "run.safetensors", "w.csv", "w.parquet", "w.json", "w.html")
+    outs = [part for name in names for part in ("--out", name)]
+    result = run("trace", TEXT, "-l", "3", "-H", "2", *outs)
+    assert result.stdout == ""
+    assert [line.split()[-1] for line in result.stderr.splitlines()[1:]] == list(names)
+    expected = weights(ids)
+    with np.load("run.npz") as arrays:
+        for layer in range(4):
+            assert_allclose(arrays[f"weights.{layer}"][0], expected[layer], atol=1e-5)
+    csv = pd.read_csv("w.csv").iloc[:, 1:5]
+    assert_allclose(csv, expected[3, 2], atol=1e-5)
+    parquet = pq.read_table("w.parquet").to_pandas().iloc[:, 1:5]
+    assert_allclose(parquet.astype(float), expected[3, 2], atol=1e-5)
+    document = json.loads(Path("w.json").read_text(encoding="utf-8"))
+    assert_allclose(document["values"], expected[3, 2], atol=1e-5)
+    page = Path("w.html").read_text(encoding="utf-8")
+    assert "layer 3, head 2" in page
+    cells = re.findall(r"<td>(.*?)</td>", page)
+    assert_allclose(np.array(cells, float).reshape(4, 4), expected[3, 2], atol=1e-5)
+
+
+@pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
+def test_a_picture(run: Run) -> None:
+    assert run("trace", TEXT, "--out", "w.svg", "--quiet").stderr == ""
+    assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_text_of_stdin(run: Run, ids: list[int]) -> None:
+    found = json.loads(run("trace", "-", "--json", stdin=f"{TEXT}\n").stdout)
+    assert found["token_ids"] == ids
+    crane = "Ein Kranich ißt\nFisch 🦩\n\n"
+    found = json.loads(run("trace", "-", "--json", stdin=crane).stdout)
+    assert found["text"] == crane.removesuffix("\n")
+    result = run("shapes", "-", stdin=b"A \xff")
+    assert result.exit_code == 1
+    assert "stdin is not UTF-8 (byte 2)" in result.stderr
+
+
+def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
+    result = run("trace", "fish " * 30)
+    assert len(result.stdout.splitlines()) < 20
+    assert "Shortened" in result.stderr
+    assert run("trace", "fish " * 30, "--quiet").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((TEXT, "--layer", "4"), 1, "layers 0 to 3, and in each heads 0 to 5; there is no layer 4"),
+        ((TEXT, "--head", "6"), 1, "there is no layer 0, head 6"),
+        (("",), 1, "text"),
+        (("fish " * 300,), 1, "this model reads at most 256 at once"),
+        ((TEXT, "--model", "nowhere"), 1, "no model and no folder 'nowhere'; there are: stories"),
+        ((TEXT, "--model", "."), 1, "no config.json"),
+        ((TEXT, "--edits", "off:9.9"), 1, "9"),
+        ((TEXT, "--out", "here.csv/w.csv"), 2, "there is no folder here.csv"),
+        ((TEXT, "--out", "w.doc"), 2, "w.doc must end with one of .svg"),
+        ((TEXT, "--edits", "on:1.1"), 2, "'on:1.1' is no edit"),
+        ((TEXT, "--stage", "soul"), 2, "'soul' is not one of"),
+        ((TEXT, "--layer", "-1"), 2, "-1"),
+        ((), 2, "Missing argument 'TEXT'. (see gpt2viz trace --help)"),
+    ],
+)
+def test_what_cannot_be_done(run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
+    result = run("trace", *arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+
+
+def test_a_file_that_cannot_be_written(run: Run) -> None:
+    Path("w.csv").mkdir()
+    result = run("trace", TEXT, "--out", "w.csv")
+    assert result.exit_code == 2
+    assert "is a directory" in result.stderr
+
+
+def test_shapes(run: Run, ids: list[int]) -> None:
+    printed = run("shapes", TEXT).stdout
+    assert "(1, 6, 4, 4)" in printed
+    assert "nan" not in printed.casefold()
+    assert "<NA>" not in printed
+    rows = json.loads(run("shapes", TEXT, "--json").stdout)
+    assert len(rows) + 1 == len(printed.splitlines())
+    assert sum(row["parameters"] for row in rows) == 2_812_032
+    assert rows[0]["layer"] is None
+    result = run("shapes", TEXT, "--out", "shapes.csv")
+    assert (result.stdout, len(pd.read_csv("shapes.csv"))) == ("", len(rows))
+    assert run("shapes", TEXT, "--out", "shapes.npz").exit_code == 2
