@@ -81,6 +81,14 @@ def weight_bytes(folder: str | Path) -> int:
     return _bytes(*_survey(Path(folder)))
 
 
+def stored_numbers(folder: Path) -> dict[str, int]:
+    """How many numbers the weights' files hold of each format, such as {"F16": 1_407_168}."""
+    counts: dict[str, int] = {}
+    for found in headers(folder).values():
+        counts[found.dtype] = counts.get(found.dtype, 0) + math.prod(found.size)
+    return counts
+
+
 def read_config(folder: Path) -> GPT2Config:
     """The sizes of the model in a folder. Raises ``CheckpointError`` where it is no GPT-2."""
     if not is_there(folder / "config.json"):
@@ -101,7 +109,7 @@ def _bytes(config: GPT2Config, stored: Mapping[str, Stored]) -> int:
     return sum(4 * math.prod(stored[name].size) for name in stored.keys() - tied)
 
 
-def _sizes(config: GPT2Config) -> Iterator[tuple[str, tuple[int, ...]]]:
+def tensor_sizes(config: GPT2Config) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Name and size of every tensor, as the released files store them."""
     C, F = config.n_embd, config.mlp_dim
     layer = {
@@ -129,7 +137,7 @@ def _sizes(config: GPT2Config) -> Iterator[tuple[str, tuple[int, ...]]]:
 def _compare(folder: Path, stored: Mapping[str, Stored], config: GPT2Config) -> None:
     """Refuse files that aren't what ``config.json`` says, before anything of that size is made."""
     names = set()
-    for name, size in _sizes(config):
+    for name, size in tensor_sizes(config):
         names.add(name)
         found = stored.get(name)
         if found is None and name == "lm_head.weight" and config.tie_word_embeddings:

@@ -21,7 +21,7 @@ END_OF_TEXT = b"<|endoftext|>"
 # Switches of the Hugging Face implementation that change the arithmetic, with the only values
 # that this model computes. A checkpoint that sets another one is refused, never approximated.
 # reorder_and_upcast_attn is none of them: it asks for float32, in which everything runs here.
-_FIXED: Mapping[str, tuple[Any, ...]] = {
+FIXED: Mapping[str, tuple[Any, ...]] = {
     "scale_attn_weights": (True,),
     "add_cross_attention": (False,),
     "pruned_heads": ({}, None),
@@ -30,7 +30,7 @@ _FIXED: Mapping[str, tuple[Any, ...]] = {
 # A size of so many digits is no slip, and a message could not spell it.
 _ABSURD = 10**40
 # Names that Hugging Face's library reads as well.
-_ALSO = {
+ALSO = {
     "hidden_size": "n_embd",
     "max_position_embeddings": "n_positions",
     "num_attention_heads": "n_head",
@@ -103,19 +103,19 @@ class GPT2Config:
             raise CheckpointError(
                 f"config.json: model_type is {model_type!r:.60}; only 'gpt2' can be read"
             )
-        for name, supported in _FIXED.items():
+        for name, supported in FIXED.items():
             if values.get(name, supported[0]) not in supported:
                 raise CheckpointError(
                     f"config.json: {name} = {values[name]!r:.60} is not supported "
                     f"(this model computes {supported[0]!r})"
                 )
-        for also, name in _ALSO.items():
+        for also, name in ALSO.items():
             if also in values and values.get(name, values[also]) != values[also]:
                 raise CheckpointError(
                     f"config.json: {name} = {values[name]!r:.60} and {also} = "
                     f"{values[also]!r:.60} are two names of one size; keep the right one"
                 )
-        values = {_ALSO.get(name, name): value for name, value in values.items()}
+        values = {ALSO.get(name, name): value for name, value in values.items()}
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
 

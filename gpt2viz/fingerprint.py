@@ -34,7 +34,7 @@ class WeightFiles:
         try:
             if tuple(_stamp(file) for file in self.files) != self.stamps:
                 return ""
-            found = {file.name: _sha256(file) for file in sorted(self.files)}
+            found = {file.name: sha256_of(file) for file in sorted(self.files)}
         except OSError:
             return ""
         if len(found) == 1:
@@ -48,6 +48,7 @@ def _stamp(file: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _sha256(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file in hex."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -147,7 +147,8 @@ def _needed(name: str, files: Iterable[str]) -> list[str]:
             f"{name} has no {'config.json' if weights else 'model.safetensors'}; only models in "
             "Hugging Face's layout with safetensors can be read."
         )
-    return ["config.json", *words, *weights]
+    card = [n for n in ("README.md",) if n in have]
+    return ["config.json", *card, *words, *weights]
 
 
 def _from(progress: Callable[[int], None], before: int, now: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 from gpt2viz.errors import CheckpointError
@@ -78,6 +79,24 @@ def folders() -> list[Path]:
     return given + [beside / Path(entry).expanduser() for entry in entries]
 
 
-def by_name(folders: list[Path]) -> dict[str, Path]:
-    """Name -> folder: those given, by their last part, and the bundled one."""
-    return {folder.resolve().name: folder for folder in [*folders, BUNDLED]}
+def by_name(folders: Iterable[Path]) -> dict[str, Path]:
+    """Name -> folder: those given, in order, and the bundled one, which keeps its name.
+
+    A folder is called by its last part, or by as many parts as tell it from the others. One that
+    is listed twice comes once.
+    """
+    places = dict.fromkeys(folder.resolve() for folder in folders)
+    places.pop(BUNDLED.resolve(), None)
+    named = {}
+    for place in places:
+        others = places.keys() - {place}
+        for depth in range(1, len(place.parts) + 1):
+            name = _last(place, depth)
+            if name not in {BUNDLED.name, *(_last(other, depth) for other in others)}:
+                break
+        named[name] = place
+    return named | {BUNDLED.name: BUNDLED}
+
+
+def _last(place: Path, depth: int) -> str:
+    return str(Path(*place.parts[-depth:]))

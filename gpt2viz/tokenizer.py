@@ -8,12 +8,14 @@ text first. ``tiktoken`` does the work; this module reads the checkpoint's files
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import regex
 import tiktoken
 
+from gpt2viz.byte_letters import BYTE_OF
 from gpt2viz.config import END_OF_TEXT
 from gpt2viz.errors import CheckpointError, TextError
 from gpt2viz.files import is_there, read_json, read_text
@@ -21,20 +23,6 @@ from gpt2viz.files import is_there, read_json, read_text
 # How GPT-2 cuts a text before merging: contractions, words, numbers, other signs, white space,
 # where a word takes the one space before it along.
 _PIECES = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-
-
-def _byte_letters() -> dict[str, int]:
-    """The letter that ``vocab.json`` writes for each byte: printable ones are themselves.
-
-    The other 68 bytes are numbered from U+0100 on, in the order of their value.
-    """
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    letters = {chr(byte): byte for byte in printable}
-    hidden = (byte for byte in range(256) if byte not in printable)
-    return letters | {chr(256 + n): byte for n, byte in enumerate(hidden)}
-
-
-_BYTE_OF = _byte_letters()
 
 # Half a surrogate pair in a special token's name has bytes too.
 _SURROGATES = "surrogatepass"
@@ -65,7 +53,7 @@ class Tokenizer:
         words, pairs = files
         _check_ids(vocab, words)
         merged = {left + right for left, right in merges}
-        ordinary = {token for token in vocab if token in merged or token in _BYTE_OF}
+        ordinary = {token for token in vocab if token in merged or token in BYTE_OF}
         self._bytes = {
             i: _to_bytes(token, words) if token in ordinary else token.encode(errors=_SURROGATES)
             for token, i in vocab.items()
@@ -96,6 +84,7 @@ class Tokenizer:
         longest_first = sorted(filter(None, added), key=len, reverse=True)
         self._added = {token: vocab[token] for token in longest_first}
         self._cut = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
+        self._ranks = ranks
         self._ids = [id_of[part] for part in ranks]
         self._encoding = tiktoken.Encoding(
             "checkpoint", pat_str=_PIECES, mergeable_ranks=ranks, special_tokens={}
@@ -142,6 +131,19 @@ class Tokenizer:
         first = self.end_of_text if end_of_text_first else None
         return ids if first is None else [first, *ids]
 
+    def cut(self, text: str) -> Iterator[tuple[bytes, bool]]:
+        """The parts of a text that are merged by themselves, and whether each is an added token."""
+        for part in self._cut.split(text) if self._added else [text]:
+            if part in self._added:
+                yield part.encode(), True
+            else:
+                yield from ((word.encode(), False) for word in regex.findall(_PIECES, part))
+
+    def rank(self, merged: bytes) -> int | None:
+        """When the merge that makes these bytes was learned, from 0; None where none does."""
+        rank = self._ranks.get(merged, 0) - 256  # the single bytes come before all merges
+        return rank if rank >= 0 else None
+
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of one token: often a word with the space before it, sometimes only part
         of a character. Empty for an id that the vocabulary leaves unused."""
@@ -173,7 +175,7 @@ def _short(value: Any) -> str:
 
 def _to_bytes(token: str, file: str) -> bytes:
     try:
-        return bytes(_BYTE_OF[letter] for letter in token)
+        return bytes(BYTE_OF[letter] for letter in token)
     except KeyError as error:
         raise CheckpointError(
             f"{file}: {_short(token)} has the letter {error.args[0]!r}, which stands for no byte"

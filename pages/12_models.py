@@ -1,16 +1,7 @@
-"""Models: what can be loaded, what it takes, and how to get another one."""
+"""Models: what can be loaded, how to get another one, and what one is made of."""
 
-import streamlit as st
+from gpt2viz.ui import frame
+from gpt2viz.ui.models import contents
 
-from gpt2viz import GPT2VizError
-from gpt2viz.ui import frame, models
-from gpt2viz.ui.text import literal
-
-frame.open_menu("Models")
-try:
-    st.markdown("#### Models that can be chosen")
-    models.table()
-    st.markdown("#### Get one by its name")
-    models.by_name()
-except GPT2VizError as error:
-    st.error(literal(str(error)), icon=":material/error:")
+colors = frame.open_menu("Models")
+contents.show(contents.choose_section(), colors)

@@ -42,7 +42,7 @@ with heads:
 card = cache.card(view.model.name)
 if card:
     with st.expander("The model's card: data, figures, what it can't do"):
-        st.markdown(card)
+        st.markdown(card.text)
 
 clicked = on_click("growth")
 if clicked:

@@ -134,7 +134,7 @@ def _special(panel: Panel, colors: Palette) -> list[tuple[str, str, Mask, str]]:
 
 
 def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dict[str, Any]]:
-    """Rows from the top, names on the left and below, square cells where keys meet queries."""
+    """Rows from the top, names on the left and below, square cells where tokens meet tokens."""
     n_rows, n_columns = panel.values.shape
     common = {
         "type": "category",  # else Plotly reads names such as "1 1" as the number 11
@@ -148,7 +148,7 @@ def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dic
     }
     y = {"domain": place.y, "anchor": f"x{on}", "range": [n_rows - 0.5, -0.5]}
     x = {"domain": place.x, "anchor": f"y{on}", "range": [-0.5, n_columns - 0.5]}
-    square = {"scaleanchor": f"y{on}"} if panel.columns.title == "key" else {}
+    square = {"scaleanchor": f"y{on}"} if panel.columns.title in ("key", "position") else {}
     return {
         f"yaxis{on}": common | _side(panel.rows, place.first) | y | {"constraintoward": "top"},
         f"xaxis{on}": common | _side(panel.columns, place.last) | x | square,

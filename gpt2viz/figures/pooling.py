@@ -60,10 +60,7 @@ def pool_panel(panel: Panel, size: int) -> Panel:
         values = np.where(masked, np.float32(0), values)
         masked = ~_largest(~masked, rows, columns)
     weights = values.min() >= 0
-    shown = high = _largest(values, rows, columns)
-    if not weights:
-        low = -_largest(-values, rows, columns)
-        shown = np.where(-low > high, low, high)
+    shown = (_largest if weights else farthest_from_0)(values, rows, columns)
     return dataclasses.replace(
         panel,
         values=shown,
@@ -72,6 +69,13 @@ def pool_panel(panel: Panel, size: int) -> Panel:
         quantity=f"{'largest' if weights else 'farthest from 0:'} {panel.quantity} of this block",
         masked=masked,
     )
+
+
+def farthest_from_0(matrix: Matrix, rows: list[int], columns: list[int]) -> Matrix:
+    """Of every block that begins at these rows and columns, the number farthest from 0."""
+    high, low = _largest(matrix, rows, columns), -_largest(-matrix, rows, columns)
+    shown: Matrix = np.where(-low > high, low, high)
+    return shown
 
 
 def crop(panel: Panel, rows: range, columns: range | None) -> Panel:

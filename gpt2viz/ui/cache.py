@@ -10,17 +10,20 @@ import streamlit as st
 
 import gpt2viz
 from gpt2viz import heads, hub, settings
+from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.curves import TrainingRecord, read_record
-from gpt2viz.files import is_there, read_text
 from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
 from gpt2viz.memory import total_memory
 from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
+from gpt2viz.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.tracing import reference_run
 from gpt2viz.ui import owner
 from gpt2viz.ui.kept import Kept
 
+#: Stands before a name of the hub that one of the owner's folders has already.
+HUB = "hub:"
 #: Megabytes of runs that are kept for all visitors together. GPT-2 small's 1,024 tokens take 240.
 BYTES_VARIABLE = "GPT2VIZ_CACHE_MB"
 DEFAULT_MEGABYTES = 512
@@ -31,16 +34,32 @@ MODEL_BYTES_VARIABLE = "GPT2VIZ_MODELS_MB"
 def model_folders() -> dict[str, Path]:
     """Name -> folder: those that the owner lists, the bundled one, and the hub's that are here.
 
-    Raises ``CheckpointError`` where the owner's file can't be read.
+    No two have one name, and a name stays with its folder whatever is fetched later. Raises
+    ``CheckpointError`` where the owner's file can't be read.
     """
     own = settings.by_name(owner.folders())
-    return own | {n: f for n, f in from_hub().items() if n not in own and owner.allows(n)}
+    return own | {_beside(own, n): f for n, f in from_hub().items() if owner.allows(n)}
+
+
+def _beside(own: Collection[str], name: str) -> str:
+    return f"{HUB}{name}" if name in own else name
+
+
+def is_bundled(folder: Path) -> bool:
+    """Whether it is the model that came with the package."""
+    return folder.resolve() == gpt2viz.BUNDLED.resolve()
 
 
 @st.cache_resource(ttl=60, show_spinner=False)
 def from_hub() -> dict[str, Path]:
     """Name -> folder of what is whole in the hub's cache."""
     return hub.cached()
+
+
+def name_of_fetched(name: str) -> str | None:
+    """What a model of the hub is called here; None where it isn't whole in the cache."""
+    folder = from_hub().get(name)
+    return next((n for n, f in model_folders().items() if f == folder), None)
 
 
 def load(name: str) -> gpt2viz.Model:
@@ -148,13 +167,15 @@ def lens(
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
-def card(model_name: str) -> str:
-    """The README.md of a model's folder, or "" where it has none that can be read."""
-    path = model_folders()[model_name] / "README.md"
-    try:
-        return read_text(path, errors="replace") if is_there(path) else ""
-    except gpt2viz.CheckpointError:
-        return ""
+def card(model_name: str) -> Card | None:
+    """What a model's folder says of it, made harmless; None where it says nothing."""
+    return read_card(model_folders()[model_name])
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
+def tokenizer(model_name: str) -> Tokenizer:
+    """A model's tokenizer alone. Raises ``CheckpointError``."""
+    return load_tokenizer(model_folders()[model_name])
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

@@ -106,7 +106,9 @@ def _groups(nodes: Sequence[Node], layer: int, n_layer: int) -> list[dict[str, o
 
 def _box(node: Node) -> dict[str, str]:
     page = page_of(node)
-    shape = f"({', '.join(map(str, node.made.shape))})" if node.made else "off when reading"
+    shape = "off when reading" if node.kind == "Dropout" else "inside a fused step"
+    if node.made:
+        shape = f"({', '.join(map(str, node.made.shape))})"
     return {
         "module": node.name,
         "name": node.name.removeprefix(f"h.{node.layer}."),

@@ -119,8 +119,19 @@ def stop_without_numbers(*runs: Trace) -> None:
         st.stop()
 
 
-def _model_and_sentence() -> Model:
+def choose_model() -> str:
+    """Pick a model; one message and the end of the page where the owner's list can't be read."""
     names = _model_names()
+    chosen: str = st.selectbox(
+        "Model",
+        names,
+        help="The bundled model is small and was trained for this app. Get others on Models.",
+        **address.choice("model", names, names[0]),
+    )
+    return chosen
+
+
+def _model_and_sentence() -> Model:
     sentence, chosen, switches = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
     sentence.text_input(
         "Sentence",
@@ -128,12 +139,8 @@ def _model_and_sentence() -> Model:
         help="The text that the model reads. It is cut into tokens: words or parts of words.",
         **address.text("text", EXAMPLES["Crane"]),
     )
-    chosen.selectbox(
-        "Model",
-        names,
-        help="The bundled model is small and was trained for this app. Get others on Models.",
-        **address.choice("model", names, names[0]),
-    )
+    with chosen:
+        choose_model()
     with switches:
         pair = st.container(gap=None)
     pair.toggle(

@@ -24,6 +24,7 @@ PAGES = {
     "textbook": "pages/11_textbook.py",
     "find": "pages/9_find.py",
     "two": "pages/10_compare.py",
+    "models": "pages/12_models.py",
 }
 
 

@@ -46,7 +46,7 @@ def look_up(name: str) -> AppTest:
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
     at.switch_page(str(ROOT / "pages/12_models.py")).run()
     at.text_input(key="hub_name").set_value(name)
-    at.button[0].click().run()
+    press(at, "Look it up")
     assert not at.exception
     return at
 

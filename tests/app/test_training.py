@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ def test_the_scores_drawn_are_the_records(score: str) -> None:
 def test_the_card_is_shown() -> None:
     card = (BUNDLED / "README.md").read_text(encoding="utf-8")
     shown = [markdown.value for markdown in open_page("training").markdown]
-    assert card.strip() in shown
+    assert re.sub(r"^(#+) ", r"##\1 ", card.strip(), flags=re.M) in shown  # headings made smaller
 
 
 def test_a_model_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ SOURCES = sorted(
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across"}
 PLAIN |= {"fingerprint"}
 PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
-PLAIN |= {"settings", "files", "finite"}
+PLAIN |= {"settings", "files", "finite", "byte_letters"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
-MODEL |= {"textbook", "convert", "hub", "survey", "weights"}
+MODEL |= {"textbook", "convert", "hub", "survey", "weights", "anatomy"}
 PICTURES = {"figures", "tables", "export", "notebook"}
 
 

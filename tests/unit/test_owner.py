@@ -94,3 +94,23 @@ def test_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(settings.CONFIG_VARIABLE, str(tmp_path / "other.toml"))
     with pytest.raises(gpt2viz.CheckpointError, match=r"other\.toml, which is no file"):
         settings.folders()
+
+
+def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    def at(*names: str) -> list[Path]:
+        return [tmp_path / name for name in names]
+
+    assert list(settings.by_name(at("a/gpt2", "b/gpt2", "c/mine"))) == [
+        *("a/gpt2", "b/gpt2", "mine", "stories"),
+    ]
+    deep = settings.by_name(at("x/a/gpt2", "y/a/gpt2"))
+    assert list(deep) == ["x/a/gpt2", "y/a/gpt2", "stories"]
+    assert list(deep.values())[:2] == at("x/a/gpt2", "y/a/gpt2")
+    own = settings.by_name(at("mine/stories"))
+    assert own["stories"] == settings.BUNDLED
+    assert own["mine/stories"] == tmp_path / "mine/stories"
+
+
+def test_a_folder_that_is_listed_twice_comes_once(tmp_path: Path) -> None:
+    twice = settings.by_name([tmp_path / "a", tmp_path / "b" / ".." / "a", settings.BUNDLED])
+    assert list(twice) == ["a", "stories"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pandas as pd
 import streamlit as st
 
@@ -15,6 +18,7 @@ from gpt2viz.ui.text import literal
 
 def table() -> None:
     """Every model that can be chosen, from its files' headers alone."""
+    st.markdown("#### Models that can be chosen")
     rows, broken = [], []
     for name, folder in cache.model_folders().items():
         try:
@@ -25,6 +29,7 @@ def table() -> None:
         rows.append(
             {
                 "Model": name,
+                "From": _place(folder),
                 "Layers": config.n_layer,
                 "Heads": config.n_head,
                 "Channels": config.n_embd,
@@ -49,8 +54,17 @@ def table() -> None:
         st.warning(message, icon=":material/error:")
 
 
+def _place(folder: Path) -> str:
+    if cache.is_bundled(folder):
+        return "gpt2viz"
+    return "the hub" if folder in cache.from_hub().values() else "a folder"
+
+
 def by_name() -> None:
     """Ask for a name, say what it weighs, and fetch it when told to."""
+    st.markdown("#### Get one by its name")
+    released = [name for name in hub.RELEASED if owner.allows(name)]
+    picked = _released(released) if released else None
     with (
         st.form("by_name", border=False),
         st.container(horizontal=True, vertical_alignment="bottom"),
@@ -59,15 +73,23 @@ def by_name() -> None:
             "Name on the Hugging Face hub",
             key="hub_name",
             placeholder="distilgpt2, or owner/name",
-            help=f"{', '.join(hub.RELEASED)}, or any GPT-2 there. Only safetensors are read.",
+            help="Any GPT-2 there, by its owner and name. Only safetensors are read.",
             width=420,
         ).strip()
         asked = st.form_submit_button("Look it up", icon=":material/search:")
-    if asked and name:
-        st.session_state["offer"] = _offer(name)
+    if picked or (asked and name):
+        st.session_state["offer"] = _offer(picked or name)
     offer: hub.Offer | None = st.session_state.get("offer")
     if offer is not None:
         _ask(offer)
+
+
+def _released(names: Sequence[str]) -> str | None:
+    """The released models as buttons; the one that was pressed."""
+    with st.container(key="released", horizontal=True, vertical_alignment="center"):
+        st.markdown("Released", width="content")
+        pressed = [st.button(name, key=f"released_{name}", help="Look it up") for name in names]
+    return next((name for name, is_it in zip(names, pressed, strict=True) if is_it), None)
 
 
 def _offer(name: str) -> hub.Offer | None:
@@ -128,14 +150,15 @@ def _progress(name: str) -> None:
 
 def _ready(offer: hub.Offer) -> None:
     """A model that is here: the way to it, where its files are whole."""
-    if offer.name not in cache.model_folders():
+    name = cache.name_of_fetched(offer.name)
+    if name is None:
         start(offer)  # all its bytes are here, only its place in the cache isn't made yet
         _progress(offer.name)
         return
-    st.success(f"**{literal(offer.name)}** is here.", icon=":material/check:")
+    st.success(f"**{literal(name)}** is here.", icon=":material/check:")
     st.page_link(
         "app.py",
-        label=f"Open {literal(offer.name)}",
+        label=f"Open {literal(name)}",
         icon=":material/arrow_forward:",
-        query_params=address.parameters(model=offer.name),
+        query_params=address.parameters(model=name),
     )

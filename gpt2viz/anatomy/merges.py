@@ -1,0 +1,86 @@
+"""Byte-pair encoding one merge at a time: which pair, why this one, and what the pieces become.
+
+Sennrich et al. 2016 on bytes, as in Radford et al. 2019. ``tiktoken`` does the same at once; what
+comes out here is held against it each time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpt2viz.errors import TextError
+from gpt2viz.tokenizer import Tokenizer
+
+Pair = tuple[bytes, bytes]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """One step: ``pair`` became one piece, as no other pair had a lower ``rank``.
+
+    ``others`` are the other pairs that could have been merged, with their ranks, lowest first;
+    ``pieces`` are what there is after it.
+    """
+
+    pair: Pair
+    rank: int
+    others: tuple[tuple[Pair, int], ...]
+    pieces: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Word:
+    """A part of the text that is merged by itself: a word with the space before it, a number, …
+
+    ``start`` are its bytes, ``merges`` what was done, ``ids`` the tokens at the end. A token that
+    was ``added`` to the vocabulary later is taken as it stands.
+    """
+
+    start: tuple[bytes, ...]
+    merges: tuple[Merge, ...]
+    ids: tuple[int, ...]
+    added: bool
+
+    @property
+    def pieces(self) -> tuple[bytes, ...]:
+        """The bytes of its tokens."""
+        return self.merges[-1].pieces if self.merges else self.start
+
+
+def follow(tokenizer: Tokenizer, text: str) -> list[Word]:
+    """Encode a short text and show the work.
+
+    Raises ``TextError`` for half a surrogate pair, and where the steps don't end in what
+    ``tokenizer.encode`` gives, as with a vocabulary whose merges contradict each other.
+    """
+    ids = tokenizer.encode(text)
+    rest, words = list(ids), []
+    for part, added in tokenizer.cut(text):
+        start = (part,) if added else tuple(bytes([byte]) for byte in part)
+        merges = () if added else _merges(tokenizer, start)
+        n = len(merges[-1].pieces if merges else start)
+        words.append(Word(start, merges, tuple(rest[:n]), added))
+        rest = rest[n:]
+    pieces = [piece for word in words for piece in word.pieces]
+    if pieces != [tokenizer.token_bytes(i) for i in ids]:
+        raise TextError("The merges of this model's vocabulary can't be followed one by one here.")
+    return words
+
+
+def _merges(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> tuple[Merge, ...]:
+    made = []
+    while ranked := _ranked(tokenizer, pieces):
+        (rank, at), *rest = ranked
+        others = {(pieces[n], pieces[n + 1]): other for other, n in rest if other != rank}
+        pair = pieces[at], pieces[at + 1]
+        pieces = (*pieces[:at], pair[0] + pair[1], *pieces[at + 2 :])
+        made.append(Merge(pair, rank, tuple(others.items()), pieces))
+    return tuple(made)
+
+
+def _ranked(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> list[tuple[int, int]]:
+    """(rank, place) of every pair that can be merged: the lowest rank first, then the leftmost."""
+    pairs = enumerate(pairwise(pieces))
+    ranks = ((tokenizer.rank(left + right), at) for at, (left, right) in pairs)
+    return sorted((rank, at) for rank, at in ranks if rank is not None)

@@ -1,0 +1,69 @@
+"""How many parameters each part of a model has, from the sizes that its files must have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpt2viz.checkpoint import tensor_sizes
+from gpt2viz.config import GPT2Config
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the model: ``each`` parameters, ``times`` over.
+
+    ``group`` is "embeddings", "attention", "MLP", "norms" or "head"; ``tensors`` says which
+    weights of the checkpoint they are, with their sizes.
+    """
+
+    name: str
+    group: str
+    tensors: str
+    each: int
+    times: int
+
+    @property
+    def n_parameters(self) -> int:
+        """Parameters of the part in the whole model."""
+        return self.each * self.times
+
+
+# Where the weights are, what they are called here, group; in the order of the data.
+_PARTS = (
+    ("wte", "token embeddings", "embeddings"),
+    ("wpe", "position embeddings", "embeddings"),
+    ("h.0.ln_1", "norm before attention", "norms"),
+    ("h.0.attn.c_attn", "attention: Q", "attention"),
+    ("h.0.attn.c_attn", "attention: K", "attention"),
+    ("h.0.attn.c_attn", "attention: V", "attention"),
+    ("h.0.attn.c_proj", "attention: output", "attention"),
+    ("h.0.ln_2", "norm before the MLP", "norms"),
+    ("h.0.mlp.c_fc", "MLP: widen", "MLP"),
+    ("h.0.mlp.c_proj", "MLP: back", "MLP"),
+    ("ln_f", "final norm", "norms"),
+    ("lm_head", "head", "head"),
+)
+
+
+def parts(config: GPT2Config) -> list[Part]:
+    """Every part in the order of the data; their ``n_parameters`` sum to the model's.
+
+    A head that is tied to the token embeddings has none of its own: they are counted there.
+    """
+    sizes = dict(tensor_sizes(config))
+    found = []
+    for place, name, group in _PARTS:
+        own = {n: size for n, size in sizes.items() if n.rpartition(".")[0] == place}
+        if place.endswith("c_attn"):  # Q, K and V lie side by side in one matrix
+            own = {n: (*size[:-1], size[-1] // 3) for n, size in own.items()}
+        written = f"{place.removeprefix('h.0.')}: {' + '.join(map(_spell, own.values()))}"
+        if place == "lm_head" and config.tie_word_embeddings:
+            own, name, written = {}, "head: tied", "lm_head: the weights of wte, counted there"
+        each = sum(math.prod(size) for size in own.values())
+        found.append(Part(name, group, written, each, config.n_layer if "h.0." in place else 1))
+    return found
+
+
+def _spell(size: tuple[int, ...]) -> str:
+    return " × ".join(f"{n:,}" for n in size)

@@ -1,0 +1,18 @@
+"""The letters in which ``vocab.json`` and ``merges.txt`` write bytes, so that each can be seen."""
+
+from __future__ import annotations
+
+
+def _byte_letters() -> dict[str, int]:
+    """The letter that ``vocab.json`` writes for each byte: printable ones are themselves.
+
+    The other 68 bytes are numbered from U+0100 on, in the order of their value.
+    """
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {chr(byte): byte for byte in printable}
+    hidden = (byte for byte in range(256) if byte not in printable)
+    return letters | {chr(256 + n): byte for n, byte in enumerate(hidden)}
+
+
+#: Letter -> byte.
+BYTE_OF = _byte_letters()

@@ -1,0 +1,1 @@
+"""The Models page: what can be loaded, and one model's parts."""

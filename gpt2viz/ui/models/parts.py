@@ -1,0 +1,71 @@
+"""Where a model's parameters are: a table, and bars beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from gpt2viz.anatomy.parameters import Part, parts
+from gpt2viz.checkpoint import read_config
+from gpt2viz.figures.anatomy import part_bars
+from gpt2viz.figures.palette import Palette
+from gpt2viz.memory import spell
+from gpt2viz.ui import cache, show
+
+_NUMBER = st.column_config.NumberColumn(format="localized")
+
+
+def draw(name: str, colors: Palette) -> None:
+    """Every part, all layers together, from the sizes that the files must have."""
+    config = read_config(cache.model_folders()[name])
+    found = parts(config)
+    counts = [part.n_parameters for part in found]
+    whole = sum(counts)
+    st.markdown(
+        f"**{whole:,} parameters**, {spell(4 * whole)} in memory (four bytes each). Its "
+        f"{config.n_layer} layers are built alike and have weights of their own."
+    )
+    table, chart = st.columns(2, gap="large")
+    with table:
+        _table(found, whole)
+        st.caption(
+            "The head has no weights of its own: it reads the token embeddings backwards (weight "
+            "tying). They are counted once, as embeddings."
+            if config.tie_word_embeddings
+            else "The head has a table of its own: this model doesn't tie it to the tokens'."
+        )
+    with chart:
+        names, groups = [part.name for part in found], [part.group for part in found]
+        show.picture(
+            part_bars(names, groups, counts, colors, "parameters"),
+            key="part_bars",
+            alt=f"Parameters of every part of {name}",
+        )
+
+
+def _table(found: Sequence[Part], whole: int) -> None:
+    counts = [*(part.n_parameters for part in found), whole]
+    table = pd.DataFrame(
+        {
+            "part": [*(part.name for part in found), "all"],
+            "in one layer": [*(p.each if p.times > 1 else None for p in found), None],
+            "in the model": counts,
+            "share (%)": [100 * n / whole for n in counts],
+            "weights": [*(part.tensors for part in found), ""],
+        }
+    )
+    show.table(
+        table.astype({"in one layer": "Int64"}),
+        "Parameters of every part",
+        hide_index=True,
+        key="parts",
+        placeholder="",
+        height="content",
+        column_config={
+            "in one layer": _NUMBER,
+            "in the model": _NUMBER,
+            "share (%)": st.column_config.NumberColumn(format="%.2f"),
+        },
+    )

@@ -1,0 +1,79 @@
+"""How alike the vectors of two places in a text are, for every two places."""
+
+from __future__ import annotations
+
+import math
+
+import streamlit as st
+
+from gpt2viz import tables
+from gpt2viz.figures.anatomy import similarity_at, similarity_map
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.measure import GRID
+from gpt2viz.figures.palette import Palette
+from gpt2viz.figures.panel import Panel
+from gpt2viz.ui import cache, show
+
+
+def draw(name: str, colors: Palette) -> None:
+    """The map of all places, and what to see in it."""
+    panel, means = _similarities(name)
+    n = panel.rows.stop or 0
+    chart, words = st.columns([3, 2], gap="large")
+    with chart:
+        show.picture(
+            heatmaps(
+                [panel],
+                colors,
+                scale="signed",
+                height=560,
+                numbers=0,
+                bar="cosine",
+                legend=False,
+            ),
+            key="positions",
+            alt=f"Cosine similarity of every two position embeddings of {name}",
+        )
+        if len(panel.values) < n:
+            st.caption(
+                f"{n:,} places are more than a picture has room for: each point is a block's "
+                "number farthest from 0."
+            )
+    with words:
+        st.markdown(
+            f"Every place of a text, from 0 to {n - 1:,}, has a vector of its own, which is added "
+            "to the token's. Each cell "
+            "compares two places by **cosine similarity**: 1 where their vectors point the same "
+            "way, 0 where they have nothing to do with each other, −1 where they are opposite."
+        )
+        st.markdown("\n".join(_findings(means)))
+        if cache.is_bundled(cache.model_folders()[name]):
+            st.caption(
+                "This model's places began as **waves** of several lengths (its card says why), "
+                "which training then changed: hence the stripes. GPT-2's own began as random "
+                "numbers; nobody told it which place is next to which."
+            )
+        st.caption(
+            "What to look for: a **band** along the diagonal says that near places have similar "
+            "vectors, so that the model can tell near from far. **Stripes** beside it say that "
+            "places come back to a direction after so many steps, as on a wave. A row that stands "
+            "out, often the first, is a place with a vector unlike the others. Even colour away "
+            "from the diagonal means that those places were hardly told apart, or seldom seen."
+        )
+        with st.popover("These numbers as a table", type="tertiary", width="content"):
+            show.table(tables.panel_table(panel), "Similarity of every two positions")
+
+
+@st.cache_resource(max_entries=4, show_spinner="Comparing all places …")
+def _similarities(name: str) -> tuple[Panel, dict[int, float]]:
+    """The map, and the mean similarity at some distances."""
+    vectors = cache.load(name).network.wpe.weight.numpy()
+    distances = [d for d in (1, 2, 8, 32, 128, 512) if d < len(vectors)]
+    return similarity_map(vectors, GRID), {d: similarity_at(vectors, d) for d in distances}
+
+
+def _findings(means: dict[int, float]) -> list[str]:
+    lines = ["|places apart|mean cosine|", "|-:|-:|"]
+    for distance, mean in means.items():
+        lines.append(f"|{distance}|{'no direction' if math.isnan(mean) else f'{mean:+.3f}'}|")
+    return lines

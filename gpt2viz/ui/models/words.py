@@ -1,0 +1,106 @@
+"""How a word becomes tokens: every merge of its bytes, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from gpt2viz import GPT2VizError
+from gpt2viz.anatomy.merges import Pair, Word, follow
+from gpt2viz.figures.palette import Palette
+from gpt2viz.labels import label
+from gpt2viz.ui import address, cache, show
+from gpt2viz.ui.text import literal
+
+#: Characters that are followed; more would fill many screens.
+LONGEST = 60
+_EXAMPLE = " unbelievable"
+#: Pairs that are named of those that had to wait.
+_WAITING = 3
+
+
+def draw(name: str, _colors: Palette) -> None:
+    """Ask for a word and show its way to tokens."""
+    tokenizer = cache.tokenizer(name)
+    typed = st.text_input(
+        "A word, or a few",
+        help="A space before a word belongs to it: with and without are different tokens.",
+        width=420,
+        **address.text("word", _EXAMPLE),
+    )
+    if len(typed) > LONGEST:
+        st.warning(
+            f"That is {len(typed):,} characters; the first {LONGEST} are followed here.",
+            icon=":material/content_cut:",
+        )
+    try:
+        words = follow(tokenizer, typed[:LONGEST])
+    except GPT2VizError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        return
+    if not words:
+        st.info("Type a word to see how it is put together.", icon=":material/edit:")
+        return
+    ids = [i for word in words for i in word.ids]
+    pieces = [piece for word in words for piece in word.pieces]
+    shown = " ".join(
+        f"`{label(p)}`&nbsp;:small[:gray[{i}]]" for p, i in zip(pieces, ids, strict=True)
+    )
+    st.markdown(f"**{len(ids)} token{'s' if len(ids) > 1 else ''}**, with their ids: {shown}")
+    st.markdown(
+        "It begins with single bytes. In each step, of all pairs that stand side by side, the one "
+        "that was learned **first** becomes one piece: the one with the lowest rank. It ends where "
+        "no pair is in the list of merges. `·` is a space; `\\xe2` is a byte that is no character "
+        "by itself."
+    )
+    for n, word in enumerate(words):
+        _steps(n, word)
+
+
+def _steps(n: int, word: Word) -> None:
+    written = label(b"".join(word.start))
+    st.markdown(f"**{literal(written)}**")
+    if word.added:
+        st.caption("This word was added to the vocabulary later and is taken as it stands.")
+        return
+    if not word.merges:
+        st.caption("A single byte, or bytes that no merge joins: nothing to do.")
+    steps = [("", None, "", word.start)] + [
+        (_pair(merge.pair), merge.rank, _waiting(merge.others), merge.pieces)
+        for merge in word.merges
+    ]
+    show.table(
+        pd.DataFrame(
+            {
+                "step": range(len(steps)),
+                "this pair is merged": [pair for pair, _, _, _ in steps],
+                "rank": [rank for _, rank, _, _ in steps],
+                "the pieces then": ["  |  ".join(map(label, left)) for _, _, _, left in steps],
+                "pairs that wait (rank)": [waiting for _, _, waiting, _ in steps],
+            }
+        ).astype({"rank": "Int64"}),
+        f"Merges of {written}",
+        hide_index=True,
+        key=f"merges_{n}",
+        placeholder="",
+        height="content",
+        column_config={
+            "step": st.column_config.NumberColumn(width="small"),
+            "rank": st.column_config.NumberColumn(
+                format="localized", help="Its place in the list of merges, 0 the first learned"
+            ),
+            "the pieces then": st.column_config.TextColumn(width="large"),
+        },
+    )
+
+
+def _pair(pair: Pair) -> str:
+    return " + ".join(map(label, pair))
+
+
+def _waiting(others: Sequence[tuple[Pair, int]]) -> str:
+    named = [f"{_pair(pair)} ({rank:,})" for pair, rank in others[:_WAITING]]
+    more = len(others) - _WAITING
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,219 @@
+"""A model's card, config and files in words, and how alike its positions are."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.anatomy import files
+from gpt2viz.anatomy.card import LONGEST, harmless, read_card
+from gpt2viz.anatomy.fields import MEANING, derived, explained, unused
+from gpt2viz.anatomy.files import stored_files
+from gpt2viz.checkpoint import read_config, stored_numbers
+from gpt2viz.config import FIXED
+from gpt2viz.figures.anatomy import part_bars, similarity_at, similarity_map
+from gpt2viz.figures.palette import LIGHT
+from gpt2viz.files import read_json
+from tests.checkpoints import edit_json, write_checkpoint
+
+pieces = st.sampled_from(
+    [
+        "!",
+        "[",
+        "]",
+        "(",
+        ")",
+        "\\",
+        "`",
+        "```\n",
+        "~~~\n",
+        "\n",
+        "    ",
+        "x",
+        "http://e.org",
+        ": ",
+        "<",
+    ]
+)
+
+
+@given(text=st.lists(pieces, max_size=30).map("".join))
+def test_no_image_is_left_in_a_card(text: str) -> None:
+    """By a Markdown reader of its own: images by address and by reference, in code or not."""
+    tokens = MarkdownIt("commonmark").parse(harmless(text) + "\n\n[x]: http://e.org\n")
+    kinds = [child.type for token in tokens for child in token.children or ()]
+    assert "image" not in kinds
+
+
+def test_a_card_is_plain_markdown() -> None:
+    assert harmless("# Big\n## Less") == "### Big\n#### Less"
+    assert harmless("costs $1 to $2 :tada: :red[x] at 12:30") == (
+        "costs \\$1 to \\$2 \\:tada: \\:red[x] at 12:30"
+    )
+    code = "```sh\n$ pip install :x:\n# no heading\n```"
+    assert harmless(code) == code
+    assert harmless("[![badge](http://e.org/b.svg)](http://e.org)").count("\\[") == 1
+
+
+def test_the_head_of_a_card(folder: Path) -> None:
+    assert read_card(folder) is None
+    readme = folder / "README.md"
+    head = "license: mit\nlanguage: [en, de]\ndatasets:\n- a/b\ntags: [x]\nbase_model: {a: 1}"
+    readme.write_text(f"---\n{head}\n---\nHello", encoding="utf-8")
+    card = read_card(folder)
+    assert card is not None
+    assert (card.text, card.cut) == ("Hello", False)
+    assert card.facts == {"license": "mit", "language": "en, de", "datasets": "a/b"}
+
+
+@pytest.mark.parametrize(
+    "head", [": [", "- a list", "license: !!python/object:os.system x", "x: &a [*a]", "{" * 3000]
+)
+def test_a_head_that_cannot_be_read_stays_text(folder: Path, head: str) -> None:
+    (folder / "README.md").write_text(f"---\n{head}\n---\nHello", encoding="utf-8")
+    card = read_card(folder)
+    assert card is not None
+    assert card.facts == {}
+    assert card.text.endswith("Hello")
+
+
+def test_a_long_card_is_cut_and_other_bytes_are_no_trouble(folder: Path) -> None:
+    (folder / "README.md").write_bytes(b"\xff" + b"x" * LONGEST)
+    card = read_card(folder)
+    assert card is not None
+    assert card.cut
+    assert len(card.text) == LONGEST
+
+
+def test_every_field_is_explained() -> None:
+    config = gpt2viz.GPT2Config()
+    assert list(MEANING) == [field.name for field in dataclasses.fields(config)]
+    demanded = dict.fromkeys(["model_type", *FIXED])
+    names = [field.name for field in explained(config, demanded)]
+    assert names == [*MEANING, *demanded]
+    assert unused(demanded | dict.fromkeys(MEANING)) == {}
+    for field in [*explained(config, demanded), *derived(config)]:
+        assert field.meaning.endswith(".")
+        assert field.value
+
+
+def test_values_have_units_and_their_source(folder: Path) -> None:
+    edit_json(
+        folder / "config.json",
+        n_embd=None,
+        hidden_size=24,
+        attn_pdrop=0.25,
+        resid_pdrop=None,
+        reorder_and_upcast_attn=True,
+    )
+    values = read_json(folder / "config.json")
+    config = read_config(folder)
+    found = {field.name: field for field in explained(config, values)}
+    assert found["vocab_size"].value == "420 tokens"
+    assert found["n_inner"].value == "empty: 96 channels"
+    assert found["attn_pdrop"].value == "25% of the weights"
+    assert found["n_embd"].value == "24 channels"
+    assert "The file calls it hidden_size." in found["n_embd"].meaning
+    assert (found["n_embd"].source, found["resid_pdrop"].source) == ("config.json", "default")
+    assert [field.value for field in derived(config)] == ["6 channels", "96 channels"]
+    others = unused(values)
+    assert others["reorder_and_upcast_attn"] == "true"
+    assert not others.keys() & {"hidden_size", "n_embd", "model_type"}
+
+
+def test_a_strangers_values_stay_short() -> None:
+    (name, value), *_ = unused({"x" * 500: {"y": "z" * 10_000}}).items()
+    assert len(name) <= 60
+    assert len(value) <= 120
+
+
+def test_files_with_their_hashes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {file.name: file for file in stored_files(folder)}
+    assert list(found) == ["config.json", "vocab.json", "merges.txt", "model.safetensors"]
+    content = (folder / "model.safetensors").read_bytes()
+    assert found["model.safetensors"].nbytes == len(content)
+    assert found["model.safetensors"].sha256 == hashlib.sha256(content).hexdigest()
+    monkeypatch.setattr(files, "HASHED", 10_000)
+    assert stored_files(folder)[-1].sha256 == ""
+    blob = folder.parent / "blobs" / ("ab" * 32)
+    blob.parent.mkdir()
+    (folder / "model.safetensors").rename(blob)
+    (folder / "model.safetensors").symlink_to(blob)
+    assert stored_files(folder)[-1].name == "merges.txt"  # a link that leads elsewhere
+    snapshot = folder.parent / "snapshots" / "0123"
+    snapshot.parent.mkdir()
+    folder.rename(snapshot)
+    assert stored_files(snapshot)[-1].sha256 == "ab" * 32
+
+
+def test_formats_of_the_weights(tmp_path: Path) -> None:
+    theirs = write_checkpoint(tmp_path, dtype=torch.float16)
+    assert stored_numbers(tmp_path) == {"F16": sum(p.numel() for p in theirs.parameters())}
+
+
+def cosines(vectors: np.ndarray) -> np.ndarray:
+    x = torch.from_numpy(vectors)
+    return F.cosine_similarity(x[:, None], x[None], dim=-1).numpy()
+
+
+def test_similarities_of_positions_by_pytorch(tiny: gpt2viz.Model) -> None:
+    vectors = tiny.network.wpe.weight.numpy()
+    panel = similarity_map(vectors, 256)
+    assert_allclose(panel.values, cosines(vectors), atol=1e-6)
+    assert panel.rows.names() == [str(n) for n in range(24)]
+    assert panel.quantity == "cosine similarity"
+
+
+@pytest.mark.parametrize("cells", [1, 1000, 2**22])
+def test_many_positions_show_the_number_farthest_from_0(
+    cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpt2viz.figures.anatomy._CELLS", cells)
+    vectors = np.random.default_rng(0).normal(size=(50, 5)).astype(np.float32)
+    panel = similarity_map(vectors, 8)
+    whole = cosines(vectors)
+    starts = [n * 50 // 8 for n in range(8)] + [50]
+    for i in range(8):
+        for j in range(8):
+            block = whole[starts[i] : starts[i + 1], starts[j] : starts[j + 1]].ravel()
+            expected = block[np.abs(block).argmax()]
+            assert_allclose(panel.values[i, j], expected, atol=1e-6)
+    assert panel.rows.positions == starts[:-1]
+    assert panel.quantity == "farthest from 0: cosine similarity of this block"
+
+
+def test_similarity_at_a_distance() -> None:
+    vectors = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    for distance in (1, 3, 8):
+        assert similarity_at(vectors, distance) == pytest.approx(
+            np.diag(cosines(vectors), distance).mean(), abs=1e-6
+        )
+
+
+def test_a_position_of_zeros_has_no_direction() -> None:
+    vectors = np.eye(3, dtype=np.float32)
+    vectors[1] = 0
+    shown = similarity_map(vectors, 256).values
+    assert_array_equal(np.isnan(shown), [[0, 1, 0], [1, 1, 1], [0, 1, 0]])
+    assert similarity_at(vectors, 2) == 0
+    assert np.isnan(similarity_at(vectors, 1))
+
+
+def test_bars_hold_every_part_once() -> None:
+    figure = part_bars(["a", "b", "c"], ["MLP", "head", "MLP"], [1, 2, 5000], LIGHT, "parameters")
+    shown = {
+        n: (x, t) for bar in figure.data for n, x, t in zip(bar.y, bar.x, bar.text, strict=True)
+    }
+    assert shown == {"a": (1, "below 0.1 %"), "b": (2, "below 0.1 %"), "c": (5000, "99.9 %")}
+    assert [bar.name for bar in figure.data] == ["MLP", "head"]
