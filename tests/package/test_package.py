@@ -1,0 +1,221 @@
+"""What is built has all that it needs, and runs where only it is installed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import socket
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import time
+import tomllib
+import venv
+from collections.abc import Iterator
+from email.parser import HeaderParser
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from urllib.request import urlopen
+from zipfile import ZipFile
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import gpt2viz
+
+ROOT = Path(__file__).parents[2]
+MODEL = "assets/models/stories"
+
+
+def tracked(folder: str) -> set[str]:
+    """The files below a folder of the clone that belong to the product."""
+    found = (ROOT / folder).rglob("*")
+    return {
+        str(path.relative_to(ROOT))
+        for path in found
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def requirements(name: str) -> set[Requirement]:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    plain = (line.partition("#")[0].strip() for line in lines)
+    return {Requirement(line) for line in plain if line and not line.startswith("-r")}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and the wheel that was made from it."""
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    made = subprocess.run(command, capture_output=True, text=True)
+    assert not made.returncode, made.stdout + made.stderr
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (found,) = built.glob("*.whl")
+    return found
+
+
+def test_the_sdist_has_what_a_build_needs(built: Path) -> None:
+    (path,) = built.glob("*.tar.gz")
+    assert path.name == f"gpt2viz-{gpt2viz.__version__}.tar.gz"
+    with tarfile.open(path) as archive:
+        found = {name.split("/", 1)[1] for name in archive.getnames()}
+    single = {"app.py", "LICENSE", "README.md", "pyproject.toml", ".streamlit/config.toml"}
+    single |= {path.name for path in ROOT.glob("requirements*.txt")}
+    assert single | tracked("gpt2viz") | tracked("pages") | tracked(MODEL) <= found
+
+
+def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        found = {name for name in archive.namelist() if ".dist-info/" not in name}
+        licence = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/licenses/LICENSE")
+        weights = archive.read(f"gpt2viz/_app/{MODEL}/model.safetensors")
+    app = {"app.py", ".streamlit/config.toml"} | tracked("pages") | tracked("assets/models")
+    assert found == tracked("gpt2viz") | {f"gpt2viz/_app/{name}" for name in app}
+    assert "gpt2viz/py.typed" in found
+    assert licence == (ROOT / "LICENSE").read_bytes()
+    assert weights == (ROOT / MODEL / "model.safetensors").read_bytes()
+
+
+def test_what_the_wheel_asks_for_is_in_the_requirements(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        text = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/METADATA").decode()
+    told = HeaderParser().parsestr(text)
+    assert (told["Version"], told["License-Expression"]) == (gpt2viz.__version__, "MIT")
+    asked = {Requirement(line) for line in told.get_all("Requires-Dist", [])}
+    plain = {(canonicalize_name(r.name), r.specifier) for r in asked if not r.marker}
+    listed = requirements("requirements.txt")
+    assert plain == {(canonicalize_name(r.name), r.specifier) for r in listed}
+    for extra in told.get_all("Provides-Extra", []):
+        more = {(r.name, r.specifier) for r in asked if f'"{extra}"' in str(r.marker)}
+        file = f"requirements-{extra}.txt"
+        assert more == {(r.name, r.specifier) for r in requirements(file)}
+
+
+def test_every_import_is_in_the_requirements() -> None:
+    asked = {
+        canonicalize_name(r.name)
+        for path in ROOT.glob("requirements*.txt")
+        if path.name != "requirements-dev.txt"
+        for r in requirements(path.name)
+    }
+    owners = packages_distributions()
+    missing = set()
+    sources = [ROOT / name for name in ("app.py", *tracked("pages"), *tracked("gpt2viz"))]
+    for path in (source for source in sources if source.suffix == ".py"):
+        for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            known = {canonicalize_name(owner) for owner in owners.get(name, [name])}
+            if name not in sys.stdlib_module_names and name != "gpt2viz" and not known & asked:
+                missing.add(f"{path.relative_to(ROOT)}: {name}")
+    assert not missing
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The top-level names that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def test_every_requirement_has_an_upper_bound_and_a_reason() -> None:
+    for path in ROOT.glob("requirements*.txt"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            asked, _, _ = line.partition("#")
+            if asked.strip() and not asked.startswith("-r"):
+                bounds = {bound.operator for bound in Requirement(asked.strip()).specifier}
+                assert bounds & {"<", "=="}, line
+    for name in ("requirements.txt", "requirements-export.txt", "requirements-training.txt"):
+        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+        assert all("#" in line for line in lines if line.strip()), name
+
+
+def test_what_builds_is_what_the_tests_have() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
+    assert set(map(Requirement, build["requires"])) <= requirements("requirements-dev.txt")
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel, that borrows what the wheel depends on."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, symlinks=True, with_pip=False)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
+    flags = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", *flags, str(wheel)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    return folder / "bin"
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> dict[str, str]:
+    """An environment in which nothing points to the clone."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH",)}
+    return {n: v for n, v in kept.items() if not n.startswith("GPT2VIZ")} | {"HOME": str(tmp_path)}
+
+
+def test_installed_trace_and_shapes(installed: Path, tmp_path: Path, alone: dict[str, str]) -> None:
+    for arguments in (["trace", "A crane", "--out", "w.csv", "--json"], ["shapes", "A crane"]):
+        command = [str(installed / "gpt2viz"), *arguments, "--quiet"]
+        made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
+        assert (made.returncode, made.stderr) == (0, "")
+        assert "stories" in made.stdout or "(1, 6, 2, 2)" in made.stdout
+    assert (tmp_path / "w.csv").is_file()
+
+
+# Where the code, the pages and the model come from, and whether a page has anything to complain of.
+PAGE = """
+import sys
+from pathlib import Path
+from streamlit.testing.v1 import AppTest
+import gpt2viz
+from gpt2viz import settings
+assert Path(gpt2viz.__file__).is_relative_to(sys.prefix), gpt2viz.__file__
+assert settings.APP.is_relative_to(sys.prefix), settings.APP
+page = AppTest.from_file(settings.APP / "app.py", default_timeout=60).run()
+assert not page.exception and not page.error, (page.exception, page.error)
+assert len(page.get("plotly_chart")) == 2
+"""
+
+
+def test_installed_page(installed: Path, tmp_path: Path, alone: dict[str, str]) -> None:
+    command = [str(installed / "python"), "-c", PAGE]
+    made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
+    assert not made.returncode, made.stderr
+
+
+def test_installed_app_answers_on_its_port(
+    installed: Path, tmp_path: Path, alone: dict[str, str]
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(installed / "gpt2viz"), "app", "--port", str(port), "--no-browser"]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=tmp_path, env=alone, stdout=log, stderr=log)
+        try:
+            health = f"http://127.0.0.1:{port}/_stcore/health"
+            assert answers(health), (tmp_path / "log").read_text()
+        finally:
+            process.terminate()
+            process.wait(60)
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def answers(address: str) -> bool:
+    """Whether a server answers within a minute."""
+    for _ in range(300):
+        try:
+            with urlopen(address, timeout=1) as answer:  # noqa: S310 (our own)
+                return bool(answer.status == 200)
+        except OSError:
+            time.sleep(0.2)
+    return False
