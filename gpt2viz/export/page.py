@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from gpt2viz.export.about import About
-from gpt2viz.export.paper import FAMILY
+from gpt2viz.export.paper import FAMILY, in_light
 
 #: Rows of a table that are written out; a longer one is for CSV or Parquet.
 LONGEST_TABLE = 200
@@ -94,9 +94,7 @@ def _facts(about: About) -> str:
 
 
 def _picture(name: str, figure: go.Figure) -> str:
-    drawn = go.Figure(figure)
-    drawn.update_layout(paper_bgcolor="#ffffff", font={"family": FAMILY, "color": "#1c2030"})
-    made = drawn.to_html(
+    made = in_light(figure).to_html(
         full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True}
     )
     label = escape(name, quote=True)

@@ -1,13 +1,15 @@
-"""A picture for paper: white behind, dark writing, and a caption that says where it comes from."""
+"""A picture for paper: in the colours of a light page, with a caption that says what it shows."""
 
 from __future__ import annotations
 
 import textwrap
+from dataclasses import fields
+from typing import Any
 
 import plotly.graph_objects as go
 
 from gpt2viz.export.about import About
-from gpt2viz.figures.palette import LIGHT
+from gpt2viz.figures.palette import DARK, LIGHT, Palette
 from gpt2viz.labels import markup_safe
 
 #: Plotly's pixels, 96 to the inch: seven and a half inches, the width of a page's text.
@@ -26,9 +28,9 @@ def on_paper(
     """A copy of a figure for white paper, ``about`` as a caption below it.
 
     Sizes are in pixels; where they aren't given they are the figure's own, and the caption comes
-    on top. Colours of the numbers stay as the figure has them.
+    on top.
     """
-    made = go.Figure(figure)
+    made = in_light(figure)
     layout = made.layout
     width = width or layout.width or WIDTH
     lines = _caption(about, width) if about else []
@@ -37,8 +39,6 @@ def on_paper(
     made.update_layout(
         width=width,
         height=drawn + added,
-        paper_bgcolor="#ffffff",
-        font={"family": FAMILY, "color": LIGHT.ink},
     )
     if lines:
         made.update_layout(
@@ -55,6 +55,44 @@ def on_paper(
             }
         )
     return made
+
+
+def in_light(figure: go.Figure) -> go.Figure:
+    """A copy of a figure as a light page shows it, whichever page it was drawn for."""
+    made = go.Figure(_in_light(figure.to_plotly_json(), named=False))
+    made.update_layout(
+        template="plotly_white",
+        paper_bgcolor="#ffffff",
+        font={"family": FAMILY, "color": LIGHT.ink},
+    )
+    return made
+
+
+def _roles(colors: Palette) -> dict[str, Any]:
+    return {f.name: getattr(colors, f.name) for f in fields(colors)}
+
+
+_SCALES = [(DARK.unit, LIGHT.unit), (DARK.signed, LIGHT.signed)]
+_SINGLE = dict(zip(DARK.sources, LIGHT.sources, strict=True)) | {
+    dark: _roles(LIGHT)[role] for role, dark in _roles(DARK).items() if isinstance(dark, str)
+}
+
+
+def _in_light(part: Any, named: bool) -> Any:
+    """A part of a figure with each dark colour replaced; ``named`` where it stands as a colour."""
+    if isinstance(part, dict):
+        return {key: _in_light(value, "color" in key) for key, value in part.items()}
+    if isinstance(part, str):
+        return _SINGLE.get(part, part) if named else part
+    if not isinstance(part, list | tuple):
+        return part
+    if named:
+        for dark, light in _SCALES:
+            if [tuple(stop) for stop in dark] == [
+                tuple(s) for s in part if isinstance(s, list | tuple)
+            ]:
+                return light
+    return [_in_light(value, named) for value in part]
 
 
 def _caption(about: About, width: int) -> list[str]:

@@ -19,6 +19,13 @@ export default function ({ data }) {
     const camera = buttons.find((button) => button.name === "toImage")
     if (!camera) continue
     done.add(data.id)
+    // Plotly clicks on a link of its own in the page, which would close the popover.
+    const own = (event) => {
+      if (!event.target.download) return
+      event.stopPropagation()
+      window.removeEventListener("click", own, true)
+    }
+    window.addEventListener("click", own, true)
     const { data: traces, layout } = JSON.parse(data.figure)
     camera.click({
       data: traces,

@@ -9,6 +9,7 @@ import struct
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ from gpt2viz.export.sheets import FORMULA
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.palette import LIGHT
+from gpt2viz.figures.palette import DARK, LIGHT, Palette
 from tests.checkpoints import write_checkpoint
 
 ABOUT = export.About("weights", "stories", "ab" * 32, "A crane ate fish", 4, 1, 0)
@@ -214,3 +215,17 @@ def test_without_chromium_it_says_what_to_install(
     with pytest.raises(gpt2viz.ExportError, match="pip install kaleido"):
         export.save_figure(figure, tmp_path / "x.pdf")
     assert export.save_figure(figure, tmp_path / "x.html").stat().st_size < 6_000_000
+
+
+def test_a_picture_of_a_dark_page_is_printed_in_light(trace: gpt2viz.Trace) -> None:
+    def drawn(colors: Palette) -> dict[str, Any]:
+        panels = [head_stage(trace, ["#93a8ff", *"bcde"], "weights", 1, 0, "")]
+        figures = [
+            heatmaps(panels, colors, row=1, bar="weight"),
+            heatmaps(panels, colors, scale="signed"),
+            probability_bars(["a"], {"on": [1.0], "off": [3.0]}, colors),
+        ]
+        return {str(n): export.on_paper(f, ABOUT).to_json() for n, f in enumerate(figures)}
+
+    assert drawn(DARK) == drawn(LIGHT)
+    assert "0 #93a8ff" in drawn(DARK)["0"]  # a token that looks like a colour stays
