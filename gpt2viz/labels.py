@@ -44,6 +44,16 @@ def markup_safe(text: str) -> str:
     return text
 
 
+def isolated(text: str) -> str:
+    """The text, kept from changing the order of what stands beside it in a line.
+
+    A number after a word that is written from right to left would be drawn before it (Unicode
+    Standard Annex 9); an isolate prevents that. Text without such letters is returned as it is.
+    """
+    turns = any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in text)
+    return f"\u2068{text}\u2069" if turns else text
+
+
 def shorten(text: str, width: int = 14) -> str:
     """At most ``width`` characters, the middle of a longer text left out."""
     if len(text) <= width:

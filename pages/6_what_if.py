@@ -8,6 +8,7 @@ from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
+from gpt2viz.labels import isolated
 from gpt2viz.ui import address, cache, controls, frame, measures, show, whatif, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.text import literal
@@ -103,7 +104,7 @@ st.markdown(f"#### What comes after token {position} “{literal(view.labels[pos
 first, second, distance = st.columns(3)
 for place, title, p in ((first, "Baseline", p_before), (second, "Changed", p_after)):
     best = int(p.argmax())
-    place.metric(f"{title}: most probable next", f"“{names[best]}” {100 * p[best]:.2f} %")
+    place.metric(f"{title}: most probable next", f"“{isolated(names[best])}” {100 * p[best]:.2f} %")
 distance.metric(
     "KL divergence from the baseline",
     f"{divergence(logits[1], logits[0]):.4f} bits",

@@ -8,6 +8,7 @@ import streamlit as st
 
 from gpt2viz import Edit, EditError, LogitLens, parse_edits
 from gpt2viz.edits import FIELDS, LARGEST_FACTOR, Kind, check, describe
+from gpt2viz.labels import isolated
 from gpt2viz.ui import address, cache
 from gpt2viz.ui.clicks import Cell
 from gpt2viz.ui.frame import View
@@ -152,7 +153,7 @@ def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
                 on_click=address.put,
                 args=(_NAME, edits[:n] + edits[n + 1 :]),
             )
-            said = literal(describe(edit, view.labels))
+            said = literal(describe(edit, [*map(isolated, view.labels)]))
             sentence.markdown(f"{said} :small[:gray[{literal(str(edit))}]]")
         if len(edits) > 1:
             st.button(

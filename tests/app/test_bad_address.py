@@ -1,0 +1,115 @@
+"""Whatever stands in the address, the page is whole: a default, a note, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from gpt2viz.ui import address
+from gpt2viz.ui.textbook import contents
+from tests.app.pages import PAGES, ROOT, open_page
+from tests.app.test_behaviour import said
+
+CANARY = "gpt2viz-canary"
+#: Texts that no widget offers, but that a file, a shell, a number parser or markup would take.
+ODD = [
+    *(f"./{CANARY}", f"../../{CANARY}", f"file:///{CANARY}", f"$(touch ./{CANARY})"),
+    *(f"; touch ./{CANARY}", f"`touch ./{CANARY}`", f"| cat ./{CANARY}", f"{CANARY}\x00"),
+    *(f"import {CANARY}", f"http://{CANARY}.example/", f"<img src={CANARY} onerror=canary=1>"),
+    *("", " ", "-1", "-0", "999999999", "9" * 5000, "1e999", "nan", "inf", "0x10", "٣", "１", "½"),
+    *("null", "None", "[]", "{}", "true,false", ",", ",,,", "0,,1", "0,0", "1:2:3", ":", "0:0,0:0"),
+    *("off:0.0,off:0.0", "scale:0.0:nan", "scale:0.0:1e999", "window:0", "forbid:0:0", "0,1,2,3,4"),
+    *("\u202e", "\u0000", "\ufeff", "e\u0301" * 30, "a" * 100_000, "%00", "\r\nSet-Cookie: a=b"),
+]
+WATCHED = ("open", "os.", "subprocess.", "socket.", "shutil.", "glob.", "pathlib.", "import")
+
+_events: list[str] = []
+_listening = False
+
+
+def _listen(event: str, arguments: tuple[Any, ...]) -> None:
+    if _listening and event.startswith(WATCHED) and CANARY in repr(arguments):
+        _events.append(f"{event} {arguments!r:.200}")
+
+
+sys.addaudithook(_listen)  # stays for good, hence the switch
+
+
+@pytest.fixture
+def touched() -> Iterator[list[str]]:
+    """What reached for a file, a process, the network or a module named in the address."""
+    global _listening
+    _events.clear()
+    _listening = True
+    yield _events
+    _listening = False
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The parameters that the pages read, as they read them."""
+    found: set[str] = set()
+    bind = address._bind
+
+    def listen(name: str, *rest: Any) -> dict[str, Any]:
+        found.add(name)
+        return bind(name, *rest)
+
+    monkeypatch.setattr(address, "_bind", listen)
+    return found
+
+
+def fill(at: AppTest, values: dict[str, str]) -> AppTest:
+    for name, value in values.items():
+        at.query_params[name] = value
+    return at.run()
+
+
+@pytest.mark.parametrize("page", [*PAGES, "models"])
+def test_every_parameter_takes_any_text(
+    page: str, names: set[str], touched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PAGES, "models", "pages/12_models.py")
+    at = open_page(page)
+    first, rng = set(names), Random(page)
+    texts = {name for name in names if name.startswith("text") or name == "filter"}
+    assert page == "models" or {"text", "model", "causal"} <= first
+    for n in range(3):
+        odd = {name: rng.choice(ODD) for name in sorted(names - texts)}
+        fill(at, odd | {"example": rng.choice(ODD), "unknown": rng.choice(ODD)})
+        assert not at.exception, (odd, at.exception)
+        if n == 0 and odd:
+            assert "can't be shown here" in said(at) or page == "models"
+    at = fill(at, {name: rng.choice(ODD) for name in texts})
+    assert not at.exception
+    assert not touched
+    assert not Path(CANARY).exists()
+
+
+def test_every_chapter_takes_any_text(names: set[str], touched: list[str]) -> None:
+    at, rng = open_page("textbook"), Random("chapters")
+    for chapter in contents.CHAPTERS:
+        before = set(names)
+        fill(at, {"chapter": chapter})
+        assert at.session_state["chapter"] == chapter
+        odd = {name: rng.choice(ODD) for name in sorted(names - before)}
+        fill(at, odd)
+        assert not at.exception, (chapter, odd, at.exception)
+    assert not touched
+
+
+def test_the_audit_would_notice(touched: list[str], tmp_path: Path) -> None:
+    (tmp_path / CANARY).write_text("x")
+    assert touched
+
+
+def test_an_unknown_page_is_none_of_the_files() -> None:
+    """Streamlit serves pages that lie in ``pages/``, and no other script or file."""
+    served = {path.name for path in (ROOT / "pages").iterdir() if path.suffix == ".py"}
+    assert all(name[0].isdigit() for name in served)

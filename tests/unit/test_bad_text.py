@@ -1,0 +1,108 @@
+"""Nasty texts are read to the last byte or refused in words, and shown as they are."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+import gpt2viz
+from gpt2viz.labels import isolated, label
+from gpt2viz.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.ui.text import literal
+
+NASTY = [
+    "<script>canary=1</script>",
+    "</script><img src=x onerror=canary=1>",
+    "<!--<svg/onload=canary=1>",
+    "<b>bold</b><br><i>x</i><sup>2</sup><a href='javascript:canary=1'>a</a>",
+    "$x^2$ $$\\frac{1}{0}$$ \\(x\\) \\[y\\] \\begin{x}",
+    "**b** __u__ `c` ~~s~~ [a](javascript:canary=1) ![i](x) <http://a.example>\n\n# h\n> q\n- l",
+    ":smile: :material/home: :red[r] :blue-background[b] :small[s] :rainbow[x]",
+    "=1+1 +1 -1 @SUM(1) \t=cmd|' /C calc'!A0",
+    "%{x} %{customdata[0]} {{x}} ${x} {0} %s %n",
+    "\u202eevil\u202c \u2066x\u2069 \u061c \u200e\u200f",
+    "a\u200bb\u200cc\u200dd\u2060e\ufefff\u00adg",
+    "e\u0301" + "\u0316" * 50 + " \u0301 \u20dd",
+    "\x00\x01\x07\x08\x0b\x0c\x1b[31m\x7f\x80\x85\x9f",
+    "\u2028\u2029\r\n\r\n\t",
+    "\ufffe\uffff\U0001fffe\U0010ffff\ufdd0",
+    "".join(chr(0x10000 * plane + 0x41) for plane in range(17)),
+    "👩‍👩‍👧‍👧🏽 🇩🇰 1️⃣ ☺︎ ☺️ \U000e0041\U000e007f",
+    "مرحبا 123 שלום (abc) 456",
+    "'; DROP TABLE x; --' OR 1=1 $(id) `id` && id | id ; id > x",
+    "../../../etc/passwd %2e%2e%2f file:///etc/passwd C:\\con\\nul",
+]
+any_text = st.text(st.characters(exclude_categories=()), max_size=80)  # half surrogates too
+
+
+@cache
+def bundled() -> Tokenizer:
+    return load_tokenizer(gpt2viz.BUNDLED)
+
+
+def check(text: str) -> None:
+    tokenizer = bundled()
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        with pytest.raises(gpt2viz.TextError, match=r"Character \d+ of the text \(U\+D[89A-F]"):
+            tokenizer.encode(text)
+        return
+    ids = tokenizer.encode(text)
+    assert b"".join(map(tokenizer.token_bytes, ids)) == text.encode()
+    assert tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("text", NASTY, ids=lambda text: ascii(text)[:12])
+def test_every_byte_comes_back(text: str) -> None:
+    check(text)
+    check(text * 50)
+
+
+@given(text=any_text)
+@example(text="\ud83d\ude00")
+@example(text="\udc80")
+@settings(max_examples=200)
+def test_any_text_is_read_or_refused(text: str) -> None:
+    check(text)
+
+
+@pytest.mark.parametrize("unit", ["a", " ", "7", "🦩", "e\u0301", "<b>", "\n", "'", "word "])
+def test_a_megabyte_is_read(unit: str) -> None:
+    check(unit * (10**6 // len(unit.encode())))
+
+
+rendered = MarkdownIt("commonmark").enable(["strikethrough", "table", "linkify"])
+
+
+@given(text=st.text(st.characters(exclude_categories=("Cs",)), max_size=60))
+@settings(max_examples=300)
+def test_markdown_shows_it_and_nothing_else(text: str) -> None:
+    shows(text)
+
+
+@pytest.mark.parametrize("text", NASTY, ids=lambda text: ascii(text)[:12])
+def test_markdown_of_nasty_texts(text: str) -> None:
+    shows(text)
+
+
+def shows(text: str) -> None:
+    """One paragraph of plain text, with the signs of the text and those that spell controls."""
+    parsed = rendered.parse(f"x{literal(text)}x")
+    assert [token.type for token in parsed] == ["paragraph_open", "inline", "paragraph_close"]
+    kinds = {child.type for child in parsed[1].children or ()}
+    assert kinds <= {"text", "text_special", "hardbreak", "softbreak"}
+    for char in literal(text).replace("\n", ""):
+        assert unicodedata.category(char) not in ("Cc", "Zl", "Zp")
+        assert unicodedata.category(char) != "Cf" or char in "\u2068\u2069"
+
+
+def test_nothing_after_a_word_from_right_to_left_is_turned() -> None:
+    for text in ("مرحبا", "שלום", "٣"):
+        assert isolated(text) == f"\u2068{text}\u2069"
+        assert literal(label(text.encode())) == f"\u2068{text}\u2069"
+    assert isolated("crane 3 🦩") == "crane 3 🦩"
+    assert literal(label("\u202e\u2067".encode())) == r"\\u202e\\u2067"
