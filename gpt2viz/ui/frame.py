@@ -10,7 +10,7 @@ from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.finite import first_not_finite
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache, first, save, show, tokens
+from gpt2viz.ui import address, cache, first, glossary, save, show, tokens, tour
 from gpt2viz.ui.menu import menu
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.theme import is_dark
@@ -69,9 +69,13 @@ def open_menu(title: str) -> Palette:
     st.html(_STYLE)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         menu(title)
+        glossary.words(title)
+        tour.offer(title)
         show.begin(title)
         save.button()
-        return palette(is_dark())
+        colors = palette(is_dark())
+    tour.draw(title)
+    return colors
 
 
 def read_sentence(colors: Palette) -> View:

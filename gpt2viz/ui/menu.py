@@ -38,6 +38,7 @@ PAGES: dict[str, tuple[Page, ...]] = {
     "Learn": (
         Page("pages/11_textbook.py", "Textbook", "eleven chapters, every number alive"),
         Page("pages/4_shapes.py", "Shapes", "every tensor of the run, in order"),
+        Page("pages/13_glossary.py", "Glossary", "what the words mean"),
     ),
     "Models": (Page("pages/12_models.py", "Models", "what can be loaded, and others"),),
 }

@@ -26,6 +26,8 @@ PAGES = {
     "two": "pages/10_compare.py",
     "models": "pages/12_models.py",
 }
+#: Pages that read no sentence.
+WITHOUT = {"glossary": "pages/13_glossary.py"}
 
 
 def open_page(page: str, **parameters: str) -> AppTest:
@@ -35,7 +37,7 @@ def open_page(page: str, **parameters: str) -> AppTest:
         at.query_params[name] = value
     at.run()
     if page != "attention":
-        at.switch_page(str(ROOT / PAGES[page]))
+        at.switch_page(str(ROOT / (PAGES | WITHOUT)[page]))
         for name, value in parameters.items():
             at.query_params[name] = value
         at.run()

@@ -16,6 +16,7 @@ SOURCES = sorted(
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across"}
 PLAIN |= {"fingerprint"}
 PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
+PLAIN |= {"glossary"}
 PLAIN |= {"settings", "files", "finite", "byte_letters"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}

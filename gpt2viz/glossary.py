@@ -1,0 +1,243 @@
+"""What the words on the pages mean, each in a sentence or two: the one place where they stand.
+
+Layers and heads count from 0. Where other tools have another name for the same, it is given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word, what it means, and where it was first described, "" for common words."""
+
+    name: str
+    meaning: str
+    source: str = ""
+
+    @property
+    def key(self) -> str:
+        """How the address spells it: "attention-sink"."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+
+_VASWANI = "Vaswani et al. 2017, Attention Is All You Need"
+_GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners"
+_CIRCUITS = "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits"
+
+TERMS: tuple[Term, ...] = (
+    Term(
+        "Activation patching",
+        "Putting numbers of one run into another run, to see what they change.",
+    ),
+    Term(
+        "Attention",
+        "The part of a layer in which tokens take something from one another.",
+        _VASWANI,
+    ),
+    Term(
+        "Attention sink",
+        "A token, mostly the first, on which a head rests that finds nothing to do: each row must"
+        " sum to 1.",
+        "Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks",
+    ),
+    Term(
+        "Attention weight",
+        "How much of a key's value a query takes: between 0 and 1, each row sums to 1. Elsewhere:"
+        " pattern, attn.",
+        _VASWANI,
+    ),
+    Term("Baseline", "The model as it is, to hold a changed run against."),
+    Term("Bias", "A learned number that is added to a result, whatever the input was."),
+    Term(
+        "Causal mask",
+        "The rule that a token sees itself and those before it, never a later one. Scores of "
+        "later keys are set to −∞ before softmax.",
+        _VASWANI,
+    ),
+    Term("Channel", "One of the numbers of a vector. C is how many a token's vector has (n_embd)."),
+    Term(
+        "Context",
+        "All tokens that the model can read at once; their largest number is n_positions.",
+    ),
+    Term(
+        "Cosine similarity",
+        "How far two vectors point the same way: 1 the same, 0 at right angles, −1 opposite.",
+    ),
+    Term(
+        "Direct contribution",
+        "What a head, MLP or embedding wrote into the stream, read as a part of a logit. All "
+        "parts add up to the logit.",
+        _CIRCUITS,
+    ),
+    Term(
+        "Dropout",
+        "In training, numbers set to 0 at random so that no part relies on one other. Off when "
+        "the model is read.",
+        "Srivastava et al. 2014, Dropout",
+    ),
+    Term(
+        "Embedding", "The vector that stands for a token or for a place: a row of a learned table."
+    ),
+    Term(
+        "Entropy",
+        "How undecided a distribution is, in bits: 0 where one token has all, one bit more for "
+        "each doubling of equally probable ones.",
+        "Shannon 1948, A Mathematical Theory of Communication",
+    ),
+    Term(
+        "GELU",
+        "The curve inside GPT-2's MLP: x times the chance that a normal random number lies below "
+        "x.",
+        "Hendrycks & Gimpel 2016, Gaussian Error Linear Units",
+    ),
+    Term(
+        "Head",
+        "One of several attentions that work side by side in a layer, with queries, keys and "
+        "values of its own. Counted from 0.",
+        _VASWANI,
+    ),
+    Term(
+        "Head output",
+        "Weights times values: what a head has gathered for each token. Elsewhere: z.",
+        _VASWANI,
+    ),
+    Term(
+        "Induction head",
+        "A head that looks back to what followed the same token earlier, and so copies: after "
+        "“Mary … Mary” it looks at the word after the first Mary.",
+        "Olsson et al. 2022, In-context Learning and Induction Heads",
+    ),
+    Term("Key", "The vector by which a token is found: it is compared with the queries.", _VASWANI),
+    Term(
+        "KL divergence",
+        "How far one distribution is from another: the bits that are lost by believing the wrong "
+        "one. 0 where both are the same.",
+        "Kullback & Leibler 1951, On Information and Sufficiency",
+    ),
+    Term(
+        "Layer",
+        "Attention and MLP, one after the other; GPT-2 is a stack of them. Counted from 0.",
+        _GPT2,
+    ),
+    Term(
+        "LayerNorm",
+        "Brings a vector to mean 0 and standard deviation 1, then scales and shifts it by learned"
+        " numbers.",
+        "Ba et al. 2016, Layer Normalization",
+    ),
+    Term(
+        "Logit",
+        "The model's score for a token of the vocabulary, before softmax makes probabilities of "
+        "all.",
+    ),
+    Term(
+        "Logit lens",
+        "The stream read after every step as if it were the last: what would the model say here?",
+        "nostalgebraist 2020, interpreting GPT: the logit lens",
+    ),
+    Term(
+        "Loss",
+        "−ln of the probability that the model gave to the token that really came. Training makes"
+        " it small.",
+    ),
+    Term(
+        "MLP", "The other part of a layer: two tables with a curve between, for each token alone."
+    ),
+    Term(
+        "Nat and bit",
+        "Units of surprise: −ln of a probability is in nats, −log₂ in bits. One nat is 1.44 bits.",
+    ),
+    Term("Parameter", "A number of the model that was learned."),
+    Term(
+        "Pre-norm",
+        "LayerNorm on what a part reads, not on the stream itself; GPT-2's way. Post-norm is the "
+        "other order.",
+        _GPT2,
+    ),
+    Term(
+        "Previous-token head", "A head in which each token looks at the one before it.", _CIRCUITS
+    ),
+    Term(
+        "Query",
+        "The vector with which a token asks: it is compared with the keys of the tokens it may "
+        "see. Rows of a picture are queries.",
+        _VASWANI,
+    ),
+    Term(
+        "Residual stream",
+        "A token's vector on its way through the layers. Each part reads it and adds to it.",
+        _CIRCUITS,
+    ),
+    Term(
+        "Rollout",
+        "Weights of all layers multiplied: how much of each token's start reaches a later one, if"
+        " only attention moved anything. A rough guide.",
+        "Abnar & Zuidema 2020, Quantifying Attention Flow in Transformers",
+    ),
+    Term(
+        "Score",
+        "Query times key, number by number, added up: how well they fit. Divided by √hs it is the"
+        " scaled score.",
+        _VASWANI,
+    ),
+    Term(
+        "Shape",
+        "How many numbers a tensor has along each axis. B texts at once, T tokens, C channels, nh"
+        " heads, hs channels of one head.",
+    ),
+    Term(
+        "Softmax",
+        "Makes weights of scores: e to the power of each, divided by their sum. Larger scores get"
+        " more, all are above 0, together they are 1.",
+    ),
+    Term(
+        "Surprise",
+        "−log₂ of the probability that a token had before it was read. 0 bits: expected with "
+        "certainty.",
+    ),
+    Term(
+        "Temperature",
+        "What logits are divided by before softmax: below 1 the likely become likelier, above 1 "
+        "less so.",
+    ),
+    Term("Tensor", "A table of numbers with any number of axes."),
+    Term(
+        "Token",
+        "What the model reads in place of letters: a word or a part of one, with its number in "
+        "the vocabulary.",
+        "Sennrich et al. 2016, Neural Machine Translation of Rare Words with Subword Units",
+    ),
+    Term(
+        "Top-k and top-p",
+        "Drawing only from the k most probable tokens, or from the fewest that together have the "
+        "probability p.",
+        "Holtzman et al. 2020, The Curious Case of Neural Text Degeneration",
+    ),
+    Term(
+        "Unembedding",
+        "The table that makes logits of the last vector: one row a token. GPT-2 uses the token "
+        "table again (weight tying).",
+        _GPT2,
+    ),
+    Term("Value", "The vector that a token hands over to those that look at it.", _VASWANI),
+    Term(
+        "Value-weighted attention",
+        "Each weight times the length of what it lets through: a large weight on a short vector "
+        "moves little.",
+        "Kobayashi et al. 2020, Attention is Not Only a Weight",
+    ),
+    Term("Vocabulary", "All tokens that a model knows, each with a number."),
+    Term("Zero ablation", "Switching a part off by setting what it writes to 0."),
+)
+
+TERM: Mapping[str, Term] = {term.key: term for term in TERMS}
+
+
+def containing(text: str) -> tuple[Term, ...]:
+    """The terms with a text in their name or meaning, whatever its case; all for no text."""
+    wanted = text.casefold().strip()
+    return tuple(term for term in TERMS if wanted in f"{term.name}\n{term.meaning}".casefold())

@@ -1,0 +1,35 @@
+"""Glossary: what the words mean, where they are used, and where they come from."""
+
+import streamlit as st
+
+from gpt2viz.glossary import TERM, TERMS, containing
+from gpt2viz.ui import address, frame, glossary
+
+frame.open_menu("Glossary")
+search, one = st.columns([2, 1], vertical_alignment="bottom", gap="large")
+wanted = search.text_input(
+    "Find a word",
+    placeholder="such as softmax or probability",
+    **address.text("find_word", ""),
+)
+keys = [term.key for term in TERMS]
+with one:
+    chosen = st.selectbox(
+        "Show one",
+        keys,
+        format_func=lambda key: TERM[key].name,
+        placeholder="Choose a word",
+        **address.choice("term", keys, None),
+    )
+found = containing(wanted)
+if chosen:
+    glossary.entry(TERM[chosen], chosen=True)
+if not found:
+    st.info("No word here has that in its name or meaning. Try a shorter one.")
+st.markdown(f"#### {len(found)} words")
+rest = [term for term in found if term.key != chosen]
+half = -(-len(rest) // 2)
+for column, terms in zip(st.columns(2, gap="large"), (rest[:half], rest[half:]), strict=True):
+    with column:
+        for term in terms:
+            glossary.entry(term, chosen=False)

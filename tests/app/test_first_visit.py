@@ -1,0 +1,140 @@
+"""A first visit: the tour shows what its sentences say, and the words of a page are explained."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED, load_model
+from gpt2viz.glossary import TERM, TERMS
+from gpt2viz.ui import glossary
+from gpt2viz.ui.menu import PAGES as MENU
+from gpt2viz.ui.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
+from tests.app.pages import PAGES, open_page
+from tests.parity.numpy_gpt2 import reference
+
+NAMES = {path: name for name, path in PAGES.items()}
+
+
+def bar(at: AppTest) -> str:
+    (found,) = [block.value for block in at.markdown if f" of {len(STEPS)}]" in block.value]
+    return str(found)
+
+
+def buttons(at: AppTest) -> dict[str, Any]:
+    return {button.label: button for button in at.button}
+
+
+@pytest.mark.parametrize("n", range(1, len(STEPS) + 1))
+def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
+    step = STEPS[n - 1]
+    wanted = {name: str(value) for name, value in step.parameters.items()}
+    at = open_page(NAMES[step.path], tour=str(n), text=TEXT, **wanted)
+    assert step.see in bar(at)
+    assert not at.warning
+    assert {name: at.query_params[name] for name in wanted} == wanted
+    leave = "Leave the tour" if n < len(STEPS) else "End the tour"
+    on = [label for label in ("Back", "Next") if label in buttons(at)]
+    assert on == (["Next"] if n == 1 else ["Back"] if n == len(STEPS) else ["Back", "Next"])
+    buttons(at)[leave].click().run()
+    assert "tour" not in at.query_params
+    assert at.query_params["text"] == TEXT
+    assert step.see not in "".join(block.value for block in at.markdown)
+
+
+def test_a_step_on_the_same_page_changes_the_address() -> None:
+    at = open_page("attention", causal="false", query="1")
+    buttons(at)["Take the tour"].click().run()
+    assert STEPS[0].see in bar(at)
+    buttons(at)["Next"].click().run()
+    assert STEPS[1].see in bar(at)
+    assert at.query_params["tour"] == "2"
+    assert (at.query_params["layer"], at.query_params["query"]) == ("1", str(LAST))
+    assert at.toggle(key="causal").value is True
+
+
+def test_the_tour_is_offered_on_the_first_page_and_has_six_steps_at_most() -> None:
+    assert len(STEPS) <= 6
+    assert "Take the tour" in buttons(open_page("attention"))
+    assert "Take the tour" not in buttons(open_page("shapes"))
+
+
+def test_a_visitor_who_strays_is_shown_the_way_back() -> None:
+    at = open_page("shapes", tour="3")
+    assert "Back to Inside a head" in buttons(at)
+
+
+def test_a_step_that_does_not_exist_is_no_tour() -> None:
+    at = open_page("attention", tour="7")
+    assert any("tour" in warning.value for warning in at.warning)
+    assert "Take the tour" in buttons(at)
+
+
+def test_the_heads_do_what_the_tour_says() -> None:
+    model = load_model()
+    ids = model.tokenizer.encode(TEXT)
+    shown = reference(BUNDLED, ids, True)
+    words = [model.tokenizer.token_bytes(token).decode() for token in ids]
+    assert (words[2], words[AFTER], words[LAST]) == (" sat", " on", " sat")
+    back = np.array(shown["weights"][BACK[0]])[BACK[1]]
+    assert (np.diagonal(back, -1) > 0.9).all()
+    copy = np.array(shown["weights"][COPY[0]])[COPY[1], LAST]
+    assert copy.argmax() == AFTER
+    free = np.array(reference(BUNDLED, ids, False)["weights"][COPY[0]])[COPY[1], 2]
+    assert free[3:].sum() > 0.2
+
+
+def test_the_copy_is_lost_without_the_head_before_it() -> None:
+    model = load_model()
+    ids = model.tokenizer.encode(TEXT)
+    (on,) = model.tokenizer.encode(" on")
+    edits = STEPS[-1].parameters["edits"]
+    baseline, changed = (
+        gpt2viz.trace(model, ids, edits=gpt2viz.parse_edits(spelled))
+        for spelled in ("", str(edits))
+    )
+    assert baseline.next_token_probabilities[0].argmax() == on
+    assert changed.next_token_probabilities[0].argmax() != on
+    weights = changed.stage("weights", COPY[0])[0, COPY[1], LAST]
+    assert weights.argmax() != AFTER
+
+
+def test_every_page_has_its_words() -> None:
+    pages = {page.name for group in MENU.values() for page in group} - {"Glossary"}
+    assert set(glossary.USED) == pages
+    for keys in glossary.USED.values():
+        assert set(keys.split()) <= set(TERM)
+        assert len(keys.split()) == len(set(keys.split()))
+
+
+def test_the_words_stand_on_the_page() -> None:
+    at = open_page("predictions")
+    shown = [block.value for block in at.markdown]
+    assert f"**{TERM['logit'].name}**: {TERM['logit'].meaning}" in shown
+    assert "All words and sources" in [link.proto.label for link in at.get("page_link")]
+
+
+def test_the_glossary_has_every_word_and_a_link_shows_one() -> None:
+    at = open_page("glossary", term="logit-lens")
+    shown = "\n".join(block.value for block in at.markdown)
+    assert all(shown.count(f"**{term.name}**  \n") == 1 for term in TERMS)
+    first = next(block.value for block in at.markdown if block.value.startswith("**Logit lens"))
+    assert TERM["logit-lens"].meaning in first
+    at.text_input(key="find_word").set_value("temperature").run()
+    names = [block.value for block in at.markdown if "  \n" in block.value]
+    assert len(names) == 2  # the one that was linked to, and the one that was looked for
+    at.text_input(key="find_word").set_value("zebra").run()
+    assert at.info
+
+
+def test_links_to_words_lead_somewhere() -> None:
+    key, shown = "attention-sink", "sinks"
+    made = glossary.link(key, shown)
+    found = re.fullmatch(r'\[sinks\]\(glossary\?term=([a-z-]+) "([^"]+)"\)', made)
+    assert found
+    assert found.groups() == (key, TERM[key].meaning)

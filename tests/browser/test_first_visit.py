@@ -1,0 +1,30 @@
+"""The tour and the words of a page, in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import settle
+
+
+def test_the_tour_goes_through_the_app_and_can_be_left(visit: Callable[..., Page]) -> None:
+    page = visit()
+    page.get_by_role("button", name="Take the tour").click()
+    for n, path in ((2, "/"), (3, "/inside_head"), (4, "/causal_mask")):
+        page.get_by_role("button", name="Next").click()
+        page.wait_for_function(f"location.search.includes('tour={n}')")
+        settle(page)
+        assert page.url.partition("?")[0].endswith(path)
+        expect(page.get_by_text(f"{n} of 6")).to_be_visible()
+    page.get_by_role("button", name="Back", exact=True).click()
+    page.wait_for_function("location.search.includes('tour=3')")
+    settle(page)
+    expect(page.get_by_text("3 of 6")).to_be_visible()
+    page.get_by_role("button", name="Leave the tour").click()
+    page.wait_for_function("!location.search.includes('tour=')")
+    settle(page)
+    expect(page.get_by_text(" of 6")).to_have_count(0)
+    page.get_by_role("button", name="Words").click()
+    expect(page.get_by_text("Elsewhere: pattern")).to_be_visible()

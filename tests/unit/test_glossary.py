@@ -1,0 +1,31 @@
+"""The glossary: one entry a word, short, and found by what it says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpt2viz.glossary import TERM, TERMS, Term, containing
+
+
+def test_each_word_stands_once_in_the_order_of_the_alphabet() -> None:
+    assert len(TERM) == len(TERMS) > 40
+    names = [term.name.casefold() for term in TERMS]
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize("term", TERMS, ids=lambda term: term.key)
+def test_an_entry_is_one_or_two_sentences(term: Term) -> None:
+    plain = re.sub(r"(?<=al)\.|“[^”]*”|\d\.\d+|Elsewhere:.*|Counted from 0\.", "", term.meaning)
+    assert 1 <= len(re.findall(r"[.?](?=\s|$)", plain)) <= 2
+    assert len(term.meaning.split()) <= 45
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", term.key)
+    assert not term.source or re.search(r" (19|20)\d\d", term.source)
+
+
+def test_words_are_found_by_name_and_meaning() -> None:
+    assert [term.key for term in containing("KL div")] == ["kl-divergence"]
+    assert "attention-sink" in {term.key for term in containing(" First ")}
+    assert containing("") == TERMS
+    assert containing("zebra") == ()
