@@ -24,7 +24,7 @@ USED: Mapping[str, str] = {
     "What if": "baseline zero-ablation head layer mlp attention-weight kl-divergence logit "
     "logit-lens",
     "Generate": "token temperature top-k-and-top-p surprise attention-weight query key",
-    "Two texts": "residual-stream cosine-similarity attention-weight query key",
+    "Compare": "residual-stream cosine-similarity attention-weight query key baseline",
     "Textbook": "token vocabulary embedding tensor shape channel attention query key value score "
     "softmax causal-mask head mlp bias gelu dropout residual-stream layernorm pre-norm parameter "
     "logit loss temperature unembedding",

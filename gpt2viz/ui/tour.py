@@ -112,7 +112,7 @@ def draw(page: str) -> None:
 
 def offer(page: str) -> None:
     """A quiet button to the first step, on the first page and off the tour."""
-    on_tour = st.query_params.get("tour") in map(str, range(1, len(STEPS) + 1))
+    on_tour = st.query_params.get("tour") in [str(n + 1) for n in range(len(STEPS))]
     if page == STEPS[0].page and not on_tour:
         _go(page, 1, "Take the tour", "signpost")
 
