@@ -1,10 +1,10 @@
-"""Run a model once and keep what happened inside: the only module that registers hooks."""
+"""Run a model once and keep what happened inside, by hooks that stay for that run only."""
 
 from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -13,14 +13,15 @@ from torch import Tensor, nn
 
 from gpt2viz.checkpoint import Model
 from gpt2viz.config import GPT2Config
+from gpt2viz.derived import derive, read_only
 from gpt2viz.edits import REFERENCE_TEXT, Edit, check, forbidden
 from gpt2viz.errors import ContextError, TextError
 from gpt2viz.interventions import Change, changes
-from gpt2viz.model import GPT2, Attend
+from gpt2viz.model import GPT2
 from gpt2viz.provenance import line_of_model, operation
 from gpt2viz.stages import Stage, formula, places
 from gpt2viz.threads import threads
-from gpt2viz.traces import FROM_HEADS, FROM_STREAM, Array, Pairs, TensorRecord, Trace
+from gpt2viz.traces import FROM_HEADS, FROM_STREAM, Pairs, TensorRecord, Trace
 
 #: Up to this many bytes of (T, T) matrices are captured; beyond, they are derived on demand.
 EXPLICIT_BYTES = 64 * 2**20
@@ -74,10 +75,10 @@ def trace(
         token_bytes=token_bytes,
         causal=causal,
         explicit=explicit,
-        next_token_probabilities=_array(logits[:, -1].softmax(dim=-1)),
+        next_token_probabilities=read_only(logits[:, -1].softmax(dim=-1)),
         tensors=tuple(records),
-        captured={place: _array(tensor) for place, tensor in captured.items()},
-        unembedding=_array(network.lm_head.weight),
+        captured={place: read_only(tensor) for place, tensor in captured.items()},
+        unembedding=read_only(network.lm_head.weight),
         derive=derive,
         edits=edits,
         forbidden=hidden,
@@ -118,36 +119,6 @@ def _run(
     return logits, captured, records
 
 
-def derive(
-    qkv: Sequence[Array], divisor: int, causal: bool, hidden: Pairs | None, keys: Sequence[str]
-) -> Mapping[str, Array]:
-    """Scores to weights from q, k and v (B, nh, T, hs), by the model's own ``Attend``.
-
-    ``divisor`` is ``GPT2Config.layer_divisor``; ``hidden`` (T, T) is True where a key is hidden
-    from a query besides the causal mask. Returns the stages ``keys``, of ``FROM_HEADS``, as
-    ``STAGES`` declares them. One head after the other: its matrices fit into the processor's
-    cache, those of twelve heads don't.
-    """
-    attend = Attend(divisor).eval()
-    made: dict[str, Tensor] = {}
-    for key in keys:
-        attend.get_submodule(key).register_forward_hook(_keep(made, key))
-    pairs = None if hidden is None else torch.tensor(hidden)
-    found: dict[str, Tensor] = {}
-    with torch.inference_mode(), threads(1):
-        for head in range(qkv[0].shape[1]):
-            attend(*(torch.from_numpy(x[:, head : head + 1].copy()) for x in qkv), causal, pairs)
-            for key, output in made.items():
-                if head == 0:
-                    found[key] = torch.empty(*qkv[0].shape[:2], *output.shape[2:])
-                found[key][:, head] = output[:, 0]
-    return {key: _array(tensor) for key, tensor in found.items()}
-
-
-def _keep(made: dict[str, Tensor], key: str) -> Hook:
-    return lambda _module, _inputs, output: made.__setitem__(key, output)
-
-
 def _token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
     config = model.config
     ids = model.tokenizer.encode(text) if isinstance(text, str) else _whole_numbers(text)
@@ -167,13 +138,6 @@ def _whole_numbers(values: Sequence[int]) -> list[int]:
         return [operator.index(value) for value in values]
     except TypeError:
         raise TextError(f"Token ids are whole numbers, not {values!r:.80}") from None
-
-
-def _array(tensor: Tensor) -> Array:
-    array: Array = tensor.detach().to("cpu", torch.float32).numpy()
-    array = array.view()
-    array.flags.writeable = False
-    return array
 
 
 def _fits(model: Model, n_tokens: int) -> bool:

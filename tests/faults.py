@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "arrays can be written",
-        "tracing.py",
+        "derived.py",
         "array.flags.writeable = False",
         "pass",
         TRACING + "test_arrays_are_read_only_float32_with_the_declared_shape",
