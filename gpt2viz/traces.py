@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +159,27 @@ class Trace:
         logits: Array = self.unembedding @ self.stage("final_norm")[0, position]
         return logits
 
+    def heatmap(self, layer: int, head: int, stage: str = "weights") -> Any:
+        """A Plotly figure of one stage of one head: see ``gpt2viz.notebook.heatmap``."""
+        return _notebook().heatmap(self, layer, head, stage)
+
+    def heads(self, layer: int, stage: str = "weights") -> Any:
+        """A Plotly figure of one stage of every head of a layer."""
+        return _notebook().heads(self, layer, stage)
+
+    def overview(self) -> Any:
+        """A Plotly figure of the weights of every head of every layer."""
+        return _notebook().overview(self)
+
+    def table(self, layer: int, head: int, stage: str = "weights") -> Any:
+        """One stage of one head as a pandas DataFrame, with tokens as names."""
+        return _notebook().table(self, layer, head, stage)
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows of a trace: tokens, model, and every head as a thumbnail."""
+        shown = _notebook()
+        return {"text/plain": shown.plain(self), "text/html": shown.html(self)}
+
     @property
     def nbytes(self) -> int:
         """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
@@ -165,3 +187,8 @@ class Trace:
         logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
         arrays = (*self.captured.values(), *derived)
         return logits + sum(array.nbytes for array in arrays)
+
+
+def _notebook() -> Any:
+    """The pictures, which stand above traces: loaded when one is asked for, and only then."""
+    return import_module("gpt2viz.notebook")
