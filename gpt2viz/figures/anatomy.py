@@ -19,7 +19,7 @@ _COLOR = {
     "attention": "value",
     "MLP": "second",
     "norms": "ink",
-    "head": "query",
+    "head": "nan",
 }
 
 

@@ -49,8 +49,8 @@ def draw(name: str, colors: Palette) -> None:
         st.markdown("\n".join(_findings(means)))
         if cache.is_bundled(cache.model_folders()[name]):
             st.caption(
-                "This model's places began as **waves** of several lengths (its card says why), "
-                "which training then changed: hence the stripes. GPT-2's own began as random "
+                "This model's places began as **waves** of several lengths, which its "
+                "training then changed: hence the stripes. GPT-2's own began as random "
                 "numbers; nobody told it which place is next to which."
             )
         st.caption(
@@ -75,5 +75,6 @@ def _similarities(name: str) -> tuple[Panel, dict[int, float]]:
 def _findings(means: dict[int, float]) -> list[str]:
     lines = ["|places apart|mean cosine|", "|-:|-:|"]
     for distance, mean in means.items():
-        lines.append(f"|{distance}|{'no direction' if math.isnan(mean) else f'{mean:+.3f}'}|")
+        written = "no direction" if math.isnan(mean) else f"{mean:+.3f}".replace("-", "−")
+        lines.append(f"|{distance}|{written}|")
     return lines

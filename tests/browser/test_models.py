@@ -1,0 +1,61 @@
+"""A stranger's model in a real browser: its card loads nothing, and its sections open by link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlencode
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Request, expect
+
+from gpt2viz.ui.models.contents import SECTIONS
+from tests.browser.conftest import running_app, settle
+from tests.checkpoints import write_checkpoint
+
+TRAP = """# Mine
+![x](http://evil.invalid/a.png) <img src="http://evil.invalid/b.png" onerror="canary=1">
+<script>canary=1</script> <iframe src="http://evil.invalid/c"></iframe> [a](javascript:canary=1)
+![by reference][r] $\\includegraphics{http://evil.invalid/d.png}$ &#33;[e](http://evil.invalid/e)
+```
+![f](http://evil.invalid/f.png)
+```
+> ![g](http://evil.invalid/g.png)
+
+[r]: http://evil.invalid/r.png
+"""
+
+
+def test_a_strangers_model(browser: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    write_checkpoint(folder)
+    (folder / "README.md").write_text(TRAP, encoding="utf-8")
+    asked: list[str] = []
+
+    def listen(request: Request) -> None:
+        asked.append(request.url)
+
+    with running_app(GPT2VIZ_MODELS=str(folder)) as server:
+        page = browser.new_page(viewport={"width": 1000, "height": 900})
+        page.on("request", listen)
+        for part in ("card", "tokenizer", "positions", "cost"):
+            query = {"part": part, "model": "mine", "text": "A crane", "word": "crane"}
+            page.goto(f"{server}/models?{urlencode(query)}")
+            settle(page)
+            chosen = page.get_by_role("radio", name=SECTIONS[part].title, exact=True)
+            expect(chosen).to_have_attribute("aria-checked", "true")
+            expect(page.locator(".stAlert")).to_have_count(0)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 1000
+            if part == "card":
+                expect(page.get_by_role("heading", name="Mine", exact=True)).to_be_visible()
+                assert page.evaluate("typeof canary") == "undefined"
+                assert page.locator(".st-key-card :is(img, iframe, script)").count() == 0
+                assert page.locator("a[href^='javascript']").count() == 0
+            serious = [
+                f"{part}, {broken['id']}: {node['html'][:200]}"
+                for broken in Axe().run(page).response["violations"]
+                if broken["impact"] in ("serious", "critical")
+                for node in broken["nodes"]
+            ]
+            assert not serious
+        page.close()
+        assert [url for url in asked if not url.startswith((server, "data:", "blob:"))] == []
