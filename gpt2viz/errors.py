@@ -34,13 +34,13 @@ class ExportError(GPT2VizError):
 class ContextError(GPT2VizError):
     """More tokens than the model has positions for.
 
-    ``n_tokens`` were given and ``n_positions`` fit.
+    ``n_tokens`` were given and ``n_positions`` fit; ``who`` sets the limit.
     """
 
-    def __init__(self, n_tokens: int, n_positions: int) -> None:
+    def __init__(self, n_tokens: int, n_positions: int, who: str = "this model") -> None:
         self.n_tokens = n_tokens
         self.n_positions = n_positions
         super().__init__(
-            f"The text has {n_tokens:,} tokens; this model reads at most {n_positions:,} at once. "
+            f"The text has {n_tokens:,} tokens; {who} reads at most {n_positions:,} at once. "
             f"Shorten it by {n_tokens - n_positions:,}."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Hashable
 from pathlib import Path
 
@@ -15,20 +14,16 @@ from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.curves import TrainingRecord, read_record
 from gpt2viz.generation import Choice, appraise
 from gpt2viz.labels import label
-from gpt2viz.memory import total_memory
 from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
 from gpt2viz.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.tracing import reference_run
-from gpt2viz.ui import owner
+from gpt2viz.ui import limits, owner
 from gpt2viz.ui.kept import Kept
 
 #: Stands before a name of the hub that one of the owner's folders has already.
 HUB = "hub:"
-#: Megabytes of runs that are kept for all visitors together. GPT-2 small's 1,024 tokens take 240.
-BYTES_VARIABLE = "GPT2VIZ_CACHE_MB"
-DEFAULT_MEGABYTES = 512
-#: Megabytes of models that are kept for all visitors together; half of the memory by default.
-MODEL_BYTES_VARIABLE = "GPT2VIZ_MODELS_MB"
+BYTES_VARIABLE = limits.RUNS_VARIABLE
+MODEL_BYTES_VARIABLE = limits.MODELS_VARIABLE
 
 
 def model_folders() -> dict[str, Path]:
@@ -85,8 +80,7 @@ def load(name: str) -> gpt2viz.Model:
 @st.cache_resource
 def models() -> Kept[gpt2viz.Model]:
     """The models in memory, for all visitors together."""
-    megabytes = os.environ.get(MODEL_BYTES_VARIABLE)
-    return Kept(int(float(megabytes) * 10**6) if megabytes else total_memory() // 2)
+    return Kept(limits.kept_models())
 
 
 def _forget(names: Collection[Hashable]) -> None:
@@ -103,6 +97,9 @@ def run(
 
     def make() -> gpt2viz.Trace:
         model = load(model_name)
+        if len(ids) > (most := limits.longest(model.config)):
+            who = "this server" if most < model.config.n_positions else "this model"
+            raise gpt2viz.ContextError(len(ids), most, who)
         kept = reference(model_name) if any(edit.kind == "mean" for edit in edits) else None
         with st.spinner("Running the model …"):
             return gpt2viz.trace(model, ids, causal=causal, edits=edits, reference=kept)
@@ -112,7 +109,7 @@ def run(
 
 @st.cache_resource
 def _runs() -> Kept[gpt2viz.Trace]:
-    return Kept(int(os.environ.get(BYTES_VARIABLE, DEFAULT_MEGABYTES)) * 10**6)
+    return Kept(limits.kept_runs())
 
 
 @st.cache_resource(max_entries=4, show_spinner="Running the model …")
@@ -124,7 +121,7 @@ def reference(model_name: str) -> gpt2viz.Trace:
 def probe(model_name: str, causal: bool) -> gpt2viz.Trace:
     """The run of random tokens said twice, on which copying heads show."""
     config = load(model_name).config
-    return run(model_name, heads.probe(config.vocab_size, config.n_positions), causal)
+    return run(model_name, heads.probe(config.vocab_size, limits.longest(config)), causal)
 
 
 @st.cache_data(max_entries=64, show_spinner="Scoring every head …")

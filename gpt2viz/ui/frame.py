@@ -10,7 +10,7 @@ from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.finite import first_not_finite
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache, first, glossary, save, show, tokens, tour
+from gpt2viz.ui import address, cache, first, glossary, limits, save, show, tokens, tour
 from gpt2viz.ui.menu import menu
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.theme import is_dark
@@ -76,6 +76,8 @@ def open_menu(title: str) -> Palette:
         show.begin(title)
         save.button()
         colors = palette(is_dark())
+    limits.admit()
+    limits.notice()
     tour.draw(title)
     return colors
 

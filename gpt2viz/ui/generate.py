@@ -8,7 +8,7 @@ import streamlit as st
 
 from gpt2viz.generation import draw
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache
+from gpt2viz.ui import address, cache, limits
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.predictions import Sampling
 from gpt2viz.ui.text import literal
@@ -39,7 +39,7 @@ def written(view: View) -> tuple[int, ...]:
     sign, ids = found[:1], found[1:]
     config = view.model.config
     fits = sign == (_belongs_to(view),) and all(0 <= n < config.vocab_size for n in ids)
-    if not fits or view.n_tokens + len(ids) > config.n_positions:
+    if not fits or view.n_tokens + len(ids) > limits.longest(config):
         st.session_state[_PLAYING] = 0
         return ()
     return tuple(ids)
@@ -65,9 +65,9 @@ def _back(view: View, ids: tuple[int, ...]) -> None:
 
 def ended(view: View, ids: tuple[int, ...]) -> str:
     """Why no token can be added, or an empty text."""
-    n_positions = view.model.config.n_positions
+    n_positions = limits.longest(view.model.config)
     if view.n_tokens + len(ids) == n_positions:
-        return f"The context is full: this model has {n_positions:,} positions."
+        return f"The context is full: {n_positions:,} tokens are the most that can be read here."
     if ids and ids[-1] == view.model.tokenizer.end_of_text:
         return "The model has ended the text."
     return ""

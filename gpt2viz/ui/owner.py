@@ -43,6 +43,11 @@ def allows(name: str) -> bool:
     names = _arguments().allow_model or list(filter(None, variable)) or settings.listed("allow")
     if names:
         return "*" in names or name in names
+    return is_local()
+
+
+def is_local() -> bool:
+    """Whether only this machine reaches the server."""
     return st.get_option("server.address") in _LOCAL
 
 

@@ -1,0 +1,96 @@
+"""What the owner sets bounds what visitors can do, and they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import streamlit as st
+
+from gpt2viz.ui import cache, limits
+from tests.app.pages import open_page
+from tests.app.test_behaviour import said
+
+LONG = "the cat sat on the mat and the dog"
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    st.cache_resource.clear()
+    yield
+    st.cache_resource.clear()
+
+
+def captions(page: str = "attention") -> str:
+    return " ".join(block.value for block in open_page(page).caption)
+
+
+def test_a_text_may_be_as_long_as_the_owner_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(limits.TOKENS_VARIABLE, "6")
+    at = open_page("attention", text=LONG)
+    assert "this server reads at most 6 at once" in said(at)
+    assert not at.get("plotly_chart")
+    at.button[0].click().run()
+    assert at.text_input(key="text").value == "the cat sat on the mat"
+    assert not said(at)
+    assert len(at.get("plotly_chart")) == 2
+
+
+@pytest.mark.parametrize("page", ["find", "generate", "two"])
+def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
+    monkeypatch.setenv(limits.TOKENS_VARIABLE, "6")
+    longest: list[int] = []
+    trace = cache.gpt2viz.trace
+    monkeypatch.setattr(
+        "gpt2viz.trace", lambda m, ids, **rest: longest.append(len(ids)) or trace(m, ids, **rest)
+    )
+    open_page(page, text="the cat sat on the mat", text2=LONG, new="5,6,7")
+    assert max(longest) <= 6
+
+
+def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(limits.SESSIONS_VARIABLE, "30")
+    monkeypatch.setattr(limits, "_connected", lambda: 30)
+    inside = open_page("attention")
+    assert not said(inside)
+    monkeypatch.setattr(limits, "_connected", lambda: 31)
+    late = open_page("attention")
+    assert "This server is full: its owner lets 30 visitors in" in said(late)
+    assert not late.get("plotly_chart")
+    assert inside.run().get("plotly_chart")  # who is in stays in
+    monkeypatch.setattr(limits, "_connected", lambda: 30)
+    assert late.run().get("plotly_chart")
+
+
+@pytest.mark.parametrize("value", ["many", "-1", "0", "nan", "inf", "1e400", "0.5"])
+@pytest.mark.parametrize("name", [limits.TOKENS_VARIABLE, limits.SESSIONS_VARIABLE])
+def test_a_limit_that_is_no_number_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    at = open_page("attention")
+    (message,) = (error.value.replace("\\", "") for error in at.error)
+    assert message.startswith(f"{name} must be")
+    assert not at.get("plotly_chart")
+
+
+def test_on_an_address_that_others_reach_visitors_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "Other machines" not in captions()
+    get = st.get_option
+    everywhere = {"server.address": "0.0.0.0"}  # noqa: S104 (what is told about)
+    monkeypatch.setattr(st, "get_option", lambda name: everywhere.get(name) or get(name))
+    assert "Other machines can reach this server. Visitors can run" in captions()
+    monkeypatch.setenv(limits.TOKENS_VARIABLE, "128")
+    assert "on texts of up to 128 tokens" in captions("models")
+    assert not cache.owner.allows("gpt2")
+
+
+def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:
+    assert st.get_option("server.address") == "127.0.0.1"
+    assert st.get_option("browser.gatherUsageStats") is False
+    assert st.get_option("server.enableXsrfProtection") is True
+    assert st.get_option("server.enableCORS") is True
+    assert st.get_option("server.enableStaticServing") is False
+    assert st.get_option("client.showErrorDetails") == "none"
