@@ -116,6 +116,25 @@ class Trace:
             return self._stream(key, layer)
         return self._from_heads(key, layer, head)
 
+    def weights_of_queries(self, layer: int, queries: slice) -> Array:
+        """Some queries' attention weights over all keys, in every head of a layer: (nh, r, T).
+
+        For texts whose whole (nh, T, T) would be too much at a time. The same numbers as
+        ``stage("weights", layer)`` has; nothing of it is kept.
+        """
+        if ("weights", layer) in self.captured:
+            some: Array = self.captured["weights", layer][0, :, queries]
+            return some
+        q, k, v = (self.captured[name, layer] for name in "qkv")
+        places = np.arange(len(self.token_ids))
+        hidden = (places > places[queries, None]) & self.causal  # (r, T)
+        if self.forbidden is not None:
+            hidden = hidden | self.forbidden[queries]
+        divisor = self.config.layer_divisor(layer)
+        found = self.derive([q[:, :, queries], k, v], divisor, False, hidden, ("weights",))
+        weights: Array = found["weights"][0]
+        return weights
+
     def _from_heads(self, key: str, layer: int | None, head: int | None) -> Array:
         """One stage of all heads, or all stages of one; the last of each kind is remembered."""
         keys = FROM_HEADS if head is not None else (key,)

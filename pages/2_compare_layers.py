@@ -1,4 +1,4 @@
-"""Compare layers: two to four layers side by side, and every head of the model at a glance."""
+"""Layers: some side by side, one head in all of them, and every head of the model at a glance."""
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ def choose_row(cell: Cell) -> None:
     address.put("query", panels[0].rows.position(cell.row))
 
 
-view = frame.open_page("Compare layers")
+view = frame.open_page("Layers")
 part = zoom.window(view)
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     layers, head = controls.several_layers(view), controls.head_or_whole(view)
@@ -72,6 +72,33 @@ if head != "rollout":
     code(view, "weights", layers[0])
     measures.proof(view, layers)
 on_click("layer_charts", choose_row, part.drag(panels[0]))
+
+name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
+with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+    st.markdown(f"**{name} in every layer**: click one to look inside", width="content")
+    of_head = measures.of_head(head)
+strip, scale = measures.in_every_layer(view, head, of_head, whole_words)
+n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
+with st.container(key="strip"):
+    figure = heatmaps(
+        strip,
+        view.colors,
+        scale=scale,
+        n_columns=n_columns,
+        height=70 + 1040 // n_columns * -(-len(strip) // n_columns),
+        row=view.query,
+        numbers=0,
+        bar=strip[0].quantity,
+    )
+    show.picture(figure, key="strip_chart", alt=f"{name} in every layer")
+if clicked := on_click("strip"):
+    whole_layer = isinstance(head, str)
+    st.switch_page(
+        "app.py" if whole_layer else "pages/1_inside_head.py",
+        query_params=address.parameters(
+            layer=int(clicked.panel), **({} if whole_layer else {"head": head})
+        ),
+    )
 
 st.markdown("**Every head of every layer**: click one to look inside")
 masked = measures.weights(view, 0, whole_words).hidden[0]

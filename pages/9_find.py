@@ -10,7 +10,7 @@ from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.heads import Scores
 from gpt2viz.labels import label
 from gpt2viz.patterns import drawn
-from gpt2viz.ui import cache, controls, drawing, find, frame, show
+from gpt2viz.ui import alike, cache, controls, drawing, find, frame, show
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.ranked import open_head, ranked
 
@@ -101,6 +101,11 @@ def by_head() -> None:
     ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
 
 
+def all_heads() -> None:
+    """Every head beside those that do the same."""
+    alike.draw(view)
+
+
 def similarity_map(values: Scores) -> None:
     """A map of every head's similarity, (n_layer, n_head)."""
     with st.container(key="maps"):
@@ -121,7 +126,8 @@ def paint(cell: Cell) -> None:
 
 
 view = frame.open_page("Find a head")
-{"habit": by_habit, "look": by_look, "pattern": by_pattern, "head": by_head}[find.way()]()
+WAYS = {"habit": by_habit, "look": by_look, "pattern": by_pattern, "head": by_head}
+WAYS.get(find.way(), all_heads)()
 for area in ("atlas", "maps"):
     if clicked := on_click(area):
         open_head(clicked.row, clicked.column)

@@ -22,7 +22,7 @@ PAGES: dict[str, tuple[Page, ...]] = {
     "Attention": (
         Page("app.py", "Attention", "every head of a layer at a glance"),
         Page("pages/1_inside_head.py", "Inside a head", "from Q, K and V to the output"),
-        Page("pages/2_compare_layers.py", "Compare layers", "side by side, and every head small"),
+        Page("pages/2_compare_layers.py", "Layers", "side by side, one head in all, every head"),
         Page("pages/3_causal_mask.py", "Causal mask", "what it hides, and why it matters"),
     ),
     "Heads": (

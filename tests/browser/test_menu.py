@@ -36,4 +36,4 @@ def test_a_page_is_opened_by_keyboard_alone(visit: Visit) -> None:
     page.wait_for_url("**/compare_layers?*text=Dog+bites+man*")
     settle(page)
     expect(page.get_by_test_id("stPopoverBody")).to_have_count(0)
-    expect(page.locator(".st-key-menu_Attention")).to_contain_text("Compare layers")
+    expect(page.locator(".st-key-menu_Attention")).to_contain_text("Layers")

@@ -14,7 +14,7 @@ SOURCES = sorted(
 )
 
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across"}
-PLAIN |= {"fingerprint"}
+PLAIN |= {"fingerprint", "similarity"}
 PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
 PLAIN |= {"glossary"}
 PLAIN |= {"settings", "files", "finite", "byte_letters"}
