@@ -21,7 +21,7 @@ PLAIN |= {"settings", "files", "finite", "byte_letters"}
 MODEL = {"model", "tokenizer", "checkpoint", "tracing", "derived", "generation", "lens"}
 MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
 MODEL |= {"textbook", "convert", "hub", "survey", "weights", "anatomy"}
-PICTURES = {"figures", "tables", "export", "notebook"}
+PICTURES = {"figures", "tables", "export", "notebook", "offline"}
 
 
 def layer_of(path: Path) -> str:
