@@ -2,12 +2,11 @@
 
 import streamlit as st
 
-from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at
+from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, controls, frame, lines, measures, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
-from gpt2viz.ui.stages import code
 
 
 def choose_row(cell: Cell) -> None:
@@ -68,8 +67,12 @@ with st.container(key="layer_charts"):
             bar="difference of weights",
         )
         show.picture(figure, place=charts, key="differences", alt=f"Differences of layers {layers}")
+show.code(
+    *measures.made_by(view, layers[0], str(head), whole_words),
+    *([difference] if differences else []),
+    of=[alt, f"Differences of layers {layers}"],
+)
 if head != "rollout":
-    code(view, "weights", layers[0])
     measures.proof(view, layers)
 on_click("layer_charts", choose_row, part.drag(panels[0]))
 
@@ -90,7 +93,12 @@ with st.container(key="strip"):
         numbers=0,
         bar=strip[0].quantity,
     )
-    show.picture(figure, key="strip_chart", alt=f"{name} in every layer")
+    show.picture(
+        figure,
+        key="strip_chart",
+        alt=f"{name} in every layer",
+        made_by=measures.made_by(view, layers[0], str(head), whole_words),
+    )
 if clicked := on_click("strip"):
     whole_layer = isinstance(head, str)
     st.switch_page(
@@ -112,6 +120,7 @@ with st.container(key="overview"):
         overview(measures.every_head(view, whole_words), masked, view.colors),
         key="overview_chart",
         alt="Thumbnails of all heads",
+        made_by=(*measures.made_by(view, 0, "weights", whole_words), thumbnails),
     )
 if clicked := on_click("overview"):
     layer, head = thumbnail_at(clicked.row, clicked.column, n_sides)

@@ -47,7 +47,12 @@ def draw(view: View) -> None:
         if len(cells_of(order)) < len(order):
             st.caption(f"{len(order):,} heads: each point is the largest number of its block.")
         figure = similarity_map(values, order, found, names, view.colors)
-        show.picture(figure, key="alike_map", alt="Similarity of every two heads, in groups")
+        show.picture(
+            figure,
+            key="alike_map",
+            alt="Similarity of every two heads, in groups",
+            made_by=(similarities, tree),
+        )
     if clicked := on_click("all_heads_alike"):
         starts = cells_of(order)
         _open(*(divmod(order[starts[n]], config.n_head) for n in (clicked.row, clicked.column)))

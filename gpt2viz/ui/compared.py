@@ -116,6 +116,7 @@ def _changes(table: pd.DataFrame, colors: Palette) -> None:
         place=bars,
         key="next",
         alt="Tokens whose probability differs most between A and B",
+        made_by=(sampling_distribution, divergence),
     )
     formats = {
         name: st.column_config.NumberColumn(format="%+.3f" if "points" in name else "%.3f")

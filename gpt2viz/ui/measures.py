@@ -25,6 +25,7 @@ from gpt2viz.stages import Scale
 from gpt2viz.traces import Array, Trace
 from gpt2viz.ui import address
 from gpt2viz.ui.frame import View
+from gpt2viz.ui.source import Line, Made
 from gpt2viz.words import word_starts
 
 #: Value in the address -> (name, what a square then shows).
@@ -71,6 +72,13 @@ def words(sums_to_one: bool = True) -> bool:
         **address.switch("words", False, movable=sums_to_one),
     )
     return chosen
+
+
+def made_by(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:
+    """The code that made the numbers of a measure."""
+    further = {"norms": (value_weighted,), "rest": (without_first,), "rollout": (rollout,)}
+    words = (in_words,) if whole_words else ()
+    return (Line(view.trace, "weights", layer), *further.get(chosen, ()), *words)
 
 
 def words_note(view: View) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz import Trace
+from gpt2viz.ui import source
+from gpt2viz.ui.source import Made
 
 
 @dataclass
@@ -20,6 +22,7 @@ class Shown:
     runs: dict[str, Trace] = field(default_factory=dict)
     pictures: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    explained: set[str] = field(default_factory=set)  # pictures whose code can be read
 
 
 def begin(page: str) -> None:
@@ -38,14 +41,27 @@ def run(name: str, trace: Trace) -> None:
     shown().runs[name] = trace
 
 
-def picture(figure: Any, *, key: str, alt: str, place: Any = st) -> None:
+def picture(
+    figure: Any, *, key: str, alt: str, place: Any = st, made_by: Sequence[Made] = ()
+) -> None:
     """Draw a Plotly figure, in the container ``place`` if it is given.
+
+    ``made_by`` is the code that made its numbers; it can be read below the picture.
 
     ``alt`` says in a line what is drawn, with layer and head ("Weights of layer 1, head 0"): for
     those who can't see it, and in the name of the file if it is saved.
     """
     _remember(shown().pictures, alt, figure)
     place.plotly_chart(figure, key=key, alt=alt)
+    if made_by:
+        code(*made_by, of=[alt], place=place)
+
+
+def code(*made_by: Made, of: Sequence[str], place: Any = st) -> None:
+    """The code that made the numbers of the pictures ``of``, on demand."""
+    shown().explained.update(of)
+    with place.popover("Code", icon=":material/code:", type="tertiary", width="content"):
+        source.listing(*made_by)
 
 
 def table(

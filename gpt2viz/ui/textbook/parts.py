@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from gpt2viz.stages import Scale
 from gpt2viz.textbook.claims import TEXTS, Claim
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.traces import Array
-from gpt2viz.ui import show
+from gpt2viz.ui import show, source
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -93,9 +92,7 @@ def code(*objects: Callable[..., Any]) -> None:
     """The source of what has just run, from its own file."""
     names = ", ".join(f"`{obj.__name__}`" for obj in objects)
     with st.expander(f"The code that ran: {names}", icon=":material/code:"):
-        for obj in objects:
-            st.caption(f"{obj.__module__.replace('.', '/')}.py")
-            st.code(inspect.getsource(obj))
+        source.listing(*objects)
 
 
 def heading(id: str) -> None:
