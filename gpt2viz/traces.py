@@ -64,7 +64,7 @@ class Trace:
 
     ``tokens`` are texts for reading; a token that is only part of a character shows its bytes
     as ``\\xNN``. ``next_token_probabilities`` is softmax over the whole vocabulary after the
-    last token, (B, n_vocab). ``tensors`` is the shape table in the order of the run.
+    last token, (B, n_vocab). ``describe`` writes the shape table, ``tensors``.
     ``explicit`` tells whether scores and weights were captured in the run itself or are derived
     from its q, k and v when asked for. ``edits`` are what was changed in this run, and
     ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any. ``weights``
@@ -80,10 +80,10 @@ class Trace:
     causal: bool
     explicit: bool
     next_token_probabilities: Array
-    tensors: tuple[TensorRecord, ...]
     captured: Mapping[tuple[str, int | None], Array] = field(repr=False)
     unembedding: Array = field(repr=False)
     derive: Derive = field(repr=False)
+    describe: Callable[[], tuple[TensorRecord, ...]] = field(repr=False)
     edits: tuple[Edit, ...] = ()
     forbidden: Pairs | None = field(default=None, repr=False)
     weights: WeightFiles | None = field(default=None, repr=False)
@@ -156,6 +156,11 @@ class Trace:
                 x += self.captured["mlp_output", n]
         x.flags.writeable = False
         return x
+
+    @cached_property
+    def tensors(self) -> tuple[TensorRecord, ...]:
+        """The shape table: every tensor, in the order of the run."""
+        return self.describe()
 
     def record(self, key: str, layer: int | None = None) -> TensorRecord | None:
         """How the run made a stage; None where it was derived later and not made in the run."""
