@@ -33,7 +33,7 @@ _STYLE = """
 .stMainBlockContainer { padding-top: 1.1rem; padding-bottom: 3rem; max-width: 1600px; }
 .stMainBlockContainer > div > .stVerticalBlock { gap: .7rem; }
 blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !important; }
-.katex-display > .katex { font-size: 1.1em; }
+.katex-display { padding: .3rem; }
 [data-testid="stCaptionContainer"] :is(p, li, code) { color: inherit; }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: .78; }
 [data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
