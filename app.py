@@ -59,7 +59,7 @@ with large, st.container(key="head_large"):
     if as_lines:
         st.markdown(f":small[Layer {layer} · Head {', '.join(map(str, heads))}{between}]")
         names = [f"Head {n}" for n in heads]
-        alt = f"{what} of layer {layer}, head {', '.join(map(str, heads))}, as lines"
+        alt = f"{what} of layer {layer}, head {', '.join(map(str, heads))}"
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
     else:
         figure = heatmaps(

@@ -124,7 +124,9 @@ with st.container(key="side_heads"):
         legend=False,
     )
     made_by = (likeness,) if what == "head" else (largest_differences,)
-    show.picture(figure, key="heads_map", alt=quantity, made_by=made_by)
+    show.picture(
+        figure, key="heads_map", alt=f"Every head of every layer: {quantity}", made_by=made_by
+    )
 st.caption(compared.MAP_CAPTION[what == "head"])
 on_click("side_heads", choose_head)
 

@@ -51,6 +51,7 @@ with st.container(key="layer_charts"):
             panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
         )
         show.picture(figure, key="layers_chart", alt=alt)
+    change = f"{what} of layer {layers[0]} minus layers {', '.join(map(str, layers[1:]))}"
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
         words.markdown(
@@ -66,11 +67,11 @@ with st.container(key="layer_charts"):
             row=view.query,
             bar="difference of weights",
         )
-        show.picture(figure, place=charts, key="differences", alt=f"Differences of layers {layers}")
+        show.picture(figure, place=charts, key="differences", alt=change)
 show.code(
     *measures.made_by(view, layers[0], str(head), whole_words),
     *([difference] if differences else []),
-    of=[alt, f"Differences of layers {layers}"],
+    of=[alt, change],
 )
 if head != "rollout":
     measures.proof(view, layers)
@@ -78,7 +79,7 @@ on_click("layer_charts", choose_row, part.drag(panels[0]))
 
 name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-    st.markdown(f"**{name} in every layer**: click one to look inside", width="content")
+    st.markdown(f"#### {name} in every layer", width="content")
     of_head = measures.of_head(head)
 strip, scale = measures.in_every_layer(view, head, of_head, whole_words)
 n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
@@ -108,7 +109,8 @@ if clicked := on_click("strip"):
         ),
     )
 
-st.markdown("**Every head of every layer**: click one to look inside")
+st.markdown("#### Every head of every layer")
+st.caption("Click one to look inside.")
 masked = measures.weights(view, 0, whole_words).hidden[0]
 n_sides = len(masked)
 if n_sides > THUMBNAIL:
@@ -119,7 +121,7 @@ with st.container(key="overview"):
     show.picture(
         overview(measures.every_head(view, whole_words), masked, view.colors),
         key="overview_chart",
-        alt="Thumbnails of all heads",
+        alt="Attention weights of every head: layers down, heads across",
         made_by=(*measures.made_by(view, 0, "weights", whole_words), thumbnails),
     )
 if clicked := on_click("overview"):

@@ -23,7 +23,7 @@ with losses:
     show.picture(
         loss_curves(record, view.colors),
         key="losses",
-        alt="Losses during training",
+        alt="Loss on held-out text and on random tokens, by tokens read",
         made_by=(token_losses,),
     )
     st.caption(

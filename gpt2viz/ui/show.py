@@ -16,13 +16,17 @@ from gpt2viz.ui.source import Made
 
 @dataclass
 class Shown:
-    """What the open page shows by now, by what it says of it, and the runs behind it."""
+    """What the open page shows by now, by what it says of it, and the runs behind it.
+
+    ``numbers`` are those of pictures that aren't Plotly's; they are among the ``tables`` too.
+    """
 
     page: str
     runs: dict[str, Trace] = field(default_factory=dict)
     pictures: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     explained: set[str] = field(default_factory=set)  # pictures whose code can be read
+    numbers: dict[str, pd.DataFrame] = field(default_factory=dict)
 
 
 def begin(page: str) -> None:
@@ -73,6 +77,12 @@ def table(
     """
     _remember(shown().tables, name, pd.DataFrame(frame))
     return place.dataframe(frame, **options)
+
+
+def numbers(frame: pd.DataFrame, name: str) -> None:
+    """Remember the numbers of a picture that isn't Plotly's, one row each; draws nothing."""
+    _remember(shown().tables, name, frame)
+    _remember(shown().numbers, name, frame)
 
 
 def _remember(kept: dict[str, Any], name: str, thing: Any) -> None:

@@ -85,7 +85,9 @@ def picture(
         numbers=NUMBERS_FIT_LARGE if few else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
-    show.picture(figure, key=key, alt=", ".join(panel.title for panel in panels))
+    sizes = (" × ".join(map(str, panel.values.shape)) for panel in panels)
+    said = (f"{panel.title}, {size} numbers" for panel, size in zip(panels, sizes, strict=True))
+    show.picture(figure, key=key, alt="; ".join(said))
 
 
 def code(*objects: Callable[..., Any]) -> None:
