@@ -77,8 +77,8 @@ def open_menu(title: str) -> Palette:
     st.html(_STYLE)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         menu(title)
-        glossary.words(title)
         tour.offer(title)
+        glossary.words(title)
         show.begin(title)
         numbers.button()
         save.button()

@@ -55,7 +55,9 @@ _STYLE = """
 .st-key-menu > :is(:has(.st-key-numbers), :has(.st-key-save)) { flex: none; }
 .st-key-menu > :is(:has(.st-key-numbers), :has(.st-key-save)),
 .st-key-menu > * > .stVerticalBlock { width: max-content; min-width: 0; }
-.st-key-menu > :has(.st-key-numbers) { margin-left: auto; }
+.st-key-menu > .st-key-menu_words,
+.st-key-menu:not(:has(.st-key-menu_words)) > :has(.st-key-numbers) { margin-left: auto; }
+.st-key-menu .stButton button { padding: .1rem .5rem; min-height: 2rem; }
 @media (max-width: 1100px) {
   .st-key-menu { column-gap: .1rem; }
   .st-key-menu [data-testid="stPopoverButton"] { padding-inline: .35rem; }

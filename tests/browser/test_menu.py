@@ -16,7 +16,7 @@ ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPag
 def test_the_menu_is_one_row(visit: Visit, width: int) -> None:
     page = visit("compare_layers", width=width)
     boxes = [box for entry in page.locator(ENTRIES).all() if (box := entry.bounding_box())]
-    assert len(boxes) == len(PAGES) + 2  # Numbers and Save
+    assert len(boxes) == len(PAGES) + 3  # Words, Numbers and Save
     tops = {round(box["y"] / 10) for box in boxes}
     assert len(tops) == 1
 
