@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
-from gpt2viz import export
 from gpt2viz.ui import show
 
 _STYLE = """
@@ -36,12 +34,5 @@ def button() -> None:
             st.caption("This page has no picture: its numbers are in its tables.")
             return
         name: str = st.selectbox("Picture", names, key="numbers_picture")
-        table = _table(found, name)
-        st.dataframe(table, hide_index=True, height=min(420, 38 + 35 * len(table)))
-        st.caption(f"{len(table):,} numbers, one row each. *Save* has them as a file.")
-
-
-def _table(found: show.Shown, name: str) -> pd.DataFrame:
-    if name in found.numbers:
-        return found.numbers[name]
-    return export.figure_table(found.pictures[name])
+        count = show.numbers_of(name)
+        st.caption(f"{count:,} numbers, one row each. *Save* has them as a file.")

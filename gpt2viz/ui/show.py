@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from gpt2viz import Trace
+from gpt2viz import Trace, export
 from gpt2viz.ui import source
 from gpt2viz.ui.source import Made
 
@@ -83,6 +83,15 @@ def numbers(frame: pd.DataFrame, name: str) -> None:
     """Remember the numbers of a picture that isn't Plotly's, one row each; draws nothing."""
     _remember(shown().tables, name, frame)
     _remember(shown().numbers, name, frame)
+
+
+def numbers_of(name: str) -> int:
+    """Draw the numbers of a picture that the page shows as a table; how many there are."""
+    found = shown()
+    kept = found.numbers.get(name)
+    rows = export.figure_table(found.pictures[name]) if kept is None else kept
+    st.dataframe(rows, hide_index=True, height=min(420, 38 + 35 * len(rows)))
+    return len(rows)
 
 
 def _remember(kept: dict[str, Any], name: str, thing: Any) -> None:
