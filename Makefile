@@ -19,7 +19,7 @@ BIN := .venv/bin
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 
-.PHONY: run test unit browser mutants fuzz lint format check train survey bench clean
+.PHONY: run test unit browser mutants fuzz lint format check train survey package docs licences audit bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/streamlit run app.py --server.port $(PORT)
@@ -60,6 +60,18 @@ survey: $(RUNTIME)  ## score the bundled model's heads on the part of the corpus
 	mkdir -p $(BUNDLED)/survey
 	cp runs/survey/survey.json runs/survey/heads.csv runs/survey/passages.csv $(BUNDLED)/survey/
 
+package: $(DEV)  ## wheel and sdist, into dist
+	$(BIN)/python -m build --no-isolation
+
+docs: $(DEV)  ## the docs as pages, into build/site; any warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+licences: $(DEV)  ## list the licences of all that the app needs
+	$(BIN)/python -m tests.package.licences > docs/licences.md
+
+audit: $(DEV)  ## look for known holes in all that the app needs; asks pypi.org, which a mirror can't answer for
+	$(BIN)/python -m pip_audit --strict -r requirements.txt
+
 bench: $(DEV)  ## measure beside transformers and other tools; makes their environments
 	$(BIN)/python -m benchmarks
 
@@ -73,6 +85,6 @@ $(RUNTIME): requirements.txt | .venv
 	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements.txt
 	touch $@
 
-$(DEV): requirements-dev.txt $(RUNTIME)
+$(DEV): $(wildcard requirements-*.txt) $(RUNTIME)
 	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements-dev.txt
 	touch $@

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from gpt2viz.comparison import align, largest_differences, nearest, path, stream_places
+from gpt2viz.comparison import align, nearest, stream_places
 from gpt2viz.figures.compare import (
     aligned_bars,
     difference_of_matched,
@@ -13,10 +13,8 @@ from gpt2viz.figures.compare import (
 from gpt2viz.figures.find import head_map
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.labels import markup_safe
-from gpt2viz.patterns import likeness
 from gpt2viz.ui import address, compare, compared, frame, show, two_texts
 from gpt2viz.ui.clicks import Cell, on_click
-from gpt2viz.ui.source import Line
 
 
 def choose_in_a(cell: Cell) -> None:
@@ -64,12 +62,7 @@ for column, (letter, side), panel in zip(
 ):
     with column, st.container(key=f"side_{letter}"):
         figure = heatmaps([panel], view.colors, height=380, row=side.token)
-        show.picture(
-            figure,
-            key=f"weights_{letter}",
-            alt=panel.title,
-            made_by=(Line(side.trace, "weights", chosen["ab".index(letter)][0]),),
-        )
+        show.picture(figure, key=f"weights_{letter}", alt=panel.title)
 with pictures[2], st.container(key="side_change"):
     figure = heatmaps(
         [change],
@@ -79,12 +72,7 @@ with pictures[2], st.container(key="side_change"):
         row=both.a.token,
         bar="difference of weights",
     )
-    show.picture(
-        figure,
-        key="difference",
-        alt="Weights of B minus weights of A",
-        made_by=(difference_of_matched,),
-    )
+    show.picture(figure, key="difference", alt="Weights of B minus weights of A")
 for area, then in (("a", choose_in_a), ("b", choose_in_b), ("change", choose_in_a)):
     on_click(f"side_{area}", then, part.drag(panels[0]))
 st.caption(
@@ -107,7 +95,6 @@ show.picture(
     ),
     key="bars",
     alt="Attention weights of the token on both sides",
-    made_by=(align, aligned_bars),
 )
 
 st.markdown(f"#### {compared.MAP_TITLE[what == 'head']}")
@@ -123,10 +110,7 @@ with st.container(key="side_heads"):
         bar=quantity,
         legend=False,
     )
-    made_by = (likeness,) if what == "head" else (largest_differences,)
-    show.picture(
-        figure, key="heads_map", alt=f"Every head of every layer: {quantity}", made_by=made_by
-    )
+    show.picture(figure, key="heads_map", alt=quantity)
 st.caption(compared.MAP_CAPTION[what == "head"])
 on_click("side_heads", choose_head)
 
@@ -138,7 +122,6 @@ if paths:
             path_lines(paths, view.colors),
             key="path",
             alt="Cosine similarity of the token's two vectors after every part of the model",
-            made_by=(path, nearest),
         )
         st.caption(
             "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "

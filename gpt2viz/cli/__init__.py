@@ -19,12 +19,11 @@ def main() -> None:
     """See how a GPT-2 reads a sentence.
 
     \b
-    gpt2viz app                                     open the app
-    gpt2viz trace "A crane ate fish" --layer 3      the weights of head 0
-    gpt2viz trace "A crane ate fish" --out x.html   the same as a page
-    gpt2viz shapes "A crane ate fish"               every tensor of the run
+        gpt2viz app                                     open the app
+        gpt2viz trace "A crane ate fish" --layer 3      the weights of head 0
+        gpt2viz trace "A crane ate fish" --out x.html   the same as a page
+        gpt2viz shapes "A crane ate fish"               every tensor of the run
 
-    \b
     Exit codes: 0 done; 1 the input can't be done; 2 the command was used
     wrongly; 130 stopped. Results go to stdout, progress and errors to stderr.
     """

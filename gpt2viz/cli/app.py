@@ -45,9 +45,9 @@ def app(
     Only this machine reaches it unless --host says otherwise.
 
     \b
-    gpt2viz app
-    gpt2viz app --model ~/models/mine --port 8600
-    gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
+        gpt2viz app
+        gpt2viz app --model ~/models/mine --port 8600
+        gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
     """
     for folder in folders:
         weight_bytes(folder)  # what can't be loaded is said here, and not on a page

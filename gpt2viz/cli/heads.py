@@ -61,9 +61,9 @@ def heads(
     interval. Stopped with --out given, the same command goes on where it was.
 
     \b
-    gpt2viz heads --corpus books.txt
-    gpt2viz heads --corpus books.txt --model gpt2 --out results --top 5
-    gpt2viz heads --corpus books.txt --json > heads.json
+        gpt2viz heads --corpus books.txt
+        gpt2viz heads --corpus books.txt --model gpt2 --out results --top 5
+        gpt2viz heads --corpus books.txt --json > heads.json
     """
     with ExitStack() as stack:
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))

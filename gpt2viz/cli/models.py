@@ -26,12 +26,12 @@ def models(as_json: bool, quiet: bool) -> None:
     or where GPT2VIZ_CONFIG says:
 
     \b
-    models = ["~/models/mine"]       # folders, relative to the file
-    allow = ["gpt2", "owner/name"]   # what visitors of the app may fetch
+        models = ["~/models/mine"]       # folders, relative to the file
+        allow = ["gpt2", "owner/name"]   # what visitors of the app may fetch
 
     \b
-    gpt2viz models
-    gpt2viz models --json
+        gpt2viz models
+        gpt2viz models --json
     """
     listed = settings.folders()
     own = settings.by_name(listed)
@@ -92,8 +92,8 @@ def convert(
     FILE is a pickle; it is read without running any code that is in it.
 
     \b
-    gpt2viz convert ckpt.pt mine --tokenizer gpt2-folder
-    gpt2viz convert model.pt mine --heads 6
+        gpt2viz convert ckpt.pt mine --tokenizer gpt2-folder
+        gpt2viz convert model.pt mine --heads 6
     """
     config = conversion.convert(file, folder, heads, tokenizer)
     if as_json:

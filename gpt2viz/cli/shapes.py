@@ -30,9 +30,9 @@ def shapes(
     """List every tensor of the run on TEXT ("-" reads stdin).
 
     \b
-    gpt2viz shapes "A crane ate fish"
-    gpt2viz shapes "A crane ate fish" --json
-    cat story.txt | gpt2viz shapes - --out shapes.csv
+        gpt2viz shapes "A crane ate fish"
+        gpt2viz shapes "A crane ate fish" --json
+        cat story.txt | gpt2viz shapes - --out shapes.csv
     """
     for path in out:
         kind_of(path, TABLE_KINDS)

@@ -25,9 +25,11 @@ from gpt2viz.export import (
     save_trace,
 )
 from gpt2viz.figures.from_trace import head_stage
-from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.measure import GRID
 from gpt2viz.figures.palette import LIGHT
 from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.labels import label
 from gpt2viz.stages import HEAD_STAGES, STAGE
 
@@ -74,15 +76,13 @@ class Tensor:
 
     @property
     def figure(self) -> go.Figure:
-        """The numbers as a heatmap."""
-        return heatmaps(
-            [self.panel],
-            LIGHT,
-            scale=STAGE[self.key].scale,
-            height=min(_HIGH, max(_LOW, 120 + _ROW * len(self.panel.values))),
-            numbers=NUMBERS_FIT_LARGE,
-            bar=self.panel.quantity,
-        )
+        """The numbers as a heatmap; above 256 rows or columns each point is a block's largest."""
+        if self.layer is not None and self.head is not None:
+            return self.run.heatmap(self.layer, self.head, self.key)
+        panel = pool_panel(self.panel, GRID)
+        height = min(_HIGH, max(_LOW, 120 + _ROW * len(panel.values)))
+        scale = STAGE[self.key].scale
+        return heatmaps([panel], LIGHT, scale=scale, height=height, numbers=0, bar=panel.quantity)
 
     @property
     def document(self) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
 from gpt2viz.stages import STAGES
 
+#: The stages whose numbers a run keeps.
+KEPT = [stage.key for stage in STAGES if stage.kept]
 #: Rows and columns that are printed; all of them are in files and in --json.
 PRINTED = 12
 
@@ -22,7 +24,9 @@ PRINTED = 12
 @click.option(
     "-s",
     "--stage",
-    type=click.Choice([stage.key for stage in STAGES if stage.kept]),
+    type=click.Choice(KEPT),
+    metavar="STAGE",
+    help=f"One of: {' '.join(KEPT)}.",
     default="weights",
     show_default=True,
 )
@@ -46,10 +50,10 @@ def trace(
     others hold the chosen tensor. svg, pdf and png need kaleido and Chromium.
 
     \b
-    gpt2viz trace "A crane ate fish" --layer 3 --head 2
-    gpt2viz trace "A crane ate fish" -l 3 -H 2 --stage scores --out scores.svg
-    gpt2viz trace "A crane ate fish" --out run.npz --out weights.csv
-    echo "A crane ate fish" | gpt2viz trace - --json
+        gpt2viz trace "A crane ate fish" --layer 3 --head 2
+        gpt2viz trace "A crane ate fish" -l 3 -H 2 --stage scores --out scores.svg
+        gpt2viz trace "A crane ate fish" --out run.npz --out weights.csv
+        echo "A crane ate fish" | gpt2viz trace - --json
     """
     for path in out:
         kind_of(path, KINDS)

@@ -24,7 +24,6 @@ WAYS = {
     "look": "Who looks from here to there?",
     "pattern": "Draw a pattern",
     "head": "Which heads do the same?",
-    "all": "All heads, by likeness",
 }
 #: Value in the address -> which text the heads are measured on.
 TEXTS = {

@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import gpt2viz
+from tests.package.licences import requirements
 
 ROOT = Path(__file__).parents[2]
 MODEL = "assets/models/stories"
@@ -37,12 +38,6 @@ def tracked(folder: str) -> set[str]:
         for path in found
         if path.is_file() and "__pycache__" not in path.parts
     }
-
-
-def requirements(name: str) -> set[Requirement]:
-    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    plain = (line.partition("#")[0].strip() for line in lines)
-    return {Requirement(line) for line in plain if line and not line.startswith("-r")}
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +85,12 @@ def test_what_the_wheel_asks_for_is_in_the_requirements(wheel: Path) -> None:
     assert (told["Version"], told["License-Expression"]) == (gpt2viz.__version__, "MIT")
     asked = {Requirement(line) for line in told.get_all("Requires-Dist", [])}
     plain = {(canonicalize_name(r.name), r.specifier) for r in asked if not r.marker}
-    listed = requirements("requirements.txt")
+    listed = requirements(ROOT / "requirements.txt")
     assert plain == {(canonicalize_name(r.name), r.specifier) for r in listed}
     for extra in told.get_all("Provides-Extra", []):
         more = {(r.name, r.specifier) for r in asked if f'"{extra}"' in str(r.marker)}
         file = f"requirements-{extra}.txt"
-        assert more == {(r.name, r.specifier) for r in requirements(file)}
+        assert more == {(r.name, r.specifier) for r in requirements(ROOT / file)}
 
 
 def test_every_import_is_in_the_requirements() -> None:
@@ -103,7 +98,7 @@ def test_every_import_is_in_the_requirements() -> None:
         canonicalize_name(r.name)
         for path in ROOT.glob("requirements*.txt")
         if path.name != "requirements-dev.txt"
-        for r in requirements(path.name)
+        for r in requirements(path)
     }
     owners = packages_distributions()
     missing = set()
@@ -139,7 +134,7 @@ def test_every_requirement_has_an_upper_bound_and_a_reason() -> None:
 
 def test_what_builds_is_what_the_tests_have() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
-    assert set(map(Requirement, build["requires"])) <= requirements("requirements-dev.txt")
+    assert set(map(Requirement, build["requires"])) <= requirements(ROOT / "requirements-dev.txt")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,88 @@
+"""The licences of all that the app needs, from the packages' own metadata.
+
+python -m tests.package.licences > docs/licences.md
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageMetadata, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+
+#: What a licence is called in metadata, and what it is called in the table. All of these allow
+#: to use, change and pass on; MPL asks that changes to its own files stay under it.
+FAMILIES = {
+    r"0BSD|BSD|Pillow|HPND|MIT-CMU": "BSD-like",
+    r"Apache": "Apache-2.0",
+    r"MIT(?!-CMU)": "MIT",
+    r"MPL|Mozilla": "MPL-2.0",
+    r"PSF|Python Software|CNRI": "PSF",
+    r"Zlib": "Zlib",
+    r"CC0": "CC0-1.0",
+    r"BSL-1\.0": "BSL-1.0",
+}
+
+HEAD = """\
+# Licences
+
+gpt2viz itself is under the MIT licence. All that it needs at run time, with what their metadata
+says; `make licences` writes this table. The browser parts come inside `streamlit` and `plotly`.
+
+| package | licence |
+|---|---|"""
+
+
+def requirements(path: Path) -> set[Requirement]:
+    """The requirements that a file lists itself."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    plain = (line.partition("#")[0].strip() for line in lines)
+    return {Requirement(line) for line in plain if line and not line.startswith("-r")}
+
+
+def closure(path: Path) -> set[str]:
+    """All that these requirements bring on this system, as canonical names."""
+    found: set[str] = set()
+    waiting = list(requirements(path))
+    while waiting:
+        name = canonicalize_name(waiting.pop().name)
+        if name not in found:
+            found.add(name)
+            more = map(Requirement, distribution(name).requires or ())
+            waiting += [r for r in more if r.marker is None or r.marker.evaluate({"extra": ""})]
+    return found
+
+
+def families(name: str) -> str:
+    """The licences of an installed package by the names of ``FAMILIES``, in alphabetical order.
+
+    Raises ``LookupError`` for a package whose licence is none of these.
+    """
+    said = _said(distribution(name).metadata)
+    found = {family for pattern, family in FAMILIES.items() if re.search(pattern, said)}
+    if not found or "GPL" in said:
+        raise LookupError(f"{name}: {said!r} is no licence that gpt2viz may build on unseen")
+    return ", ".join(sorted(found))
+
+
+def _said(told: PackageMetadata) -> str:
+    """The expression; else the classifiers; else the first line of the text."""
+    classifiers = told.get_all("Classifier") or []
+    named = [line.rpartition(" :: ")[2] for line in classifiers if line.startswith("License ::")]
+    text = (told.get("License") or "").strip().partition("\n")[0]
+    return told.get("License-Expression") or ", ".join(named) or text
+
+
+def table() -> dict[str, str]:
+    """Licences by name, for all that ``requirements.txt`` brings."""
+    return {name: families(name) for name in sorted(closure(ROOT / "requirements.txt"))}
+
+
+if __name__ == "__main__":
+    print(HEAD)
+    for name, licence in table().items():
+        print(f"| [{name}](https://pypi.org/project/{name}/) | {licence} |")

@@ -1,0 +1,45 @@
+"""Every licence of what the app needs is known and listed."""
+
+from __future__ import annotations
+
+import re
+from email.message import Message
+from types import SimpleNamespace
+
+import pytest
+
+from tests.package import licences
+
+
+def test_every_dependency_is_listed_with_its_licence() -> None:
+    """The table may have more: what other systems or versions need."""
+    text = (licences.ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| \[(.+?)\].* \| (.+) \|$", text, re.MULTILINE))
+    found = licences.table()
+    assert {name: listed.get(name) for name in found} == found, "make licences"
+    assert {"torch", "streamlit", "numpy", "websockets"} <= found.keys()
+
+
+@pytest.mark.parametrize(
+    ("fields", "family"),
+    [
+        ({"License-Expression": "Apache-2.0 OR BSD-2-Clause"}, "Apache-2.0, BSD-like"),
+        ({"Classifier": "License :: OSI Approved :: MIT License", "License": "see file"}, "MIT"),
+        ({"License": "MIT License\n\nCopyright (c) GPL-haters"}, "MIT"),
+        ({"License-Expression": "AGPL-3.0-only"}, None),
+        ({"License-Expression": "MIT AND LGPL-2.1-only"}, None),
+        ({}, None),
+    ],
+)
+def test_a_licence_is_read_or_refused(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, str], family: str | None
+) -> None:
+    told = Message()
+    for name, value in fields.items():
+        told[name] = value
+    monkeypatch.setattr(licences, "distribution", lambda _: SimpleNamespace(metadata=told))
+    if family is None:
+        with pytest.raises(LookupError, match="x: "):
+            licences.families("x")
+    else:
+        assert licences.families("x") == family
