@@ -73,8 +73,9 @@ with pictures[2], st.container(key="side_change"):
         bar="difference of weights",
     )
     show.picture(figure, key="difference", alt="Weights of B minus weights of A")
+drag = None if what == "text" else part.drag(panels[0])  # two sentences are not one window
 for area, then in (("a", choose_in_a), ("b", choose_in_b), ("change", choose_in_a)):
-    on_click(f"side_{area}", then, part.drag(panels[0]))
+    on_click(f"side_{area}", then, drag)
 st.caption(
     "Attention weights, A and B on one scale from 0 to 1. **B − A**: blue where B has the larger "
     "weight, orange where A has; it reaches as far as the largest difference"

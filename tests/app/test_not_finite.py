@@ -62,6 +62,20 @@ def test_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
     assert not any(part in name for name in shown for part in ("next", "lens", "changes"))
 
 
+@pytest.mark.parametrize("what", ["text", "head", "mask", "edits"])
+def test_two_sides_of_nan(overflowing: Path, what: str) -> None:
+    at = open_page("two", model="large", layer="1", differs=what, edits="off:0.0")
+    (numbers,) = heatmaps(figure(at, "weights_b")).values()
+    assert np.isnan(numbers).any()
+    assert (what == "head") != ("Nothing can be predicted from NaN" in said(at))
+
+
+def test_heads_of_nan_are_not_compared(overflowing: Path) -> None:
+    at = open_page("find", model="large", find="all")
+    assert "its heads can't be compared" in said(at)
+    assert not at.get("plotly_chart")
+
+
 @pytest.mark.parametrize("shown", ["weights", "rest", "norms"])
 def test_nan_is_drawn_as_nan(overflowing: Path, shown: str) -> None:
     spec = figure(open_page("attention", model="large", layer="1", show=shown), "one_head")
