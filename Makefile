@@ -19,7 +19,7 @@ BIN := .venv/bin
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 
-.PHONY: run test unit browser mutants fuzz lint format check train survey package docs licences audit bench clean
+.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs licences audit bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/streamlit run app.py --server.port $(PORT)
@@ -38,6 +38,9 @@ mutants: $(DEV)  ## plant one fault after another and demand that a test turns r
 
 fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
 	$(BIN)/python -m tests.fuzz --count 20000 --measure
+
+soak: $(DEV)  ## thirty visitors and two browsers on one server, for ten minutes
+	$(BIN)/python -m tests.soak --minutes 10 --visitors 30 --browsers 2
 
 lint: $(DEV)  ## style and types
 	$(BIN)/ruff check

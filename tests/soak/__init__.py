@@ -1,0 +1,1 @@
+"""A class at work on one server, for minutes: every picture right, nothing seen of each other."""

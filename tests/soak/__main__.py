@@ -1,0 +1,220 @@
+"""A class at work on one server: python -m tests.soak --minutes 10 --visitors 30 --browsers 2
+
+Visitors over websockets, and real Chromiums, type sentences of their own, switch masks, models,
+layers and pages. Fails on a number that a serial run doesn't have, an exception in log or page,
+another visitor's text, or memory that grew by more than a tenth after the first minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from threading import Thread
+
+import numpy as np
+import torch
+
+import gpt2viz
+from tests.browser.conftest import ROOT, _answers
+from tests.checkpoints import write_checkpoint
+from tests.soak.browser import browse
+from tests.soak.serial import COMPARED, Serial, Wish, wish
+from tests.soak.visitor import Screen, Visitor
+
+TOLERANCE = 2e-6  # float32, summed up by other threads
+MARK = re.compile(rb"Visitor(\d+)z")
+#: So little is kept that the cache is full, and lets go, from the first minute on.
+CACHE_MB = 32
+
+
+@dataclass
+class Record:
+    """What happened so far, of all visitors together."""
+
+    seconds: dict[str, list[float]] = field(
+        default_factory=lambda: {"websocket": [], "browser": []}
+    )
+    compared: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    def took(self, kind: str, seconds: float) -> None:
+        self.seconds[kind].append(seconds)
+
+
+def judge(screen: Screen, wanted: Wish, visitor: int, serial: Serial) -> str:
+    """What is wrong with a page that was sent, or an empty text."""
+    if screen.exceptions or screen.status != "FINISHED_SUCCESSFULLY":
+        return f"{screen.status} {screen.exceptions}"
+    seen = {int(n) for part in screen.raw for n in MARK.findall(part)}
+    if not seen <= {visitor}:
+        return f"saw the text of {seen - {visitor}}"
+    if wanted.page in COMPARED:
+        for key, expected in serial.pictures(wanted).items():
+            found = screen.matrices(key)
+            if len(found) != len(expected):
+                return f"{key}: {len(found)} pictures in place of {len(expected)}"
+            for a, b in zip(found, expected, strict=True):
+                if a.shape != b.shape or np.abs(a - b).max() > TOLERANCE:
+                    return f"{key}: another picture, {a.shape} {b.shape}"
+    return ""
+
+
+def visit(n: int, port: int, serial: Serial, record: Record, until: float, pause: float) -> None:
+    """One visitor: links, and now and then a sentence typed on the page that is open."""
+    rng = Random(f"visitor {n}")
+    models = list(serial.names)
+    visitor = Visitor(port)
+    time.sleep(rng.random() * pause)
+    while time.time() < until:
+        wanted = wish(n, rng, models)
+        started = time.perf_counter()
+        try:
+            screen = visitor.open(wanted.page, wanted.parameters())
+            record.took("websocket", time.perf_counter() - started)
+            fault = judge(screen, wanted, n, serial)
+            if not fault and rng.random() < 0.5:
+                wanted = wanted._replace(text=wish(n, rng, models).text)
+                started = time.perf_counter()
+                screen = visitor.type(screen.inputs["Sentence"][0], wanted.text)
+                record.took("websocket", time.perf_counter() - started)
+                fault = judge(screen, wanted, n, serial)
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+            record.faults.append(f"visitor {n}, {wanted}: {fault}")
+            return
+        record.compared += 1
+        if fault:
+            record.faults.append(f"visitor {n}, {wanted}: {fault}")
+        time.sleep(pause * (0.5 + rng.random()))
+    visitor.close()
+
+
+@contextmanager
+def server(environment: dict[str, str], log: Path) -> Iterator[tuple[int, int]]:
+    """The app in a process of its own: (port, process id)."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [*command, "--server.port", str(port)],
+            cwd=ROOT,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=os.environ | environment,
+        )
+        try:
+            if not _answers(f"http://127.0.0.1:{port}"):
+                raise RuntimeError(log.read_text())
+            yield port, process.pid
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def resident(pid: int) -> float:
+    """MB of memory that are the process's own."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024 / 1e6
+
+
+def watch(pid: int, until: float, samples: list[tuple[float, float]]) -> None:
+    """Memory every two seconds."""
+    started = time.time()
+    while time.time() < until:
+        samples.append((time.time() - started, resident(pid)))
+        time.sleep(2)
+
+
+def growth(samples: list[tuple[float, float]]) -> tuple[float, float]:
+    """MB after the first minute and at the end, each the median of ten seconds or more."""
+    first = [mb for at, mb in samples if 60 <= at < 75] or [mb for _, mb in samples[:5]]
+    return statistics.median(first), statistics.median(mb for _, mb in samples[-7:])
+
+
+def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
+    """Run it; the figures."""
+    write_checkpoint(folder / "tiny", n_positions=64)
+    folders = {"stories": gpt2viz.BUNDLED, "tiny": folder / "tiny"}
+    serial, record, samples = Serial(folders), Record(), []
+    environment = {"GPT2VIZ_MODELS": str(folder / "tiny"), "GPT2VIZ_CACHE_MB": str(CACHE_MB)}
+    log = folder / "log"
+    load = os.getloadavg()[0]
+    with server(environment, log) as (port, pid):
+        until = time.time() + 60 * arguments.minutes
+        visitors: list[Callable[[], None]] = [
+            lambda n=n: visit(n, port, serial, record, until, arguments.pause)  # type: ignore[misc]
+            for n in range(arguments.visitors)
+        ]
+        visitors += [
+            lambda n=n: browse(1000 + n, port, serial, record, until)  # type: ignore[misc]
+            for n in range(arguments.browsers)
+        ]
+        threads = [Thread(target=target) for target in visitors]
+        threads.append(Thread(target=watch, args=(pid, until, samples)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    written = log.read_text()
+    if "Traceback" in written or "Exception" in written:
+        record.faults.append(f"in the log: {written[-2000:]}")
+    first, last = growth(samples)
+    if arguments.minutes >= 2 and last > 1.1 * first:
+        record.faults.append(f"memory grew from {first:.0f} to {last:.0f} MB")
+    times = {
+        kind: {
+            "interactions": len(seconds),
+            "median s": round(statistics.median(seconds), 2),
+            "slowest s": round(max(seconds), 2),
+        }
+        for kind, seconds in record.seconds.items()
+        if seconds
+    }
+    return {
+        "visitors": arguments.visitors,
+        "browsers": arguments.browsers,
+        "minutes": arguments.minutes,
+        "pause s": arguments.pause,
+        **times,
+        "pages judged": record.compared,
+        "MB after the first minute": round(first),
+        "MB at the end": round(last),
+        "load before and after": [round(load, 1), round(os.getloadavg()[0], 1)],
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "faults": record.faults,
+    }
+
+
+def main() -> int:
+    """0 where nothing was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.soak")
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--visitors", type=int, default=30)
+    parser.add_argument("--browsers", type=int, default=2)
+    parser.add_argument("--pause", type=float, default=10, help="seconds between two wishes")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        figures = soak(arguments, Path(folder))
+    print(json.dumps(figures, indent=2))
+    return 1 if figures["faults"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""One visitor without a browser: Streamlit's own messages over a websocket."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.sync.client import ClientConnection, connect
+
+
+class Screen:
+    """What one run of a page's script sent."""
+
+    def __init__(self) -> None:
+        self.figures: dict[str, Any] = {}
+        self.inputs: dict[str, tuple[str, str]] = {}
+        self.exceptions: list[str] = []
+        self.raw: list[bytes] = []
+        self.status = ""
+
+    def take(self, message: ForwardMsg) -> None:
+        """Keep what a message adds to the page."""
+        self.raw.append(message.SerializeToString())
+        if message.WhichOneof("type") != "delta":
+            return
+        element = message.delta.new_element
+        kind = element.WhichOneof("type")
+        if kind == "exception":
+            self.exceptions.append(element.exception.message)
+        elif kind == "plotly_chart":
+            key = element.plotly_chart.id.rsplit("-", 1)[-1]
+            self.figures[key] = element.plotly_chart.spec
+        elif kind == "text_input":
+            self.inputs[element.text_input.label] = (
+                element.text_input.id,
+                element.text_input.value,
+            )
+
+    def matrices(self, key: str) -> list[np.ndarray]:
+        """The numbers of a chart's heatmaps, those that are painted over them left out."""
+        found = []
+        for trace in json.loads(self.figures[key])["data"]:
+            if trace["type"] == "heatmap" and trace.get("coloraxis"):
+                z = trace["z"]
+                flat = np.frombuffer(base64.b64decode(z["bdata"]), np.dtype(z["dtype"]))
+                found.append(flat.reshape([int(n) for n in z["shape"].split(",")]))
+        return found
+
+
+class Visitor:
+    """A connected session. ``say`` runs a page and returns what it sent."""
+
+    def __init__(self, port: int, timeout: float = 120) -> None:
+        self._timeout = timeout
+        self._query, self._page = "", ""
+        self._socket: ClientConnection = connect(
+            f"ws://127.0.0.1:{port}/_stcore/stream",
+            subprotocols=["streamlit"],  # type: ignore[list-item]
+            max_size=None,
+            compression="deflate",
+        )
+
+    def open(self, page: str, parameters: Mapping[str, Any]) -> Screen:
+        """Open a page by a link, in this session."""
+        self._page, self._query = page, urlencode(parameters)
+        return self._run({})
+
+    def type(self, widget: str, text: str) -> Screen:
+        """Type into a text input of the page that is open, by the widget's id."""
+        return self._run({widget: text})
+
+    def _run(self, typed: Mapping[str, str]) -> Screen:
+        message = BackMsg()
+        state = message.rerun_script
+        state.query_string, state.page_name = self._query, self._page
+        for widget, text in typed.items():
+            value = state.widget_states.widgets.add()
+            value.id, value.string_value = widget, text
+        self._socket.send(message.SerializeToString())
+        return self._receive()
+
+    def _receive(self) -> Screen:
+        screen = Screen()
+        while True:
+            message = ForwardMsg()
+            message.ParseFromString(self._socket.recv(self._timeout))  # type: ignore[arg-type]
+            screen.take(message)
+            kind = message.WhichOneof("type")
+            if kind == "page_info_changed":
+                self._query = message.page_info_changed.query_string
+            elif kind == "script_finished":
+                status = ForwardMsg.ScriptFinishedStatus.Name(message.script_finished)
+                if status != "FINISHED_EARLY_FOR_RERUN":
+                    screen.status = status
+                    return screen
+
+    def close(self) -> None:
+        self._socket.close()
