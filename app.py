@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz import tables
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import address, controls, frame, lines, measures, show, stages, zoom
+from gpt2viz.ui import address, controls, frame, lines, measures, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -59,7 +59,7 @@ with large, st.container(key="head_large"):
     if as_lines:
         st.markdown(f":small[Layer {layer} · Head {', '.join(map(str, heads))}{between}]")
         names = [f"Head {n}" for n in heads]
-        alt = f"{what} of layer {layer}, head {', '.join(map(str, heads))}, as lines"
+        alt = f"{what} of layer {layer}, head {', '.join(map(str, heads))}"
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
     else:
         figure = heatmaps(
@@ -74,7 +74,10 @@ with large, st.container(key="head_large"):
         show.picture(figure, key="one_head", alt=f"{what}, layer {layer}, head {head}")
     measures.proof(view, [layer])
     with st.container(horizontal=True):
-        stages.code(view, "weights", layer)
+        show.code(
+            *measures.made_by(view, layer, shown, whole_words),
+            of=[f"{what}, all heads of layer {layer}", f"{what}, layer {layer}, head {head}"],
+        )
         with st.popover("These numbers as a table", type="tertiary", width="content"):
             show.table(tables.panel_table(one), f"{what}, layer {layer}, head {head}")
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):

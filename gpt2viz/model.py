@@ -26,8 +26,11 @@ def hidden_pairs(
 ) -> Tensor:
     """The mask (T, T): True where a query (row) may not see a key (column).
 
-    With ``causal`` these are the later keys; ``forbidden`` (T, T) adds more.
+    With ``causal`` these are the later keys; ``forbidden`` (T, T) adds more. Without, it may have
+    the rows of some queries only.
     """
+    if forbidden is not None and not causal:
+        return forbidden
     future = torch.ones(n_tokens, n_tokens, dtype=torch.bool, device=device).triu(diagonal=1)
     mask = future if causal else torch.zeros_like(future)
     return mask if forbidden is None else mask | forbidden

@@ -30,14 +30,17 @@ def operation(module: nn.Module, formula: str) -> str:
     return type(module).__name__
 
 
-def line_of_model() -> tuple[int, str]:
-    """(number, code) of the line of ``model.py`` that is running; for use inside a hook."""
+def line_of_model() -> int:
+    """The line of ``model.py`` that is running, or 0; for use inside a hook."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != model_source.__file__:
         frame = frame.f_back
-    if frame is None:
-        return 0, ""
-    return frame.f_lineno, _source_lines()[frame.f_lineno - 1].split("#")[0].strip()
+    return frame.f_lineno if frame else 0
+
+
+def code_of(line: int) -> str:
+    """A line of ``model.py`` without its comment; "" for line 0."""
+    return _source_lines()[line - 1].split("#")[0].strip() if line else ""
 
 
 @lru_cache(maxsize=64)

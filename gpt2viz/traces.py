@@ -64,7 +64,7 @@ class Trace:
 
     ``tokens`` are texts for reading; a token that is only part of a character shows its bytes
     as ``\\xNN``. ``next_token_probabilities`` is softmax over the whole vocabulary after the
-    last token, (B, n_vocab). ``tensors`` is the shape table in the order of the run.
+    last token, (B, n_vocab). ``describe`` writes the shape table, ``tensors``.
     ``explicit`` tells whether scores and weights were captured in the run itself or are derived
     from its q, k and v when asked for. ``edits`` are what was changed in this run, and
     ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any. ``weights``
@@ -80,10 +80,10 @@ class Trace:
     causal: bool
     explicit: bool
     next_token_probabilities: Array
-    tensors: tuple[TensorRecord, ...]
     captured: Mapping[tuple[str, int | None], Array] = field(repr=False)
     unembedding: Array = field(repr=False)
     derive: Derive = field(repr=False)
+    describe: Callable[[], tuple[TensorRecord, ...]] = field(repr=False)
     edits: tuple[Edit, ...] = ()
     forbidden: Pairs | None = field(default=None, repr=False)
     weights: WeightFiles | None = field(default=None, repr=False)
@@ -116,6 +116,25 @@ class Trace:
             return self._stream(key, layer)
         return self._from_heads(key, layer, head)
 
+    def weights_of_queries(self, layer: int, queries: slice) -> Array:
+        """Some queries' attention weights over all keys, in every head of a layer: (nh, r, T).
+
+        For texts whose whole (nh, T, T) would be too much at a time. The same numbers as
+        ``stage("weights", layer)`` has; nothing of it is kept.
+        """
+        if ("weights", layer) in self.captured:
+            some: Array = self.captured["weights", layer][0, :, queries]
+            return some
+        q, k, v = (self.captured[name, layer] for name in "qkv")
+        places = np.arange(len(self.token_ids))
+        hidden = (places > places[queries, None]) & self.causal  # (r, T)
+        if self.forbidden is not None:
+            hidden = hidden | self.forbidden[queries]
+        divisor = self.config.layer_divisor(layer)
+        found = self.derive([q[:, :, queries], k, v], divisor, False, hidden, ("weights",))
+        weights: Array = found["weights"][0]
+        return weights
+
     def _from_heads(self, key: str, layer: int | None, head: int | None) -> Array:
         """One stage of all heads, or all stages of one; the last of each kind is remembered."""
         keys = FROM_HEADS if head is not None else (key,)
@@ -137,6 +156,11 @@ class Trace:
                 x += self.captured["mlp_output", n]
         x.flags.writeable = False
         return x
+
+    @cached_property
+    def tensors(self) -> tuple[TensorRecord, ...]:
+        """The shape table: every tensor, in the order of the run."""
+        return self.describe()
 
     def record(self, key: str, layer: int | None = None) -> TensorRecord | None:
         """How the run made a stage; None where it was derived later and not made in the run."""

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpt2viz.checkpoint import Model
-from gpt2viz.config import GPT2Config
 from gpt2viz.derived import derive, read_only
 from gpt2viz.edits import REFERENCE_TEXT, Edit, check, forbidden
 from gpt2viz.errors import ContextError, TextError
 from gpt2viz.interventions import Change, changes
 from gpt2viz.model import GPT2
-from gpt2viz.provenance import line_of_model, operation
-from gpt2viz.stages import Stage, formula, places
+from gpt2viz.recording import Recording, recording, shape_table
 from gpt2viz.threads import threads
-from gpt2viz.traces import FROM_HEADS, FROM_STREAM, Pairs, TensorRecord, Trace
+from gpt2viz.traces import FROM_HEADS, FROM_STREAM, Pairs, Trace
 
 #: Up to this many bytes of (T, T) matrices are captured; beyond, they are derived on demand.
 EXPLICIT_BYTES = 64 * 2**20
@@ -29,9 +27,6 @@ EXPLICIT_BYTES = 64 * 2**20
 # Hooks belong to the module, not to the thread: two runs of one model at a time would each
 # write into the other's trace, without any error. So runs take turns.
 _TURN = threading.Lock()
-
-Hook = Callable[[nn.Module, Any, Tensor], None]
-Captured = dict[tuple[str, int | None], Tensor]
 
 
 def trace(
@@ -64,7 +59,7 @@ def trace(
     if explicit is None:
         explicit = _fits(model, len(ids))
     hidden, wanted = forbidden(edits, len(ids)), list(changes(edits, reference))
-    logits, captured, records = _run(network, ids, causal, explicit, hidden, wanted)
+    logits, seen = _run(network, ids, causal, explicit, hidden, wanted)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
         model_name=model.name,
@@ -76,10 +71,10 @@ def trace(
         causal=causal,
         explicit=explicit,
         next_token_probabilities=read_only(logits[:, -1].softmax(dim=-1)),
-        tensors=tuple(records),
-        captured={place: read_only(tensor) for place, tensor in captured.items()},
+        captured={place: read_only(tensor) for place, tensor in seen.kept.items()},
         unembedding=read_only(network.lm_head.weight),
         derive=derive,
+        describe=partial(shape_table, seen.made),
         edits=edits,
         forbidden=hidden,
         weights=model.weights,
@@ -101,7 +96,7 @@ def _run(
     explicit: bool,
     hidden: Pairs | None,
     wanted: Sequence[tuple[str, Change]],
-) -> tuple[Tensor, Captured, list[TensorRecord]]:
+) -> tuple[Tensor, Recording]:
     device = network.wte.weight.device
     left_out = () if explicit else (*FROM_STREAM, *(() if wanted else FROM_HEADS))
     with (
@@ -109,14 +104,14 @@ def _run(
         torch.inference_mode(),
         threads(len(ids) * 12 * network.config.n_layer * network.config.n_embd**2),
         _changing(network, wanted),  # before the recording: what is recorded is what went on
-        _recording(network, left_out) as (captured, records),
+        recording(network, left_out) as seen,
     ):
         batch = torch.tensor([ids], device=device)  # (B, T)
         pairs = None if hidden is None else torch.tensor(hidden, device=device)  # (T, T)
         logits = network(  # (B, 1, n_vocab)
             batch, causal=causal, explicit=explicit, last_only=True, forbidden=pairs
         )
-    return logits, captured, records
+    return logits, seen
 
 
 def _token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
@@ -155,58 +150,3 @@ def _changing(network: GPT2, wanted: Iterable[tuple[str, Change]]) -> Iterator[N
             )
             hooks.callback(handle.remove)
         yield
-
-
-@contextmanager
-def _recording(
-    network: GPT2, left_out: Collection[str]
-) -> Iterator[tuple[Captured, list[TensorRecord]]]:
-    """Hook every declared tensor for the time of one run, and leave no hook behind.
-
-    Of the stages ``left_out`` only the shape is kept.
-    """
-    captured: Captured = {}
-    records: list[TensorRecord] = []
-    seen: set[int] = set()
-    modules = dict(network.named_modules())
-    with ExitStack() as hooks:
-        for name, stage, layer in places(network.config.n_layer):
-            kept = captured if stage.kept and stage.key not in left_out else None
-            hook = _recorder(name, stage, layer, network.config, kept, records, seen)
-            hooks.callback(modules[name].register_forward_hook(hook).remove)
-        yield captured, records
-
-
-def _recorder(
-    name: str,
-    stage: Stage,
-    layer: int | None,
-    config: GPT2Config,
-    kept: Captured | None,
-    records: list[TensorRecord],
-    seen: set[int],
-) -> Hook:
-    def hook(module: nn.Module, _inputs: Any, output: Tensor) -> None:
-        line, code = line_of_model()
-        weights = () if isinstance(module, nn.Identity) else module.parameters(recurse=False)
-        own = {id(p): p.numel() for p in weights if id(p) not in seen}
-        seen.update(own)
-        records.append(
-            TensorRecord(
-                name=name,
-                key=stage.key,
-                layer=layer,
-                axes=stage.axes,
-                shape=tuple(output.shape),
-                dtype=str(output.dtype).removeprefix("torch."),
-                nbytes=output.numel() * output.element_size(),
-                n_parameters=sum(own.values()),
-                operation=operation(module, formula(stage, config, layer)),
-                line=line,
-                code=code,
-            )
-        )
-        if kept is not None:
-            kept[stage.key, layer] = output
-
-    return hook

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from gpt2viz.comparison import align, nearest, stream_places
+from gpt2viz.comparison import align, largest_differences, nearest, path, stream_places
 from gpt2viz.figures.compare import (
     aligned_bars,
     difference_of_matched,
@@ -13,8 +13,10 @@ from gpt2viz.figures.compare import (
 from gpt2viz.figures.find import head_map
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.labels import markup_safe
+from gpt2viz.patterns import likeness
 from gpt2viz.ui import address, compare, compared, frame, show, two_texts
 from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui.source import Line
 
 
 def choose_in_a(cell: Cell) -> None:
@@ -62,7 +64,12 @@ for column, (letter, side), panel in zip(
 ):
     with column, st.container(key=f"side_{letter}"):
         figure = heatmaps([panel], view.colors, height=380, row=side.token)
-        show.picture(figure, key=f"weights_{letter}", alt=panel.title)
+        show.picture(
+            figure,
+            key=f"weights_{letter}",
+            alt=panel.title,
+            made_by=(Line(side.trace, "weights", chosen["ab".index(letter)][0]),),
+        )
 with pictures[2], st.container(key="side_change"):
     figure = heatmaps(
         [change],
@@ -72,7 +79,12 @@ with pictures[2], st.container(key="side_change"):
         row=both.a.token,
         bar="difference of weights",
     )
-    show.picture(figure, key="difference", alt="Weights of B minus weights of A")
+    show.picture(
+        figure,
+        key="difference",
+        alt="Weights of B minus weights of A",
+        made_by=(difference_of_matched,),
+    )
 drag = None if what == "text" else part.drag(panels[0])  # two sentences are not one window
 for area, then in (("a", choose_in_a), ("b", choose_in_b), ("change", choose_in_a)):
     on_click(f"side_{area}", then, drag)
@@ -96,6 +108,7 @@ show.picture(
     ),
     key="bars",
     alt="Attention weights of the token on both sides",
+    made_by=(align, aligned_bars),
 )
 
 st.markdown(f"#### {compared.MAP_TITLE[what == 'head']}")
@@ -111,7 +124,10 @@ with st.container(key="side_heads"):
         bar=quantity,
         legend=False,
     )
-    show.picture(figure, key="heads_map", alt=quantity)
+    made_by = (likeness,) if what == "head" else (largest_differences,)
+    show.picture(
+        figure, key="heads_map", alt=f"Every head of every layer: {quantity}", made_by=made_by
+    )
 st.caption(compared.MAP_CAPTION[what == "head"])
 on_click("side_heads", choose_head)
 
@@ -123,6 +139,7 @@ if paths:
             path_lines(paths, view.colors),
             key="path",
             alt="Cosine similarity of the token's two vectors after every part of the model",
+            made_by=(path, nearest),
         )
         st.caption(
             "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "

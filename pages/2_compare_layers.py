@@ -1,13 +1,12 @@
-"""Compare layers: two to four layers side by side, and every head of the model at a glance."""
+"""Layers: some side by side, one head in all of them, and every head of the model at a glance."""
 
 import streamlit as st
 
-from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at
+from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, controls, frame, lines, measures, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
-from gpt2viz.ui.stages import code
 
 
 def choose_row(cell: Cell) -> None:
@@ -15,7 +14,7 @@ def choose_row(cell: Cell) -> None:
     address.put("query", panels[0].rows.position(cell.row))
 
 
-view = frame.open_page("Compare layers")
+view = frame.open_page("Layers")
 part = zoom.window(view)
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     layers, head = controls.several_layers(view), controls.head_or_whole(view)
@@ -52,6 +51,7 @@ with st.container(key="layer_charts"):
             panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
         )
         show.picture(figure, key="layers_chart", alt=alt)
+    change = f"{what} of layer {layers[0]} minus layers {', '.join(map(str, layers[1:]))}"
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
         words.markdown(
@@ -67,13 +67,50 @@ with st.container(key="layer_charts"):
             row=view.query,
             bar="difference of weights",
         )
-        show.picture(figure, place=charts, key="differences", alt=f"Differences of layers {layers}")
+        show.picture(figure, place=charts, key="differences", alt=change)
+show.code(
+    *measures.made_by(view, layers[0], str(head), whole_words),
+    *([difference] if differences else []),
+    of=[alt, change],
+)
 if head != "rollout":
-    code(view, "weights", layers[0])
     measures.proof(view, layers)
 on_click("layer_charts", choose_row, part.drag(panels[0]))
 
-st.markdown("**Every head of every layer**: click one to look inside")
+name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
+with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+    st.markdown(f"#### {name} in every layer", width="content")
+    of_head = measures.of_head(head)
+strip, scale = measures.in_every_layer(view, head, of_head, whole_words)
+n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
+with st.container(key="strip"):
+    figure = heatmaps(
+        strip,
+        view.colors,
+        scale=scale,
+        n_columns=n_columns,
+        height=70 + 1040 // n_columns * -(-len(strip) // n_columns),
+        row=view.query,
+        numbers=0,
+        bar=strip[0].quantity,
+    )
+    show.picture(
+        figure,
+        key="strip_chart",
+        alt=f"{name} in every layer",
+        made_by=measures.made_by(view, layers[0], str(head), whole_words),
+    )
+if clicked := on_click("strip"):
+    whole_layer = isinstance(head, str)
+    st.switch_page(
+        "app.py" if whole_layer else "pages/1_inside_head.py",
+        query_params=address.parameters(
+            layer=int(clicked.panel), **({} if whole_layer else {"head": head})
+        ),
+    )
+
+st.markdown("#### Every head of every layer")
+st.caption("Click one to look inside.")
 masked = measures.weights(view, 0, whole_words).hidden[0]
 n_sides = len(masked)
 if n_sides > THUMBNAIL:
@@ -84,7 +121,8 @@ with st.container(key="overview"):
     show.picture(
         overview(measures.every_head(view, whole_words), masked, view.colors),
         key="overview_chart",
-        alt="Thumbnails of all heads",
+        alt="Attention weights of every head: layers down, heads across",
+        made_by=(*measures.made_by(view, 0, "weights", whole_words), thumbnails),
     )
 if clicked := on_click("overview"):
     layer, head = thumbnail_at(clicked.row, clicked.column, n_sides)

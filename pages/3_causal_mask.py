@@ -6,9 +6,11 @@ from gpt2viz import tables
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.predictions import softmax
 from gpt2viz.ui import address, cache, controls, frame, lines, measures, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
-from gpt2viz.ui.stages import code, mask_in_words
+from gpt2viz.ui.source import Line
+from gpt2viz.ui.stages import mask_in_words
 
 
 def choose_row(cell: Cell) -> None:
@@ -41,7 +43,12 @@ words.markdown(
 words.markdown(mask_in_words(seen, view.query if view.query is not None else 0))
 with picture, st.container(key="mask"):
     figure = heatmaps([part.fit(seen)], view.colors, height=280, row=view.query, numbers=0)
-    show.picture(figure, key="seen", alt="Which query may see which key with the mask on")
+    show.picture(
+        figure,
+        key="seen",
+        alt="Which query may see which key with the mask on",
+        made_by=(who_sees_whom,),
+    )
 
 st.markdown(f"#### Attention weights of layer {layer}, head {head}")
 with st.container(key="masks"):
@@ -74,8 +81,9 @@ with st.container(key="masks"):
         place=third,
         key="change",
         alt=f"Weights of layer {layer}, head {head}, mask off − on",
+        made_by=(difference,),
     )
-code(view, "masked_scores", layer)
+    show.code(Line(view.trace, "masked_scores", layer), place=both, of=[alt])
 for area in ("mask", "masks"):
     on_click(area, choose_row, part.drag(with_mask))
 measures.proof(view, [layer], "the run with the mask " + ("on" if view.trace.causal else "off"))
@@ -100,6 +108,7 @@ show.picture(
     place=bars,
     key="next",
     alt="Next-token probabilities with the mask on and off",
+    made_by=(Line(view.trace, "last_logits"), softmax),
 )
 formats = {
     "mask on (%)": st.column_config.NumberColumn(format="%.3f"),

@@ -2,13 +2,20 @@
 
 import streamlit as st
 
-from gpt2viz import contributions, entropy, sampling_distribution, surprise, tables
+from gpt2viz import (
+    contributions,
+    entropy,
+    logit_lens,
+    sampling_distribution,
+    surprise,
+    tables,
+)
 from gpt2viz.figures import prediction
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.lens import lens_map
 from gpt2viz.ui import address, cache, frame, predictions, show
 from gpt2viz.ui.clicks import on_click
-from gpt2viz.ui.stages import code
+from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
 
 view = frame.open_page("Predictions")
@@ -36,8 +43,8 @@ with picture:
         probability_bars(table["token"], cases, view.colors, rest=True),
         key="next_tokens",
         alt=f"Probability of the most probable next tokens after token {position}",
+        made_by=(Line(view.trace, "last_logits"), sampling_distribution, entropy),
     )
-    code(view, "last_logits")
 with numbers:
     left, right = st.columns(2)
     left.metric(
@@ -76,6 +83,7 @@ show.picture(
     prediction.token_bars(view.labels, bits, view.colors, "surprise (bits)", "bits"),
     key="surprise",
     alt="Surprise of every token in bits",
+    made_by=(surprise,),
 )
 
 st.markdown("#### When is it decided? The logit lens")
@@ -91,6 +99,7 @@ show.picture(
     lens_map(lens, names, view.labels, view.colors, position),
     key="lens_map",
     alt="Most probable next token at every step of the stream",
+    made_by=(logit_lens,),
 )
 window = f"Tokens {shown[0]} to {shown[-1]} are shown; choose another above to move there. "
 st.caption(
@@ -114,6 +123,7 @@ with grid, st.container(key="contributions"):
         prediction.contribution_map(parts, view.colors),
         key="contribution_map",
         alt="What each head, bias and MLP added to the logit",
+        made_by=(contributions,),
     )
     st.caption(
         "What a part wrote into the stream, through the final LayerNorm with its scale held at "

@@ -2,15 +2,17 @@
 
 import streamlit as st
 
-from gpt2viz import divergence, sampling_distribution, tables
+from gpt2viz import divergence, logit_lens, sampling_distribution, tables
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
+from gpt2viz.interventions import changes
 from gpt2viz.labels import isolated
 from gpt2viz.ui import address, cache, controls, frame, measures, show, whatif, zoom
 from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
 
 
@@ -72,6 +74,7 @@ with st.container(key="whatif"):
         place=both,
         key="before_after",
         alt=f"Weights of layer {layer}, head {head}, baseline and changed",
+        made_by=(Line(changed, "weights", layer), changes),
     )
     figure = heatmaps(
         [change],
@@ -86,6 +89,7 @@ with st.container(key="whatif"):
         place=third,
         key="weight_change",
         alt=f"Weights of layer {layer}, head {head}, changed − baseline",
+        made_by=(difference,),
     )
 st.caption(
     "Click a cell to hide its key from its query in every head; click again to undo it."
@@ -120,6 +124,7 @@ if len(table):
         place=bars,
         key="changes",
         alt="Tokens whose probability rose or fell most",
+        made_by=(Line(changed, "last_logits"), sampling_distribution, divergence),
     )
     formats = {
         name: st.column_config.NumberColumn(format="%+.3f" if "points" in name else "%.3f")
@@ -145,6 +150,7 @@ if edits:
         lens_of_runs(paths, names, view.colors),
         key="lens_runs",
         alt="Most probable next token at every step of the baseline's and the changed stream",
+        made_by=(logit_lens,),
     )
     st.caption(
         "The stream of either run after every step, read as if it were the last (nostalgebraist "
@@ -163,6 +169,11 @@ if edits and baseline.explicit and changed.explicit:
             column=head,
             bar="largest change",
         )
-        show.picture(figure, key="where_map", alt="Largest change of a weight in every head")
+        show.picture(
+            figure,
+            key="where_map",
+            alt="Largest change of a weight in every head",
+            made_by=(largest_weight_changes,),
+        )
     st.caption("Click a head to see its weights above.")
     on_click("where", choose_head)

@@ -4,8 +4,10 @@ import streamlit as st
 
 from gpt2viz import STAGE, tables
 from gpt2viz.figures.prediction import token_bars
+from gpt2viz.generation import appraise, draw
 from gpt2viz.labels import label
 from gpt2viz.ui import cache, controls, frame, generate, predictions, show
+from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
 
 view = frame.open_page("Generate")
@@ -50,6 +52,7 @@ show.picture(
     ),
     key="row",
     alt=f"Attention weights of the last token in layer {layer}, head {head}",
+    made_by=(Line(before, "weights", layer), draw, appraise),
 )
 if ids:
     st.markdown("#### What was written")

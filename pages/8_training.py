@@ -3,6 +3,8 @@
 import streamlit as st
 
 from gpt2viz.figures.training import loss_curves, score_growth
+from gpt2viz.heads import weight_on
+from gpt2viz.training.scores import token_losses
 from gpt2viz.ui import address, cache, frame, show, training
 from gpt2viz.ui.clicks import on_click
 
@@ -18,7 +20,12 @@ st.markdown(
 losses, heads = st.columns([5, 6], gap="large")
 with losses:
     st.markdown("**Loss**")
-    show.picture(loss_curves(record, view.colors), key="losses", alt="Losses during training")
+    show.picture(
+        loss_curves(record, view.colors),
+        key="losses",
+        alt="Loss on held-out text and on random tokens, by tokens read",
+        made_by=(token_losses,),
+    )
     st.caption(
         "Loss is −ln of the probability given to the token that really came, on average; one nat "
         "is 1.44 bits. Random tokens can't be foretold the first time. Where they are said again, "
@@ -31,6 +38,7 @@ with heads:
             score_growth(record, shown, view.colors),
             key="score_growth",
             alt=f"{shown} score of every head during training",
+            made_by=(training.MADE_BY[shown], weight_on),
         )
     st.caption(training.MEANING[shown] + " Click a row to look inside that head.")
     if record.set_heads:

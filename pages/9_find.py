@@ -2,19 +2,23 @@
 
 import streamlit as st
 
+from gpt2viz.attribution import taken
 from gpt2viz.figures.find import atlas, drawn_pattern, head_map
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.measure import GRID
 from gpt2viz.figures.pooling import pool_panel
-from gpt2viz.heads import Scores
+from gpt2viz.heads import Scores, distance, entropy, head_scores, largest, weight_on
 from gpt2viz.labels import label
-from gpt2viz.patterns import drawn
-from gpt2viz.ui import cache, controls, drawing, find, frame, show
+from gpt2viz.patterns import drawn, likeness, similarity
+from gpt2viz.ui import alike, cache, controls, drawing, find, frame, show
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.ranked import open_head, ranked
+from gpt2viz.ui.source import Line
 
 SIMILARITY = "cosine similarity"
+#: What the scores of heads are made of.
+SCORE_PARTS = (weight_on, distance, entropy, largest)
 
 
 def by_habit() -> None:
@@ -28,7 +32,12 @@ def by_habit() -> None:
     find.explain(runs["probe"], across)
     with st.container(key="atlas"):
         maps = atlas({find.TEXTS[text]: found for text, found in scores.items()}, view.colors)
-        show.picture(maps, key="atlas_maps", alt="Every score of every head, on each text")
+        show.picture(
+            maps,
+            key="atlas_maps",
+            alt="Every score of every head, on each text",
+            made_by=(head_scores, *SCORE_PARTS),
+        )
     score, text = find.habit(scores)
     columns = {score: scores[text][score]}
     if across and text == "texts":
@@ -58,7 +67,13 @@ def by_look() -> None:
                 bar=name,
                 legend=False,
             )
-            show.picture(figure, place=place, key=f"map_{name}", alt=f"{name}, every head")
+            show.picture(
+                figure,
+                place=place,
+                key=f"map_{name}",
+                alt=f"{name}, every head",
+                made_by=(taken,) if name == find.GIVEN else (find.given,),
+            )
     ranked(view, numbers, by, view.trace, view.labels)
 
 
@@ -71,7 +86,7 @@ def by_pattern() -> None:
     with picture, st.container(key="drawing"):
         panel = drawn_pattern(wanted, view.labels, view.trace)
         figure = heatmaps([panel], view.colors, height=340, numbers=0)
-        show.picture(figure, key="drawn", alt="The pattern that is looked for")
+        show.picture(figure, key="drawn", alt="The pattern that is looked for", made_by=(drawn,))
     on_click("drawing", paint)
     with found:
         values = find.like(view, wanted)
@@ -94,11 +109,21 @@ def by_head() -> None:
         figure = heatmaps(
             [pool_panel(panel, GRID)], view.colors, height=340, row=view.query, numbers=0
         )
-        show.picture(figure, key="chosen_head", alt=f"Weights of layer {layer}, head {head}")
+        show.picture(
+            figure,
+            key="chosen_head",
+            alt=f"Weights of layer {layer}, head {head}",
+            made_by=(Line(view.trace, "weights", layer),),
+        )
     with found:
         values = find.alike(view, layer, head)
         similarity_map(values)
     ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
+
+
+def all_heads() -> None:
+    """Every head beside those that do the same."""
+    alike.draw(view)
 
 
 def similarity_map(values: Scores) -> None:
@@ -112,7 +137,12 @@ def similarity_map(values: Scores) -> None:
             bar=SIMILARITY,
             legend=False,
         )
-        show.picture(figure, key="map_similarity", alt="Similarity of every head")
+        show.picture(
+            figure,
+            key="map_similarity",
+            alt="Similarity of every head",
+            made_by=(similarity, likeness),
+        )
 
 
 def paint(cell: Cell) -> None:
@@ -121,7 +151,8 @@ def paint(cell: Cell) -> None:
 
 
 view = frame.open_page("Find a head")
-{"habit": by_habit, "look": by_look, "pattern": by_pattern, "head": by_head}[find.way()]()
+WAYS = {"habit": by_habit, "look": by_look, "pattern": by_pattern, "head": by_head}
+WAYS.get(find.way(), all_heads)()
 for area in ("atlas", "maps"):
     if clicked := on_click(area):
         open_head(clicked.row, clicked.column)

@@ -20,6 +20,7 @@ PREDICTIONS = "tests/unit/test_predictions.py::"
 WORDS = "tests/unit/test_words.py::"
 HEADS = "tests/unit/test_heads.py::"
 PATTERNS = "tests/unit/test_patterns.py::"
+SIMILARITY = "tests/unit/test_similarity.py::"
 COMPARISON = "tests/parity/test_comparison.py::"
 SURVEY = "tests/unit/test_survey.py::"
 ACROSS = "tests/unit/test_across.py::"
@@ -88,16 +89,16 @@ MUTANTS = (
     ),
     Mutant(
         "parameters counted twice",
-        "tracing.py",
-        "seen.update(own)",
+        "recording.py",
+        "seen.update(p for p, _ in new)",
         "pass",
         TRACING + "test_the_shape_table_is_what_ran",
     ),
     Mutant(
         "hooks stay after an error",
-        "tracing.py",
-        "hooks.callback(modules[name].register_forward_hook(hook).remove)",
-        "modules[name].register_forward_hook(hook)",
+        "recording.py",
+        "handle.remove()",
+        "pass",
         TRACING + "test_no_hook_is_left_behind",
     ),
     Mutant(
@@ -526,6 +527,34 @@ MUTANTS = (
         "np.maximum(wanted.sum(axis=1, keepdims=True), 1)",
         "1",
         PATTERNS + "test_similarity_against_a_loop",
+    ),
+    Mutant(
+        "the first query counts",
+        "similarity.py",
+        "range(1, T, step)",
+        "range(0, T, step)",
+        SIMILARITY + "test_every_two_heads",
+    ),
+    Mutant(
+        "only the last queries count",
+        "similarity.py",
+        "products += rows @",
+        "products = rows @",
+        SIMILARITY + "test_every_two_heads",
+    ),
+    Mutant(
+        "some queries without the edits",
+        "traces.py",
+        "hidden = hidden | self.forbidden[queries]",
+        "pass",
+        SIMILARITY + "test_every_two_heads",
+    ),
+    Mutant(
+        "groups by their closest two",
+        "figures/similarity.py",
+        'method="average"',
+        'method="single"',
+        SIMILARITY + "test_groups_by_loops",
     ),
     Mutant(
         "partners mixed up",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from gpt2viz.figures.panel import Axis, Matrix, Panel
@@ -50,6 +51,23 @@ class Lines:
     kept: float
     at_rest: float
     lost: float
+
+    def table(self) -> pd.DataFrame:
+        """One row a line: which matrix, from which query to which key, and its number."""
+        ends = [
+            [f"{axis.position(n)} {text}" for n, text in enumerate(axis.labels)]
+            for axis in (self.rows, self.columns)
+        ]
+        return pd.DataFrame(
+            {
+                "picture": source.name,
+                "query": ends[0][query],
+                "key": ends[1][key],
+                "value": weight,
+            }
+            for source in self.sources
+            for query, key, weight in zip(source.queries, source.keys, source.weights, strict=True)
+        )
 
     def note(self) -> str:
         """Which lines are left out, as Markdown: how thin they are and what they come to."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
 import streamlit as st
 
 from gpt2viz import divergence, sampling_distribution, tables
 from gpt2viz.comparison import Path, addition_places, largest_differences, path, stream_places
 from gpt2viz.figures.charts import probability_bars
+from gpt2viz.figures.palette import Palette
 from gpt2viz.heads import Scores
-from gpt2viz.ui import cache, find, show, two_texts
+from gpt2viz.ui import cache, find, frame, show, two_texts
 from gpt2viz.ui.compare import Sides
 from gpt2viz.ui.text import literal
 
@@ -75,6 +77,7 @@ def vocabulary(both: Sides) -> tuple[str, ...]:
 def next_tokens(both: Sides) -> None:
     """What comes after the token on both sides, and how far the two predictions are apart."""
     sides = (both.a, both.b)
+    frame.stop_without_numbers(both.a.trace, both.b.trace)
     logits = [side.trace.logits_at(side.token) for side in sides]
     shared = min(map(len, logits))
     one, other = (sampling_distribution(row)[:shared] for row in logits)
@@ -98,16 +101,22 @@ def next_tokens(both: Sides) -> None:
     table = tables.largest_changes(one, other, names, top=6, names=("A", "B"))
     if table.empty:
         st.caption("Both predict the same, to the last digit.")
-        return
+    else:
+        _changes(table, both.a.view.colors)
+
+
+def _changes(table: pd.DataFrame, colors: Palette) -> None:
+    """The tokens whose probability differs most, as bars and as numbers."""
     bars, numbers = st.columns([5, 4], gap="medium")
     cases = {"A": table["A (%)"], "B": table["B (%)"]}
-    colors = both.a.view.colors  # A and B as at the lower and upper end of B − A
+    # A and B in the colours of the lower and upper end of B − A
     colors = replace(colors, accent=colors.second, second=colors.accent)
     show.picture(
         probability_bars(table["token"], cases, colors),
         place=bars,
         key="next",
         alt="Tokens whose probability differs most between A and B",
+        made_by=(sampling_distribution, divergence),
     )
     formats = {
         name: st.column_config.NumberColumn(format="%+.3f" if "points" in name else "%.3f")

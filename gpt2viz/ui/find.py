@@ -24,6 +24,7 @@ WAYS = {
     "look": "Who looks from here to there?",
     "pattern": "Draw a pattern",
     "head": "Which heads do the same?",
+    "all": "All heads, by likeness",
 }
 #: Value in the address -> which text the heads are measured on.
 TEXTS = {

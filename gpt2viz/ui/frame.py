@@ -10,7 +10,7 @@ from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.finite import first_not_finite
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache, first, glossary, limits, save, show, tokens, tour
+from gpt2viz.ui import address, cache, first, glossary, limits, numbers, save, show, tokens, tour
 from gpt2viz.ui.menu import menu
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.theme import is_dark
@@ -31,13 +31,19 @@ EXAMPLES = {
 _STYLE = """
 <style>
 .stMainBlockContainer { padding-top: 1.1rem; padding-bottom: 3rem; max-width: 1600px; }
-.stMainBlockContainer > div > .stVerticalBlock { gap: .7rem; }
+.stMainBlockContainer > div > .stVerticalBlock { gap: .6rem; }
 blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !important; }
-.katex-display > .katex { font-size: 1.1em; }
+.katex-display { padding: .3rem; }
 [data-testid="stCaptionContainer"] :is(p, li, code) { color: inherit; }
 [data-testid="stCaptionContainer"] { color: inherit; opacity: .78; }
 [data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
 .st-key-tokens button { font-family: ui-monospace, monospace; }
+.stHorizontalBlock { row-gap: .6rem; }
+@media (max-width: 640px) {
+  :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif) { overflow-x: auto; }
+  :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif)
+    .stElementContainer:has(.stPlotlyChart) { min-width: 40rem; }
+}
 header[data-testid="stHeader"] { background: transparent; pointer-events: none; }
 header[data-testid="stHeader"] button { pointer-events: auto; }
 </style>
@@ -71,9 +77,10 @@ def open_menu(title: str) -> Palette:
     st.html(_STYLE)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         menu(title)
-        glossary.words(title)
         tour.offer(title)
+        glossary.words(title)
         show.begin(title)
+        numbers.button()
         save.button()
         colors = palette(is_dark())
     limits.admit()

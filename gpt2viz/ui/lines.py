@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz.figures.lines import MOST_TOKENS, Lines, lines
 from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.labels import shorten
-from gpt2viz.ui import address, lines_js
+from gpt2viz.ui import address, lines_js, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.zoom import Window
 
@@ -70,6 +70,7 @@ def draw(
     def choose() -> None:
         address.put("query", found.rows.position(int(st.session_state[key].query)))
 
+    show.numbers(found.table(), f"{alt}, as lines")
     _draw(key=key, data=_data(view, found, alt), on_query_change=choose)
     st.caption(f"{found.note()} A line's width is its {found.quantity}.")
 
@@ -77,7 +78,7 @@ def draw(
 def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:
     chosen = None if view.query is None else found.rows.place(view.query)
     return {
-        "alt": f"{alt}. The table beside it has all numbers.",
+        "alt": f"{alt}. All its numbers stand in the menu, under Numbers.",
         "hint": _HINT,
         "sources": [
             {

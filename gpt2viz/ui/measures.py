@@ -11,11 +11,21 @@ import streamlit as st
 from gpt2viz import Model
 from gpt2viz.attribution import difference_from_run, rollout, value_weighted, without_first
 from gpt2viz.figures.charts import thumbnails
-from gpt2viz.figures.measure import Measure, in_words, mean_of_heads, one_head, weights_measure
+from gpt2viz.figures.measure import (
+    GRID_OF_MANY,
+    Measure,
+    in_words,
+    mean_of_heads,
+    one_head,
+    weights_measure,
+)
 from gpt2viz.figures.panel import Panel
+from gpt2viz.figures.pooling import pool_panel
+from gpt2viz.stages import Scale
 from gpt2viz.traces import Array, Trace
 from gpt2viz.ui import address
 from gpt2viz.ui.frame import View
+from gpt2viz.ui.source import Line, Made
 from gpt2viz.words import word_starts
 
 #: Value in the address -> (name, what a square then shows).
@@ -62,6 +72,13 @@ def words(sums_to_one: bool = True) -> bool:
         **address.switch("words", False, movable=sums_to_one),
     )
     return chosen
+
+
+def made_by(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:
+    """The code that made the numbers of a measure."""
+    further = {"norms": (value_weighted,), "rest": (without_first,), "rollout": (rollout,)}
+    words = (in_words,) if whole_words else ()
+    return (Line(view.trace, "weights", layer), *further.get(chosen, ()), *words)
 
 
 def words_note(view: View) -> str:
@@ -131,6 +148,56 @@ def measure(view: View, layer: int, chosen: str, whole_words: bool) -> Measure:
             hidden_name="left out or masked",
         )
     return found
+
+
+def of_head(which: int | str) -> str:
+    """Pick what is shown of one head in every layer, a key in ``MEASURES``; else its weights."""
+    if not isinstance(which, int):
+        return "weights"
+    chosen: str = st.selectbox(
+        "What is shown",
+        list(MEASURES),
+        format_func=lambda key: MEASURES[key][0],
+        label_visibility="collapsed",
+        width=280,
+        **address.choice("show", list(MEASURES), "weights"),
+    )
+    return chosen
+
+
+def in_every_layer(
+    view: View, which: int | str, chosen: str, whole_words: bool
+) -> tuple[list[Panel], Scale]:
+    """A head (or "mean", "rollout") in every layer, shrunk to small pictures, and their scale.
+
+    A click on one carries its layer.
+    """
+    trace, words = view.trace, whole_words and chosen != "norms"
+    return _in_every_layer(
+        trace.model_name, trace.token_ids, trace.causal, which, chosen, words, view
+    )
+
+
+@st.cache_data(max_entries=16, show_spinner="Drawing every layer …")
+def _in_every_layer(
+    model_name: str,
+    ids: tuple[int, ...],
+    causal: bool,
+    which: int | str,
+    chosen: str,
+    whole_words: bool,
+    _view: View,
+) -> tuple[list[Panel], Scale]:
+    panels: list[Panel] = []
+    scale: Scale = "amount" if chosen == "norms" else "unit"
+    for layer in range(_view.model.config.n_layer):
+        title = f"Layer {layer}"
+        if isinstance(which, int):
+            panel = one_head(measure(_view, layer, chosen, whole_words), which, title, str(layer))
+        else:
+            panel = replace(layer_panel(_view, layer, which, title, whole_words), name=str(layer))
+        panels.append(pool_panel(panel, GRID_OF_MANY))
+    return panels, scale
 
 
 def layer_panel(view: View, layer: int, which: int | str, title: str, whole_words: bool) -> Panel:

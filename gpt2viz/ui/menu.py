@@ -22,7 +22,7 @@ PAGES: dict[str, tuple[Page, ...]] = {
     "Attention": (
         Page("app.py", "Attention", "every head of a layer at a glance"),
         Page("pages/1_inside_head.py", "Inside a head", "from Q, K and V to the output"),
-        Page("pages/2_compare_layers.py", "Compare layers", "side by side, and every head small"),
+        Page("pages/2_compare_layers.py", "Layers", "side by side, one head in all, every head"),
         Page("pages/3_causal_mask.py", "Causal mask", "what it hides, and why it matters"),
     ),
     "Heads": (
@@ -49,7 +49,19 @@ _STYLE = """
 .st-key-menu [data-testid="stPopoverButton"] { padding: .1rem .5rem; min-height: 2rem; }
 [data-testid="stPopoverBody"]:has(.stPageLink) { min-width: 0; max-width: 94vw; padding: .5rem; }
 [data-testid="stPopoverBody"] .stPageLink a[aria-current] { font-weight: 600; }
-.st-key-keyboard, .st-key-theme_watch { position: absolute; }
+.st-key-menu > :is(:has(.page-name), .st-key-keyboard, .st-key-theme_watch) {
+  position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+}
+.st-key-menu > :is(:has(.st-key-numbers), :has(.st-key-save)) { flex: none; }
+.st-key-menu > :is(:has(.st-key-numbers), :has(.st-key-save)),
+.st-key-menu > * > .stVerticalBlock { width: max-content; min-width: 0; }
+.st-key-menu > .st-key-menu_words,
+.st-key-menu:not(:has(.st-key-menu_words)) > :has(.st-key-numbers) { margin-left: auto; }
+.st-key-menu .stButton button { padding: .1rem .5rem; min-height: 2rem; }
+@media (max-width: 1100px) {
+  .st-key-menu { column-gap: .1rem; }
+  .st-key-menu [data-testid="stPopoverButton"] { padding-inline: .35rem; }
+}
 @media (max-width: 640px) { .st-key-menu { gap: 0 .1rem; } }
 </style>
 """
@@ -57,7 +69,7 @@ _STYLE = """
 
 def menu(title: str) -> None:
     """Draw the menu into the current container; ``title`` is the name of the page that is open."""
-    st.html(_STYLE)
+    st.html(f'{_STYLE}<h1 class="page-name">{title}</h1>')  # for those who hear the page
     keyboard.popovers()
     st.markdown("**gpt2viz**", width="content")
     for group, pages in PAGES.items():

@@ -13,6 +13,7 @@ from gpt2viz.traces import Trace
 from gpt2viz.ui import address, show
 from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.frame import View
+from gpt2viz.ui.source import Line
 
 #: So many of the best heads are drawn.
 SHOWN = 4
@@ -55,7 +56,12 @@ def ranked(
                 row=view.query if trace is view.trace else None,
                 numbers=0,
             )
-            show.picture(figure, key="best_heads", alt=f"Weights of the heads with most {by}")
+            show.picture(
+                figure,
+                key="best_heads",
+                alt=f"Weights of the heads with most {by}",
+                made_by=(Line(trace, "weights", int(best["layer"].iloc[0])),),
+            )
     clicked = on_click("best")
     if clicked:
         layer, head = clicked.panel.split(".")

@@ -26,7 +26,6 @@ _STYLE = """
 [data-testid="stPopoverBody"]:has(.st-key-save_body) { width: 27rem; max-width: 94vw; }
 .st-key-save_body [data-testid="stCode"] code { white-space: pre-wrap; word-break: break-all; }
 .st-key-browser_picture { position: absolute; }
-.st-key-menu > .st-key-save, .st-key-menu > :has(.st-key-save) { margin-left: auto; }
 </style>
 """
 

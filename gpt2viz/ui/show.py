@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from gpt2viz import Trace
+from gpt2viz import Trace, export
+from gpt2viz.ui import source
+from gpt2viz.ui.source import Made
 
 
 @dataclass
 class Shown:
-    """What the open page shows by now, by what it says of it, and the runs behind it."""
+    """What the open page shows by now, by what it says of it, and the runs behind it.
+
+    ``numbers`` are those of pictures that aren't Plotly's; they are among the ``tables`` too.
+    """
 
     page: str
     runs: dict[str, Trace] = field(default_factory=dict)
     pictures: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    explained: set[str] = field(default_factory=set)  # pictures whose code can be read
+    numbers: dict[str, pd.DataFrame] = field(default_factory=dict)
 
 
 def begin(page: str) -> None:
@@ -38,14 +45,27 @@ def run(name: str, trace: Trace) -> None:
     shown().runs[name] = trace
 
 
-def picture(figure: Any, *, key: str, alt: str, place: Any = st) -> None:
+def picture(
+    figure: Any, *, key: str, alt: str, place: Any = st, made_by: Sequence[Made] = ()
+) -> None:
     """Draw a Plotly figure, in the container ``place`` if it is given.
+
+    ``made_by`` is the code that made its numbers; it can be read below the picture.
 
     ``alt`` says in a line what is drawn, with layer and head ("Weights of layer 1, head 0"): for
     those who can't see it, and in the name of the file if it is saved.
     """
     _remember(shown().pictures, alt, figure)
     place.plotly_chart(figure, key=key, alt=alt)
+    if made_by:
+        code(*made_by, of=[alt], place=place)
+
+
+def code(*made_by: Made, of: Sequence[str], place: Any = st) -> None:
+    """The code that made the numbers of the pictures ``of``, on demand."""
+    shown().explained.update(of)
+    with place.popover("Code", icon=":material/code:", type="tertiary", width="content"):
+        source.listing(*made_by)
 
 
 def table(
@@ -57,6 +77,21 @@ def table(
     """
     _remember(shown().tables, name, pd.DataFrame(frame))
     return place.dataframe(frame, **options)
+
+
+def numbers(frame: pd.DataFrame, name: str) -> None:
+    """Remember the numbers of a picture that isn't Plotly's, one row each; draws nothing."""
+    _remember(shown().tables, name, frame)
+    _remember(shown().numbers, name, frame)
+
+
+def numbers_of(name: str) -> int:
+    """Draw the numbers of a picture that the page shows as a table; how many there are."""
+    found = shown()
+    kept = found.numbers.get(name)
+    rows = export.figure_table(found.pictures[name]) if kept is None else kept
+    st.dataframe(rows, hide_index=True, height=min(420, 38 + 35 * len(rows)))
+    return len(rows)
 
 
 def _remember(kept: dict[str, Any], name: str, thing: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import streamlit as st
 
@@ -11,11 +9,10 @@ from gpt2viz import STAGE
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import NUMBERS_FIT, heatmaps
 from gpt2viz.figures.panel import Matrix, Panel
-from gpt2viz.model import Attend
-from gpt2viz.provenance import method_at
 from gpt2viz.stages import axis_sizes, formula
 from gpt2viz.ui import lines, show
 from gpt2viz.ui.frame import View
+from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.zoom import Window
 
@@ -61,21 +58,8 @@ def draw_stage(
             alt=alt,
         )
     st.caption(_caption(view, whole, layer))
-    code(view, key, layer)
+    show.code(Line(view.trace, key, layer), of=[alt])
     return panel
-
-
-def code(view: View, key: str, layer: int | None = None) -> None:
-    """The method of the model that made a stage, on demand, with the line marked."""
-    record = view.trace.record(key, layer)
-    with st.popover("Code", icon=":material/code:", type="tertiary", width="content"):
-        if record is None:
-            st.markdown("A long text runs fused; this was worked out from its q, k and v by:")
-            st.code(inspect.getsource(Attend.forward))
-        else:
-            name, source = method_at(record.line)
-            st.markdown(f"`{name}`, line {record.line} of `gpt2viz/model.py`")
-            st.code(source)
 
 
 def _height(values: Matrix, pairs: bool) -> int:

@@ -114,12 +114,13 @@ def offer(page: str) -> None:
     """A quiet button to the first step, on the first page and off the tour."""
     on_tour = st.query_params.get("tour") in [str(n + 1) for n in range(len(STEPS))]
     if page == STEPS[0].page and not on_tour:
-        _go(page, 1, "Take the tour", "signpost")
+        _go(page, 1, "Tour", help="Six steps through the app. You can leave at any time.")
 
 
-def _go(page: str, n: int, label: str, icon: str) -> None:
+def _go(page: str, n: int, label: str, icon: str = "", help: str | None = None) -> None:
     """A button to a step. A link to the page that is open would leave the address as it is."""
-    if not st.button(label, icon=f":material/{icon}:", type="tertiary"):
+    drawn = f":material/{icon}:" if icon else None
+    if not st.button(label, icon=drawn, type="tertiary", help=help):
         return
     step = STEPS[n - 1]
     wanted = {"tour": str(n), "text": TEXT}

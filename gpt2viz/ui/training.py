@@ -6,6 +6,7 @@ import streamlit as st
 
 from gpt2viz import CheckpointError
 from gpt2viz.curves import SCORES, TrainingRecord
+from gpt2viz.training.scores import first_token_score, induction_score, previous_token_score
 from gpt2viz.ui import address, cache
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
@@ -17,6 +18,13 @@ MEANING = {
     "copy what it has never seen.",
     "first token": "**First token**: mean weight on the first token, on held-out text. A head "
     "rests there when it has found nothing to do (Xiao et al. 2023).",
+}
+
+#: The functions that took the scores.
+MADE_BY = {
+    "previous token": previous_token_score,
+    "induction": induction_score,
+    "first token": first_token_score,
 }
 
 

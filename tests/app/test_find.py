@@ -171,6 +171,29 @@ def test_heads_most_like_a_chosen_one(stages: Any) -> None:
     assert (table["layer"][0], table["head"][0]) == (2, 3)
 
 
+def test_all_heads_by_likeness(stages: Any) -> None:
+    at = open_page("find", text=TEXT, find="all", alike="0.8")
+    (drawn,) = figure(at, "alike_map")["data"]
+    names, shown = drawn["x"], array(drawn["z"])
+    assert sorted(names) == [f"{layer}.{head}" for layer in range(4) for head in range(6)]
+    rows = {name: stages["weights"][int(name[0])][int(name[2])][1:].ravel() for name in names}
+    for n, one in enumerate(names):
+        for m, other in enumerate(names):
+            cosine = rows[one] @ rows[other]
+            cosine /= np.linalg.norm(rows[one]) * np.linalg.norm(rows[other])
+            assert shown[n, m] == pytest.approx(cosine, abs=1e-3)
+    table = at.dataframe[0].value
+    assert len(table)
+    assert len(figure(at, "alike_map")["layout"]["shapes"]) == len(table)
+    group = table["layer.head"][0].split()
+    assert table["least alike"][0] == pytest.approx(
+        min(shown[names.index(a), names.index(b)] for a in group for b in group), abs=1e-6
+    )
+    alone = open_page("find", text="A", find="all")
+    assert "With one token" in alone.info[0].value
+    assert not alone.get("plotly_chart")
+
+
 def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
     at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2")
     assert at.button[-1].label == "Take back 1 painted cell"

@@ -49,7 +49,7 @@ def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
 
 def test_a_step_on_the_same_page_changes_the_address() -> None:
     at = open_page("attention", causal="false", query="1")
-    buttons(at)["Take the tour"].click().run()
+    buttons(at)["Tour"].click().run()
     assert STEPS[0].see in bar(at)
     buttons(at)["Next"].click().run()
     assert STEPS[1].see in bar(at)
@@ -60,8 +60,8 @@ def test_a_step_on_the_same_page_changes_the_address() -> None:
 
 def test_the_tour_is_offered_on_the_first_page_and_has_six_steps_at_most() -> None:
     assert len(STEPS) <= 6
-    assert "Take the tour" in buttons(open_page("attention"))
-    assert "Take the tour" not in buttons(open_page("shapes"))
+    assert "Tour" in buttons(open_page("attention"))
+    assert "Tour" not in buttons(open_page("shapes"))
 
 
 def test_a_visitor_who_strays_is_shown_the_way_back() -> None:
@@ -72,7 +72,7 @@ def test_a_visitor_who_strays_is_shown_the_way_back() -> None:
 def test_a_step_that_does_not_exist_is_no_tour() -> None:
     at = open_page("attention", tour="7")
     assert any("tour" in warning.value for warning in at.warning)
-    assert "Take the tour" in buttons(at)
+    assert "Tour" in buttons(at)
 
 
 def test_the_heads_do_what_the_tour_says() -> None:

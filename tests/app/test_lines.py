@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.app.pages import figure, open_page
+from tests.app.pages import open_page
 
 PAGES = {"attention": "one_head", "inside": "stage_weights", "compare": "layers_chart"}
 PAGES |= {"mask": "on_off"}
@@ -18,15 +18,6 @@ def charts(at: object) -> set[str]:
 def test_lines_take_the_place_of_the_matrix(page: str) -> None:
     assert PAGES[page] in charts(open_page(page))
     assert PAGES[page] not in charts(open_page(page, picture="lines"))
-
-
-def test_a_long_text_stays_a_matrix_until_a_part_is_chosen() -> None:
-    text = "the cat sat " * 100
-    at = open_page("attention", text=text, picture="lines")
-    assert figure(at, "one_head")
-    assert any("Lines need a part" in caption.value for caption in at.caption)
-    part = open_page("attention", text=text, picture="lines", zoom="100,160,40,120")
-    assert "one_head" not in charts(part)
 
 
 def test_four_heads_at_most_and_none_twice() -> None:

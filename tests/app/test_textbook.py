@@ -237,27 +237,10 @@ def test_the_code_stands_beside_the_pictures_of_a_head() -> None:
         assert record.code in block.partition(MARK)[2].splitlines()[1]
 
 
-@pytest.mark.parametrize(
-    ("page", "key", "layer"),
-    [
-        ("attention", "weights", 1),
-        ("compare", "weights", 0),
-        ("mask", "masked_scores", 1),
-        ("predictions", "last_logits", None),
-    ],
-)
-def test_other_pages_show_the_line_too(page: str, key: str, layer: int | None) -> None:
-    at = open_page(page, layer="1")
-    record = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish").record(key, layer)
-    assert record is not None
-    (block,) = [block.value for block in at.code if MARK in block.value]
-    assert record.code in block.partition(MARK)[2].splitlines()[1]
-
-
 def test_a_long_text_has_the_code_that_derives_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "EXPLICIT_BYTES", 0)  # now every text counts as long
     at = open_page("attention", text="A crane has derived this")
-    (block,) = [block.value for block in at.code if "softmax" in block.value]
+    block = next(block.value for block in at.code if "softmax" in block.value)
     assert block.lstrip().startswith("def forward")
     assert MARK not in block
 

@@ -171,6 +171,14 @@ def test_comparing_layers_and_opening_a_thumbnail(visit: Visit) -> None:
     assert "text=Man+bites+dog" in page.url
 
 
+def test_a_picture_of_the_strip_opens_its_head(visit: Visit) -> None:
+    page = visit("compare_layers", text="Man bites dog", compare=4)
+    click_cell(page, "strip", row=1, column=0, panel=2)
+    page.wait_for_url("**/inside_head?*")
+    assert "layer=2" in page.url
+    assert "head=4" in page.url
+
+
 def test_a_row_of_the_training_map_opens_its_head(visit: Visit) -> None:
     page = visit("training", text="Dog bites man")
     click_cell(page, "growth", row=6 + 3, column=2)

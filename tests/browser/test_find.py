@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
+import gpt2viz
 from tests.browser.conftest import open_from_menu, settle
-from tests.browser.test_browser import Visit, click_cell, drawn
+from tests.browser.test_browser import Visit, click_cell, drawn, weights
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 
@@ -53,3 +55,36 @@ def test_painting_cells(visit: Visit) -> None:
     assert np.array_equal(np.array(picture["z"], float), wanted)
     click_cell(page, "drawing", 3, 1)
     assert "cells=2%3A0" in page.url
+
+
+def test_a_cell_of_the_map_of_all_heads_opens_both(visit: Visit) -> None:
+    page = visit("find", text=TEXT, find="all")
+    names = page.evaluate(
+        "[...document.querySelector('.st-key-all_heads_alike .js-plotly-plot').data[0].x]"
+    )
+    click_cell(page, "all_heads_alike", 2, 7)
+    page.wait_for_url("**/compare?*")
+    settle(page)
+    (one, head), (other, second) = names[2].split("."), names[7].split(".")
+    for said in ("differs=head", f"layer={one}", f"head={head}", f"layer2={other}"):
+        assert said in page.url
+    assert f"head2={second}" in page.url
+    page.go_back()
+    settle(page)
+    click_cell(page, "all_heads_alike", 4, 4)
+    page.wait_for_url("**/inside_head?*")
+
+
+def test_who_sends_it_to_animal_is_two_clicks(visit: Visit) -> None:
+    text = "The animal didn't cross the street because it was too tired"
+    page = visit("find", text=text, find="look")
+    page.locator(".st-key-tokens").get_by_role("radio", name="·it", exact=False).first.click()
+    settle(page)
+    page.locator(".st-key-keys").get_by_text("·animal").click()
+    settle(page)
+    assert drawn(page, "maps")
+    ids = gpt2viz.load_model().tokenizer.encode(text)
+    tokens = [gpt2viz.load_model().tokenizer.decode([n]) for n in ids]
+    it, animal = tokens.index(" it"), tokens.index(" animal")
+    expected = [weights(text, layer)[:, it, animal] for layer in range(4)]
+    assert_allclose(drawn(page, "maps")[0]["z"], expected, atol=1e-6)

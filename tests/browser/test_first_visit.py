@@ -11,7 +11,7 @@ from tests.browser.conftest import settle
 
 def test_the_tour_goes_through_the_app_and_can_be_left(visit: Callable[..., Page]) -> None:
     page = visit()
-    page.get_by_role("button", name="Take the tour").click()
+    page.get_by_role("button", name="Tour", exact=True).click()
     for n, path in ((2, "/"), (3, "/inside_head"), (4, "/causal_mask")):
         page.get_by_role("button", name="Next").click()
         page.wait_for_function(f"location.search.includes('tour={n}')")

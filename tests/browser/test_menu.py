@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from gpt2viz.ui.menu import PAGES
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit
 
@@ -14,7 +15,9 @@ ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPag
 @pytest.mark.parametrize("width", [1000, 2560])
 def test_the_menu_is_one_row(visit: Visit, width: int) -> None:
     page = visit("compare_layers", width=width)
-    tops = {round(entry.bounding_box()["y"] / 10) for entry in page.locator(ENTRIES).all()}  # type: ignore[index]
+    boxes = [box for entry in page.locator(ENTRIES).all() if (box := entry.bounding_box())]
+    assert len(boxes) == len(PAGES) + 3  # Words, Numbers and Save
+    tops = {round(box["y"] / 10) for box in boxes}
     assert len(tops) == 1
 
 
@@ -36,4 +39,11 @@ def test_a_page_is_opened_by_keyboard_alone(visit: Visit) -> None:
     page.wait_for_url("**/compare_layers?*text=Dog+bites+man*")
     settle(page)
     expect(page.get_by_test_id("stPopoverBody")).to_have_count(0)
-    expect(page.locator(".st-key-menu_Attention")).to_contain_text("Compare layers")
+    expect(page.locator(".st-key-menu_Attention")).to_contain_text("Layers")
+
+
+def test_the_numbers_of_a_picture_are_a_table(visit: Visit) -> None:
+    page = visit("", text="Dog bites man")
+    page.locator(".st-key-numbers button").filter(visible=True).click()
+    expect(page.get_by_text("54 numbers, one row each")).to_be_visible()  # 6 heads of 3 by 3
+    expect(page.get_by_test_id("stPopoverBody").get_by_test_id("stDataFrame")).to_be_visible()

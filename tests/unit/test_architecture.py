@@ -14,14 +14,23 @@ SOURCES = sorted(
 )
 
 PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across"}
-PLAIN |= {"fingerprint"}
+PLAIN |= {"fingerprint", "similarity"}
 PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
 PLAIN |= {"glossary"}
 PLAIN |= {"settings", "files", "finite", "byte_letters"}
-MODEL = {"model", "tokenizer", "checkpoint", "tracing", "derived", "generation", "lens"}
-MODEL |= {"__init__", "attribution", "training", "interventions", "provenance", "threads"}
+MODEL = {
+    "model",
+    "tokenizer",
+    "checkpoint",
+    "tracing",
+    "recording",
+    "derived",
+    "generation",
+    "lens",
+}
+MODEL |= {"lens", "__init__", "attribution", "training", "interventions", "provenance", "threads"}
 MODEL |= {"textbook", "convert", "hub", "survey", "weights", "anatomy"}
-PICTURES = {"figures", "tables", "export", "notebook"}
+PICTURES = {"figures", "tables", "export", "notebook", "offline"}
 
 
 def layer_of(path: Path) -> str:
@@ -98,7 +107,7 @@ def test_only_the_tracer_registers_hooks_in_the_app() -> None:
         if "register_forward" in path.read_text(encoding="utf-8")
         and layer_of(path) != "training"  # measures heads between steps, on a model of its own
     }
-    assert hooking == {"gpt2viz/tracing.py", "gpt2viz/derived.py"}
+    assert hooking == {f"gpt2viz/{name}.py" for name in ("tracing", "recording", "derived")}
 
 
 def test_every_picture_and_table_can_be_saved() -> None:

@@ -44,6 +44,7 @@ def _multiply_adds(view: View) -> None:
             ),
             key="cost_bars",
             alt="Multiply-adds of every part of the run",
+            made_by=(products,),
         )
     with table:
         show.table(

@@ -167,7 +167,7 @@ def _real(book: Book) -> list[Question]:
             "real_self",
             "Find a head in which every token looks most at **itself**. This one gives itself "
             f"{here:.2f} on average.",
-            "Look for a dark diagonal. The page “Compare layers” shows several layers at once.",
+            "Look for a dark diagonal. The page “Layers” shows several layers at once.",
             f"Mean weight on the token itself: {here:.2f}; the most of all "
             f"{config.n_layer * config.n_head} heads for this sentence is {best:.2f}. Where it is "
             "1, nothing moves between tokens: what the head adds comes from each token alone.",

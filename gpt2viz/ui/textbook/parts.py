@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from gpt2viz.stages import Scale
 from gpt2viz.textbook.claims import TEXTS, Claim
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.traces import Array
-from gpt2viz.ui import show
+from gpt2viz.ui import show, source
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -86,16 +85,16 @@ def picture(
         numbers=NUMBERS_FIT_LARGE if few else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
-    show.picture(figure, key=key, alt=", ".join(panel.title for panel in panels))
+    sizes = (" × ".join(map(str, panel.values.shape)) for panel in panels)
+    said = (f"{panel.title}, {size} numbers" for panel, size in zip(panels, sizes, strict=True))
+    show.picture(figure, key=key, alt="; ".join(said))
 
 
 def code(*objects: Callable[..., Any]) -> None:
     """The source of what has just run, from its own file."""
     names = ", ".join(f"`{obj.__name__}`" for obj in objects)
     with st.expander(f"The code that ran: {names}", icon=":material/code:"):
-        for obj in objects:
-            st.caption(f"{obj.__module__.replace('.', '/')}.py")
-            st.code(inspect.getsource(obj))
+        source.listing(*objects)
 
 
 def heading(id: str) -> None:

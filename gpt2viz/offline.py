@@ -1,0 +1,43 @@
+"""Plotly figures in a notebook without any network.
+
+Plotly's own renderers for notebooks ask a server for MathJax, or for plotly.js itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.io as pio
+from plotly.io.base_renderers import MimetypeRenderer, PlotlyRenderer
+from plotly.offline import get_plotlyjs
+
+_NAME = "gpt2viz"
+
+
+class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
+    """Figures for programs that draw Plotly's type themselves, and as HTML for all others."""
+
+    def __init__(self, in_each: bool) -> None:
+        self.in_each = in_each
+
+    def to_mimebundle(self, fig_dict: dict[str, Any]) -> dict[str, Any]:
+        html = pio.to_html(
+            fig_dict, full_html=False, include_plotlyjs=self.in_each, include_mathjax=False
+        )
+        shown: dict[str, Any] = PlotlyRenderer().to_mimebundle(fig_dict)
+        return shown | {"text/html": html}
+
+
+def offline(in_each: bool = False) -> None:
+    """Show every Plotly figure of this notebook without a network. Call it in a cell of its own.
+
+    plotly.js (4.8 MB) is put into the output of that cell once, for all figures of the notebook:
+    JupyterLab and VS Code draw figures themselves, the classic notebook uses it. Where every
+    output stands in a frame of its own, as in Colab, ``in_each`` puts it into each figure.
+    """
+    pio.renderers[_NAME] = _Offline(in_each)
+    pio.renderers.default = _NAME
+    if not in_each:
+        from IPython.display import HTML, display
+
+        display(HTML(f"<script>{get_plotlyjs()}</script>"))  # type: ignore[no-untyped-call]

@@ -1,0 +1,108 @@
+"""All heads by what they do on this text: a map, and the groups that do the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from gpt2viz.figures.similarity import (
+    cells_of,
+    group_table,
+    groups,
+    in_order,
+    similarity_map,
+    tree,
+)
+from gpt2viz.similarity import similarities
+from gpt2viz.ui import address, show
+from gpt2viz.ui.clicks import on_click
+from gpt2viz.ui.frame import View
+from gpt2viz.ui.ranked import open_head
+
+#: How alike the heads of a group are at least, on average.
+AT_LEAST = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+
+Numbers = NDArray[np.float64]
+
+
+def draw(view: View) -> None:
+    """The map of all heads and the table of groups; a click opens a head, or a pair on Compare."""
+    if view.n_tokens == 1:
+        st.info("With one token all heads are alike: it sees only itself. Write a longer sentence.")
+        return
+    trace, config = view.trace, view.model.config
+    values, joined = _similarities(
+        trace.model_name, trace.token_ids, trace.causal, trace.edits, view
+    )
+    if not np.isfinite(values).all():
+        st.info("This run has numbers that are NaN or infinite: its heads can't be compared.")
+        return
+    names = [f"{layer}.{head}" for layer, head in np.ndindex(config.n_layer, config.n_head)]
+    order = in_order(joined)
+    words, picture = st.columns([4, 6], gap="large")
+    with words:
+        found = _groups(values, joined, names)
+    with picture, st.container(key="all_heads_alike"):
+        if len(cells_of(order)) < len(order):
+            st.caption(f"{len(order):,} heads: each point is the largest number of its block.")
+        figure = similarity_map(values, order, found, names, view.colors)
+        show.picture(
+            figure,
+            key="alike_map",
+            alt="Similarity of every two heads, in groups",
+            made_by=(similarities, tree),
+        )
+    if clicked := on_click("all_heads_alike"):
+        starts = cells_of(order)
+        _open(*(divmod(order[starts[n]], config.n_head) for n in (clicked.row, clicked.column)))
+
+
+def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int]]:
+    """What the map shows, and its groups, of heads as alike as is chosen."""
+    st.markdown(
+        "Each cell is two heads: the **cosine similarity** of their weights on this sentence, over "
+        "all rows but the first. 1 is the same weights, 0 where no key gets weight from both. "
+        "Click one to see both heads side by side."
+    )
+    st.caption(
+        "Heads stand beside those that do the same: the two most alike come together first, then "
+        "groups by the mean similarity of their heads (average linkage, SciPy). Framed: the groups "
+        "below."
+    )
+    at_least: float = st.segmented_control(
+        "Heads of a group are alike by at least",
+        AT_LEAST,
+        required=True,
+        wrap=True,
+        help="Two groups become one while the mean similarity of their heads is so much.",
+        **address.choice("alike", AT_LEAST, 0.9),
+    )
+    found = groups(joined, at_least)
+    show.table(
+        group_table(values, found, names),
+        "Groups of heads that do the same",
+        hide_index=True,
+        column_config={"least alike": st.column_config.NumberColumn(format="%.3f")},
+    )
+    alone = len(names) - sum(map(len, found))
+    st.caption(f"{alone:,} of {len(names):,} heads are in no group: none is so much like them.")
+    return found
+
+
+@st.cache_data(max_entries=8, show_spinner="Comparing every two heads …")
+def _similarities(
+    model_name: str, ids: tuple[int, ...], causal: bool, edits: tuple[object, ...], _view: View
+) -> tuple[Numbers, Numbers]:
+    found = similarities(_view.trace)
+    return found, tree(np.nan_to_num(found))
+
+
+def _open(one: tuple[int, int], other: tuple[int, int]) -> None:
+    """A head from inside, or two heads side by side."""
+    if one == other:
+        open_head(*one)
+    pair = {"layer": one[0], "head": one[1], "layer2": other[0], "head2": other[1]}
+    st.switch_page(
+        "pages/10_compare.py", query_params=address.parameters(differs="head", whole=False, **pair)
+    )

@@ -1,0 +1,52 @@
+"""The lines that made what is on screen, read from the files that ran: never a copy."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+from gpt2viz import Trace
+from gpt2viz.model import Attend
+from gpt2viz.provenance import method_at
+
+
+class Line(NamedTuple):
+    """The line of the model that made a stage of a run; ``layer`` is None outside the layers."""
+
+    trace: Trace
+    key: str
+    layer: int | None = None
+
+
+#: What made a picture: lines of the model, and functions that worked with their tensors.
+Made = Line | Callable[..., Any]
+
+
+def listing(*made: Made) -> None:
+    """The method that each line is in, with the line marked, and each function as it is."""
+    for one in made:
+        if isinstance(one, Line):
+            _line(one)
+        else:
+            st.markdown(f"`{one.__name__}` in `{one.__module__.replace('.', '/')}.py`")
+            st.code(_source(one))
+
+
+def _line(line: Line) -> None:
+    record = line.trace.record(line.key, line.layer)
+    if record is None:
+        st.markdown("A long text runs fused; this was worked out from its q, k and v by:")
+        st.code(_source(Attend.forward))
+    else:
+        name, source = method_at(record.line)
+        st.markdown(f"`{name}`, line {record.line} of `gpt2viz/model.py`")
+        st.code(source)
+
+
+@lru_cache(maxsize=128)
+def _source(of: Callable[..., Any]) -> str:
+    return inspect.cleandoc(inspect.getsource(of))
