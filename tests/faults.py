@@ -26,6 +26,8 @@ SURVEY = "tests/unit/test_survey.py::"
 ACROSS = "tests/unit/test_across.py::"
 TEXTBOOK = "tests/textbook/"
 PROVENANCE = "tests/unit/test_provenance.py::"
+ANATOMY = "tests/parity/test_anatomy.py::"
+CARD = "tests/unit/test_anatomy.py::"
 
 
 class Mutant(NamedTuple):
@@ -723,5 +725,40 @@ MUTANTS = (
         "> MOST_BRACKETS",
         "> 10**9",
         "tests/unit/test_checkpoint.py::test_text_files_are_bounded",
+    ),
+    Mutant(
+        "tied head counted twice",
+        "anatomy/parameters.py",
+        'place == "lm_head" and config.tie_word_embeddings',
+        "False",
+        ANATOMY + "test_the_parts_sum_to_the_released_counts",
+    ),
+    Mutant(
+        "MLP back sums over C",
+        "anatomy/cost.py",
+        '("MLP: back", "MLP", "F")',
+        '("MLP: back", "MLP", "C")',
+        ANATOMY + "test_multiply_adds_are_half_of_pytorchs_flops",
+    ),
+    Mutant(
+        "leftmost pair merged first",
+        "anatomy/merges.py",
+        "return sorted((rank, at)",
+        "return list((rank, at)",
+        ANATOMY + "test_merges_end_in_the_tokens_of_both_tokenizers",
+    ),
+    Mutant(
+        "a card loads images",
+        "anatomy/card.py",
+        """markdown.replace("![", "!\\\\[")""",
+        "markdown",
+        CARD + "test_no_image_is_left_in_a_card",
+    ),
+    Mutant(
+        "two folders, one name",
+        "settings.py",
+        "for depth in range(1, len(place.parts) + 1)",
+        "for depth in (1,)",
+        "tests/unit/test_owner.py::test_folders_of_one_name_are_told_apart",
     ),
 )

@@ -27,25 +27,9 @@ from gpt2viz.figures.palette import LIGHT
 from gpt2viz.files import read_json
 from tests.checkpoints import edit_json, write_checkpoint
 
-pieces = st.sampled_from(
-    [
-        "!",
-        "[",
-        "]",
-        "(",
-        ")",
-        "\\",
-        "`",
-        "```\n",
-        "~~~\n",
-        "\n",
-        "    ",
-        "x",
-        "http://e.org",
-        ": ",
-        "<",
-    ]
-)
+signs = list("![]()\\`<x\n")
+longer = ["```\n", "~~~\n", "    ", "![x](/e)", "![x]", "![", "](/e)"]
+pieces = st.sampled_from(signs + longer)
 
 
 @given(text=st.lists(pieces, max_size=30).map("".join))
