@@ -41,20 +41,36 @@ def on_paper(
         height=drawn + added,
     )
     if lines:
-        made.update_layout(
-            title={
-                "text": "<br>".join(markup_safe(line) for line in lines),
-                "font": {"size": _FONT, "color": LIGHT.ink, "family": FAMILY},
-                "xref": "container",
-                "x": 8 / width,
-                "xanchor": "left",
-                "yref": "container",
-                "y": 8 / (drawn + added),
-                "yanchor": "bottom",
-                "automargin": True,  # below the names of the axis, however long these are
-            }
-        )
+        _write_below(made, lines, added)
     return made
+
+
+def _write_below(figure: go.Figure, lines: list[str], room: int) -> None:
+    """Put lines at the lower edge, below the names of the axis, with ``room`` pixels for them."""
+    height, margin = figure.layout.height, figure.layout.margin
+    fixed = margin.autoexpand is False
+    # Where Plotly makes the room itself it moves the lines too, if the margin is too small for
+    # them; else the first one stands at y.
+    above = 1.3 * _FONT * (len(lines) - 1) if fixed else 0
+    if fixed:
+        figure.update_layout(margin_b=(margin.b or 0) + room)
+    else:
+        figure.update_layout(margin_b=0)
+        figure.update_xaxes(automargin=True)
+    figure.update_layout(
+        title={
+            "text": "<br>".join(markup_safe(line) for line in lines),
+            "font": {"size": _FONT, "color": LIGHT.ink, "family": FAMILY},
+            "xref": "container",
+            "x": 8 / figure.layout.width,
+            "xanchor": "left",
+            "yref": "container",
+            "y": (8 + above) / height,
+            "yanchor": "bottom",
+            "automargin": not fixed,
+            "pad": {"t": 0 if fixed else 12},
+        }
+    )
 
 
 def in_light(figure: go.Figure) -> go.Figure:

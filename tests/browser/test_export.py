@@ -1,0 +1,156 @@
+"""Pictures and pages as files: read by readers of their own, opened without a network."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import plotly.io as pio
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, Request
+from pypdf import PdfReader
+
+import gpt2viz
+from gpt2viz import export
+from gpt2viz.offline import _Offline
+
+TEXT = "<script>window.hacked=1</script> & $x$ ate fish"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def trace() -> gpt2viz.Trace:
+    return gpt2viz.trace(gpt2viz.load_model(), TEXT)
+
+
+@pytest.fixture(scope="module")
+def about(trace: gpt2viz.Trace) -> export.About:
+    return export.about(trace, "weights", layer=1, head=0)
+
+
+@pytest.fixture
+def drawing(chromium: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHROMIUM", chromium)
+
+
+@pytest.mark.usefixtures("drawing")
+def test_an_svg_is_whole_and_says_what_it_is(
+    trace: gpt2viz.Trace, about: export.About, tmp_path: Path
+) -> None:
+    root = ElementTree.parse(  # noqa: S314 (our own file)
+        export.save_figure(trace.heatmap(1, 0), tmp_path / "x.svg", about)
+    ).getroot()
+    assert root.findtext(f"{SVG}title") == "weights, layer 1, head 0"
+    assert json.loads(root.findtext(f"{SVG}metadata") or "")["text"] == TEXT
+    written = " ".join(text for part in root.iter(f"{SVG}text") for text in part.itertext())
+    assert f"“{TEXT}” · model stories · sha256" in " ".join(written.split())
+    assert "causal mask on" in written
+    assert not list(root.iter(f"{SVG}script"))
+
+
+@pytest.mark.usefixtures("drawing")
+@pytest.mark.parametrize("fixed", [True, False])
+def test_the_caption_is_below_the_picture_and_on_the_paper(
+    trace: gpt2viz.Trace, about: export.About, fixed: bool
+) -> None:
+    figure = trace.heatmap(1, 0)
+    figure.update_layout(margin_autoexpand=not fixed)  # Plotly makes room, or the figure has
+    root = ElementTree.fromstring(export.figure_bytes(figure, "svg", about))  # noqa: S314
+    lines = root.findall(f".//{SVG}g[@class='g-gtitle']//{SVG}tspan")
+    assert len(lines) >= 2
+    shift = float((lines[0].get("dy") or "0em").removesuffix("em"))
+    parent = root.find(f".//{SVG}text[@class='gtitle']")
+    assert parent is not None
+    shift += float((parent.get("dy") or "0em").removesuffix("em"))
+    first = float(lines[0].get("y") or 0) + 11 * shift
+    last = first + 11 * 1.3 * (len(lines) - 1)
+    assert last < float(root.get("height") or 0) - 3
+    names = root.find(f".//{SVG}g[@class='g-xtitle']/{SVG}text")
+    assert names is not None
+    assert float(names.get("y") or 0) < first - 11
+
+
+@pytest.mark.usefixtures("drawing")
+def test_a_pdf_has_its_words_as_text(
+    trace: gpt2viz.Trace, about: export.About, tmp_path: Path
+) -> None:
+    (page,) = PdfReader(export.save_figure(trace.heatmap(1, 0), tmp_path / "x.pdf", about)).pages
+    written = " ".join(page.extract_text().split())
+    assert "weights, layer 1, head 0" in written
+    assert "causal mask on" in written
+    assert f"gpt2viz {gpt2viz.__version__}" in written.replace("\xa0", " ")
+
+
+@pytest.mark.usefixtures("drawing")
+def test_a_png_has_300_pixels_to_the_inch(trace: gpt2viz.Trace, about: export.About) -> None:
+    made = export.figure_bytes(trace.heatmap(1, 0), "png", about, width=480)
+    with Image.open(io.BytesIO(made)) as picture:
+        picture.load()
+        assert picture.width == 1500  # 480 at 96 to the inch are five inches
+        assert picture.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+        assert json.loads(picture.text["gpt2viz"])["sha256"] == about.sha256
+        colors = np.asarray(picture.convert("RGB")).reshape(-1, 3)
+    assert (colors == 255).all(axis=1).mean() > 0.3  # on white
+
+
+@pytest.fixture
+def offline(browser: Browser) -> Iterator[Page]:
+    """A page that may open files, and must not ask for anything else."""
+    page = browser.new_page()
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    page.close()
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert complaints == []
+
+
+_NUMBERS = """
+() => [...document.querySelectorAll(".js-plotly-plot")]
+  .map((plot) => plot.calcdata.length && Array.from(plot.calcdata[0][0].z.at(-1)))
+"""
+
+
+def test_a_page_opens_from_a_file(
+    offline: Page, trace: gpt2viz.Trace, about: export.About, tmp_path: Path
+) -> None:
+    pictures = [("One <head>", trace.heatmap(1, 0)), ("Scores", trace.heatmap(1, 0, "scores"))]
+    tables = [("Its <b>numbers</b>", trace.table(1, 0))]
+    path = export.save_page(tmp_path / "x.html", pictures, about, tables)
+    assert path.stat().st_size < 6_000_000
+    offline.goto(path.as_uri())
+    offline.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")
+    weights, scores = offline.evaluate(_NUMBERS)
+    np.testing.assert_allclose(weights, trace.stage("weights", 1, 0)[-1], rtol=1e-6)
+    np.testing.assert_allclose(scores, trace.stage("scores", 1, 0)[-1], rtol=1e-6)
+    facts = offline.locator("dl").inner_text()
+    for said in (TEXT, "stories", about.sha256, gpt2viz.__version__, "on"):
+        assert said in facts
+    assert offline.get_by_role("heading", name="Its <b>numbers</b>").count() == 1
+    assert offline.evaluate("window.hacked") is None
+
+
+@pytest.mark.parametrize("in_each", [True, False])
+def test_a_notebooks_figure_opens_without_a_network(
+    offline: Page, trace: gpt2viz.Trace, in_each: bool, tmp_path: Path
+) -> None:
+    html = _Offline(in_each).to_mimebundle(trace.heatmap(1, 0).to_dict())["text/html"]
+    if not in_each:
+        html = f"<script>{pio._html.get_plotlyjs()}</script>{html}"
+    (tmp_path / "x.html").write_text(f'<meta charset="utf-8">{html}', encoding="utf-8")
+    offline.goto((tmp_path / "x.html").as_uri())
+    offline.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")
+    (weights,) = offline.evaluate(_NUMBERS)
+    np.testing.assert_allclose(weights, trace.stage("weights", 1, 0)[-1], rtol=1e-6)
