@@ -28,6 +28,8 @@ TEXTBOOK = "tests/textbook/"
 PROVENANCE = "tests/unit/test_provenance.py::"
 ANATOMY = "tests/parity/test_anatomy.py::"
 CARD = "tests/unit/test_anatomy.py::"
+OWNER = "tests/unit/test_owner.py::"
+COMMANDS = "tests/cli/test_commands.py::"
 
 
 class Mutant(NamedTuple):
@@ -760,5 +762,17 @@ MUTANTS = (
         "for depth in range(1, len(place.parts) + 1)",
         "for depth in (1,)",
         "tests/unit/test_owner.py::test_folders_of_one_name_are_told_apart",
+        "folders from where one stands",
+        "settings.py",
+        "given + [beside / Path(entry)",
+        "given + [Path(entry)",
+        OWNER + "test_folders_of_the_command_line_and_of_the_file",
+    ),
+    Mutant(
+        "lowest heads listed",
+        "cli/heads.py",
+        'sort_values("mean", ascending=False',
+        'sort_values("mean", ascending=True',
+        COMMANDS + "test_heads",
     ),
 )

@@ -33,9 +33,9 @@ def models(as_json: bool, quiet: bool) -> None:
         gpt2viz models
         gpt2viz models --json
     """
-    listed = settings.folders()
-    own = settings.by_name(listed)
-    source = {name: "configured" if folder in listed else "bundled" for name, folder in own.items()}
+    own = settings.by_name(settings.folders())
+    bundled = settings.BUNDLED.resolve()
+    source = {n: "bundled" if f.resolve() == bundled else "configured" for n, f in own.items()}
     known = own | {name: folder for name, folder in hub.cached().items() if name not in own}
     rows = []
     for name, folder in known.items():

@@ -116,6 +116,8 @@ def test_the_numbers_for_teachers() -> None:
     copied = run.stage("weights", 1, 4)[9]
     assert f"{100 * copied[3]:.0f} % of its attention is on *on*" in said
     assert run.tokens[3] == " on"
+    without = gpt2viz.trace(model, CATS, edits=gpt2viz.parse_edits("off:0.0"))
+    assert without.stage("weights", 1, 4)[9, 3] < 0.2 < copied[3]
     before = run.stage("weights", 0, 0)
     assert all(before[n, n - 1] > 0.99 for n in range(1, 10))
     assert all(run.stage("weights", 0, 3)[n].argmax() == n for n in range(10))
