@@ -762,6 +762,8 @@ MUTANTS = (
         "for depth in range(1, len(place.parts) + 1)",
         "for depth in (1,)",
         "tests/unit/test_owner.py::test_folders_of_one_name_are_told_apart",
+    ),
+    Mutant(
         "folders from where one stands",
         "settings.py",
         "given + [beside / Path(entry)",
