@@ -1,9 +1,14 @@
-"""Files of a folder that somebody else made: ordinary ones of its own, and of a bounded size."""
+"""Files of a folder that somebody else made: ordinary ones of its own, and of a bounded size.
+
+And files of ours, which are written as a whole or not at all.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +73,14 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise CheckpointError(f"{path.name}: a JSON object is expected")
     return values
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to write a file: it takes its place in one move, so that a kill leaves the old one."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import gpt2viz
 from gpt2viz.across import RECORD, fingerprint, weights_fingerprint
+from gpt2viz.files import whole
 from gpt2viz.survey.documents import DocumentsError, shards
 from gpt2viz.survey.engines import Engine, Task, local, on_ray
 from gpt2viz.survey.sums import load, merged, save
@@ -81,7 +82,8 @@ def _same_survey(path: Path, wanted: dict[str, Any], about: str) -> None:
             f"{path.parent} holds a survey of other texts, another model or passages of another "
             "length. Choose another folder with --out."
         )
-    path.write_text(json.dumps(wanted | {"about": about}), encoding="utf-8")
+    with whole(path) as partial:
+        partial.write_text(json.dumps(wanted | {"about": about}), encoding="utf-8")
 
 
 def main() -> None:
@@ -107,6 +109,8 @@ def main() -> None:
         sys.exit("--engine ray needs Ray: pip install ray")
     except (SurveyError, DocumentsError, gpt2viz.GPT2VizError) as error:
         sys.exit(str(error))
+    except OSError as error:  # a full disk, a folder that may not be written
+        sys.exit(f"{given.out}: can't be written ({error}). What is done is kept.")
     print(f"{n} shards; tables in {given.out}")
 
 

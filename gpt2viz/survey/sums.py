@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.files import whole
+
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
@@ -108,8 +110,7 @@ def _best(
 def save(sums: Sums, path: Path) -> None:
     """Write sums to a file, which is there as a whole or not at all."""
     places = list(sums.texts)
-    partial = path.with_name(f"{path.name}.partial")
-    with partial.open("wb") as file:
+    with whole(path) as partial, partial.open("wb") as file:
         np.savez_compressed(
             file,
             count=sums.count,
@@ -120,7 +121,6 @@ def save(sums: Sums, path: Path) -> None:
             places=np.array(places, np.int64).reshape(-1, 2),
             texts=np.array([sums.texts[place] for place in places], np.str_),
         )
-    partial.replace(path)
 
 
 def load(path: Path) -> Sums:

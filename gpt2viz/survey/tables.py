@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from gpt2viz.across import HEADS, PASSAGES
+from gpt2viz.files import whole
 from gpt2viz.heads import SCORES
 from gpt2viz.survey.sums import Sums, Where
 
@@ -58,7 +59,9 @@ def write(sums: Sums, folder: Path) -> list[Path]:
     for name, rows in ((HEADS, head_rows(sums)), (PASSAGES, passage_rows(sums))):
         table = pa.Table.from_pylist(rows)
         paths = [folder / f"{name}.parquet", folder / f"{name}.csv"]
-        parquet.write_table(table, paths[0])
-        csv.write_csv(table, paths[1])
+        with whole(paths[0]) as partial:
+            parquet.write_table(table, partial)
+        with whole(paths[1]) as partial:
+            csv.write_csv(table, partial)
         written += paths
     return written

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from gpt2viz.curves import RECORD
+from gpt2viz.files import whole
 from gpt2viz.training.batches import Ids, Stream
 from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
 from gpt2viz.training.corpus import Corpus, read_corpus
@@ -56,6 +58,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     arguments = parser.parse_args()
+    try:
+        run(arguments)
+    except OSError as error:  # a full disk, a folder that may not be written
+        sys.exit(f"{error}. The last state that was saved is kept; the same command goes on.")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Train with the command line's settings. Raises ``OSError`` where a file can't be written."""
     torch.set_num_threads(arguments.threads)
     arguments.work.mkdir(parents=True, exist_ok=True)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -75,7 +85,8 @@ def main() -> None:
             "set_heads": [list(SET_HEAD)],
             "curves": trainer.curves,
         }
-        (arguments.out / RECORD).write_text(json.dumps(curves), encoding="utf-8")
+        with whole(arguments.out / RECORD) as partial:
+            partial.write_text(json.dumps(curves), encoding="utf-8")
 
     trainer.advance(
         min(arguments.steps or recipe.steps, recipe.steps), report, every=arguments.every

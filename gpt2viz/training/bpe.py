@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from gpt2viz.files import whole
 from gpt2viz.training.corpus import SEPARATOR
 
 # The app's examples. Their words are to be whole tokens, though a few ("lifted steel") are rare
@@ -95,10 +97,12 @@ def train_bpe(
 
 def save_bpe(tokenizer: Tokenizer, folder: Path) -> None:
     """Write GPT-2's two files, ``vocab.json`` and ``merges.txt``, into an existing folder."""
-    tokenizer.model.save(str(folder))
     vocab = dict(sorted(tokenizer.get_vocab().items(), key=lambda item: item[1]))
-    text = json.dumps(vocab, ensure_ascii=False)
-    (folder / "vocab.json").write_text(text, encoding="utf-8")
+    with whole(folder / "vocab.json") as partial:
+        partial.write_text(json.dumps(vocab, ensure_ascii=False), encoding="utf-8")
+    with TemporaryDirectory(dir=folder) as made, whole(folder / "merges.txt") as partial:
+        tokenizer.model.save(made)
+        Path(made, "merges.txt").replace(partial)
 
 
 def load_bpe(folder: Path) -> Tokenizer:

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from gpt2viz.config import GPT2Config
+from gpt2viz.files import whole
 from gpt2viz.model import GPT2
 
 # The released files store these as (in, out), the other way round than torch's Linear.
@@ -26,9 +27,11 @@ def export(network: GPT2, folder: Path) -> None:
         half = tensor.detach().to("cpu", torch.float16)
         key = name if name == "lm_head.weight" else f"transformer.{name}"
         weights[key] = half.t().contiguous() if name.endswith(_CONV1D) else half.contiguous()
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with whole(folder / "model.safetensors") as partial:
+        save_file(weights, partial, metadata={"format": "pt"})
     config = json.dumps(_config(network.config), indent=2)
-    (folder / "config.json").write_text(config + "\n", encoding="utf-8")
+    with whole(folder / "config.json") as partial:
+        partial.write_text(config + "\n", encoding="utf-8")
 
 
 def _config(config: GPT2Config) -> dict[str, Any]:

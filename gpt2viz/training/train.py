@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -15,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from gpt2viz.files import whole
 from gpt2viz.model import GPT2
 from gpt2viz.training.batches import UNSCORED, Ids, Stream
 from gpt2viz.training.recipe import Recipe
@@ -151,8 +151,8 @@ class Trainer:
             "curves": self.curves,
             "parts": [part.state_dict() for part in self._parts()],
         }
-        torch.save(state, self.folder / f"{STATE}.new")
-        os.replace(self.folder / f"{STATE}.new", self.folder / STATE)
+        with whole(self.folder / STATE) as partial, partial.open("wb") as file:
+            torch.save(state, file)
 
     def _load(self) -> None:
         state = torch.load(self.folder / STATE, map_location=self.device, weights_only=True)

@@ -74,7 +74,7 @@ def test_a_run_cut_off_ends_like_an_unbroken_one(tmp_path: Path) -> None:
 
 def test_a_kill_while_saving_leaves_the_state_before(tmp_path: Path) -> None:
     trained(tmp_path, 4)
-    (tmp_path / f"{STATE}.new").write_bytes(b"half a file")
+    (tmp_path / f"{STATE}.partial").write_bytes(b"half a file")
     assert Trainer(RECIPE, stream(), held_out(), tmp_path).step == 4
 
 
