@@ -147,6 +147,14 @@ def growth(samples: list[tuple[float, float]]) -> tuple[float, float]:
     return statistics.median(first), statistics.median(mb for _, mb in samples[-7:])
 
 
+def each_minute(samples: list[tuple[float, float]]) -> list[int]:
+    """The median of every minute: whether it still grows at the end, or has come to rest."""
+    minutes: dict[int, list[float]] = {}
+    for at, mb in samples:
+        minutes.setdefault(int(at // 60), []).append(mb)
+    return [round(statistics.median(found)) for _, found in sorted(minutes.items())]
+
+
 def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     """Run it; the figures."""
     write_checkpoint(folder / "tiny", n_positions=64)
@@ -195,6 +203,7 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
         "pages judged": record.compared,
         "MB after the first minute": round(first),
         "MB at the end": round(last),
+        "MB each minute": each_minute(samples),
         "load before and after": [round(load, 1), round(os.getloadavg()[0], 1)],
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "faults": record.faults,
