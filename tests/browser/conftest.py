@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from gpt2viz.ui.menu import PAGES
 
@@ -92,7 +92,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
-    """Open a page as a new visitor; the console must stay silent."""
+    """Open a page as a new visitor; the console must stay silent, and nobody else be asked."""
     complaints: list[str] = []
     contexts = []
 
@@ -102,6 +102,11 @@ def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
         if message.type in ("error", "warning") and not probing:
             complaints.append(message.text)
 
+    def asked(request: Request) -> None:
+        # A component's own code lies in a blob: of the page; pictures are data:.
+        if not request.url.startswith((server, server.replace("http", "ws"), "data:", "blob:")):
+            complaints.append(f"left this machine: {request.url:.200}")
+
     def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
         scheme = "dark" if dark else "light"
         size = {"width": width, "height": 900}
@@ -110,6 +115,7 @@ def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
         page = context.new_page()
         page.on("console", listen)
         page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", asked)
         page.goto(f"{server}/{path}?{urlencode(query)}")
         settle(page)
         return page

@@ -215,16 +215,25 @@ def test_a_fast_typist_ends_with_the_last_sentence(visit: Visit) -> None:
     assert_allclose(drawn(page, "heads")[2]["z"], weights(text, 0)[2], atol=1e-6)
 
 
+#: HTML, Markdown, Plotly's own markup, LaTeX, an icon, the end of a script, and an override of
+#: the writing direction.
+TRAP = (
+    "<img src=x onerror=canary=1> [a](javascript:canary=1) $x^2$ :material/home: "
+    "<a href='javascript:canary=1'>a</a></script><script>canary=1</script> \u202eevil =1+1"
+)
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_nothing_typed_is_ever_run(visit: Visit, path: str) -> None:
-    trap = "<img src=x onerror=canary=1> <script>canary=1</script> [a](javascript:canary=1)"
-    page = visit(path, text=trap)
+    page = visit(path, text=TRAP)
     for plot in page.locator(".js-plotly-plot .nsewdrag").all()[:2]:
         plot.hover(force=True)
         page.wait_for_timeout(100)
     assert page.evaluate("typeof canary") == "undefined"
     assert page.locator("a[href^='javascript']").count() == 0
     assert page.locator("img[src='x']").count() == 0
+    assert page.locator("svg a, .katex, mjx-container, script:has-text('canary')").count() == 0
+    assert not page.get_by_text("\u202e").count()
 
 
 def test_colours_follow_the_theme_even_when_it_changes(visit: Visit) -> None:

@@ -1,0 +1,57 @@
+"""Two tabs, and runs that are cut off: what stands there in the end is one whole picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from numpy.testing import assert_allclose
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import settle
+from tests.browser.test_browser import drawn, weights
+
+Visit = Callable[..., Page]
+
+
+def shows(page: Page, text: str, layer: int, causal: bool = True) -> None:
+    """All heads of the layer, the large one, and nothing of a run before."""
+    settle(page)
+    expected = weights(text, layer, causal)
+    found = [panel["z"] for panel in drawn(page, "heads")]
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert_allclose(a, b, atol=1e-6)
+    assert_allclose(drawn(page, "head_large")[0]["z"], expected[0], atol=1e-6)
+    expect(page.locator("[data-stale='true']")).to_have_count(0)
+    expect(page.locator(".js-plotly-plot")).to_have_count(2)
+    expect(page.locator(".stException")).to_have_count(0)
+
+
+def test_two_tabs_of_one_person(visit: Visit, server: str) -> None:
+    first = visit("", text="A crane ate fish", layer=1)
+    second = first.context.new_page()  # same cookies, as in a person's browser
+    second.goto(f"{server}/?text=Dog+bites+man&layer=2")
+    settle(second)
+    first.get_by_role("textbox", name="Sentence", exact=True).fill("Man bites dog")
+    first.keyboard.press("Enter")
+    second.locator("label", has_text="Causal mask").click()
+    for page in (first, second):
+        page.wait_for_timeout(500)
+    first.wait_for_url("**text=Man+bites+dog*")
+    second.wait_for_url("**causal=false*")
+    shows(first, "Man bites dog", 1)
+    shows(second, "Dog bites man", 2, causal=False)
+
+
+def test_a_run_that_is_cut_off_leaves_nothing_half_drawn(visit: Visit) -> None:
+    page = visit("", text="Dog bites man")
+    field = page.get_by_role("textbox", name="Sentence", exact=True)
+    for pause in (0, 30, 120, 300):  # cut off in the frame, in the run, among the pictures
+        field.fill("a long sentence about " + "the cat and the dog " * 20)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(pause)
+        field.fill("Man bites dog")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**text=Man+bites+dog*")
+        page.wait_for_timeout(500)
+        shows(page, "Man bites dog", 0)
