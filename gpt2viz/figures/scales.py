@@ -37,7 +37,8 @@ def color_axis(
         "colorscale": colors.signed if scale == "signed" else colors.unit,
         "showscale": bool(title),
         "colorbar": {
-            "title": {"text": title, "side": "right"},
+            "title": {"text": title, "side": "right", "font": {"size": 13}},
+            "tickfont": {"size": 12},
             "thickness": 10,
             "len": 200,
             "lenmode": "pixels",

@@ -30,7 +30,7 @@ EXAMPLES = {
 
 _STYLE = """
 <style>
-.stMainBlockContainer { padding-top: 1.1rem; padding-bottom: 3rem; max-width: 1600px; }
+.stMainBlockContainer { padding-top: 1.1rem; padding-bottom: 3rem; max-width: 100rem; }
 .stMainBlockContainer > div > .stVerticalBlock { gap: .6rem; }
 blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !important; }
 .katex-display { padding: .3rem; }
@@ -39,6 +39,7 @@ blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !im
 [data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
 .st-key-tokens button { font-family: ui-monospace, monospace; }
 .stHorizontalBlock { row-gap: .6rem; }
+@media (min-width: 2000px) { html { font-size: 120%; } }
 @media (max-width: 640px) {
   :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif) { overflow-x: auto; }
   :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif)

@@ -14,7 +14,7 @@ USED: Mapping[str, str] = {
     "Attention": "token head layer query key value attention-weight causal-mask attention-sink "
     "value-weighted-attention",
     "Inside a head": "query key value score softmax causal-mask attention-weight head-output shape",
-    "Compare layers": "layer head query key attention-weight attention-sink rollout",
+    "Layers": "layer head query key attention-weight attention-sink rollout",
     "Causal mask": "causal-mask query key softmax attention-weight logit vocabulary",
     "Find a head": "head induction-head previous-token-head attention-sink entropy "
     "cosine-similarity",
