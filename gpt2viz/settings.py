@@ -85,16 +85,16 @@ def by_name(folders: Iterable[Path]) -> dict[str, Path]:
     A folder is called by its last part, or by as many parts as tell it from the others. One that
     is listed twice comes once.
     """
-    places = dict.fromkeys(folder.resolve() for folder in folders)
+    places = {folder.resolve(): folder for folder in folders}
     places.pop(BUNDLED.resolve(), None)
     named = {}
-    for place in places:
+    for place, folder in places.items():
         others = places.keys() - {place}
         for depth in range(1, len(place.parts) + 1):
             name = _last(place, depth)
             if name not in {BUNDLED.name, *(_last(other, depth) for other in others)}:
                 break
-        named[name] = place
+        named[name] = folder
     return named | {BUNDLED.name: BUNDLED}
 
 

@@ -126,7 +126,7 @@ def test_the_positions_drawn_are_the_models(mine: Path) -> None:
 def test_a_word_is_followed_to_its_tokens() -> None:
     at = section("tokenizer", word=" unbelievable")
     ids = gpt2viz.load_model().tokenizer.encode(" unbelievable")
-    assert f"**{len(ids)} tokens**" in said(at)
+    assert f"{len(ids)} tokens, with their ids" in said(at)
     last = at.dataframe[0].value.iloc[-1]
     pieces = [gpt2viz.load_model().tokenizer.token_bytes(i).decode() for i in ids]
     assert last["the pieces then"] == "  |  ".join(pieces).replace(" un", "·un")

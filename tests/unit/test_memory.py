@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import gpt2viz
-from gpt2viz import memory
+from gpt2viz import hub, memory
+from gpt2viz.anatomy.parameters import parts
 from gpt2viz.checkpoint import weight_bytes
 from tests.checkpoints import write_checkpoint
 
@@ -48,6 +49,19 @@ def test_a_run_takes_what_was_said(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, list(range(24)), explicit=False)
     kept = trace.nbytes
     assert memory.run_bytes(tiny.config) / 3 < kept <= memory.run_bytes(tiny.config)
+
+
+def test_the_docs_say_what_is_said_before_loading() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.*?gpt2.*?)` \| (\d.*) \|$", text, re.M)
+    assert [name for name, _ in rows] == ["distilgpt2", *hub.RELEASED[:4]]
+    for _, row in rows:
+        *sizes, count, weights, run = row.split(" | ")
+        n_layer, n_head, n_embd = (int(size.replace(",", "")) for size in sizes)
+        config = gpt2viz.GPT2Config(n_layer=n_layer, n_head=n_head, n_embd=n_embd)
+        n = sum(part.n_parameters for part in parts(config))
+        expected = (f"{n:,}", memory.spell(4 * n), memory.spell(memory.run_bytes(config)))
+        assert (count, weights, run) == expected
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def draw(name: str, _colors: Palette) -> None:
         return
     ids = [i for word in words for i in word.ids]
     pieces = [piece for word in words for piece in word.pieces]
-    shown = " ".join(
-        f"`{label(p)}`&nbsp;:small[:gray[{i}]]" for p, i in zip(pieces, ids, strict=True)
+    shown = " &ensp; ".join(
+        f"**{literal(label(p))}** :small[:gray[{i}]]" for p, i in zip(pieces, ids, strict=True)
     )
-    st.markdown(f"**{len(ids)} token{'s' if len(ids) > 1 else ''}**, with their ids: {shown}")
+    st.markdown(f"{len(ids)} token{'s' if len(ids) > 1 else ''}, with their ids: &ensp; {shown}")
     st.markdown(
         "It begins with single bytes. In each step, of all pairs that stand side by side, the one "
         "that was learned **first** becomes one piece: the one with the lowest rank. It ends where "
