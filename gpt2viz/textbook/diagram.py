@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -26,16 +27,6 @@ class Node:
     n_parameters: int
     made: TensorRecord | None
 
-    @property
-    def part(self) -> str:
-        """Where it belongs: "start", "attention", "MLP", "layer" or "end"."""
-        if self.layer is None:
-            return "end" if self.name in ("ln_f", "lm_head") else "start"
-        inside = self.name.split(".", 2)[2]
-        if inside.startswith(("ln_1", "attn.")):
-            return "attention"
-        return "MLP" if inside.startswith(("ln_2", "mlp.")) else "layer"
-
 
 def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
     """The model's modules in the order of the data; of the layers all, or only ``layer``."""
@@ -50,6 +41,45 @@ def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
         kind = record.operation if record else type(module).__name__
         found.append(Node(name, kind, inside, count, record))
     return found
+
+
+_START = "drop"
+#: Inside a layer: (module, module that reads what it made).
+_LAYER: tuple[tuple[str, str], ...] = (
+    ("ln_1", "attn.c_attn"),
+    ("attn.c_attn", "attn.q"),
+    ("attn.c_attn", "attn.k"),
+    ("attn.c_attn", "attn.v"),
+    ("attn.q", "attn.attend.scores"),
+    ("attn.k", "attn.attend.scores"),
+    ("attn.attend.scores", "attn.attend.scaled_scores"),
+    ("attn.attend.scaled_scores", "attn.attend.masked_scores"),
+    ("attn.attend.masked_scores", "attn.attend.weights"),
+    ("attn.attend.weights", "attn.attend.dropout"),
+    ("attn.attend.dropout", "attn.attend.head_output"),
+    ("attn.v", "attn.attend.head_output"),
+    ("attn.attend.head_output", "attn.c_proj"),
+    ("attn.c_proj", "attn.resid_dropout"),
+    ("attn.resid_dropout", "residual_mid"),
+    ("residual_mid", "ln_2"),
+    ("ln_2", "mlp.c_fc"),
+    ("mlp.c_fc", "mlp.act"),
+    ("mlp.act", "mlp.c_proj"),
+    ("mlp.c_proj", "mlp.dropout"),
+    ("mlp.dropout", "residual_out"),
+    ("residual_mid", "residual_out"),
+)
+
+
+def edges(layers: Sequence[int]) -> list[tuple[str, str]]:
+    """(module, module that reads what it made), with these layers one after the other."""
+    found = [("wte", _START), ("wpe", _START)]
+    stream = _START
+    for n in layers:
+        found += [(stream, f"h.{n}.ln_1"), (stream, f"h.{n}.residual_mid")]
+        found += [(f"h.{n}.{one}", f"h.{n}.{other}") for one, other in _LAYER]
+        stream = f"h.{n}.residual_out"
+    return [*found, (stream, "ln_f"), ("ln_f", "lm_head")]
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""The architecture as boxes from top to bottom; a click opens the page that shows the tensor."""
+"""The architecture, top to bottom, with the residual stream; a click opens the tensor's page."""
 
 from __future__ import annotations
 
@@ -7,61 +7,12 @@ from collections.abc import Sequence
 import streamlit as st
 
 from gpt2viz.stages import HEAD_STAGES
-from gpt2viz.textbook.diagram import Node
-from gpt2viz.ui import address
-
-_JS = """
-export default function ({ data, setTriggerValue, parentElement }) {
-  const make = (tag, name, text) => {
-    const made = document.createElement(tag)
-    made.className = name
-    if (text) made.textContent = text
-    return made
-  }
-  const root = parentElement.querySelector(".flow")
-  root.replaceChildren()
-  const head = make("div", "node head")
-  head.append(...["module", "what it does", "shape", "parameters"].map(t => make("span", "", t)))
-  root.append(head)
-  for (const group of data.groups) {
-    const box = make("section", "group")
-    box.append(make("h4", "", group.title))
-    for (const node of group.nodes) {
-      const button = make("button", node.page ? "node" : "node still")
-      button.disabled = !node.page
-      button.append(make("b", "", node.name), make("span", "", node.kind),
-                    make("code", "", node.shape), make("i", "", node.parameters))
-      if (node.page) button.title = `Open ${node.page}`
-      button.onclick = () => setTriggerValue("node", node.module)
-      box.append(button)
-    }
-    root.append(box)
-  }
-}
-"""
-
-_CSS = """
-.flow { display: flex; flex-direction: column; gap: .5rem; color: var(--st-text-color);
-  font-family: var(--st-font); }
-.group { border: 1px solid var(--st-border-color); border-radius: .5rem; padding: .5rem .7rem;
-  display: flex; flex-direction: column; gap: .25rem; }
-h4 { margin: 0 0 .2rem; font-size: .9rem; font-weight: 600; }
-.node { display: grid; gap: .6rem; align-items: center;
-  grid-template-columns: repeat(3, minmax(0, 2.4fr)) minmax(0, 1.2fr);
-  text-align: left; font: inherit; font-size: .84rem; color: inherit; padding: .28rem .6rem;
-  border: 1px solid transparent; border-radius: .35rem; cursor: pointer;
-  background: var(--st-secondary-background-color); }
-.node:hover, .node:focus-visible { border-color: var(--st-primary-color); outline: none; }
-.head { background: none; cursor: default; padding: 0 1.3rem; opacity: .75; }
-.head:hover { border-color: transparent; }
-.head span:last-child { text-align: right; }
-.still { cursor: default; opacity: .65; border-color: transparent !important; }
-code { font-family: var(--st-code-font); font-size: .8rem; }
-i { font-style: normal; text-align: right; opacity: .75; }
-"""
+from gpt2viz.textbook.diagram import Node, edges
+from gpt2viz.ui import address, show
+from gpt2viz.ui.diagram_js import CSS, JS
 
 _draw = st.components.v2.component(
-    "gpt2viz_diagram", html='<div class="flow"></div>', css=_CSS, js=_JS
+    "gpt2viz_diagram", html='<div class="flow" role="group"></div>', css=CSS, js=JS
 )
 
 
@@ -77,9 +28,14 @@ def page_of(node: Node) -> tuple[str, str] | None:
 
 
 def draw_diagram(nodes: Sequence[Node], layer: int, n_layer: int) -> None:
-    """Draw the modules, with ``layer`` in full; a click opens a page."""
-    groups = _groups(nodes, layer, n_layer)
-    clicked = _draw(key="diagram", data={"groups": groups}, on_node_change=lambda: None).node
+    """Draw the modules with arrows, ``layer`` in full; a click opens a page."""
+    data = {
+        "alt": _alt(nodes, layer, n_layer),
+        "rows": _rows(nodes, layer, n_layer),
+        "edges": [(*edge, _kind(*edge)) for edge in edges([layer])],
+    }
+    clicked = _draw(key="diagram", data=data, on_node_change=lambda: None).node
+    _as_table(nodes, layer)
     chosen = next((node for node in nodes if node.name == clicked), None)
     page = page_of(chosen) if chosen else None
     if chosen and page:
@@ -87,21 +43,65 @@ def draw_diagram(nodes: Sequence[Node], layer: int, n_layer: int) -> None:
         st.switch_page(page[0], query_params=address.parameters(**wanted))
 
 
-def _groups(nodes: Sequence[Node], layer: int, n_layer: int) -> list[dict[str, object]]:
-    def group(title: str, parts: Sequence[Node]) -> dict[str, object]:
-        return {"title": title, "nodes": [_box(node) for node in parts]}
+def _as_table(nodes: Sequence[Node], layer: int) -> None:
+    """The diagram without a picture."""
+    reads: dict[str, list[str]] = {node.name: [] for node in nodes}
+    for one, other in edges([layer]):
+        reads[other].append(one)
+    boxes = [_box(node) for node in nodes]
+    with st.expander("The diagram as a table"):
+        show.table(
+            {
+                "module": [node.name for node in nodes],
+                "what it does": [node.kind for node in nodes],
+                "reads": [" and ".join(reads[node.name]) or "token numbers" for node in nodes],
+                "shape": [box["shape"] for box in boxes],
+                "parameters": [node.n_parameters for node in nodes],
+            },
+            f"Modules of the model, layer {layer} in full",
+            hide_index=True,
+            height=420,
+            column_config={"parameters": st.column_config.NumberColumn(format="localized")},
+        )
 
-    def of(part: str) -> list[Node]:
-        return [node for node in nodes if node.part == part]
 
-    after_attention, after_mlp = of("layer")
-    which = f"Layer {layer} of {n_layer} (0 to {n_layer - 1}, all built alike)"
-    return [
-        group("From token numbers to vectors", of("start")),
-        group(f"{which}: attention, added to the stream", [*of("attention"), after_attention]),
-        group(f"{which}: MLP, added to the stream", [*of("MLP"), after_mlp]),
-        group("After the last layer", of("end")),
-    ]
+def _alt(nodes: Sequence[Node], layer: int, n_layer: int) -> str:
+    return (
+        f"The model's {len(nodes)} kinds of modules from token numbers to logits, with layer "
+        f"{layer} of {n_layer}. Attention and MLP each read the residual stream and add to it. The "
+        "table below says what each module reads."
+    )
+
+
+def _kind(one: str, other: str) -> str:
+    """How an arrow is drawn: down, past the part that adds to the stream, or beside the boxes."""
+    if other.endswith(("residual_mid", "residual_out")) and not one.endswith("dropout"):
+        return "residual"
+    return "side" if one.endswith("attn.v") else "flow"
+
+
+def _rows(nodes: Sequence[Node], layer: int, n_layer: int) -> list[dict[str, object]]:
+    """Boxes from top to bottom, and the notes between them."""
+    beside = {"wte": "wpe", f"h.{layer}.attn.q": f"h.{layer}.attn.v"}  # first and last of a row
+    before = {0: "", 1: " (after layer 0)"}.get(layer, f" (after layers 0 to {layer - 1})")
+    notes = {
+        "wte": "From token numbers to vectors",
+        f"h.{layer}.ln_1": f"Layer {layer}: attention reads the stream and adds to it{before}",
+        f"h.{layer}.ln_2": f"Layer {layer}: the MLP reads the stream and adds to it",
+        "ln_f": f"After the last of {n_layer} layers, all built alike",
+    }
+    rows: list[dict[str, object]] = []
+    row: list[dict[str, str]] = []
+    last = ""
+    for node in nodes:
+        if node.name in notes:
+            rows.append({"note": notes[node.name]})
+        last = beside.get(node.name, last)
+        row.append(_box(node))
+        if not last or node.name == last:
+            rows.append({"nodes": row})
+            row, last = [], ""
+    return rows
 
 
 def _box(node: Node) -> dict[str, str]:

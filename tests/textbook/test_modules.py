@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from numpy.testing import assert_allclose
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 import gpt2viz
 from gpt2viz.config import GPT2Config
+from gpt2viz.model import GPT2
 from gpt2viz.textbook import embeddings, heads, logits, mistakes, mlp, norms, scale, sizes, steps
-from gpt2viz.textbook.diagram import nodes
+from gpt2viz.textbook.diagram import edges, nodes
 from gpt2viz.textbook.draws import drawn, normal
 from gpt2viz.textbook.variants import (
     CausalAttention,
@@ -277,8 +279,37 @@ def test_the_diagram_is_the_model(tiny: gpt2viz.Model) -> None:
     shapes = {node.name: node.made.shape for node in found if node.made}
     n = len(run.tokens)
     assert shapes["h.2.attn.attend.weights"] == (1, 4, n, n)
-    parts = {node.name: node.part for node in found if node.layer in (None, 0)}
-    assert_allclose(len(set(parts.values())), 5)
-    assert parts["h.0.ln_2"] == parts["h.0.mlp.c_fc"] == "MLP"
-    assert parts["h.0.residual_mid"] == "layer"
-    assert parts["lm_head"] == "end"
+
+
+def test_the_arrows_of_the_diagram_are_who_reads_what() -> None:
+    """One module's output is changed, all others are held: only those that read it notice."""
+    config = GPT2Config(vocab_size=11, n_positions=6, n_embd=8, n_layer=2, n_head=2)
+    network = GPT2(config).eval()
+    leaves = {name: part for name, part in network.named_modules() if not list(part.children())}
+
+    def run(held: dict[str, Tensor], changed: str = "") -> dict[str, Tensor]:
+        made: dict[str, Tensor] = {}
+
+        def hook(name: str) -> Callable[..., Tensor]:
+            def note(_module: nn.Module, _args: object, out: Tensor) -> Tensor:
+                made[name] = out
+                out = held.get(name, out)
+                return out + torch.rand(out.shape) if name == changed else out
+
+            return note
+
+        hooks = [part.register_forward_hook(hook(name)) for name, part in leaves.items()]
+        with torch.inference_mode():
+            network(torch.tensor([[1, 2, 3, 4]]), explicit=True)
+        for registered in hooks:
+            registered.remove()
+        return made
+
+    plain = run({})
+    reading = {
+        (name, other)
+        for name in leaves
+        for other, out in run(plain, changed=name).items()
+        if not torch.equal(out, plain[other])
+    }
+    assert set(edges(range(config.n_layer))) == reading

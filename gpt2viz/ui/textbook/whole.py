@@ -23,20 +23,21 @@ def draw(book: Book) -> list[Question]:
     heading("E26")
     st.markdown(
         "Each box is a module of the model that is loaded, with the shape that it made of your "
-        "sentence and its number of parameters. **Click a box** to go to the page that shows its "
-        "tensor. One layer is drawn in full."
+        "sentence and its number of parameters. Arrows say who reads what. The thick line is the "
+        "**residual stream**: it runs past attention and MLP, and ⊕ adds what they made. **Click a "
+        "box** to go to the page that shows its tensor. One layer is drawn in full."
     )
     layer = controls.layer(view)
     nodes = diagram.nodes(view.model, view.trace, layer)
     draw_diagram(nodes, layer, view.model.config.n_layer)
     if view.model.config.tie_word_embeddings:
         st.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")
-    code(diagram.nodes)
+    code(diagram.nodes, diagram.edges)
     held("E26")
     heading("E25")
     st.markdown(
         "Every tensor knows the line of `model.py` that made it: it is noted while the model runs. "
-        "On the page *Inside a head* the line stands below each picture, and *Shapes* lists all."
+        "Below each picture of every page, *Code* shows the lines; *Shapes* lists them all."
     )
     show.table(
         {
