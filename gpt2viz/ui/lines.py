@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz.figures.lines import MOST_TOKENS, Lines, lines
+from gpt2viz.figures.lines_print import printed
 from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.labels import shorten
 from gpt2viz.ui import address, lines_js, show
@@ -70,7 +71,7 @@ def draw(
     def choose() -> None:
         address.put("query", found.rows.position(int(st.session_state[key].query)))
 
-    show.numbers(found.table(), f"{alt}, as lines")
+    show.numbers(found.table(), f"{alt}, as lines", printed(found, view.colors))
     _draw(key=key, data=_data(view, found, alt), on_query_change=choose)
     st.caption(f"{found.note()} A line's width is its {found.quantity}.")
 

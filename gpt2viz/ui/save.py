@@ -54,7 +54,7 @@ def _body() -> None:
         about = partial(export.about_runs, list(found.runs.values()))
         source = about(found.page)
     parts: dict[str, Callable[[], None]] = {}
-    if found.pictures:
+    if found.pictures or found.printed:
         parts["Picture"] = lambda: _picture(found, about)
     if found.tables:
         parts["Table"] = lambda: _table(found, about)
@@ -68,8 +68,9 @@ def _body() -> None:
 
 
 def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
-    name: str = st.selectbox("Picture", list(found.pictures), key="save_picture")
-    figure, said = found.pictures[name], about(name)
+    pictures = found.pictures | found.printed
+    name: str = st.selectbox("Picture", list(pictures), key="save_picture")
+    figure, said = pictures[name], about(name)
     drawn = export.on_paper(figure, said)
     wanted = ""
     with st.container(horizontal=True):
@@ -93,7 +94,7 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
         "For print: on white, 300 pixels an inch, with a line that says where it comes from."
         + ("" if can else " PDF needs Chromium on the server; an SVG prints as sharply.")
     )
-    numbers = export.figure_table(figure)
+    numbers = found.numbers[name] if name in found.numbers else export.figure_table(figure)
     if len(numbers):
         _as_table("Its numbers, one row each", numbers, said)
 
@@ -135,7 +136,7 @@ def _page(found: show.Shown, about: About) -> None:
         "html",
         about,
         lambda: export.page_html(
-            list(found.pictures.items()), about, found.tables.items()
+            list((found.pictures | found.printed).items()), about, found.tables.items()
         ).encode(),
         words="HTML",
     )

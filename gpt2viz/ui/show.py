@@ -27,6 +27,7 @@ class Shown:
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     explained: set[str] = field(default_factory=set)  # pictures whose code can be read
     numbers: dict[str, pd.DataFrame] = field(default_factory=dict)
+    printed: dict[str, Any] = field(default_factory=dict)  # those pictures, as they are saved
 
 
 def begin(page: str) -> None:
@@ -79,10 +80,15 @@ def table(
     return place.dataframe(frame, **options)
 
 
-def numbers(frame: pd.DataFrame, name: str) -> None:
-    """Remember the numbers of a picture that isn't Plotly's, one row each; draws nothing."""
+def numbers(frame: pd.DataFrame, name: str, figure: Any = None) -> None:
+    """Remember the numbers of a picture that isn't Plotly's, one row each; draws nothing.
+
+    ``figure`` is the same picture in Plotly's form, for those who save it.
+    """
     _remember(shown().tables, name, frame)
     _remember(shown().numbers, name, frame)
+    if figure is not None:
+        _remember(shown().printed, name, figure)
 
 
 def numbers_of(name: str) -> int:

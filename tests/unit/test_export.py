@@ -27,6 +27,8 @@ from gpt2viz.export.sheets import FORMULA
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.lines import lines
+from gpt2viz.figures.lines_print import WIDEST, WIDTHS, printed
 from gpt2viz.figures.palette import DARK, LIGHT, Palette
 from tests.checkpoints import write_checkpoint
 
@@ -229,3 +231,18 @@ def test_a_picture_of_a_dark_page_is_printed_in_light(trace: gpt2viz.Trace) -> N
 
     assert drawn(DARK) == drawn(LIGHT)
     assert "0 #93a8ff" in drawn(DARK)["0"]  # a token that looks like a colour stays
+
+
+def test_lines_are_saved_as_wide_as_their_numbers(trace: gpt2viz.Trace) -> None:
+    panels = [head_stage(trace, "abcde", "weights", 1, n, "") for n in range(2)]
+    found = lines(panels, ["Head 0", "Head 1"])
+    drawn = np.zeros((2, 5, 5))
+    for line in printed(found, LIGHT).data:
+        if line.legendgroup:
+            ends = np.asarray(line.y).reshape(-1, 3)[:, :2].astype(int)
+            head = ["Head 0", "Head 1"].index(line.legendgroup)
+            drawn[head, ends[:, 0], ends[:, 1]] = line.line.width / WIDEST
+    weights = trace.stage("weights", 1)[0, :2]
+    kept = np.where(weights >= found.at_rest, weights, 0)
+    np.testing.assert_allclose(drawn, kept, atol=1 / WIDTHS)
+    assert ((drawn > 0) == (kept > 0)).all()

@@ -1,0 +1,84 @@
+"""Save in a real browser: files come down with names that say what they are, and come back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+from playwright.sync_api import Page
+
+import gpt2viz
+from tests.browser.conftest import settle
+
+SVG = "{http://www.w3.org/2000/svg}"
+NAME = "gpt2viz_stories_Dog-bites-man_"
+
+
+def open_save(page: Page, tab: str) -> None:
+    page.locator(".st-key-save button").first.click()
+    page.get_by_role("tab", name=tab).click()
+
+
+def saved(page: Page, button: str) -> tuple[str, Path]:
+    """Press a button of the open tab: the file's name, and where it lies."""
+    with page.expect_download(timeout=30_000) as found:
+        page.get_by_role("tabpanel").get_by_role("button", name=button).locator(
+            "visible=true"
+        ).first.click()
+    return found.value.suggested_filename, Path(found.value.path())
+
+
+def test_a_picture_and_its_numbers(visit: Callable[..., Page]) -> None:
+    page = visit(dark=True, text="Dog bites man", layer=1)
+    open_save(page, "Picture")
+    name, path = saved(page, "SVG")
+    assert name == f"{NAME}Attention-weights-all-heads-of-L1_causal.svg"
+    root = ElementTree.parse(path).getroot()  # noqa: S314 (our own file)
+    written = " ".join(text for part in root.iter(f"{SVG}text") for text in part.itertext())
+    for said in ("Dog bites man", "model stories", "causal mask on", gpt2viz.__version__):
+        assert said in written
+    paper = next(root.iter(f"{SVG}rect")).get("style")
+    assert "fill: rgb(255, 255, 255)" in str(paper)  # white, from a dark page
+    name, path = saved(page, "PNG")  # Save is still open
+    assert name.endswith(".png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    name, path = saved(page, "CSV")
+    assert name == f"{NAME}Attention-weights-all-heads-of-L1_causal.csv"
+    numbers = pd.read_csv(path)
+    weights = gpt2viz.trace(gpt2viz.load_model(), "Dog bites man").stage("weights", 1)[0]
+    np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
+
+
+def test_a_session_comes_back_on_its_page(visit: Callable[..., Page], tmp_path: Path) -> None:
+    chosen = {"text": "Dog bites man", "layer": 2, "head": 3, "query": 1, "causal": "false"}
+    page = visit("inside_head", **chosen)
+    open_save(page, "Page")
+    name, path = saved(page, "Session")
+    assert name == f"{NAME}Inside-a-head_no-mask.json"
+    link = page.get_by_test_id("stCode").inner_text().strip()
+
+    other = visit()
+    open_save(other, "Open")
+    spoiled = tmp_path / "spoiled.json"
+    spoiled.write_text("{", encoding="utf-8")
+    chooser = other.get_by_test_id("stFileUploader").locator("input[type=file]")
+    chooser.set_input_files(spoiled)
+    other.get_by_text("This file is no session").wait_for()
+    session = tmp_path / "session.json"
+    session.write_bytes(path.read_bytes())
+    chooser.set_input_files(session)
+    other.wait_for_url("**/inside_head?**")
+    for found in (other, visit()):
+        if found is not other:
+            found.goto(link)
+        settle(found)
+        assert found.get_by_role("textbox", name="Sentence").input_value() == "Dog bites man"
+        query = dict(part.split("=") for part in found.url.partition("?")[2].split("&"))
+        assert {key: query[key] for key in ("layer", "head", "query", "causal")} == {
+            key: str(value) for key, value in chosen.items() if key != "text"
+        }
+    assert json.loads(path.read_text(encoding="utf-8"))["sha256"]
