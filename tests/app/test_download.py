@@ -11,6 +11,7 @@ import streamlit as st
 from huggingface_hub import constants
 from streamlit.testing.v1 import AppTest
 
+from gpt2viz import hub
 from gpt2viz.ui import cache, owner
 from gpt2viz.ui.downloads import downloads
 from tests.app.pages import ROOT, open_page
@@ -75,6 +76,19 @@ def test_the_size_is_said_before_anything_is_fetched(server: Hub) -> None:
     other = open_page("attention", model="someone/tiny")
     assert other.selectbox(key="model").value == "someone/tiny"
     assert cache.load("someone/tiny").config.n_embd == 24
+
+
+def test_released_models_are_offered_by_name(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.folders["gpt2"] = server.folders["someone/tiny"]
+    at = look_up("")
+    offered = [b.label for b in at.button if str(b.key).startswith("released_")]
+    assert offered == list(hub.RELEASED)
+    assert not server.requests
+    at.button(key="released_gpt2").click().run()
+    assert "gpt2 is 138 kB. Fetch it?" in said(at).replace("**", "")
+    monkeypatch.setenv(owner.ALLOW_VARIABLE, "someone/tiny, distilgpt2")
+    offered = [b.label for b in look_up("").button if str(b.key).startswith("released_")]
+    assert offered == ["distilgpt2"]
 
 
 def test_it_can_be_stopped_and_goes_on(server: Hub) -> None:

@@ -65,6 +65,12 @@ def test_only_what_is_needed_is_fetched_and_runs(server: Hub, tmp_path: Path) ->
     assert hub.cached() == {"someone/tiny": folder}
 
 
+def test_the_card_comes_along(server: Hub, tmp_path: Path) -> None:
+    (tmp_path / "tiny" / "README.md").write_text("# Tiny", encoding="utf-8")
+    assert [file.name for file in hub.look_up("someone/tiny").files][:2] == [NEEDED[0], "README.md"]
+    assert (get() / "README.md").read_text(encoding="utf-8") == "# Tiny"
+
+
 def test_a_second_time_fetches_nothing(server: Hub) -> None:
     folder = get()
     server.requests.clear()

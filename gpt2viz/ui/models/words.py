@@ -66,7 +66,9 @@ def _steps(n: int, word: Word) -> None:
         st.caption("This word was added to the vocabulary later and is taken as it stands.")
         return
     if not word.merges:
-        st.caption("A single byte, or bytes that no merge joins: nothing to do.")
+        pieces = "  |  ".join(map(label, word.start))
+        st.caption(f"{literal(pieces)}: no pair of these bytes is in the list; nothing to do.")
+        return
     steps = [("", None, "", word.start)] + [
         (_pair(merge.pair), merge.rank, _waiting(merge.others), merge.pieces)
         for merge in word.merges
