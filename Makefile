@@ -67,7 +67,7 @@ package: $(DEV)  ## wheel and sdist, into dist
 	$(BIN)/python -m build --no-isolation
 
 docs: $(DEV)  ## the docs as pages, into build/site; any warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 licences: $(DEV)  ## list the licences of all that the app needs
 	$(BIN)/python -m tests.package.licences > docs/licences.md
