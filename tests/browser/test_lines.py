@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
@@ -107,3 +108,10 @@ def test_other_pages_draw_lines_too(visit: Visit, path: str) -> None:
     for one in first:
         weight = expected[int(one["key"])]
         assert one["width"] == pytest.approx(0.6 + 6.4 * weight, abs=1e-4)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing_serious_in_lines(visit: Visit, dark: bool) -> None:
+    page = visit("", dark=dark, text=TEXT, layer=2, more="1,3,4", query=9, picture="lines")
+    broken = Axe().run(page).response["violations"]
+    assert [one["id"] for one in broken if one["impact"] in ("serious", "critical")] == []
