@@ -777,4 +777,18 @@ MUTANTS = (
         'sort_values("mean", ascending=True',
         COMMANDS + "test_heads",
     ),
+    Mutant(
+        "lines the wrong way round",
+        "figures/lines.py",
+        "np.nonzero(here)[0], np.nonzero(here)[1]",
+        "np.nonzero(here)[1], np.nonzero(here)[0]",
+        "tests/unit/test_lines.py::test_a_line_goes_from_its_row_to_its_column",
+    ),
+    Mutant(
+        "masked cells drawn as lines",
+        "figures/lines.py",
+        "np.where(hidden | ~np.isfinite",
+        "np.where(~np.isfinite",
+        "tests/unit/test_lines.py::test_a_masked_cell_and_one_without_a_number_are_no_lines",
+    ),
 )
