@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
-from tests.browser.conftest import FLAGS, running_app, settle
+from benchmarks.watch import Traffic, fresh_page, times, wait_until_quiet, watch
+from tests.browser.conftest import running_app, settle
 
-# Plotly makes a new `calcdata` each time it draws; the last change is the last picture.
-_WATCH = """
-() => {
-  const known = new WeakMap()
-  window.drawn = 0
-  document.addEventListener("pointerdown", () => { window.clicked = performance.now() }, true)
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") window.clicked = performance.now()
-  }, true)
-  const look = () => {
-    for (const plot of document.querySelectorAll(".js-plotly-plot")) {
-      if (plot.calcdata && known.get(plot) !== plot.calcdata) {
-        known.set(plot, plot.calcdata)
-        window.drawn = performance.now()
-      }
-    }
-    requestAnimationFrame(look)
-  }
-  look()
-}
-"""
+#: Short sentences, each typed once: the words of one are not kept for the next.
+SENTENCES = (
+    "A crane ate fish",
+    "The dog slept by the door",
+    "She had never seen the sea",
+    "It was a cold, dark night",
+    "My brother lost his hat",
+    "Nobody knew what to say",
+    "The king had three daughters",
+    "We walked home in the rain",
+    "He opened the old box",
+    "What did the fox say?",
+    "They sat round the fire",
+    "Once upon a time there was",
+)
 
 
 class Drawn(NamedTuple):
@@ -44,24 +40,31 @@ class Drawn(NamedTuple):
     megabytes: float
 
 
+class Opened(NamedTuple):
+    """From opening the address to the last picture, in seconds; megabytes of messages and files."""
+
+    seconds: float
+    megabytes: float
+    app_megabytes: float
+
+
+class Started(NamedTuple):
+    """Seconds since the start of the process: the server answers, first and last picture."""
+
+    answers: float
+    first: float
+    last: float
+
+
 class Visitor:
     """One browser page on the app, watched."""
 
-    def __init__(self, page: Page, address: str, **query: Any) -> None:
+    def __init__(self, page: Page, address: str) -> None:
         self.page = page
-        self._received = 0
-        network = page.context.new_cdp_session(page)
-        network.send("Network.enable")
-        network.on("Network.webSocketFrameReceived", self._count)
-        page.goto(f"{address}/?{urlencode(query)}")
+        self._traffic = Traffic(page)
+        watch(page, plots=True)
+        page.goto(address)
         settle(page)
-        page.evaluate(_WATCH)
-
-    def _count(self, event: dict[str, Any]) -> None:
-        # Chromium reports messages unpacked; they are packed again as the server packs them.
-        deflate = zlib.compressobj(wbits=-12, memLevel=5)
-        message = base64.b64decode(event["response"]["payloadData"])
-        self._received += len(deflate.compress(message) + deflate.flush())
 
     def type(self, text: str) -> Drawn:
         """Write a sentence and press Enter."""
@@ -75,26 +78,69 @@ class Visitor:
         return self._timed(group.get_by_text(str(number), exact=True).first.click)
 
     def _timed(self, act: Any) -> Drawn:
-        before = self._received
+        before = self._traffic.messages
         act()
         self.page.wait_for_timeout(500)
         settle(self.page)
-        clicked, drawn = self.page.evaluate("[window.clicked, window.drawn]")
-        return Drawn((drawn - clicked) / 1000, (self._received - before) / 1e6)
+        wait_until_quiet(self.page, "window.drawn > window.clicked", 30)
+        found = times(self.page)
+        return Drawn(found.last - found.clicked, (self._traffic.messages - before) / 1e6)
 
 
 @contextmanager
-def visitor(model: Path, chromium: str) -> Iterator[Visitor]:
-    """A fresh app that shows ``model``, and a page on it."""
-    with running_app(GPT2VIZ_MODELS=str(model)) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        yield Visitor(page, address, model=model.name)
-        browser.close()
+def visitor(chromium: str, model: Path | None = None) -> Iterator[Visitor]:
+    """A fresh app that shows ``model``, or the bundled one, and a page on it."""
+    shown = {"model": model.name} if model else {}
+    with (
+        running_app(GPT2VIZ_MODELS=str(model or "")) as address,
+        fresh_page(chromium) as page,
+    ):
+        yield Visitor(page, f"{address}/?{urlencode(shown)}")
 
 
 def layer_changes(model: Path, chromium: str, n_tokens: int, rounds: int) -> list[Drawn]:
     """Change the layer ``rounds`` times, with all heads of a layer on screen."""
-    with visitor(model, chromium) as person:
+    with visitor(chromium, model) as person:
         person.type("x " * (n_tokens // 2))
         return [person.choose("Layer", 1 + n % 10) for n in range(rounds)]
+
+
+def sentences(chromium: str) -> list[Drawn]:
+    """Type one sentence after the other on the Attention page, with the bundled model."""
+    with visitor(chromium) as person:
+        person.type("This one is not counted")
+        return [person.type(text) for text in SENTENCES]
+
+
+def opening(address: str, model: str, text: str, chromium: str) -> Opened:
+    """Open the Attention page on a text, in a fresh browser."""
+    with fresh_page(chromium) as page:
+        traffic = Traffic(page)
+        watch(page, plots=True)
+        page.goto(f"{address}/?{urlencode({'model': model, 'text': text})}")
+        settle(page)
+        wait_until_quiet(page, "window.drawn", 30)
+        found = times(page)
+        return Opened(found.last - found.opened, traffic.messages / 1e6, traffic.files / 1e6)
+
+
+def start(chromium: str) -> Started:
+    """Start the app as ``make run`` does, and open its address as soon as it answers."""
+    with fresh_page(chromium) as page:
+        watch(page, plots=True)
+        begun = time.time()
+        with running_app(GPT2VIZ_MODELS="") as address:
+            answers = time.time()
+            page.goto(address, wait_until="commit")
+            settle(page)
+            wait_until_quiet(page, "window.drawn", 30)
+            found = times(page)
+    return Started(*(moment - begun for moment in (answers, found.first, found.last)))
+
+
+def torch_import() -> float:
+    """How long a fresh process takes to import torch, in seconds."""
+    code = "import time; begun = time.perf_counter(); import torch; "
+    code += "print(time.perf_counter() - begun)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    return float(done.stdout)

@@ -1,0 +1,114 @@
+"""What a trace costs beside transformers and other tools that capture a run.
+
+Each contender runs in a process of its own; a round asks one after the other, so that what slows
+the machine slows all of them. The baseline runs twice a round: the ratio of the two is the noise.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+
+from benchmarks.peers import CAPTURE, FOLDER, ROOT, AbsentError, python_of
+
+BASELINE = "transformers, last logits, no capture"
+OURS: Mapping[str, str] = {
+    BASELINE: "floor",
+    "the same again (noise)": "floor",
+    "transformers, all logits, no capture": "all_logits",
+    "transformers eager, output_attentions": "eager",
+    "gpt2viz trace": "gpt2viz",
+    "gpt2viz trace + one layer's weights": "gpt2viz_and_a_layer",
+    "gpt2viz trace, explicit=True": "gpt2viz_explicit",
+}
+
+
+class Contender:
+    """A process that runs one tool, once for each number it is sent."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def ask(self, line: str) -> float:
+        """One number for a line such as "seconds 64", "cpu 64" or "memory 64"."""
+        assert self._process.stdin  # noqa: S101 (for mypy; it is piped)
+        print(line, file=self._process.stdin, flush=True)
+        return float(self._answer())
+
+    def _answer(self) -> str:
+        assert self._process.stdout  # noqa: S101
+        answer = self._process.stdout.readline().strip()
+        if not answer:
+            raise AbsentError(f"it stopped: {_last_line(self._process)}")
+        return answer
+
+    def wait_until_ready(self) -> None:
+        """Raise ``AbsentError`` where the tool can't be loaded."""
+        while self._answer() != "ready":
+            pass
+
+
+def _last_line(process: subprocess.Popen[str]) -> str:
+    assert process.stderr  # noqa: S101
+    return (process.stderr.read().strip().splitlines() or ["no message"])[-1][:200]
+
+
+@contextmanager
+def started(contender: str, threads: int, python: Path) -> Iterator[Contender]:
+    """Start a contender under an interpreter and stop it at the end. Raises ``AbsentError``."""
+    command = [str(python), str(ROOT / "benchmarks" / "contenders.py"), contender, str(FOLDER)]
+    settings = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": str(ROOT)}
+    settings |= {
+        "TRANSFORMERS_VERBOSITY": "error",
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(  # noqa: S603
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=os.environ | settings
+    )
+    try:
+        found = Contender(process)
+        found.wait_until_ready()
+        yield found
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def capture(lengths: list[int], rounds: int, threads: int, clock: str) -> None:
+    """Print the ratios to the baseline, round by round, and the peak memory."""
+    with ExitStack() as stack:
+        running: dict[str, Contender] = {}
+        wanted: dict[str, tuple[str, str | None]] = {n: (made, None) for n, made in OURS.items()}
+        for environment, peer in CAPTURE.items():
+            wanted |= {name: (made, environment) for name, made in peer.contenders.items()}
+        for name, (contender, place) in wanted.items():
+            try:
+                python = python_of(place) if place else Path(sys.executable)
+                running[name] = stack.enter_context(started(contender, threads, python))
+            except AbsentError as reason:
+                print(f"\n{name} is absent: {reason}")
+        print(f"\n| | {' | '.join(f'T={n}' for n in lengths)} | peak MB at T={lengths[-1]} |")
+        print("|---" * (len(lengths) + 2) + "|")
+        # First, while the memory is as the loaded model left it: later runs reuse what was freed.
+        peaks = {name: one.ask(f"memory {lengths[-1]}") for name, one in running.items()}
+        cells: dict[str, list[str]] = {name: [] for name in running}
+        for n in lengths:
+            times: dict[str, list[float]] = {name: [] for name in running}
+            for _ in range(rounds):
+                for name, contender in running.items():
+                    times[name].append(contender.ask(f"{clock} {n}"))
+            for name, found in times.items():
+                ratios = [a / b for a, b in zip(found, times[BASELINE], strict=True)]
+                shown = f"**{median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f})"
+                if name == BASELINE:
+                    shown = f"{1e3 * median(found):.0f} ms"
+                cells[name].append(shown)
+        for name in running:
+            print(f"| {name} | {' | '.join(cells[name])} | {peaks[name]:.0f} |")

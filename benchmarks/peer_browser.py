@@ -1,0 +1,96 @@
+"""BertViz's and CircuitsVis' pages in Chromium: from opening one to its last picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from playwright.sync_api import Route, TimeoutError
+
+import gpt2viz
+from benchmarks.peers import DRAWING, ROOT, AbsentError, python_of, run, scripts
+from benchmarks.watch import fresh_page, times, wait_until_quiet, watch
+
+#: Seconds; "not drawn" in that time is a result too.
+LIMIT = 45
+#: BertViz writes every weight as text: 1,024 tokens would be 4 GB.
+LONGEST_PEER = 256
+
+#: What must be on a peer's page besides: all its lines, or all its canvases.
+_LINES = "document.querySelectorAll('line').length >= {heads} * {n} * {n}"
+_CANVASES = "document.querySelectorAll('canvas').length > 12"
+_DRAWN: Mapping[str, str] = {
+    "bertviz_head_view": _LINES.replace("{heads}", "12"),
+    "bertviz_head_view_layers": _LINES.replace("{heads}", "12"),
+    "bertviz_model_view": _LINES.replace("{heads}", "144"),
+    "circuitsvis_heads": _CANVASES,
+    "circuitsvis_patterns": _CANVASES,
+}
+
+
+class Opened(NamedTuple):
+    """Seconds from the start of the navigation to the last picture, and megabytes read."""
+
+    seconds: float | None
+    megabytes: float
+
+
+class PeerPages:
+    """The HTML of every peer that can be had, for one length, made from the same run."""
+
+    def __init__(self, model: gpt2viz.Model, text: str, folder: Path) -> None:
+        self.n_tokens = len(model.tokenizer.encode(text))
+        self.absent: dict[str, str] = {}
+        self.files: dict[str, Path] = {}
+        self._contenders: dict[str, str] = {}
+        weights, tokens = folder / "weights.npy", folder / "tokens.json"
+        _write_run(model, text, weights, tokens)
+        program = str(ROOT / "benchmarks" / "peer_pages.py")
+        for environment, peer in DRAWING.items():
+            try:
+                python = str(python_of(environment))
+                for name, contender in peer.contenders.items():
+                    out = folder / f"{contender}.html"
+                    run([python, program, contender, str(weights), str(tokens), str(out)])
+                    self.files[name] = out
+                    self._contenders[name] = contender
+            except AbsentError as reason:
+                self.absent[environment] = str(reason)
+
+    def open(self, name: str, chromium: str) -> Opened:
+        """Open a page from its file and wait until it is drawn, at most ``LIMIT`` seconds."""
+        file = self.files[name]
+        drawn = _DRAWN[self._contenders[name]].replace("{n}", str(self.n_tokens))
+        megabytes = file.stat().st_size / 1e6
+        with fresh_page(chromium) as page:
+            page.route(lambda address: not address.startswith("file:"), _answer)
+            watch(page, plots=False)
+            try:
+                page.goto(file.as_uri(), wait_until="commit", timeout=1000 * LIMIT)
+                wait_until_quiet(page, drawn, LIMIT)
+                found = times(page)
+            except TimeoutError:
+                return Opened(None, megabytes)
+        seconds = found.last - found.opened
+        return Opened(seconds if seconds <= LIMIT else None, megabytes)
+
+
+def _write_run(model: gpt2viz.Model, text: str, weights: Path, tokens: Path) -> None:
+    ids = model.tokenizer.encode(text)
+    trace = gpt2viz.trace(model, ids)
+    layers = [trace.stage("weights", layer) for layer in range(model.config.n_layer)]
+    np.save(weights, np.concatenate(layers))
+    tokens.write_text(json.dumps([model.tokenizer.decode([n]) for n in ids]), encoding="utf-8")
+
+
+def _answer(route: Route) -> None:
+    """Hand a page the script that it asks the internet for; anything else it does without."""
+    found = scripts().get(route.request.url.split("/")[-1])
+    if found is None:
+        route.abort()
+        return
+    anyone = {"Access-Control-Allow-Origin": "*"}
+    route.fulfill(path=found, content_type="text/javascript", headers=anyone)

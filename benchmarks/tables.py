@@ -1,0 +1,98 @@
+"""The browser's tables, as they stand in docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import gpt2viz
+from benchmarks import browser
+from benchmarks.peer_browser import LIMIT, LONGEST_PEER, PeerPages
+from benchmarks.peers import FOLDER
+from tests.browser.conftest import running_app
+
+OURS = "gpt2viz, Attention page, 12 heads and a large one"
+
+
+def layers(lengths: Sequence[int], rounds: int, chromium: str) -> None:
+    """Print how long the app takes to draw another layer, and what it sends."""
+    print("\n| T | another layer of 12 heads: median s (min to max) | MB sent |")
+    print("|---|---|---|")
+    for n in lengths:
+        found = browser.layer_changes(FOLDER, chromium, n, rounds)
+        sent = max(one.megabytes for one in found)
+        print(f"| {n} | {spread([one.seconds for one in found])} | {sent:.2f} |", flush=True)
+
+
+def first_drawings(lengths: Sequence[int], rounds: int, chromium: str) -> None:
+    """Print how long a page takes from opening to its last picture, this app's and the peers'."""
+    print("\n| T | page | opened to drawn: median s (min to max) | MB |")
+    print("|---|---|---|---|")
+    model = gpt2viz.load_model(FOLDER)
+    with running_app(GPT2VIZ_MODELS=str(FOLDER)) as address:
+        browser.opening(address, FOLDER.name, "not counted", chromium)  # the server loads the model
+        for n in lengths:
+            with tempfile.TemporaryDirectory() as folder:
+                made = n <= LONGEST_PEER
+                peers = PeerPages(model, "x " * (n // 2), Path(folder)) if made else None
+                _first_drawings(n, rounds, chromium, address, peers)
+
+
+def _first_drawings(
+    n: int, rounds: int, chromium: str, address: str, peers: PeerPages | None
+) -> None:
+    times: dict[str, list[float]] = {}
+    megabytes: dict[str, str] = {}
+    given_up: set[str] = set()
+    for number in range(rounds):
+        # Another text of the same length each time: the server has not run it yet.
+        text = "x " * (n // 2 - 1) + f"{number} "
+        ours = browser.opening(address, FOLDER.name, text, chromium)
+        times.setdefault(OURS, []).append(ours.seconds)
+        megabytes[OURS] = f"{ours.megabytes:.2f}, and {ours.app_megabytes:.1f} for the app itself"
+        for name in peers.files if peers else ():
+            if name in given_up:
+                continue
+            found = peers.open(name, chromium) if peers else None
+            assert found  # noqa: S101 (for mypy)
+            megabytes[name] = f"{found.megabytes:.1f}"
+            times.setdefault(name, [])
+            if found.seconds is None:
+                given_up.add(name)
+            else:
+                times[name].append(found.seconds)
+    for name, seconds in times.items():
+        shown = f"not drawn within {LIMIT} s" if name in given_up else spread(seconds)
+        print(f"| {n} | {name} | {shown} | {megabytes[name]} |", flush=True)
+    for name, reason in (peers.absent if peers else {}).items():
+        print(f"| {n} | {name} | absent: {reason} | |", flush=True)
+
+
+def typing(chromium: str) -> None:
+    """Print how long it takes from Enter to all heads, with the bundled model."""
+    found = browser.sentences(chromium)
+    print("\n| sentences | from Enter to all heads drawn: median s (min to max) | MB sent |")
+    print("|---|---|---|")
+    sent = max(one.megabytes for one in found)
+    print(f"| {len(found)} | {spread([one.seconds for one in found])} | {sent:.2f} |")
+
+
+def starting(rounds: int, chromium: str) -> None:
+    """Print how long it takes from starting the app to its first picture."""
+    alone, found = [], []
+    for _ in range(rounds):
+        alone.append(browser.torch_import())
+        found.append(browser.start(chromium))
+    print("\n| since the start of the process | median s (min to max) |")
+    print("|---|---|")
+    print(f"| the server answers | {spread([one.answers for one in found])} |")
+    print(f"| first picture | {spread([one.first for one in found])} |")
+    print(f"| last picture | {spread([one.last for one in found])} |")
+    print(f"| for comparison: `import torch` alone, in a process of its own | {spread(alone)} |")
+
+
+def spread(seconds: Sequence[float]) -> str:
+    """Median, smallest and largest."""
+    return f"**{median(seconds):.2f}** ({min(seconds):.2f} to {max(seconds):.2f})"

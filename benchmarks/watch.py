@@ -1,0 +1,123 @@
+"""When a page drew its last picture: one ruler for every page that is measured."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.browser.conftest import FLAGS
+
+# Looks once a frame, and notes the time in the frame after a change, when it has been painted.
+# PLOTS: Plotly makes a new `calcdata` each time that it draws. Else: any new element or canvas.
+_WATCH = """
+(() => {
+  const known = new WeakMap()
+  let elements = 0
+  let brushed = false
+  window.drawn = window.drawnFirst = window.quietFrames = 0
+  document.addEventListener("pointerdown", () => { window.clicked = performance.now() }, true)
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") window.clicked = performance.now()
+  }, true)
+  const brush = CanvasRenderingContext2D.prototype
+  for (const name of ["putImageData", "drawImage", "fillRect"]) {
+    const original = brush[name]
+    brush[name] = function (...given) { brushed = true; return original.apply(this, given) }
+  }
+  const newPlot = () => {
+    let found = false
+    for (const plot of document.querySelectorAll(".js-plotly-plot")) {
+      if (plot.calcdata && known.get(plot) !== plot.calcdata) {
+        known.set(plot, plot.calcdata)
+        found = true
+      }
+    }
+    return found
+  }
+  const newElement = () => {
+    const before = elements
+    elements = document.getElementsByTagName("*").length
+    const found = elements !== before || brushed
+    brushed = false
+    return found
+  }
+  const look = () => {
+    window.quietFrames += 1
+    if (PLOTS ? newPlot() : newElement()) {
+      window.quietFrames = 0
+      requestAnimationFrame(() => {
+        window.drawn = performance.now()
+        window.drawnFirst = window.drawnFirst || window.drawn
+      })
+    }
+    requestAnimationFrame(look)
+  }
+  look()
+})()
+"""
+
+
+class Times(NamedTuple):
+    """Seconds since the epoch: the page opened, clicked or Enter, first and last picture."""
+
+    opened: float
+    clicked: float
+    first: float
+    last: float
+
+
+def watch(page: Page, *, plots: bool) -> None:
+    """Watch every page that will be opened: Plotly's pictures only, or all that appears."""
+    page.add_init_script(_WATCH.replace("PLOTS", "true" if plots else "false"))
+
+
+def times(page: Page) -> Times:
+    """What was noted so far."""
+    found = page.evaluate(
+        "[0, window.clicked || 0, window.drawnFirst, window.drawn]"
+        ".map(n => (performance.timeOrigin + n) / 1000)"
+    )
+    return Times(*found)
+
+
+def wait_until_quiet(page: Page, drawn: str, limit: float) -> None:
+    """Wait until ``drawn``, in JavaScript, is true and a second has brought nothing new.
+
+    Raises Playwright's ``TimeoutError`` after ``limit`` seconds.
+    """
+    # Frames, not time: none passes while a script keeps the page busy.
+    page.wait_for_function(f"() => window.quietFrames > 60 && {drawn}", timeout=1000 * limit)
+
+
+class Traffic:
+    """The bytes that a page receives: files, and the app's messages packed as they travel."""
+
+    def __init__(self, page: Page) -> None:
+        self.files = self.messages = 0
+        network = page.context.new_cdp_session(page)
+        network.send("Network.enable")
+        network.on("Network.loadingFinished", self._file)
+        network.on("Network.webSocketFrameReceived", self._message)
+
+    def _file(self, event: dict[str, Any]) -> None:
+        self.files += int(event["encodedDataLength"])
+
+    def _message(self, event: dict[str, Any]) -> None:
+        # Chromium reports messages unpacked; they are packed again as the server packs them.
+        deflate = zlib.compressobj(wbits=-12, memLevel=5)
+        message = base64.b64decode(event["response"]["payloadData"])
+        self.messages += len(deflate.compress(message) + deflate.flush())
+
+
+@contextmanager
+def fresh_page(chromium: str) -> Iterator[Page]:
+    """A page in a browser that was just started, with nothing cached."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield browser.new_page(viewport={"width": 1440, "height": 900})
+        browser.close()
