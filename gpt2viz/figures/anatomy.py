@@ -56,7 +56,7 @@ def part_bars(
         barmode="overlay",
         bargap=0.35,
     )
-    figure.update_xaxes(title={"text": quantity}, rangemode="tozero")
+    figure.update_xaxes(title={"text": quantity}, rangemode="tozero", nticks=4, tickangle=0)
     figure.update_yaxes(
         type="category",
         categoryorder="array",

@@ -6,7 +6,6 @@ import math
 
 import streamlit as st
 
-from gpt2viz import tables
 from gpt2viz.figures.anatomy import similarity_at, similarity_map
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.measure import GRID
@@ -43,9 +42,9 @@ def draw(name: str, colors: Palette) -> None:
     with words:
         st.markdown(
             f"Every place of a text, from 0 to {n - 1:,}, has a vector of its own, which is added "
-            "to the token's. Each cell "
-            "compares two places by **cosine similarity**: 1 where their vectors point the same "
-            "way, 0 where they have nothing to do with each other, −1 where they are opposite."
+            "to the token's. Each cell compares two places by **cosine similarity**: 1 where their "
+            "vectors point the same way, 0 where they have nothing to do with each other, −1 where "
+            "they are opposite."
         )
         st.markdown("\n".join(_findings(means)))
         if cache.is_bundled(cache.model_folders()[name]):
@@ -61,8 +60,6 @@ def draw(name: str, colors: Palette) -> None:
             "out, often the first, is a place with a vector unlike the others. Even colour away "
             "from the diagonal means that those places were hardly told apart, or seldom seen."
         )
-        with st.popover("These numbers as a table", type="tertiary", width="content"):
-            show.table(tables.panel_table(panel), "Similarity of every two positions")
 
 
 @st.cache_resource(max_entries=4, show_spinner="Comparing all places …")
