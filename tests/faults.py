@@ -26,6 +26,7 @@ SURVEY = "tests/unit/test_survey.py::"
 ACROSS = "tests/unit/test_across.py::"
 TEXTBOOK = "tests/textbook/"
 PROVENANCE = "tests/unit/test_provenance.py::"
+EXPORT = "tests/unit/test_export.py::"
 ANATOMY = "tests/parity/test_anatomy.py::"
 CARD = "tests/unit/test_anatomy.py::"
 OWNER = "tests/unit/test_owner.py::"
@@ -790,5 +791,26 @@ MUTANTS = (
         "np.where(hidden | ~np.isfinite",
         "np.where(~np.isfinite",
         "tests/unit/test_lines.py::test_a_masked_cell_and_one_without_a_number_are_no_lines",
+    ),
+    Mutant(
+        "formulas run in CSV",
+        "export/sheets.py",
+        """return f"'{text}" if text.startswith(FORMULA) else text""",
+        "return text",
+        EXPORT + "test_no_text_in_a_csv_is_a_formula",
+    ),
+    Mutant(
+        "saved picture's numbers turned",
+        "export/sheets.py",
+        "np.repeat(_names(trace.y, n_rows), n_columns)",
+        "np.tile(_names(trace.y, n_rows), n_columns)",
+        EXPORT + "test_a_pictures_numbers_are_the_runs",
+    ),
+    Mutant(
+        "checksum of changed weights",
+        "fingerprint.py",
+        "if tuple(_stamp(file) for file in self.files) != self.stamps:",
+        "if False:",
+        EXPORT + "test_weights_that_changed_since_have_no_checksum",
     ),
 )

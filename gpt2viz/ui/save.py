@@ -26,6 +26,10 @@ _STYLE = """
 [data-testid="stPopoverBody"]:has(.st-key-save_body) { width: 27rem; max-width: 94vw; }
 .st-key-save_body [data-testid="stCode"] code { white-space: pre-wrap; word-break: break-all; }
 .st-key-browser_picture { position: absolute; }
+.st-key-menu [data-testid="stPopoverButton"]:is(:hover, [aria-expanded="true"]),
+.st-key-menu [data-testid="stPopoverButton"]:is(:hover, [aria-expanded="true"]) * {
+  color: var(--st-primary-color);
+}
 </style>
 """
 
@@ -156,7 +160,7 @@ def _download(
 ) -> None:
     """A button for one kind of file, which is made when it is pressed."""
     st.download_button(
-        words or (kind.upper() if len(kind) < 5 else kind),
+        words or {"parquet": "Parquet", "safetensors": "safetensors"}.get(kind, kind.upper()),
         make,
         file_name=export.file_name(about, kind),
         mime=_MIME.get(kind, "application/octet-stream"),

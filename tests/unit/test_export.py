@@ -143,6 +143,7 @@ def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
     assert found["picture"].unique().tolist() == [f"Head {n}" for n in range(4)]
     assert found["query"].unique().tolist() == ["0 <a>", "1 $b", "2 c", "3 c", "4 &lt;"]
     assert found.iloc[1]["key"] == "1 $b"
+    assert found["query"][:6].tolist() == ["0 <a>"] * 5 + ["1 $b"]
 
 
 def test_the_numbers_of_bars() -> None:
