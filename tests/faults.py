@@ -241,8 +241,8 @@ MUTANTS = (
     Mutant(
         "lens without the norm",
         "lens.py",
-        "network.lm_head(network.ln_f(here))",
-        "network.lm_head(here)",
+        "F.linear(normed, network",
+        "F.linear(here, network",
         LENS + "test_logit_lens_equals_transformers_modules",
     ),
     Mutant(
@@ -812,5 +812,10 @@ MUTANTS = (
         "if tuple(_stamp(file) for file in self.files) != self.stamps:",
         "if False:",
         EXPORT + "test_weights_that_changed_since_have_no_checksum",
+        "the lens heard by other runs",
+        "lens.py",
+        "F.linear(normed, network.lm_head.weight)",
+        "network.lm_head(normed)",
+        TRACING + "test_what_reads_a_trace_runs_no_module_that_a_run_listens_to",
     ),
 )

@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 
 import gpt2viz
 from gpt2viz import model as model_source
+from gpt2viz.attribution import difference_from_run, value_weighted
 from gpt2viz.stages import STAGES, axis_sizes
 
 
@@ -253,3 +254,25 @@ def test_heads_that_are_not_there(tiny: gpt2viz.Model, key: str, head: int) -> N
     for explicit in (True, False):
         with pytest.raises(IndexError, match=f"stage '{key}' has no head {head}"):
             gpt2viz.trace(tiny, [1, 2], explicit=explicit).stage(key, 1, head)
+
+
+def test_what_reads_a_trace_runs_no_module_that_a_run_listens_to(tiny: gpt2viz.Model) -> None:
+    """Else it would write into the trace of another thread, without any error."""
+    trace = gpt2viz.trace(tiny, [5, 6, 7], explicit=False)
+    heard: list[str] = []
+    handles = [
+        module.register_forward_hook(lambda *_, name=name: heard.append(name))
+        for name, module in tiny.network.named_modules()
+    ]
+    try:
+        gpt2viz.logit_lens(tiny, trace)
+        gpt2viz.contributions(tiny, trace, token=11)
+        gpt2viz.surprise(trace)
+        value_weighted(tiny, trace, 1)
+        difference_from_run(tiny, trace, 1)
+        trace.stage("weights", 1)
+        assert trace.logits.size
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert not heard
