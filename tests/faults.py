@@ -812,6 +812,8 @@ MUTANTS = (
         "if tuple(_stamp(file) for file in self.files) != self.stamps:",
         "if False:",
         EXPORT + "test_weights_that_changed_since_have_no_checksum",
+    ),
+    Mutant(
         "the lens heard by other runs",
         "lens.py",
         "F.linear(normed, network.lm_head.weight)",
