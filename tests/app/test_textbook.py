@@ -26,6 +26,18 @@ def shown(at: AppTest) -> str:
     return "\n".join(element.value for element in [*at.markdown, *at.subheader, *at.caption])
 
 
+#: At 180 words a minute, slow enough for formulas.
+WORDS_IN_FIVE_MINUTES = 900
+
+
+def prose(at: AppTest) -> int:
+    """Words of running text: not tables of claims, code, hints or the frame's own."""
+    (column,) = [block for block in at.columns if block.header]
+    hidden = {id(e) for box in column.expander for e in [*box.markdown, *box.caption]}
+    texts = [e.value for e in [*column.markdown, *column.caption] if id(e) not in hidden]
+    return sum(len(text.split()) for text in texts if "|:-|" not in text)
+
+
 def answered(at: AppTest) -> list[str]:
     found = at.session_state["_progress"]
     return [id for ids in found.values() for id in ids]
@@ -46,7 +58,10 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(chapter:
         assert f"[{id}]" in titles
         assert sum(label.startswith(f"{id}:") for label in labels) == 1
     asked = [element for element in at.markdown if element.value.startswith("**?**")]
-    assert len(asked) == CHAPTERS[chapter].n_questions >= 2
+    assert len(asked) == CHAPTERS[chapter].n_questions
+    assert 2 <= len(asked) <= 4
+    assert at.latex  # formulas with this page's numbers
+    assert prose(at) <= WORDS_IN_FIVE_MINUTES
     assert answered(at) == []
     assert not at.warning
 

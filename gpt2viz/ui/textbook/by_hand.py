@@ -168,6 +168,7 @@ def _scale(book: Book) -> list[Question]:
     sizes = [2, 8, 32, 64, 128, 512]
     hs: int = st.segmented_control("$h_s$", sizes, required=True, **address.choice("hs", sizes, 64))
     raw, scaled = scale.score_variance(hs)
+    st.latex(rf"\text{{var}}(q \cdot k) = h_s = {hs} \qquad \sqrt{{h_s}} = {hs**0.5:.4f}")
     left, right = st.columns(2)
     left.metric("Variance of q·k", f"{raw:.1f}", help="Of 40,000 random pairs.")
     right.metric("Variance of q·k / √hs", f"{scaled:.3f}")

@@ -53,6 +53,15 @@ def _way(_book: Book) -> list[Question]:
     except variants.ShapeError as error:
         st.error(str(error), icon=":material/error:")
         failed = True
+    st.latex(
+        r"h_s = \frac{C}{n_h} \qquad "
+        r"\text{MultiHead}(x) = [\text{head}_0, \ldots, \text{head}_{n_h-1}]\,W_O"
+    )
+    st.latex(rf"h_s = {C} / {nh} = {C / nh:.4g}")
+    st.caption(
+        "B texts at once, T tokens each, C channels, nh heads of hs channels. The brackets lay the "
+        "heads' outputs side by side; W_O is the one more table that mixes them."
+    )
     code(heads.shape_steps, variants.MultiHeadAttention)
     held("E21")
     heading("E8")

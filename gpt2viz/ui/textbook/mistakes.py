@@ -40,6 +40,7 @@ def draw(_book: Book) -> list[Question]:
     C = columns[0].selectbox("n_embd", widths, **address.choice("try_C", widths, 768))
     nh = columns[1].selectbox("n_head", counts, **address.choice("try_nh", counts, 12))
     kind, said = mistakes.message(lambda: GPT2Config(n_embd=C, n_head=nh))
+    st.latex(rf"h_s = C / n_h = {C} / {nh} = {C / nh:.4f}")
     if kind:
         st.error(said, icon=":material/error:")
     else:

@@ -10,7 +10,7 @@ from gpt2viz.textbook import logits
 from gpt2viz.traces import Array
 from gpt2viz.ui import address, cache, show
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
 
 _WORDS = ("fish", "steel", "the", "ate")
@@ -48,6 +48,11 @@ def draw(book: Book) -> list[Question]:
     st.latex(
         r"p_i = \frac{e^{z_i / t}}{\sum_j e^{z_j / t}} \qquad \text{loss} = -\ln p_{\text{next}}"
     )
+    st.latex(rf"p = \text{{softmax}}({spelled(scores, 2)} / {heat:g}) = {spelled(chances)}")
+    st.caption(
+        "z are the logits, p the probabilities, t the temperature; ln is the natural logarithm, "
+        "and the sum runs over all words j."
+    )
     target: str = st.segmented_control(
         "The word that really came",
         list(_WORDS),
@@ -55,9 +60,10 @@ def draw(book: Book) -> list[Question]:
         **address.choice("target", list(_WORDS), "fish"),
     )
     cost = float(logits.loss(scores, _WORDS.index(target)))
+    st.latex(rf"\text{{loss}} = -\ln p_{{\text{{{target}}}}} = {cost:.4f}")
     st.markdown(
-        f"Loss: **{cost:.4f} nats**. Training changes all weights a little, again and again, so "
-        "that the words that really came cost less."
+        f"Loss: **{cost:.4f} nats**, at t = 1. Training changes all weights a little, again and "
+        "again, so that the words that really came cost less."
     )
     code(logits.logits, logits.next_token, logits.loss)
     _real(book)

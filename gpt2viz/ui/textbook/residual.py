@@ -118,7 +118,8 @@ def _order(book: Book) -> list[Question]:
 def _depth(book: Book) -> list[Question]:
     heading("E17")
     st.markdown(
-        "An untrained model adds 2L random vectors to the stream, two a layer: sizes add up like "
+        "An untrained model of L layers adds 2L random vectors to the stream, two a layer: sizes "
+        "add up like "
         "$\\sqrt{2L}$. GPT-2 therefore draws the weights that write into the stream smaller, with "
         "standard deviation $0.02/\\sqrt{2L}$ in place of 0.02. (RMS: root of the mean of the "
         "squares.)"

@@ -8,7 +8,7 @@ import streamlit as st
 from gpt2viz.textbook import embeddings
 from gpt2viz.ui import address
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
 
 _PLANE = ("x₁", "x₂")
@@ -95,13 +95,21 @@ def draw_order(book: Book) -> list[Question]:
     ]
     st.markdown("What becomes of each word after attention without weights:")
     picture(book, "order", panels, height=240)
+    first, last = (given[0] + added[n] for n in (0, 2))
+    st.latex(r"x_n = \text{word} + \text{place}_n")
+    st.latex(
+        rf"\text{{dog, first: }} {spelled(given[0], 2)} + {spelled(added[0], 2)} = {spelled(first)}"
+    )
+    st.latex(
+        rf"\text{{dog, last: }} {spelled(given[0], 2)} + {spelled(added[2], 2)} = {spelled(last)}"
+    )
     gap = float((found[0] - found[1]).abs().max())
     st.markdown(f"Largest difference between the two sentences: **{gap:.4f}**")
     code(embeddings.place, embeddings.read_in_order)
     st.markdown(
         "GPT-2 has a vector for each of its 1,024 places. A sentence of five tokens uses the "
-        "first five; the others wait. Adding works by broadcasting: the same (T, C) is added to "
-        "every text of a batch (B, T, C)."
+        "first five; the others wait. Adding works by broadcasting: the same (T, C), T tokens of C "
+        "numbers, is added to each of the B texts of a batch (B, T, C)."
     )
     held("E3")
     moved = not np.allclose(places, embeddings.POSITION_VECTORS)

@@ -84,7 +84,6 @@ def _knobs(book: Book) -> None:
 def _parameters() -> list[Question]:
     heading("E16")
     st.markdown("Where the parameters are. Turn the knobs:")
-    columns = st.columns(4)
     options = (
         ("vocab_size", [256, 5_000, 50_257, 50_304], 50_257),
         ("n_positions", [256, 1024, 2048], 1024),
@@ -93,7 +92,7 @@ def _parameters() -> list[Question]:
     )
     chosen = {
         name: column.selectbox(name, values, **address.choice(f"size_{name}", values, start))
-        for column, (name, values, start) in zip(columns, options, strict=True)
+        for column, (name, values, start) in zip(st.columns(4), options, strict=True)
     }
     tied = st.toggle("Weight tying: one table at both ends", **address.switch("size_tied", True))
     parts = sizes.parts(GPT2Config(**chosen, n_head=1, tie_word_embeddings=tied))
@@ -111,6 +110,7 @@ def _parameters() -> list[Question]:
             "share": st.column_config.NumberColumn(format="%.1f %%"),
         },
     )
+    _counted(chosen["vocab_size"], chosen["n_embd"])
     code(sizes.parts)
     held("E16")
     table = parts["token embedding"]
@@ -131,6 +131,24 @@ def _parameters() -> list[Question]:
             answer="38.6",
         ),
     ]
+
+
+def _counted(words: int, width: int) -> None:
+    """The two formulas that nearly all parameters come from, with these numbers."""
+    st.latex(
+        r"\text{token table} = n_{\text{vocab}} \cdot C \qquad "
+        r"\text{one layer} = 12\,C^2 + 13\,C"
+    )
+    st.latex(rf"{words:,} \cdot {width:,} = {words * width:,}".replace(",", r"{,}"))
+    st.latex(
+        rf"12 \cdot {width:,}^2 + 13 \cdot {width:,} = {12 * width**2 + 13 * width:,}".replace(
+            ",", r"{,}"
+        )
+    )
+    st.caption(
+        "C (n_embd) is the number of channels. A layer has 4 C² weights in attention, 8 C² in the "
+        "MLP, and 13 C in biases and norms."
+    )
 
 
 def _sizes(config: GPT2Config) -> list[int]:
