@@ -32,6 +32,9 @@ SENTENCES = (
     "Once upon a time there was",
 )
 
+#: Seconds that a busy machine may take to draw, before it is an error.
+PATIENCE = 120
+
 
 class Drawn(NamedTuple):
     """From the click to the last picture, in seconds, and what the server sent, in megabytes."""
@@ -82,7 +85,7 @@ class Visitor:
         act()
         self.page.wait_for_timeout(500)
         settle(self.page)
-        wait_until_quiet(self.page, "window.drawn > window.clicked", 30)
+        wait_until_quiet(self.page, "window.drawn > window.clicked", PATIENCE)
         found = times(self.page)
         return Drawn(found.last - found.clicked, (self._traffic.messages - before) / 1e6)
 
@@ -117,9 +120,9 @@ def opening(address: str, model: str, text: str, chromium: str) -> Opened:
     with fresh_page(chromium) as page:
         traffic = Traffic(page)
         watch(page, plots=True)
-        page.goto(f"{address}/?{urlencode({'model': model, 'text': text})}")
+        page.goto(f"{address}/?{urlencode({'model': model, 'text': text})}", wait_until="commit")
+        wait_until_quiet(page, "window.drawn", PATIENCE)
         settle(page)
-        wait_until_quiet(page, "window.drawn", 30)
         found = times(page)
         return Opened(found.last - found.opened, traffic.messages / 1e6, traffic.files / 1e6)
 
@@ -132,8 +135,8 @@ def start(chromium: str) -> Started:
         with running_app(GPT2VIZ_MODELS="") as address:
             answers = time.time()
             page.goto(address, wait_until="commit")
+            wait_until_quiet(page, "window.drawn", PATIENCE)
             settle(page)
-            wait_until_quiet(page, "window.drawn", 30)
             found = times(page)
     return Started(*(moment - begun for moment in (answers, found.first, found.last)))
 
