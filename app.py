@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz import tables
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import address, controls, frame, lines, measures, show, zoom
+from gpt2viz.ui import address, controls, frame, glossary, lines, measures, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -83,7 +83,9 @@ with large, st.container(key="head_large"):
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
             st.markdown(
                 "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
-                "on the **first token**, which every query can see: an *attention sink* (Xiao et "
+                "on the **first token**, which every query can see: an "
+                + glossary.link("attention-sink")
+                + " (Xiao et "
                 "al. 2023). A strong first column seldom means that the first word matters. To see "
                 "how the rest is divided, choose *Weights without the first column* above. To see "
                 "whether it is the word or its place, put \\<\\|endoftext\\|\\> first: does the "

@@ -13,7 +13,7 @@ from gpt2viz import (
 from gpt2viz.figures import prediction
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.lens import lens_map
-from gpt2viz.ui import address, cache, frame, predictions, show
+from gpt2viz.ui import address, cache, frame, glossary, predictions, show
 from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
@@ -88,9 +88,10 @@ show.picture(
 
 st.markdown("#### When is it decided? The logit lens")
 st.caption(
-    "Each layer adds to the residual stream. Here the stream is read after every step as if it "
-    "were the last: final LayerNorm, then the unembedding. It shows the token that would be most "
-    "probable there. Only the bottom row is the model's own prediction (nostalgebraist 2020)."
+    f"Each layer adds to the {glossary.link('residual-stream')}. Here the stream is read "
+    "after every step as if it were the last: final LayerNorm, then the unembedding. It shows the "
+    "token that would be most probable there. Only the bottom row is the model's "
+    "own prediction (nostalgebraist 2020)."
 )
 shown = predictions.lens_positions(view, position)
 lens = cache.lens(view.model.name, view.trace.token_ids, view.trace.causal, tuple(shown))

@@ -667,6 +667,13 @@ MUTANTS = (
         TEXTBOOK + "test_modules.py::test_parameters_are_counted_as_the_model_has_them",
     ),
     Mutant(
+        "the diagram forgets that the stream runs past the MLP",
+        "textbook/diagram.py",
+        '    ("residual_mid", "residual_out"),\n',
+        "",
+        TEXTBOOK + "test_modules.py::test_the_arrows_of_the_diagram_are_who_reads_what",
+    ),
+    Mutant(
         "the diagram shows another layer",
         "textbook/diagram.py",
         "inside not in (None, layer)",
