@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from gpt2viz import export
+from gpt2viz import Trace, export
 from gpt2viz.export import About
 from gpt2viz.ui import address, browser_picture, opening, show
 
@@ -54,16 +54,17 @@ def button() -> None:
 
 def _body() -> None:
     found = show.shown()
+    traces = found.traces()
     with st.spinner("Reading the model's checksum …"):
-        about = partial(export.about_runs, list(found.runs.values()))
+        about = partial(export.about_runs, list(traces.values()))
         source = about(found.page)
     parts: dict[str, Callable[[], None]] = {}
     if found.pictures or found.printed:
         parts["Picture"] = lambda: _picture(found, about)
     if found.tables:
         parts["Table"] = lambda: _table(found, about)
-    if found.runs:
-        parts["Run"] = lambda: _run(found)
+    if traces:
+        parts["Run"] = lambda: _run(traces)
     parts["Page"] = lambda: _page(found, source)
     parts["Open"] = lambda: opening.upload()
     for tab, draw in zip(st.tabs(list(parts)), parts.values(), strict=True):
@@ -119,11 +120,11 @@ def _as_table(words: str, table: Any, about: About) -> None:
             _download(kind, about, partial(export.table_bytes, table, kind, about))
 
 
-def _run(found: show.Shown) -> None:
-    name = next(iter(found.runs))
-    if len(found.runs) > 1:
-        name = st.selectbox("Run", list(found.runs), key="save_run")
-    trace = found.runs[name]
+def _run(traces: dict[str, Trace]) -> None:
+    name = next(iter(traces))
+    if len(traces) > 1:
+        name = st.selectbox("Run", list(traces), key="save_run")
+    trace = traces[name]
     st.markdown(
         f"Every tensor of this run that is kept, **{trace.nbytes / 1e6:,.1f} MB**, with tokens, "
         "mask, edits and the model's checksum."

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz import Trace, export
-from gpt2viz.ui import source
+from gpt2viz.ui import cache, source
 from gpt2viz.ui.source import Made
 
 
@@ -22,10 +22,15 @@ class Shown:
     """
 
     page: str
-    runs: dict[str, Trace] = field(default_factory=dict)
+    runs: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # what ``cache.run`` takes
     pictures: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     explained: set[str] = field(default_factory=set)  # pictures whose code can be read
+
+    def traces(self) -> dict[str, Trace]:
+        """The runs, from the cache or made again: a visitor's page holds on to none of them."""
+        return {name: cache.run(*run) for name, run in self.runs.items()}
+
     numbers: dict[str, pd.DataFrame] = field(default_factory=dict)
     printed: dict[str, Any] = field(default_factory=dict)  # those pictures, as they are saved
 
@@ -43,7 +48,7 @@ def shown() -> Shown:
 
 def run(name: str, trace: Trace) -> None:
     """Remember a run that the page shows numbers of."""
-    shown().runs[name] = trace
+    shown().runs[name] = (trace.model_name, trace.token_ids, trace.causal, trace.edits)
 
 
 def picture(
