@@ -19,7 +19,7 @@ BIN := .venv/bin
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 
-.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs licences audit bench clean
+.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences audit bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/streamlit run app.py --server.port $(PORT)
@@ -68,6 +68,9 @@ package: $(DEV)  ## wheel and sdist, into dist
 
 docs: $(DEV)  ## the docs as pages, into build/site; any warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+gallery: $(DEV)  ## photograph every page for docs/gallery.md
+	$(BIN)/python -m tests.docs.gallery
 
 licences: $(DEV)  ## list the licences of all that the app needs
 	$(BIN)/python -m tests.package.licences > docs/licences.md

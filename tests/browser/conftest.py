@@ -29,9 +29,14 @@ FLAGS = (
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+def find_chromium() -> str | None:
+    """The path of Chromium or Chrome, where there is one."""
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    found = find_chromium()
     if not found and os.environ.get("CI"):
         pytest.fail("CI needs Chromium: install it, or set CHROMIUM to its path")
     if not found:

@@ -11,11 +11,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.cli import main
 from gpt2viz.export import can_draw
+from gpt2viz.ui.menu import PAGES as PAGES_OF_THE_MENU
+from tests.docs.gallery import entries
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -127,3 +130,11 @@ def test_the_numbers_for_teachers() -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     listed = set(re.findall(r"^::: gpt2viz\.(\w+)$", read("api.md"), re.MULTILINE))
     assert listed - {"export"} == set(gpt2viz.__all__)
+
+
+def test_the_gallery_shows_every_page() -> None:
+    shown = entries()
+    assert {name for name, _, _ in shown} == {name for _, name in PAGES_OF_THE_MENU}
+    for name, _, picture in shown:
+        with Image.open(DOCS / picture) as opened:
+            assert opened.size == (1440, 900), name
