@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gpt2viz.errors import CheckpointError
@@ -20,6 +20,8 @@ from gpt2viz.errors import CheckpointError
 CONFIG_VARIABLE = "GPT2VIZ_CONFIG"
 #: Folders of further checkpoints, separated as in ``PATH``; a visitor can't name one.
 MODELS_VARIABLE = "GPT2VIZ_MODELS"
+#: Stands before a name of the hub that one of the owner's folders has already.
+HUB = "hub:"
 #: What may stand in the owner's file.
 KEYS = ("models", "allow")
 
@@ -96,6 +98,11 @@ def by_name(folders: Iterable[Path]) -> dict[str, Path]:
                 break
         named[name] = folder
     return named | {BUNDLED.name: BUNDLED}
+
+
+def with_fetched(own: Mapping[str, Path], fetched: Mapping[str, Path]) -> dict[str, Path]:
+    """The owner's folders and those of the hub's cache, no two by one name."""
+    return {**own, **{f"{HUB}{n}" if n in own else n: f for n, f in fetched.items()}}
 
 
 def _last(place: Path, depth: int) -> str:

@@ -36,7 +36,7 @@ def models(as_json: bool, quiet: bool) -> None:
     own = settings.by_name(settings.folders())
     bundled = settings.BUNDLED.resolve()
     source = {n: "bundled" if f.resolve() == bundled else "configured" for n, f in own.items()}
-    known = own | {name: folder for name, folder in hub.cached().items() if name not in own}
+    known = settings.with_fetched(own, hub.cached())
     rows = []
     for name, folder in known.items():
         try:

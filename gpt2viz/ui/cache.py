@@ -20,8 +20,6 @@ from gpt2viz.tracing import reference_run
 from gpt2viz.ui import limits, owner
 from gpt2viz.ui.kept import Kept
 
-#: Stands before a name of the hub that one of the owner's folders has already.
-HUB = "hub:"
 BYTES_VARIABLE = limits.RUNS_VARIABLE
 MODEL_BYTES_VARIABLE = limits.MODELS_VARIABLE
 
@@ -33,11 +31,7 @@ def model_folders() -> dict[str, Path]:
     ``CheckpointError`` where the owner's file can't be read.
     """
     own = settings.by_name(owner.folders())
-    return own | {_beside(own, n): f for n, f in from_hub().items() if owner.allows(n)}
-
-
-def _beside(own: Collection[str], name: str) -> str:
-    return f"{HUB}{name}" if name in own else name
+    return settings.with_fetched(own, {n: f for n, f in from_hub().items() if owner.allows(n)})
 
 
 def is_bundled(folder: Path) -> bool:

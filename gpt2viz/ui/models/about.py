@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 from huggingface_hub import constants
 
+from gpt2viz import settings
 from gpt2viz.anatomy.fields import derived, explained, unused, written
 from gpt2viz.anatomy.files import HASHED, StoredFile, stored_files
 from gpt2viz.checkpoint import read_config, stored_numbers
@@ -91,7 +92,7 @@ def _origin(name: str, folder: Path) -> str:
     if cache.is_bundled(folder):
         return "came with gpt2viz"
     if folder in cache.from_hub().values():
-        return f"{constants.ENDPOINT}/{name.removeprefix(cache.HUB)}, revision {folder.name}"
+        return f"{constants.ENDPOINT}/{name.removeprefix(settings.HUB)}, revision {folder.name}"
     return "a folder that this server's owner lists"
 
 
