@@ -90,7 +90,7 @@ for area, then in (("a", choose_in_a), ("b", choose_in_b), ("change", choose_in_
     on_click(f"side_{area}", then, drag)
 st.caption(
     "Attention weights, A and B on one scale from 0 to 1. **B − A**: blue where B has the larger "
-    "weight, orange where A has; it reaches as far as the largest difference"
+    "weight, orange where A has; it reaches as far as the largest difference, at least to 0.01"
     + (", and shows the tokens that have a partner." if what == "text" else ".")
     + " Click a row to choose its token on both sides."
 )

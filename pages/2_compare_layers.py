@@ -56,7 +56,7 @@ with st.container(key="layer_charts"):
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
         words.markdown(
             f"**Difference**: blue where layer {layers[0]} has the larger weight, orange where the "
-            "other layer has. The scale reaches as far as the largest difference."
+            "other layer has. The scale reaches as far as the largest difference, at least to 0.01."
         )
         figure = heatmaps(
             differences,

@@ -534,7 +534,7 @@ MUTANTS = (
         PATTERNS + "test_similarity_against_a_loop",
     ),
     Mutant(
-        "the first query counts",
+        "the first query counts as well",
         "similarity.py",
         "range(1, T, step)",
         "range(0, T, step)",
@@ -627,7 +627,7 @@ MUTANTS = (
     Mutant(
         "everything is fetched",
         "hub.py",
-        'return ["config.json", *words, *weights]',
+        'return ["config.json", *card, *words, *weights]',
         "return list(have)",
         HUB + "test_only_what_is_needed_is_fetched_and_runs",
     ),

@@ -70,6 +70,10 @@ def head_stage(
     )
 
 
+#: The scale of differences between weights reaches at least that far.
+LEAST_DIFFERENCE = 0.01
+
+
 def difference(a: Panel, b: Panel, title: str) -> Panel:
     """a − b, cell by cell. A cell is masked only where both are: elsewhere 0 is a number."""
     masked: Mask | None = None
@@ -85,4 +89,5 @@ def difference(a: Panel, b: Panel, title: str) -> Panel:
         quantity="difference of weights",
         masked=masked,
         masked_text="masked in both",
+        least=LEAST_DIFFERENCE,
     )

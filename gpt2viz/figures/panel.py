@@ -84,7 +84,8 @@ class Panel:
 
     ``title`` names exactly what is drawn. ``masked`` marks the cells that the mask forbids;
     ``masked_text`` says what they hold, ``masked_name`` what the legend calls them. ``name``
-    travels with a click on a cell; ``quantity`` says what one number is.
+    travels with a click on a cell; ``quantity`` says what one number is. The scale of signed
+    numbers reaches at least to ``least``, so that rounding isn't shown as if it were much.
     """
 
     title: str
@@ -96,3 +97,4 @@ class Panel:
     masked: Mask | None = None
     masked_text: str = "masked: this key comes later, its weight is exactly 0"
     masked_name: str = "masked (a later key)"
+    least: float = 0.0

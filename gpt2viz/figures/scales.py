@@ -16,7 +16,7 @@ def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
     if scale == "unit":
         return 0.0, 1.0
     peaks = [np.abs(p.values[np.isfinite(p.values)]).max(initial=0.0) for p in panels]
-    peak = float(max(peaks, default=0.0)) or 1.0
+    peak = float(max([*peaks, *(p.least for p in panels)], default=0.0)) or 1.0
     return (0.0 if scale == "amount" else -peak), peak
 
 
@@ -47,5 +47,7 @@ def color_axis(
             "tickvals": values,
             "ticktext": [f"{value:.3g}" for value in values],
             "outlinewidth": 0,
+            "x": 1,  # in pixels from there: a share of a wide picture would leave the margin
+            "xpad": 16,
         },
     }

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gpt2viz.figures.charts import overview, thumbnail_at, thumbnails
+from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.palette import DARK, LIGHT, Palette
 from gpt2viz.figures.panel import Axis, Panel
@@ -90,6 +91,13 @@ def test_what_is_compared_shares_one_range() -> None:
 def test_numbers_in_cells_show_two_digits_at_least(values: list[list[float]], written: str) -> None:
     figure = heatmaps([panel(values)], LIGHT, scale="signed")
     assert figure.data[0].texttemplate == written
+
+
+@pytest.mark.parametrize(("apart", "reach"), [(1e-9, 0.01), (0.5, 0.5)])
+def test_rounding_is_not_shown_as_a_difference(apart: float, reach: float) -> None:
+    one, other = panel([[apart, 0], [0, 0]]), panel([[0, 0], [0, 0]])
+    axis = heatmaps([difference(one, other, "")], LIGHT, scale="signed").layout.coloraxis
+    assert (axis.cmin, axis.cmax) == pytest.approx((-reach, reach))
 
 
 def test_numbers_stand_only_where_there_is_room() -> None:
