@@ -235,7 +235,6 @@ def test_two_processes_give_the_same(
 def test_a_ray_of_two_workers_gives_the_same(
     tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("ray", reason="optional: pip install -r requirements-ray.txt")
     same_as_one_worker(on_ray(2, None), tiny_folder, corpus, tmp_path)
 
 
