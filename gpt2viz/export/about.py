@@ -131,5 +131,5 @@ def file_name(about: About, suffix: str) -> str:
 def _plain(text: str, longest: int) -> str:
     """ASCII letters and digits of a text, with single hyphens for all between them."""
     latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    words = re.sub(r"[^A-Za-z0-9.]+", "-", latin).strip("-.")
+    words = re.sub(r"\.+", ".", re.sub(r"[^A-Za-z0-9.]+", "-", latin)).strip("-.")
     return words[:longest].strip("-.")
