@@ -9,10 +9,12 @@ numbers are compared with independent oracles; this shows that the comparison bi
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -56,12 +58,11 @@ def turns_red(mutant: Mutant) -> bool:
     return code == pytest.ExitCode.TESTS_FAILED
 
 
-def main(wanted: list[str]) -> int:
-    """Try the mutants, or those that the words name; 0 where each one was noticed."""
-    mutants = [m for m in MUTANTS if not wanted or any(w in m.file + m.test for w in wanted)]
-    if not mutants:
-        print(f"No fault is in a file or test named {' or '.join(wanted)}.")
-        return 1
+def survivors(mutants: Sequence[Mutant]) -> int:
+    """Plant the mutants in a copy of their own, one by one; how many no test noticed.
+
+    Raises ``RuntimeError`` where the tests don't pass as the code is.
+    """
     survived = 0
     sys.dont_write_bytecode = True  # two mutants of one length within a second look alike to it
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
@@ -72,8 +73,7 @@ def main(wanted: list[str]) -> int:
         shutil.copy(ROOT / "pyproject.toml", copy)
         code, printed = exit_code(sorted({mutant.test for mutant in mutants}))
         if code:
-            print(f"{printed}\nThe tests must pass before a fault is planted.")
-            return 1
+            raise RuntimeError(f"{printed}\nThe tests must pass before a fault is planted.")
         for mutant in mutants:
             path = planted(mutant, copy)
             red = turns_red(mutant)
@@ -81,6 +81,19 @@ def main(wanted: list[str]) -> int:
             verdict = "noticed" if red else "SURVIVED"
             print(f"{mutant.name:34} {verdict:9} {mutant.test.split('::')[-1]}", flush=True)
             shutil.copy(ROOT / "gpt2viz" / mutant.file, path)
+    return survived
+
+
+def main(wanted: list[str]) -> int:
+    """Try the mutants, or those that the words name; 0 where each one was noticed."""
+    mutants = [m for m in MUTANTS if not wanted or any(w in m.file + m.test for w in wanted)]
+    if not mutants:
+        print(f"No fault is in a file or test named {' or '.join(wanted)}.")
+        return 1
+    os.environ["OMP_NUM_THREADS"] = "1"  # each core has a process of its own
+    shares = min(os.cpu_count() or 1, len(mutants))
+    with ProcessPoolExecutor(shares) as processes:
+        survived = sum(processes.map(survivors, [mutants[n::shares] for n in range(shares)]))
     print(f"mutants: {len(mutants) - survived} noticed, {survived} survived")
     return 1 if survived else 0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
 import gpt2viz
@@ -210,12 +210,13 @@ def test_a_fast_typist_ends_with_the_last_sentence(visit: Visit) -> None:
         page.get_by_role("textbox", name="Sentence").fill(f"cat {'dog ' * n}")
         page.keyboard.press("Enter")
         page.wait_for_timeout(60)
-    page.wait_for_timeout(800)
+    text = f"cat {'dog ' * 11}"
+    expect(page.get_by_role("textbox", name="Sentence")).to_have_value(text)
+    expected = weights(text, 0)[2]
+    page.wait_for_function(f"T => ({DRAWN})('heads')[2]?.z.length === T", arg=len(expected))
+    page.wait_for_timeout(800)  # nothing older may come after it
     settle(page)
-    text = page.get_by_role("textbox", name="Sentence").input_value()
-    assert text == f"cat {'dog ' * 11}"
-    assert_array_equal(np.shape(drawn(page, "heads")[0]["z"]), np.shape(weights(text, 0)[0]))
-    assert_allclose(drawn(page, "heads")[2]["z"], weights(text, 0)[2], atol=1e-6)
+    assert_allclose(drawn(page, "heads")[2]["z"], expected, atol=1e-6)
 
 
 #: HTML, Markdown, Plotly's own markup, LaTeX, an icon, the end of a script, and an override of
