@@ -96,7 +96,7 @@ def read_survey(model: Path, n_layer: int, n_head: int) -> Survey | None:
             best=tuple(best),
             about=str(made.get("about", "")),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError, csv.Error) as error:
         raise CheckpointError(
             f"{FOLDER}: this is no survey of this model ({error}). Make it anew with "
             "python -m gpt2viz.survey, or take the folder away."
@@ -114,7 +114,8 @@ def _column(rows: list[dict[str, str]], name: str, sizes: tuple[int, ...]) -> Sc
     if len(rows) != found.size:
         raise ValueError(f"{len(rows)} rows in place of {found.size}")
     for row in rows:
-        found[names.index(row["score"]), int(row["layer"]), int(row["head"])] = float(row[name])
+        place = (names.index(row["score"]), int(row["layer"]), int(row["head"]))
+        found.flat[np.ravel_multi_index(place, sizes)] = float(row[name])  # refuses −1 too
     return found
 
 

@@ -59,7 +59,7 @@ def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | Non
             scores={n: _column(points, key, n_layer, n_head) for n, key in SCORES.items()},
             set_heads=tuple((int(layer), int(head)) for layer, head in stored.get("set_heads", [])),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ArithmeticError, KeyError, OSError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{RECORD}: this is no record of this model's training ({error}). "
             "Take it out of the folder, or put back the one that came with the weights."

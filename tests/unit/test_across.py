@@ -63,3 +63,22 @@ def test_broken(surveyed: Path) -> None:
     (surveyed / "survey" / "survey.json").write_text("[]")
     with pytest.raises(gpt2viz.CheckpointError, match="no survey of this model"):
         read_survey(surveyed, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("heads.csv", '\n"entropy",2,3,', '\n"entropy",9,3,'),  # no such layer
+        ("heads.csv", '\n"entropy",2,3,', '\n"entropy",-1,3,'),
+        ("heads.csv", '\n"entropy",2,3,', '\n"entropy",2,2,'),  # one twice, one never
+        ("passages.csv", "A crane", "A crane" + 200_000 * "!"),  # more than the reader takes
+        ("survey.json", '"tokens": 10', '"tokens": Infinity'),
+    ],
+)
+def test_broken_in_other_ways(surveyed: Path, file: str, old: str, new: str) -> None:
+    path = surveyed / "survey" / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(gpt2viz.CheckpointError, match="no survey of this model"):
+        read_survey(surveyed, 3, 4)

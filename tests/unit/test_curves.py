@@ -51,6 +51,8 @@ def test_a_folder_without_a_record(tmp_path: Path) -> None:
         {"curves": [point(10) | {"held_out_loss": float("nan")}]},
         {"curves": [{}]},
         {"curves": [point(10)], "set_heads": [1]},
+        {"curves": [point(10)], "set_heads": [[float("inf"), 0]]},
+        {"curves": [point(10) | {"tokens": 10**400}]},
     ],
 )
 def test_a_broken_record_is_refused(tmp_path: Path, stored: Any) -> None:
