@@ -33,6 +33,7 @@ from gpt2viz.tokenizer import load_tokenizer
 _TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json")
 # What torch.compile, DataParallel and the model itself put before a name.
 _BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.)+")
+_LAYER = re.compile(r"h\.(\d{1,6})\.")
 _MASKS = (".attn.mask", ".attn.masked_bias")
 _TURNED = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 # minGPT's names of 2020, and today's.
@@ -89,13 +90,17 @@ def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
         why = str(error).split("\n")[0]
         raise CheckpointError(f"{file}: not weights that torch.save wrote ({why})") from None
-    found = saved.get("model", saved) if isinstance(saved, dict) else saved
-    if not isinstance(found, dict) or not all(isinstance(w, Tensor) for w in found.values()):
+    parts = saved if isinstance(saved, dict) else {}
+    found, arguments = parts.get("model", saved), parts.get("model_args", {})
+    if not (
+        (isinstance(found, dict) and isinstance(arguments, dict))
+        and all(isinstance(name, str) and isinstance(w, Tensor) for name, w in found.items())
+    ):
         raise CheckpointError(f"{file}: neither nanoGPT's dictionary nor minGPT's weights")
     weights = {_BEFORE.sub("", name): weight for name, weight in found.items()}
     masks = {n for n, w in weights.items() if n.endswith(".attn.bias") and w.ndim == 4}
     masks |= {n for n in weights if n.endswith(_MASKS)}
-    return {n: w for n, w in weights.items() if n not in masks}, saved.get("model_args") or {}
+    return {n: w for n, w in weights.items() if n not in masks}, arguments
 
 
 def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -106,13 +111,16 @@ def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
             continue
         if ".attn.query." in name:
             parts = (name.replace("query", part) for part in ("query", "key", "value"))
-            weight = torch.cat([weights[part] for part in parts if part in weights])
+            own = [weights[part] for part in parts if part in weights]
+            if not weight.ndim or any(part.shape != weight.shape for part in own):
+                raise CheckpointError(f"{name}: queries, keys and values have different sizes")
+            weight = torch.cat(own)
             name = name.replace("query", "c_attn")
         for old, new in _OF_2020.items():
             name = name.replace(old, new)
         found[{"head.weight": "lm_head.weight", "pos_emb": "wpe.weight"}.get(name, name)] = weight
     if "wpe.weight" in found:
-        found["wpe.weight"] = found["wpe.weight"][0]  # (1, T, C)
+        found["wpe.weight"] = found["wpe.weight"].squeeze(0)  # (1, T, C) -> (T, C)
     return found
 
 
@@ -124,6 +132,9 @@ def _config(
     missing = [name for name in needed if name not in weights]
     if missing:
         raise CheckpointError(f"{file}: no {missing[0]}; only nanoGPT's and minGPT's can be read")
+    for name in needed:
+        if weights[name].ndim != 2:
+            raise CheckpointError(f"{file}: {name} is no table, but {tuple(weights[name].shape)}")
     vocab_size, C = weights["wte.weight"].shape
     if weights["h.0.attn.c_attn.weight"].shape != (3 * C, C):
         raise CheckpointError(
@@ -137,7 +148,7 @@ def _config(
         vocab_size=vocab_size,
         n_positions=len(weights["wpe.weight"]),
         n_embd=C,
-        n_layer=1 + max(int(name.split(".")[1]) for name in weights if name.startswith("h.")),
+        n_layer=1 + max(int(layer[1]) for layer in map(_LAYER.match, weights) if layer),
         n_head=n_head,
         n_inner=len(weights["h.0.mlp.c_fc.weight"]),
         activation_function=curve,

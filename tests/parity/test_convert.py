@@ -109,6 +109,13 @@ def test_files_that_are_neither(tmp_path: Path) -> None:
     refused({"weight": torch.zeros(3)}, r"no wte\.weight; only nanoGPT's and minGPT's")
     without = {n: w for n, w in weights.items() if n != "transformer.h.1.mlp.c_fc.weight"}
     refused(without, r"h\.1\.mlp\.c_fc\.weight .* is missing", n_head=4)
+    for name, size in (("wte", (24,)), ("wpe", ()), ("h.0.mlp.c_fc", ())):
+        flat = weights | {f"transformer.{name}.weight": torch.zeros(size)}
+        refused(flat, f"{name}.weight is no table", n_head=4)
+    named = weights | {"transformer.h.first.ln_1.weight": torch.zeros(3)}
+    refused(named, r"h\.first\.ln_1\.\w+ \(3,\) has no place", n_head=4)
+    refused(weights | {7: torch.zeros(3)}, "neither nanoGPT's dictionary nor minGPT's weights")
+    refused({"model": weights, "model_args": [4]}, "neither nanoGPT's dictionary")
     more = weights | {"transformer.h.0.attn.rotary": torch.zeros(3)}
     refused(more, r"h\.0\.attn\.rotary \(3,\) has no place", n_head=4)
 
