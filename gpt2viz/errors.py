@@ -31,6 +31,10 @@ class ExportError(GPT2VizError):
     """A file that can't be written this way, or on this machine."""
 
 
+class SurveyError(GPT2VizError):
+    """Texts that can't be read, or a survey of them that can't be run."""
+
+
 class ContextError(GPT2VizError):
     """More tokens than the model has positions for.
 

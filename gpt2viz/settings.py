@@ -39,9 +39,10 @@ def config_file() -> Path:
     """
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
-        if not Path(named).expanduser().is_file():
+        file = expanded(named)
+        if not file.is_file():
             raise CheckpointError(f"{CONFIG_VARIABLE} names {named}, which is no file")
-        return Path(named).expanduser()
+        return file
     if APP != _INSTALLED and (APP / "gpt2viz.toml").is_file():
         return APP / "gpt2viz.toml"
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
@@ -72,13 +73,21 @@ def listed(key: str) -> list[str]:
 def folders() -> list[Path]:
     """The model folders of ``GPT2VIZ_MODELS`` and of the owner's file, relative to that file.
 
-    Raises ``CheckpointError`` as ``listed`` does.
+    Raises ``CheckpointError`` as ``listed`` and ``expanded`` do.
     """
     named = os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)
     entries = listed("models")
     beside = config_file().parent if entries else Path()
-    given = [Path(entry).expanduser() for entry in named if entry]
-    return given + [beside / Path(entry).expanduser() for entry in entries]
+    given = [expanded(entry) for entry in named if entry]
+    return given + [beside / expanded(entry) for entry in entries]
+
+
+def expanded(path: str) -> Path:
+    """A path with ``~`` spelled out. Raises ``CheckpointError`` where that is nobody's home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise CheckpointError(f"{path}: there is no such home folder") from None
 
 
 def by_name(folders: Iterable[Path]) -> dict[str, Path]:

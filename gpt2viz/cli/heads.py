@@ -14,8 +14,7 @@ import pandas as pd
 from gpt2viz.across import HEADS
 from gpt2viz.cli import options
 from gpt2viz.heads import SCORES
-from gpt2viz.survey.__main__ import SurveyError, survey
-from gpt2viz.survey.documents import DocumentsError
+from gpt2viz.survey.__main__ import survey
 from gpt2viz.survey.engines import local, on_ray
 
 
@@ -74,8 +73,6 @@ def heads(
             survey(corpus, options.find(model)[1], folder, tokens, device, where)
         except ModuleNotFoundError:
             raise click.ClickException("--engine ray needs Ray: pip install ray") from None
-        except (SurveyError, DocumentsError) as error:
-            raise click.ClickException(str(error)) from None
         found = pd.read_csv(folder / f"{HEADS}.csv")
     if as_json:
         options.print_json(found.to_dict("records"))

@@ -58,7 +58,7 @@ def find(name: str) -> tuple[str, Path]:
     own = settings.by_name(settings.folders())
     if name in own:
         return name, own[name]
-    path = Path(name).expanduser()
+    path = settings.expanded(name)
     if path.is_dir():
         return path.resolve().name, path
     known = own | hub.cached()

@@ -16,15 +16,12 @@ from typing import Any
 
 import gpt2viz
 from gpt2viz.across import RECORD, fingerprint, weights_fingerprint
-from gpt2viz.files import whole
-from gpt2viz.survey.documents import DocumentsError, shards
+from gpt2viz.errors import GPT2VizError, SurveyError
+from gpt2viz.files import read_json, whole
+from gpt2viz.survey.documents import shards
 from gpt2viz.survey.engines import Engine, Task, local, on_ray
 from gpt2viz.survey.sums import load, merged, save
 from gpt2viz.survey.tables import write
-
-
-class SurveyError(ValueError):
-    """A survey that can't be run; the message says why."""
 
 
 def survey(
@@ -39,8 +36,8 @@ def survey(
     """Score what isn't scored yet, then merge all shards and write the tables: how many shards.
 
     ``about`` says in words what the texts are, for those who see the result. Raises
-    ``SurveyError`` where ``out`` holds another survey, there is no text, or passages are longer
-    than the model's context.
+    ``SurveyError`` where ``out`` holds another survey, there is no text, passages are longer than
+    the model's context, or a machine has no such ``device``; and what ``load_model`` raises.
     """
     n_positions = gpt2viz.load_model(model).config.n_positions
     if not 2 <= n_tokens <= n_positions:
@@ -76,8 +73,8 @@ def _path(out: Path, number: int) -> Path:
 
 
 def _same_survey(path: Path, wanted: dict[str, Any], about: str) -> None:
-    made = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else wanted
-    if {name: made[name] for name in wanted} != wanted:
+    made = read_json(path) if path.is_file() else wanted
+    if {name: made.get(name) for name in wanted} != wanted:
         raise SurveyError(
             f"{path.parent} holds a survey of other texts, another model or passages of another "
             "length. Choose another folder with --out."
@@ -107,7 +104,7 @@ def main() -> None:
         n = survey(*where, given.tokens, given.device, engine, given.about)
     except ModuleNotFoundError:
         sys.exit("--engine ray needs Ray: pip install ray")
-    except (SurveyError, DocumentsError, gpt2viz.GPT2VizError) as error:
+    except GPT2VizError as error:
         sys.exit(str(error))
     except OSError as error:  # a full disk, a folder that may not be written
         sys.exit(f"{given.out}: can't be written ({error}). What is done is kept.")

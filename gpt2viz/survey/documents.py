@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpt2viz.errors import SurveyError
+
 #: A shard is closed when its documents have this many characters.
 SHARD = 200_000
 #: A longer document is cut, so that a shard fits in memory whatever the file is.
 LONGEST = 1_000_000
-
-
-class DocumentsError(ValueError):
-    """Texts that can't be read; the message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Shard:
 def documents(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file that aren't blank, or the ``.txt`` files of a folder by name.
 
-    Never more than one of them is in memory. Raises ``DocumentsError`` for what can't be read.
+    Never more than one of them is in memory. Raises ``SurveyError`` for what can't be read.
     """
     try:
         if path.is_dir():
@@ -39,7 +37,7 @@ def documents(path: Path) -> Iterator[str]:
                 for line in lines:
                     yield from _pieces(line)
     except (OSError, UnicodeDecodeError) as error:
-        raise DocumentsError(f"{path}: can't be read: {error}") from error
+        raise SurveyError(f"{path}: can't be read: {error}") from error
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -97,6 +97,22 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
     assert run("heads", "--corpus", "nowhere.txt").exit_code == 2
 
 
+def test_what_heads_cannot_do_is_one_line(run: Run, tiny_folder: Path) -> None:
+    Path("corpus.txt").write_text("A crane ate fish. A crane ate fish.", encoding="utf-8")
+    common = ("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), "--workers", "1")
+    result = run(*common, "--device", "abacus", "--tokens", "12")
+    assert (result.exit_code, "no device 'abacus'" in result.stderr) == (1, True)
+    Path("found").mkdir()
+    Path("found", "survey.json").write_text("{")
+    result = run(*common, "--tokens", "12", "--out", "found")
+    assert (result.exit_code, "survey.json: can't be read" in result.stderr) == (1, True)
+
+
+def test_a_model_in_the_home_of_nobody(run: Run) -> None:
+    result = run("trace", "A crane", "--model", "~no-such-person/gpt2")
+    assert (result.exit_code, "there is no such home folder" in result.stderr) == (1, True)
+
+
 def test_convert(run: Run, tmp_path: Path) -> None:
     network = layouts.random_weights(layouts.Today(nano=True, bias=True, mask=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", True, False)

@@ -81,6 +81,18 @@ def test_a_broken_file_is_one_message(file: Path, content: str, message: str) ->
         owner.folders()
 
 
+def test_the_home_of_nobody_is_one_message(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = "~no-such-person/models"
+    file.write_text(f'models = ["{nobody}"]')
+    with pytest.raises(gpt2viz.CheckpointError, match=f"{nobody}: there is no such home folder"):
+        settings.folders()
+    file.write_text("")
+    for variable in (settings.MODELS_VARIABLE, settings.CONFIG_VARIABLE):
+        monkeypatch.setenv(variable, nobody)
+        with pytest.raises(gpt2viz.CheckpointError, match="there is no such home folder"):
+            settings.folders()
+
+
 def test_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(settings.CONFIG_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

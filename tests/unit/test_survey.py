@@ -14,9 +14,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
+from gpt2viz.errors import SurveyError
 from gpt2viz.heads import SCORES, head_scores
-from gpt2viz.survey.__main__ import SurveyError, main, survey
-from gpt2viz.survey.documents import DocumentsError, Shard, documents, shards
+from gpt2viz.survey.__main__ import main, survey
+from gpt2viz.survey.documents import Shard, documents, shards
 from gpt2viz.survey.engines import Task, local, on_ray, work
 from gpt2viz.survey.score import SHORTEST, score
 from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
@@ -64,7 +65,7 @@ def test_documents_and_shards(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "x.txt").write_text("four\nlines", encoding="utf-8")
     assert list(documents(tmp_path)) == ["four\nlines", "one\n\n  two \nthree"]
-    with pytest.raises(DocumentsError, match="can't be read"):
+    with pytest.raises(SurveyError, match="can't be read"):
         list(documents(tmp_path / "nowhere.txt"))
 
 
