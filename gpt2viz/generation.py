@@ -55,7 +55,7 @@ def appraise(trace: Trace, token: int) -> Choice:
     logits = trace.logits_at(-1)
     probability = float(softmax(logits)[token])
     rank = 1 + int((logits > logits[token]).sum())
-    return Choice(token, probability, rank, float(-np.log2(probability)))
+    return Choice(token, probability, rank, float(-np.log2(probability)) + 0.0)  # no −0
 
 
 def generate(
@@ -80,5 +80,5 @@ def generate(
         token = draw(read, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
         yield appraise(read, token)
         ids.append(token)
-        if token == model.tokenizer.end_of_text or len(ids) == model.config.n_positions:
+        if token == model.tokenizer.end_of_text or len(ids) >= model.config.n_positions:
             return

@@ -38,7 +38,7 @@ def sampling_distribution(
     Raises ``ValueError`` for a temperature below 0, a ``top_k`` below 1 or a ``top_p`` outside
     (0, 1].
     """
-    if temperature < 0:
+    if not temperature >= 0:  # NaN is neither
         raise ValueError(f"temperature must be 0 or more, not {temperature}")
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k must be 1 or more, not {top_k}")
@@ -81,7 +81,7 @@ def surprise(trace: Trace) -> Probabilities:
 def entropy(probabilities: Probabilities) -> float:
     """−Σ p log₂ p in bits, of (n_vocab,): 0 for a sure thing, log₂ n_vocab for no idea at all."""
     positive = probabilities[probabilities > 0]
-    return float(-(positive * np.log2(positive)).sum())
+    return float(-(positive * np.log2(positive)).sum()) + 0.0  # no −0
 
 
 def divergence(new: NDArray[np.floating], old: NDArray[np.floating]) -> float:

@@ -67,6 +67,7 @@ def test_the_same_seed_writes_the_same_text(pair: Any) -> None:
 def test_it_ends_where_the_context_is_full(pair: Any) -> None:
     _, ours = pair
     assert len(list(generate(ours, IDS * 7, 10, temperature=2.0, top_k=5, seed=1))) <= 3
+    assert len(list(generate(ours, IDS * 8, 2))) == 1  # read as a whole, and nothing fits after it
     with pytest.raises(gpt2viz.ContextError):
         next(generate(ours, IDS * 9, 1))
 
