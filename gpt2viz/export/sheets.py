@@ -88,6 +88,8 @@ def _heatmap(figure: go.Figure, trace: go.Heatmap) -> pd.DataFrame:
     values = np.asarray(trace.z)
     n_rows, n_columns = values.shape
     x, y = (_axis_title(figure, letter, trace) for letter in "xy")
+    if x == y:  # heads meet heads: two columns still
+        x, y = f"{x} (column)", f"{y} (row)"
     return pd.DataFrame(
         {
             "picture": _title_over(figure, trace) or trace.name or "",

@@ -30,6 +30,8 @@ def tree(similarities: Numbers) -> Numbers:
     alike on average come together first. The branches of up to ``WELL_ORDERED`` heads are turned
     so that neighbours are most alike (Bar-Joseph et al. 2001).
     """
+    if len(similarities) == 1:  # SciPy refuses a tree of one
+        return np.empty((0, 4))
     apart = 1 - (similarities + similarities.T) / 2
     np.fill_diagonal(apart, 0)
     joined: Numbers = linkage(
@@ -42,7 +44,7 @@ def tree(similarities: Numbers) -> Numbers:
 
 def in_order(joined: Numbers) -> list[int]:
     """The heads (H,) as they stand below the tree."""
-    return [int(n) for n in leaves_list(joined)]
+    return [int(n) for n in leaves_list(joined)] if len(joined) else [0]
 
 
 def groups(joined: Numbers, at_least: float) -> list[list[int]]:
@@ -50,6 +52,8 @@ def groups(joined: Numbers, at_least: float) -> list[list[int]]:
 
     In the order of the tree; groups of two or more.
     """
+    if not len(joined):
+        return []
     of = fcluster(joined, 1 - at_least, criterion="distance")
     found: dict[int, list[int]] = {}
     for head in in_order(joined):

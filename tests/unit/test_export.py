@@ -30,6 +30,7 @@ from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lines import lines
 from gpt2viz.figures.lines_print import WIDEST, WIDTHS, printed
 from gpt2viz.figures.palette import DARK, LIGHT, Palette
+from gpt2viz.figures.similarity import similarity_map
 from tests.checkpoints import write_checkpoint
 
 ABOUT = export.About("weights", "stories", "ab" * 32, "A crane ate fish", 4, 1, 0)
@@ -144,6 +145,21 @@ def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
     assert found["query"].unique().tolist() == ["0 <a>", "1 $b", "2 c", "3 c", "4 &lt;"]
     assert found.iloc[1]["key"] == "1 $b"
     assert found["query"][:6].tolist() == ["0 <a>"] * 5 + ["1 $b"]
+
+
+def test_two_axes_of_one_name_keep_both_columns() -> None:
+    values = np.array([[1, 0.25, 0.5], [0.25, 1, 0.75], [0.5, 0.75, 1]])
+    figure = similarity_map(values, [2, 0, 1], [], ["0.0", "0.1", "1.0"], LIGHT)
+    found = export.figure_table(figure)
+    assert list(found.columns) == [
+        "picture",
+        *("head, as layer.head (" + s for s in ("row)", "column)")),
+        "value",
+    ]
+    by_pair = {(row, column): value for _, row, column, value in found.itertuples(index=False)}
+    assert by_pair["1.0", "0.0"] == 0.5
+    assert by_pair["0.1", "1.0"] == 0.75
+    assert len(by_pair) == 9
 
 
 def test_the_numbers_of_bars() -> None:

@@ -130,6 +130,11 @@ def test_heads_that_do_the_same_meet() -> None:
     assert {frozenset(g) for g in groups(joined, 0.9)} == {frozenset([0, 3]), frozenset([1, 5])}
 
 
+def test_a_model_of_one_head() -> None:
+    joined = tree(np.ones((1, 1)))
+    assert (in_order(joined), groups(joined, 0.9)) == ([0], [])
+
+
 @pytest.mark.parametrize("n", [12, MOST + 40])
 def test_the_map(n: int) -> None:
     values = random_similarities(7, n)
