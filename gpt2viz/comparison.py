@@ -67,8 +67,9 @@ def shared(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
 class Path:
     """How alike a token is read in two runs at each of S places of the model.
 
-    ``cosine`` (S,) is the cosine similarity of its two vectors, in [−1, 1]; ``difference`` (S,)
-    the largest |a − b| of any of their C channels, 0 where they are the same to the last digit.
+    ``cosine`` (S,) is the cosine similarity of its two vectors, in [−1, 1], and NaN where only one
+    of them is 0 throughout; ``difference`` (S,) the largest |a − b| of any of their C channels, 0
+    where they are the same to the last digit.
     """
 
     places: tuple[Place, ...]
@@ -112,7 +113,8 @@ def _vector(trace: Trace, place: Place, position: int) -> Numbers:
 def _cosine(one: Numbers, other: Numbers) -> float:
     if np.array_equal(one, other):  # the same to the last digit: 1, without rounding
         return 1.0
-    return float(one @ other / (np.linalg.norm(one) * np.linalg.norm(other)))
+    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return float(one @ other) / lengths if lengths else float("nan")
 
 
 def largest_differences(a: Trace, b: Trace, matches: Sequence[tuple[int, int]]) -> Numbers:
@@ -142,10 +144,12 @@ class Nearest(NamedTuple):
 def nearest(trace: Trace, position: int, places: Sequence[Place], top: int) -> Nearest:
     """The tokens whose rows of the unembedding point most the way a token's vector does.
 
-    At each place, by cosine similarity, best first. In GPT-2 the unembedding is the token
-    embedding too, so that at the first place a token is nearest to itself.
+    At each place, by cosine similarity, best first; rows of zeros, as in a table that was only
+    filled up, come last with NaN. In GPT-2 the unembedding is the token embedding too, so that at
+    the first place a token is nearest to itself.
     """
-    rows: Array = trace.unembedding / np.linalg.norm(trace.unembedding, axis=1, keepdims=True)
+    lengths = np.linalg.norm(trace.unembedding, axis=1, keepdims=True)
+    rows: Array = trace.unembedding / np.where(lengths > 0, lengths, np.float32("nan"))
     vectors = np.stack([_vector(trace, place, position) for place in places])  # (S, C)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     cosine = vectors.astype(np.float32) @ rows.T  # (S, n_vocab)

@@ -117,6 +117,26 @@ def test_before_the_first_difference_a_masked_run_is_the_same(folder: Path) -> N
     assert (apart.cosine[2:] < 1).all()
 
 
+def test_a_part_that_adds_nothing_points_nowhere(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    off = gpt2viz.trace(model, A, edits=gpt2viz.parse_edits("mlp:1"))
+    cosine = path(gpt2viz.trace(model, A), off, (2, 2), addition_places(3)).cosine
+    assert_array_equal(np.isnan(cosine), [key == ("mlp_output", 1) for key in addition_places(3)])
+    both_off = path(off, off, (2, 2), addition_places(3))
+    assert_array_equal(both_off.cosine, 1)
+
+
+def test_a_token_without_a_vector_is_nobodys_neighbour(folder: Path, tmp_path: Path) -> None:
+    theirs = write_checkpoint(tmp_path / "padded")
+    theirs.transformer.wte.weight.data[419] = 0  # a row that only fills the table up
+    theirs.save_pretrained(tmp_path / "padded")
+    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "padded"), A)
+    found = nearest(trace, 3, stream_places(3), top=420)
+    assert np.isfinite(found.cosine[:, :419]).all()
+    assert_array_equal(found.ids[:, 419], 419)
+    assert_array_equal(found.ids[:, :4], nearest(trace, 3, stream_places(3), top=4).ids)
+
+
 def test_nearest_tokens_by_a_loop(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     places = stream_places(3)
