@@ -25,7 +25,12 @@ ONE_THREAD = 10**9
 def threads(n_multiplications: int) -> Iterator[None]:
     """Let torch use the threads that this many multiplications are worth, for a while."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if n_multiplications <= ONE_THREAD else before)
+    if n_multiplications > ONE_THREAD or before == 1:
+        # Nothing is set, not even to what it is: a new thread begins with the last number that any
+        # thread set, so a 1 that was only meant for a run would stay behind when that run is over.
+        yield
+        return
+    torch.set_num_threads(1)
     try:
         yield
     finally:

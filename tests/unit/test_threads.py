@@ -25,3 +25,32 @@ def test_how_threads_wait_is_set_before_torch(given: dict[str, str], expected: s
     command = [sys.executable, "-c", WATCH]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [expected]
+
+
+OVERLAP = """
+from threading import Event, Thread
+import torch
+from gpt2viz.threads import threads
+torch.set_num_threads(3)
+first, second = [Event(), Event()], [Event(), Event()]
+def hold(inside, leave):
+    with threads(1):
+        inside.set()
+        leave.wait()
+one, other = Thread(target=hold, args=first), Thread(target=hold, args=second)
+one.start(); first[0].wait()
+other.start(); second[0].wait()
+first[1].set(); one.join()
+second[1].set(); other.join()
+seen = []
+later = Thread(target=lambda: seen.append(torch.get_num_threads()))
+later.start(); later.join()
+print(torch.get_num_threads(), *seen)
+"""
+
+
+def test_runs_that_overlap_leave_the_threads_as_they_were() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OVERLAP], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["3", "3"]
