@@ -207,7 +207,8 @@ class Trace:
     @property
     def nbytes(self) -> int:
         """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
-        derived = (array for last in self._derived.values() for array in last.stages.values())
+        looked_at = list(self._derived.values())  # another thread may look at a stage meanwhile
+        derived = (array for last in looked_at for array in last.stages.values())
         logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
         arrays = (*self.captured.values(), *derived)
         return logits + sum(array.nbytes for array in arrays)

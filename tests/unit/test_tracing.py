@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from numpy.testing import assert_array_equal
 
 import gpt2viz
 from gpt2viz import model as model_source
+from gpt2viz import traces
 from gpt2viz.attribution import difference_from_run, value_weighted
 from gpt2viz.stages import STAGES, axis_sizes
 
@@ -62,6 +64,18 @@ def test_a_token_that_is_part_of_a_character_shows_its_bytes(tiny: gpt2viz.Model
     trace = gpt2viz.trace(tiny, "\u0416")  # two bytes, a token each
     assert trace.tokens == ("\\xd0", "\\x96")
     assert trace.token_bytes == (b"\xd0", b"\x96")
+
+
+def test_its_size_is_told_while_another_thread_looks_at_a_stage(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [5, 300, 17], explicit=False)
+
+    class Looks(dict[str, Any]):
+        def values(self) -> Any:
+            trace.stage("scores", 0)
+            return super().values()
+
+    trace._derived["weights",] = traces._Derived((0, None), Looks())
+    assert trace.nbytes == sum(array.nbytes for array in trace.captured.values())
 
 
 def test_long_texts_are_derived_and_short_ones_captured(
