@@ -16,6 +16,8 @@ from gpt2viz.traces import Array, Trace
 #: From what the module made to what goes on in its place, of the same shape.
 Change = Callable[[Tensor], Tensor]
 
+_OTHER = "{}: the reference run is of a model with other sizes"
+
 
 def changes(edits: Iterable[Edit], reference: Trace | None) -> Iterator[tuple[str, Change]]:
     """(module name, change of its output) for every edit of a head or a layer, in their order.
@@ -34,6 +36,8 @@ def _of_head(edit: Edit, reference: Trace | None) -> Change:
     mean = _mean(edit, reference) if edit.kind == "mean" else None
 
     def change(heads: Tensor) -> Tensor:
+        if mean is not None and mean.shape != heads.shape[-1:]:
+            raise ValueError(_OTHER.format(edit))
         changed = heads.clone()  # (B, nh, T, hs)
         if mean is not None:
             changed[:, edit.head] = torch.tensor(mean, device=heads.device, dtype=heads.dtype)
@@ -48,5 +52,8 @@ def _mean(edit: Edit, reference: Trace | None) -> Array:
     """The head's output (hs,), mean over all tokens of the reference run."""
     if reference is None:
         raise ValueError(f"{edit} needs a reference run")
-    mean: Array = reference.stage("head_output", edit.layer)[0, edit.head].mean(axis=0)
+    try:
+        mean: Array = reference.stage("head_output", edit.layer)[0, edit.head].mean(axis=0)
+    except IndexError:
+        raise ValueError(_OTHER.format(edit)) from None
     return mean

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from numpy.testing import assert_array_equal
 import gpt2viz
 from gpt2viz.edits import Edit, check, describe, forbidden, moved, parse_edits
 from gpt2viz.tracing import reference_run
+from tests.checkpoints import write_checkpoint
 from tests.unit.test_tracing import n_hooks
 
 _number = st.integers(0, 999)
@@ -153,6 +156,16 @@ def test_a_reference_run_can_be_kept(tiny: gpt2viz.Model) -> None:
     changed = gpt2viz.trace(tiny, [1, 2, 3], edits=edits, reference=other)
     mean = other.stage("head_output", 1)[0, 1].mean(axis=0)
     assert_array_equal(changed.stage("head_output", 1)[0, 1, 2], mean)
+
+
+@pytest.mark.parametrize("sizes", [{"n_layer": 1}, {"n_head": 1}, {"n_embd": 16}])
+def test_a_reference_run_of_another_model_is_refused(
+    tiny: gpt2viz.Model, tmp_path: Path, sizes: dict[str, int]
+) -> None:
+    write_checkpoint(tmp_path / "other", **sizes)
+    other = reference_run(gpt2viz.load_model(tmp_path / "other"))
+    with pytest.raises(ValueError, match=r"mean:1\.1: the reference run is of a model with other"):
+        gpt2viz.trace(tiny, [1, 2, 3], edits=parse_edits("mean:1.1"), reference=other)
 
 
 def test_edits_in_words() -> None:
