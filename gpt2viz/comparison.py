@@ -148,8 +148,9 @@ def nearest(trace: Trace, position: int, places: Sequence[Place], top: int) -> N
     filled up, come last with NaN. In GPT-2 the unembedding is the token embedding too, so that at
     the first place a token is nearest to itself.
     """
-    lengths = np.linalg.norm(trace.unembedding, axis=1, keepdims=True)
-    rows: Array = trace.unembedding / np.where(lengths > 0, lengths, np.float32("nan"))
+    lengths: Array = np.linalg.norm(trace.unembedding, axis=1, keepdims=True)
+    lengths[lengths == 0] = np.nan
+    rows: Array = trace.unembedding / lengths
     vectors = np.stack([_vector(trace, place, position) for place in places])  # (S, C)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     cosine = vectors.astype(np.float32) @ rows.T  # (S, n_vocab)

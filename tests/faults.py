@@ -774,8 +774,8 @@ MUTANTS = (
     Mutant(
         "folders from where one stands",
         "settings.py",
-        "given + [beside / Path(entry)",
-        "given + [Path(entry)",
+        "given + [beside / expanded(entry)",
+        "given + [expanded(entry)",
         OWNER + "test_folders_of_the_command_line_and_of_the_file",
     ),
     Mutant(
