@@ -1,5 +1,7 @@
 """Compare: two of anything side by side, on one scale, with what differs between them."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from gpt2viz.comparison import align, largest_differences, nearest, path, stream_places
@@ -14,23 +16,33 @@ from gpt2viz.figures.find import head_map
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.labels import markup_safe
 from gpt2viz.patterns import likeness
-from gpt2viz.ui import address, compare, compared, frame, show, two_texts
+from gpt2viz.ui import address, compare, compared, frame, lines, show, two_texts
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.source import Line
+from gpt2viz.ui.text import literal
 
 
 def choose_in_a(cell: Cell) -> None:
     """A click on a row of A chooses its token, and with it the partner in B."""
-    address.put("query", panels[0].rows.position(cell.row))
+    choose_token(panels[0].rows.position(cell.row))
 
 
 def choose_in_b(cell: Cell) -> None:
     """A click on a row of B chooses its partner in A, and with it the token."""
-    row = panels[1].rows.position(cell.row)
+    choose_partner(panels[1].rows.position(cell.row))
+
+
+def choose_token(position: int) -> None:
+    """Choose a token of A, and with it its partner in B."""
+    address.put("query", position)
+
+
+def choose_partner(position: int) -> None:
+    """Choose a token of B, and with it its partner in A."""
     if what == "text":
-        two_texts.choose_from_second(both.matches, both.a.token, row)
+        two_texts.choose_from_second(both.matches, both.a.token, position)
     else:
-        address.put("query", row)
+        choose_token(position)
 
 
 def choose_head(cell: Cell) -> None:
@@ -49,27 +61,37 @@ if both.b.trace is not view.trace:
 paths = compared.paths(both, what)
 if what == "text":
     two_texts.verdict(view, both.b.view, (both.a.token, both.b.token), paths)
-chosen = compare.places(both, what)
-
-part = compare.part(both, what)
+part, part_of_b = compare.parts(both, what)
+*chosen, as_lines = compare.places(both, what, (part, part_of_b))
 sides = {"a": both.a, "b": both.b}
-whole = [
-    side_panel(side.trace, side.view.labels, *place, compare.title(side, letter.upper(), place))
+titles = [
+    compare.title(side, letter.upper(), place)
     for (letter, side), place in zip(sides.items(), chosen, strict=True)
 ]
+whole = [
+    side_panel(side.trace, side.view.labels, *place, markup_safe(title))
+    for side, place, title in zip(sides.values(), chosen, titles, strict=True)
+]
 change = part.fit(difference_of_matched(*whole, list(both.matches.items()), "B − A"))
-panels = [part.fit(panel) for panel in whole]
-for column, (letter, side), panel in zip(
-    (pictures := st.columns([4, 4, 5]))[:2], sides.items(), panels, strict=True
-):
-    with column, st.container(key=f"side_{letter}"):
-        figure = heatmaps([panel], view.colors, height=380, row=side.token)
-        show.picture(
-            figure,
-            key=f"weights_{letter}",
-            alt=panel.title,
-            made_by=(Line(side.trace, "weights", chosen["ab".index(letter)][0]),),
-        )
+panels = [part.fit(whole[0]), part_of_b.fit(whole[1])]
+pictures = st.columns([4, 4, 5])
+for n, (letter, side) in enumerate(sides.items()):
+    with pictures[n], st.container(key=f"side_{letter}"):
+        made_by = (Line(side.trace, "weights", chosen[n][0]),)
+        if as_lines:
+            st.markdown(f":small[{literal(titles[n])}]")
+            lines.draw(
+                replace(side.view, query=side.token),
+                [panels[n]],
+                [titles[n]],
+                key=f"lines_{letter}",
+                alt=titles[n],
+                made_by=made_by,
+                choose=(choose_token, choose_partner)[n],
+            )
+        else:
+            figure = heatmaps([panels[n]], view.colors, height=380, row=side.token)
+            show.picture(figure, key=f"weights_{letter}", alt=titles[n], made_by=made_by)
 with pictures[2], st.container(key="side_change"):
     figure = heatmaps(
         [change],
@@ -92,7 +114,7 @@ st.caption(
     "Attention weights, A and B on one scale from 0 to 1. **B − A**: blue where B has the larger "
     "weight, orange where A has; it reaches as far as the largest difference, at least to 0.01"
     + (", and shows the tokens that have a partner." if what == "text" else ".")
-    + " Click a row to choose its token on both sides."
+    + f" Click a {'query' if as_lines else 'row'} to choose its token on both sides."
 )
 names = [f"{letter.upper()}: {side.name}" for letter, side in sides.items()]
 show.picture(
@@ -133,8 +155,8 @@ on_click("side_heads", choose_head)
 
 if paths:
     st.markdown("#### The path of the token's vector through the layers")
-    lines, numbers = st.columns(2, gap="large")
-    with lines:
+    curve, numbers = st.columns(2, gap="large")
+    with curve:
         show.picture(
             path_lines(paths, view.colors),
             key="path",

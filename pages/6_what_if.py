@@ -10,7 +10,7 @@ from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
 from gpt2viz.interventions import changes
 from gpt2viz.labels import isolated
-from gpt2viz.ui import address, cache, controls, frame, measures, show, whatif, zoom
+from gpt2viz.ui import address, cache, controls, frame, lines, measures, show, whatif, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
@@ -46,12 +46,13 @@ changed = cache.run(view.model.name, baseline.token_ids, baseline.causal, edits)
 if edits:
     show.run("The changed run", changed)
 
+st.markdown("#### Attention weights")
+part = zoom.window(view)
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-    st.markdown("#### Attention weights", width="content")
     layer, head = controls.layer(view), controls.head(view)
+    as_lines = lines.wanted(part)
 runs = {"Baseline: the model as it is": baseline, "Changed": changed}
 whole = weights_of_runs(runs, view.labels, layer, head)
-part = zoom.window(view)
 before, after = map(part.fit, whole)
 change = part.fit(difference(whole[1], whole[0], "Changed − baseline"))
 if edits and not change.values.any():
@@ -61,21 +62,22 @@ if edits and not change.values.any():
     )
 with st.container(key="whatif"):
     both, third = st.columns([2, 1.2])
-    figure = heatmaps(
-        [before, after],
-        view.colors,
-        n_columns=2,
-        height=360,
-        row=view.query,
-        bar="attention weight",
-    )
-    show.picture(
-        figure,
-        place=both,
-        key="before_after",
-        alt=f"Weights of layer {layer}, head {head}, baseline and changed",
-        made_by=(Line(changed, "weights", layer), changes),
-    )
+    alt = f"Weights of layer {layer}, head {head}, baseline and changed"
+    made_by = (Line(changed, "weights", layer), changes)
+    with both:
+        if as_lines:
+            lines.two_by_two(view, [before, after], key="run_lines", alt=alt)
+            show.code(*made_by, of=[alt])
+        else:
+            figure = heatmaps(
+                [before, after],
+                view.colors,
+                n_columns=2,
+                height=360,
+                row=view.query,
+                bar="attention weight",
+            )
+            show.picture(figure, key="before_after", alt=alt, made_by=made_by)
     figure = heatmaps(
         [change],
         view.colors,
@@ -91,8 +93,9 @@ with st.container(key="whatif"):
         alt=f"Weights of layer {layer}, head {head}, changed − baseline",
         made_by=(difference,),
     )
+cell = "a cell of the difference" if as_lines else "a cell"
 st.caption(
-    "Click a cell to hide its key from its query in every head; click again to undo it."
+    f"Click {cell} to hide its key from its query in every head; click again to undo it."
     if part.exact
     else "Drag over a part of the text first; there a click on a cell hides a key from a query."
 )

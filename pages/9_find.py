@@ -11,7 +11,7 @@ from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.heads import Scores, distance, entropy, head_scores, largest, weight_on
 from gpt2viz.labels import label
 from gpt2viz.patterns import drawn, likeness, similarity
-from gpt2viz.ui import alike, cache, controls, drawing, find, frame, show
+from gpt2viz.ui import alike, cache, controls, drawing, find, frame, lines, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.ranked import open_head, ranked
 from gpt2viz.ui.source import Line
@@ -99,6 +99,7 @@ def by_head() -> None:
     choice, picture, found = st.columns([3, 4, 4], gap="medium")
     with choice:
         layer, head = controls.layer(view), controls.head(view)
+        as_lines = lines.wanted(zoom.whole_text(view.n_tokens))
         st.caption(
             "The number is the **cosine similarity** of two heads' weights on this sentence, over "
             "all rows but the first: 1 for the same weights, 0 where no key gets weight from both."
@@ -106,19 +107,19 @@ def by_head() -> None:
     with picture:
         title = f"Layer {layer} · Head {head}"
         panel = head_stage(view.trace, view.labels, "weights", layer, head, title)
-        figure = heatmaps(
-            [pool_panel(panel, GRID)], view.colors, height=340, row=view.query, numbers=0
-        )
-        show.picture(
-            figure,
-            key="chosen_head",
-            alt=f"Weights of layer {layer}, head {head}",
-            made_by=(Line(view.trace, "weights", layer),),
-        )
+        alt = f"Weights of layer {layer}, head {head}"
+        made_by = (Line(view.trace, "weights", layer),)
+        if as_lines:
+            st.markdown(f":small[{title}]")
+            lines.draw(view, [panel], [title], key="chosen_lines", alt=alt, made_by=made_by)
+        else:
+            panels = [pool_panel(panel, GRID)]
+            figure = heatmaps(panels, view.colors, height=340, row=view.query, numbers=0)
+            show.picture(figure, key="chosen_head", alt=alt, made_by=made_by)
     with found:
         values = find.alike(view, layer, head)
         similarity_map(values)
-    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
+    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels, as_lines)
 
 
 def all_heads() -> None:

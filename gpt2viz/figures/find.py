@@ -143,12 +143,17 @@ def ranking(
     return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
 
 
-def best_heads(trace: Trace, labels: Sequence[str], table: pd.DataFrame, by: str) -> list[Panel]:
-    """The weights (T, T) of the heads in a table; a click carries "layer.head"."""
+def best_heads(
+    trace: Trace, labels: Sequence[str], table: pd.DataFrame, by: str, size: int = SMALL
+) -> list[Panel]:
+    """The weights (T, T) of the heads in a table, shrunk to ``size``.
+
+    A click carries "layer.head".
+    """
     found = []
     for row in table.to_dict("records"):
         layer, head = int(row["layer"]), int(row["head"])
         title = f"Layer {layer} · Head {head}: {row[by]:.3f}"
         panel = head_stage(trace, labels, "weights", layer, head, title)
-        found.append(replace(pool_panel(panel, SMALL), name=f"{layer}.{head}"))
+        found.append(replace(pool_panel(panel, size), name=f"{layer}.{head}"))
     return found

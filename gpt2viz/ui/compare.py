@@ -9,14 +9,14 @@ import streamlit as st
 
 from gpt2viz import GPT2VizError, Model, TooLargeError
 from gpt2viz.checkpoint import weight_bytes
-from gpt2viz.labels import markup_safe, shorten
+from gpt2viz.labels import shorten
 from gpt2viz.memory import spell
 from gpt2viz.tokenizer import load_tokenizer
 from gpt2viz.traces import Trace
-from gpt2viz.ui import address, cache, controls, two_texts, whatif
+from gpt2viz.ui import address, cache, controls, lines, two_texts, whatif
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
-from gpt2viz.ui.zoom import Window, window
+from gpt2viz.ui.zoom import Window, whole_text, window
 
 #: Value in the address -> what a person picks.
 DIFFERS = {
@@ -164,9 +164,13 @@ def _load_beside(first: str, second: str) -> Model:
     return cache.load(second)
 
 
-def places(both: Sides, what: str) -> tuple[tuple[int, int | None], tuple[int, int | None]]:
+Place = tuple[int, int | None]
+
+
+def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place, Place, bool]:
     """Pick (layer, head) of A and B, head None for the mean of all; one choice for both sides
-    but where heads are what differs."""
+    but where heads are what differs. And pick lines, which is True, or a matrix for the
+    ``parts`` that are shown."""
     configs = [side.view.model.config for side in (both.a, both.b)]
     with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
         layer = controls.layer(both.a.view, min(c.n_layer for c in configs))
@@ -176,9 +180,10 @@ def places(both: Sides, what: str) -> tuple[tuple[int, int | None], tuple[int, i
             help="Compares layers: the mean of each layer's heads in place of one head.",
             **address.switch("whole", False),
         )
+        as_lines = lines.wanted(*parts)
     one = (layer, None if whole else head)
     if what != "head":
-        return one, one
+        return one, one, as_lines
     with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
         layers, heads = range(configs[0].n_layer), range(configs[0].n_head)
         layer = st.segmented_control(
@@ -191,17 +196,18 @@ def places(both: Sides, what: str) -> tuple[tuple[int, int | None], tuple[int, i
         head = st.segmented_control(
             "Head of B", heads, required=True, wrap=True, **address.choice("head2", heads, 0)
         )
-    return one, (layer, None if whole else head)
+    return one, (layer, None if whole else head), as_lines
 
 
-def title(side: Side, letter: str, place: tuple[int, int | None]) -> str:
-    """What a picture of one side is called, safe for Plotly."""
+def title(side: Side, letter: str, place: Place) -> str:
+    """What a picture of one side is called."""
     layer, head = place
     which = "mean of heads" if head is None else f"head {head}"
-    return f"{letter}: {markup_safe(shorten(side.name, 24))} · layer {layer}, {which}"
+    return f"{letter}: {shorten(side.name, 24)} · layer {layer}, {which}"
 
 
-def part(both: Sides, what: str) -> Window:
-    """The part of the pictures that is shown: of two sentences, all of both."""
-    T = both.a.view.n_tokens
-    return Window(range(T), range(T), T) if what == "text" else window(both.a.view)
+def parts(both: Sides, what: str) -> tuple[Window, Window]:
+    """The part of A and of B that is shown: of two sentences, all of both."""
+    if what == "text":
+        return whole_text(both.a.view.n_tokens), whole_text(both.b.view.n_tokens)
+    return (window(both.a.view),) * 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
@@ -13,6 +13,8 @@ from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.labels import shorten
 from gpt2viz.ui import address, lines_js, show
 from gpt2viz.ui.frame import View
+from gpt2viz.ui.source import Made
+from gpt2viz.ui.text import literal
 from gpt2viz.ui.zoom import Window
 
 _HTML = """
@@ -33,24 +35,35 @@ _draw = st.components.v2.component(
 )
 
 
-def wanted(part: Window) -> bool:
+def wanted(*parts: Window) -> bool:
     """Pick whether weights are drawn as a matrix or as lines; True for lines.
 
-    A long text is a matrix until a ``part`` of it is shown that lines can be drawn of.
+    A long text is a matrix until a part of it is shown that lines can be drawn of. ``parts`` are
+    those of all the texts that are drawn.
     """
+    few = all(part.exact for part in parts)
     chosen: str = st.segmented_control(
         "Picture",
         ["matrix", "lines"],
         format_func=str.capitalize,
         required=True,
-        disabled=not part.exact,
+        disabled=not few,
         help="The same numbers twice: cells of a matrix, or lines from each token to the tokens "
         f"that it looks at. Lines are drawn up to {MOST_TOKENS} tokens.",
         **address.choice("picture", ["matrix", "lines"], "matrix"),
     )
-    if chosen == "lines" and not part.exact:
-        st.caption(f"Lines need a part of at most {MOST_TOKENS} tokens.")
-    return chosen == "lines" and part.exact
+    if chosen == "lines" and not few:
+        st.caption(f"Lines need a text, or a part of one, of at most {MOST_TOKENS} tokens.")
+    return chosen == "lines" and few
+
+
+def on_every_page(position: int) -> None:
+    """Choose a query on every page."""
+    address.put("query", position)
+
+
+def nowhere(_position: int) -> None:
+    """Choose none: for tokens that aren't the sentence's."""
 
 
 def draw(
@@ -61,19 +74,45 @@ def draw(
     key: str,
     alt: str,
     unit: bool = True,
+    made_by: Sequence[Made] = (),
+    choose: Callable[[int], None] = on_every_page,
 ) -> None:
     """Draw up to four matrices of the same tokens as lines, told apart by ``names``.
 
-    A click on a query chooses it on every page. Raises ``ValueError`` for more than 256 tokens.
+    ``choose`` is called with the place of a query that is clicked; by default it is chosen on
+    every page. ``made_by`` and ``alt`` are as for a picture. Raises ``ValueError`` for more than
+    256 tokens.
     """
     found = lines(panels, names, unit)
 
-    def choose() -> None:
-        address.put("query", found.rows.position(int(st.session_state[key].query)))
+    def clicked() -> None:
+        choose(found.rows.position(int(st.session_state[key].query)))
 
     show.numbers(found.table(), f"{alt}, as lines", printed(found, view.colors))
-    _draw(key=key, data=_data(view, found, alt), on_query_change=choose)
+    _draw(key=key, data=_data(view, found, alt), on_query_change=clicked)
     st.caption(f"{found.note()} A line's width is its {found.quantity}.")
+    if made_by:
+        show.code(*made_by, of=[alt])
+
+
+def two_by_two(
+    view: View,
+    panels: Sequence[Panel],
+    *,
+    key: str,
+    alt: str,
+    choose: Callable[[int], None] = on_every_page,
+) -> None:
+    """Draw matrices as lines side by side, below each other from the third on, by their titles.
+
+    ``choose`` is as for ``draw``; a query that is chosen lights up in all of them.
+    """
+    columns = st.columns(2, gap="medium")
+    for n, panel in enumerate(panels):
+        with columns[n % 2]:
+            st.markdown(f":small[{literal(panel.title)}]")
+            said = f"{alt}: {panel.title}"
+            draw(view, [panel], [panel.title], key=f"{key}_{n}", alt=said, choose=choose)
 
 
 def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:

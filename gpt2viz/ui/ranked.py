@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import pandas as pd
 import streamlit as st
 
 from gpt2viz.figures.find import best_heads, ranking
 from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.measure import GRID
 from gpt2viz.heads import Scores
 from gpt2viz.traces import Trace
-from gpt2viz.ui import address, show
+from gpt2viz.ui import address, lines, show, zoom
 from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.source import Line
@@ -25,11 +28,13 @@ def ranked(
     by: str,
     trace: Trace,
     labels: Sequence[str],
+    as_lines: bool | None = None,
 ) -> None:
     """The heads in a table, largest ``by`` first, and pictures of the best: a click opens one.
 
     ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures are of,
-    ``labels`` its tokens as written on screen.
+    ``labels`` its tokens as written on screen; ``as_lines`` draws them as lines, and is asked for
+    above them where it is None.
     """
     numbers, pictures = st.columns([5, 6], gap="large")
     with numbers:
@@ -48,26 +53,40 @@ def ranked(
     with pictures, st.container(key="best"):
         best = table[table[by].notna()].head(SHOWN)
         if len(best):
-            figure = heatmaps(
-                best_heads(trace, labels, best, by),
-                view.colors,
-                n_columns=2,
-                height=560,
-                row=view.query if trace is view.trace else None,
-                numbers=0,
-            )
-            show.picture(
-                figure,
-                key="best_heads",
-                alt=f"Weights of the heads with most {by}",
-                made_by=(Line(trace, "weights", int(best["layer"].iloc[0])),),
-            )
+            if as_lines is None:
+                as_lines = lines.wanted(zoom.whole_text(len(labels)))
+            _pictures(view, best, by, trace, labels, as_lines)
     clicked = on_click("best")
     if clicked:
         layer, head = clicked.panel.split(".")
         open_head(int(layer), int(head))
     for row in picked["selection"]["rows"]:
         open_head(int(table["layer"].iloc[row]), int(table["head"].iloc[row]))
+
+
+def _pictures(
+    view: View, best: pd.DataFrame, by: str, trace: Trace, labels: Sequence[str], as_lines: bool
+) -> None:
+    """The weights of the best heads, two by two."""
+    alt = f"Weights of the heads with most {by}"
+    made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
+    own = trace is view.trace  # else its tokens are others than those of the sentence
+    if as_lines:
+        panels = best_heads(trace, labels, best, by, GRID)
+        looked_at = view if own else replace(view, query=None)
+        choose = lines.on_every_page if own else lines.nowhere
+        lines.two_by_two(looked_at, panels, key="best_lines", alt=alt, choose=choose)
+        show.code(*made_by, of=[alt])
+    else:
+        figure = heatmaps(
+            best_heads(trace, labels, best, by),
+            view.colors,
+            n_columns=2,
+            height=560,
+            row=view.query if own else None,
+            numbers=0,
+        )
+        show.picture(figure, key="best_heads", alt=alt, made_by=made_by)
 
 
 def _layers(view: View) -> list[int]:

@@ -60,11 +60,16 @@ def _places(axis: Axis, cells: tuple[int, int], end: int) -> tuple[int, int]:
     return axis.position(first), stop
 
 
+def whole_text(n_tokens: int) -> Window:
+    """All of a text."""
+    return Window(range(n_tokens), range(n_tokens), n_tokens)
+
+
 def window(view: View) -> Window:
     """The part that the address asks for, with a line about it above the pictures."""
     T = view.n_tokens
     ends = address.several_values(_NAME, _parse, "first and last query, first and last key")
-    whole = Window(range(T), range(T), T)
+    whole = whole_text(T)
     if T <= GRID:
         return whole
     if not ends or max(ends) > T:

@@ -22,7 +22,7 @@ STATES = [
     ("inside", {"picture": "lines"}),
     ("compare", {"compare": "rollout", "picture": "lines"}),
     ("compare", {"compare": "2", "words": "true"}),
-    ("mask", {"picture": "lines"}),
+    *((page, {"picture": "lines"}) for page in ("mask", "whatif", "two", "find")),
     *(("find", {"find": way}) for way in ("look", "pattern", "head", "alike")),
     ("whatif", {"edits": "off:0.0"}),
     ("generate", {"written": "1"}),

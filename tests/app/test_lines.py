@@ -1,25 +1,154 @@
-"""Matrix or lines: chosen in the address, and lines only where they can be told apart."""
+"""Matrix or lines: chosen in the address, and every line is the number of an independent GPT-2."""
 
 from __future__ import annotations
 
-import pytest
+import json
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.ui import show
 from tests.app.pages import open_page
+from tests.parity.numpy_gpt2 import reference
 
 PAGES = {"attention": "one_head", "inside": "stage_weights", "compare": "layers_chart"}
-PAGES |= {"mask": "on_off"}
+PAGES |= {"mask": "on_off", "whatif": "before_after", "two": "weights_a", "find": "best_heads"}
+TEXT, SECOND = "A crane ate fish", "The steel was lifted by a crane"
+TOLERANCE = {"rtol": 2e-3, "atol": 2e-3}
 
 
 def charts(at: object) -> set[str]:
     return {c.proto.id.split("-")[-1] for c in at.get("plotly_chart")}  # type: ignore[attr-defined]
 
 
+def sent(at: AppTest, key: str) -> dict[str, Any]:
+    """What the browser draws lines from."""
+    found = [c for c in at.get("bidi_component") if c.proto.id.endswith(f"-{key}")]
+    assert len(found) == 1, f"{key}: {len(found)} pictures"
+    data: dict[str, Any] = json.loads(found[0].proto.json)
+    return data
+
+
+def matrices(at: AppTest, key: str) -> list[np.ndarray]:
+    """The drawn lines laid back into matrices, NaN where there is none."""
+    data = sent(at, key)
+    found = []
+    for source in data["sources"]:
+        matrix = np.full((len(data["queries"]), len(data["keys"])), np.nan)
+        matrix[source["q"], source["k"]] = source["v"]
+        assert np.isfinite(matrix).sum() == len(source["v"])
+        found.append(matrix)
+    return found
+
+
+def alone(at: AppTest, key: str) -> np.ndarray:
+    (only,) = matrices(at, key)
+    return only
+
+
+def agree(drawn: np.ndarray, expected: np.ndarray) -> None:
+    """Lines are the numbers, and what is no line is below what they begin with."""
+    there = np.isfinite(drawn)
+    assert_allclose(drawn[there], expected[there], **TOLERANCE)
+    assert (expected[~there] < 0.01 + 2e-3).all()
+
+
+def ids(text: str) -> list[int]:
+    return gpt2viz.load_model().tokenizer.encode(text)
+
+
+def weights(tokens: Sequence[int], causal: bool = True) -> Any:
+    return reference(BUNDLED, list(tokens), causal)["weights"]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_lines_take_the_place_of_the_matrix(page: str) -> None:
     assert PAGES[page] in charts(open_page(page))
-    assert PAGES[page] not in charts(open_page(page, picture="lines"))
+    at = open_page(page, picture="lines")
+    assert PAGES[page] not in charts(at)
+    shown: show.Shown = at.session_state["_shown"]
+    assert shown.printed.keys() == shown.numbers.keys() != set()
+    assert shown.numbers.keys() <= shown.tables.keys()
+    for table in shown.numbers.values():
+        assert len(table)
 
 
 def test_four_heads_at_most_and_none_twice() -> None:
     at = open_page("attention", picture="lines", head="2", more="0,2,3,4,5")
     assert any("Head 2, 0, 3, 4" in text.value for text in at.markdown)
+
+
+def test_two_sentences_side_by_side() -> None:
+    place = {"layer": "2", "head": "3", "picture": "lines"}
+    at = open_page("two", text=TEXT, text2=SECOND, query="1", **place)
+    agree(alone(at, "lines_a"), weights(ids(TEXT))[2][3])
+    agree(alone(at, "lines_b"), weights(ids(SECOND))[2][3])
+    assert [sent(at, f"lines_{side}")["chosen"] for side in "ab"] == [1, 6]  # both are crane
+    assert sent(at, "lines_b")["queries"][6] == [6, "·crane"]
+
+
+@pytest.mark.parametrize("differs", ["head", "mask", "edits"])
+def test_both_sides_of_one_sentence(differs: str) -> None:
+    page = {"layer2": "3", "head2": "4", "edits": "forbid:3:1", "picture": "lines", "layer": "1"}
+    at = open_page("two", text=TEXT, differs=differs, **page)
+    run = weights(ids(TEXT))
+    agree(alone(at, "lines_a"), run[1][0])
+    b = alone(at, "lines_b")
+    if differs == "head":
+        agree(b, run[3][4])
+    elif differs == "mask":
+        agree(b, weights(ids(TEXT), causal=False)[1][0])
+    else:
+        assert np.isnan(b[3, 1])
+        assert_allclose(np.nansum(b, axis=1), 1, atol=0.04)
+
+
+def test_the_mean_of_heads_as_lines() -> None:
+    at = open_page("two", text=TEXT, differs="head", whole="true", layer="1", picture="lines")
+    agree(alone(at, "lines_a"), np.mean(weights(ids(TEXT))[1], axis=0))
+
+
+def test_a_token_hidden_by_an_edit_is_no_line() -> None:
+    at = open_page("whatif", text=TEXT, edits="forbid:3:0", layer="0", head="2", picture="lines")
+    expected = weights(ids(TEXT))[0][2]
+    agree(alone(at, "run_lines_0"), expected)
+    changed = alone(at, "run_lines_1")
+    assert np.isnan(changed[3, 0])
+    assert expected[3, 0] > 0.01
+    rest = expected[3, 1:] / expected[3, 1:].sum()  # layer 0 reads the same: only the row is shared
+    agree(changed[3, 1:], rest)
+    agree(changed[:3], expected[:3])
+    assert any("a cell of the difference" in text.value for text in at.caption)
+
+
+def test_the_best_heads_and_the_chosen_one() -> None:
+    at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2", picture="lines")
+    run = weights(ids(TEXT))
+    agree(alone(at, "chosen_lines"), run[1][2])
+    ranked = at.dataframe[0].value
+    for n in range(4):
+        layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
+        agree(alone(at, f"best_lines_{n}"), run[layer][head])
+        assert sent(at, f"best_lines_{n}")["chosen"] == 2
+
+
+def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence() -> None:
+    at = open_page("find", text=TEXT, query="2", picture="lines")
+    ranked = at.dataframe[0].value
+    probe = [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
+    layer, head = int(ranked["layer"][0]), int(ranked["head"][0])
+    agree(alone(at, "best_lines_0"), weights(probe)[layer][head])
+    assert sent(at, "best_lines_0")["chosen"] == -1
+
+
+def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpt2viz.ui.zoom.GRID", 6)
+    at = open_page("two", text=TEXT, text2=SECOND, picture="lines")
+    assert {"weights_a", "weights_b"} <= charts(at)
+    assert any("Lines need" in text.value for text in at.caption)

@@ -93,6 +93,18 @@ def test_tokens_are_walked_and_chosen_by_keyboard(visit: Visit) -> None:
     expect(page.locator(".st-key-tokens button").nth(2)).to_have_attribute("aria-checked", "true")
 
 
+def test_a_query_of_the_second_sentence_chooses_its_partner(visit: Visit) -> None:
+    second = "The steel was lifted by a crane"
+    page = visit("compare", text="A crane ate fish", text2=second, picture="lines")
+    side = page.locator(".st-key-side_b .rows")
+    side.get_by_role("button", name="query 6 ·crane", exact=True).click()
+    page.wait_for_url("**query=1*")
+    settle(page)
+    for letter, name in (("a", "query 1 ·crane"), ("b", "query 6 ·crane")):
+        button = page.locator(f".st-key-side_{letter}").get_by_role("button", name=name)
+        expect(button).to_contain_class("here")
+
+
 @pytest.mark.parametrize("path", ["inside_head", "compare_layers", "causal_mask"])
 def test_other_pages_draw_lines_too(visit: Visit, path: str) -> None:
     trap = "<img src=x onerror=canary=1> cat"
