@@ -182,8 +182,24 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     written = log.read_text()
     if "Traceback" in written or "Exception" in written:
         record.faults.append(f"in the log: {written[-2000:]}")
+    return {
+        "visitors": arguments.visitors,
+        "browsers": arguments.browsers,
+        "minutes": arguments.minutes,
+        "pause s": arguments.pause,
+        **figures(record, samples, arguments.minutes),
+        "load before and after": [round(load, 1), round(os.getloadavg()[0], 1)],
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "faults": record.faults,
+    }
+
+
+def figures(
+    record: Record, samples: list[tuple[float, float]], minutes: float
+) -> dict[str, object]:
+    """Seconds by kind and megabytes; memory that grew is noted among the record's faults."""
     first, last = growth(samples)
-    if arguments.minutes >= 2 and last > 1.1 * first:
+    if minutes >= 2 and last > 1.1 * first:
         record.faults.append(f"memory grew from {first:.0f} to {last:.0f} MB")
     times = {
         kind: {
@@ -195,18 +211,11 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
         if seconds
     }
     return {
-        "visitors": arguments.visitors,
-        "browsers": arguments.browsers,
-        "minutes": arguments.minutes,
-        "pause s": arguments.pause,
         **times,
         "pages judged": record.compared,
         "MB after the first minute": round(first),
         "MB at the end": round(last),
         "MB each minute": each_minute(samples),
-        "load before and after": [round(load, 1), round(os.getloadavg()[0], 1)],
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "faults": record.faults,
     }
 
 
@@ -220,9 +229,9 @@ def main() -> int:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        figures = soak(arguments, Path(folder))
-    print(json.dumps(figures, indent=2))
-    return 1 if figures["faults"] else 0
+        found = soak(arguments, Path(folder))
+    print(json.dumps(found, indent=2))
+    return 1 if found["faults"] else 0
 
 
 if __name__ == "__main__":
