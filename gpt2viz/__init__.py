@@ -5,8 +5,12 @@ trace = gpt2viz.trace(model, "A crane ate fish")
 trace.stage("weights", layer=3)  # (B, nh, T, T)
 """
 
-from gpt2viz import threads as threads  # first: sets how threads wait, before torch loads
-from gpt2viz.checkpoint import BUNDLED, Model, load_model
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gpt2viz.config import GPT2Config
 from gpt2viz.edits import Edit, parse_edits
 from gpt2viz.errors import (
@@ -18,13 +22,34 @@ from gpt2viz.errors import (
     TextError,
     TooLargeError,
 )
-from gpt2viz.generation import Choice, generate
-from gpt2viz.lens import Contributions, LogitLens, contributions, logit_lens
 from gpt2viz.predictions import divergence, entropy, sampling_distribution, surprise
+from gpt2viz.settings import BUNDLED
 from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES, Stage
 from gpt2viz.traces import TensorRecord, Trace
-from gpt2viz.tracing import trace
 from gpt2viz.words import group_words, word_starts
+
+if TYPE_CHECKING:
+    from gpt2viz.checkpoint import Model, load_model
+    from gpt2viz.generation import Choice, generate
+    from gpt2viz.lens import Contributions, LogitLens, contributions, logit_lens
+    from gpt2viz.tracing import trace
+
+# How processor threads wait (see ``threads``): read when torch is loaded, and never again.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# What needs torch, which takes two seconds to load, and the module that it comes from when it is
+# first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.
+_LATER = {
+    "Choice": "generation",
+    "Contributions": "lens",
+    "LogitLens": "lens",
+    "Model": "checkpoint",
+    "contributions": "lens",
+    "generate": "generation",
+    "load_model": "checkpoint",
+    "logit_lens": "lens",
+    "trace": "tracing",
+}
 
 __version__ = "0.1.0"
 
@@ -62,3 +87,14 @@ __all__ = [
     "trace",
     "word_starts",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -3,16 +3,13 @@
 Measured with GPT-2 small's sizes, 64 tokens, two cores that other programs kept busy: threads that
 wait by spinning, as they do by default, took 1.8 s a run and 3.8 s at worst; bound to their cores
 (``OMP_PROC_BIND``) 1.0 and 1.2 s; a single thread 0.25 and 0.37 s; two that sleep while they wait
-0.17 and 0.29 s. So they sleep, unless the variable says otherwise.
+0.17 and 0.29 s. So they sleep, unless ``OMP_WAIT_POLICY``, which the package sets, says otherwise.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded, and never again
 
 import torch
 

@@ -821,6 +821,20 @@ MUTANTS = (
         EXPORT + "test_weights_that_changed_since_have_no_checksum",
     ),
     Mutant(
+        "help that loads every command",
+        "cli/group.py",
+        "def format_commands(",
+        "def format_them(",
+        "tests/cli/test_commands.py::test_help_does_not_wait_for_torch",
+    ),
+    Mutant(
+        "a run's one thread left to all that follow",
+        "threads.py",
+        "or before == 1:",
+        "or False:",
+        "tests/unit/test_threads.py::test_runs_that_overlap_leave_the_threads_as_they_were",
+    ),
+    Mutant(
         "the lens heard by other runs",
         "lens.py",
         "F.linear(normed, network.lm_head.weight)",

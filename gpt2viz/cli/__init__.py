@@ -5,15 +5,20 @@ from __future__ import annotations
 import click
 
 from gpt2viz import __version__
-from gpt2viz.cli.app import app
 from gpt2viz.cli.group import Group
-from gpt2viz.cli.heads import heads
-from gpt2viz.cli.models import convert, models
-from gpt2viz.cli.shapes import shapes
-from gpt2viz.cli.trace import trace
+
+#: Command -> what it does. Each is in the module of its name, which is loaded when it is used.
+COMMANDS = {
+    "app": "Open the app; Ctrl-C ends it.",
+    "trace": "Run the model on TEXT and show one tensor.",
+    "shapes": "List every tensor of the run on TEXT.",
+    "heads": "Score every head on every passage of a corpus.",
+    "models": "List the models: bundled, configured, and in the Hugging Face cache.",
+    "convert": "Turn nanoGPT's or minGPT's FILE into a checkpoint FOLDER.",
+}
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, told=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="gpt2viz %(version)s")
 def main() -> None:
     """See how a GPT-2 reads a sentence.
@@ -27,7 +32,3 @@ def main() -> None:
     Exit codes: 0 done; 1 the input can't be done; 2 the command was used
     wrongly; 130 stopped. Results go to stdout, progress and errors to stderr.
     """
-
-
-for command in (app, trace, shapes, heads, models, convert):
-    main.add_command(command)

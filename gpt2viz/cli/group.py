@@ -1,10 +1,11 @@
-"""How every command ends: exit codes, and one line on stderr in place of a traceback."""
+"""How commands are found and how each ends: exit codes, and one line in place of a traceback."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import click
@@ -16,7 +17,30 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 class Group(click.Group):
-    """A click group that says what went wrong in one line."""
+    """A click group that loads a command when it is used, and says what went wrong in one line.
+
+    ``told`` is what each command does: to list them, none is loaded, nor torch.
+    """
+
+    def __init__(self, *rest: Any, told: Mapping[str, str], **named: Any) -> None:
+        super().__init__(*rest, **named)
+        self.told = told
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands' names, in the order in which they are listed."""
+        return list(self.told)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command ``name`` of ``gpt2viz.cli.name``, or None where there is none."""
+        if cmd_name not in self.told:
+            return None
+        command: click.Command = getattr(import_module(f"gpt2viz.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands for ``--help``."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.told.items()))
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         """Run a command and exit: 0, ``FAILED``, ``USAGE`` or ``INTERRUPTED``."""

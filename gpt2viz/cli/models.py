@@ -1,4 +1,4 @@
-"""``gpt2viz models``: what can be run; ``gpt2viz convert``: a folder made of another's file."""
+"""``gpt2viz models``: what can be run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 import pandas as pd
 
 from gpt2viz import CheckpointError, hub, settings
-from gpt2viz import convert as conversion
 from gpt2viz.checkpoint import read_config, weight_bytes
 from gpt2viz.cli import options
 from gpt2viz.memory import run_bytes, spell
@@ -66,42 +65,3 @@ def _row(name: str, source: str, folder: Path) -> dict[str, Any]:
         "run": run_bytes(config),
         "folder": str(folder),
     }
-
-
-@click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--heads", type=click.IntRange(1), help="Heads of a layer, where FILE doesn't say.")
-@click.option(
-    "--tokenizer",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder to copy vocab.json and merges.txt from.",
-)
-@options.as_json
-@options.quiet
-def convert(
-    file: Path,
-    folder: Path,
-    heads: int | None,
-    tokenizer: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    """Turn nanoGPT's or minGPT's FILE into a checkpoint FOLDER.
-
-    FILE is a pickle; it is read without running any code that is in it.
-
-    \b
-        gpt2viz convert ckpt.pt mine --tokenizer gpt2-folder
-        gpt2viz convert model.pt mine --heads 6
-    """
-    config = conversion.convert(file, folder, heads, tokenizer)
-    if as_json:
-        options.print_json({"folder": str(folder), "parameters": weight_bytes(folder) // 4})
-    else:
-        click.echo(
-            f"{folder}: {config.n_layer} layers of {config.n_head} heads, C = {config.n_embd}, "
-            f"vocabulary {config.vocab_size:,}, {config.n_positions:,} positions"
-        )
-    if not tokenizer:
-        options.note(quiet, f"Now put vocab.json and merges.txt of its training into {folder}.")

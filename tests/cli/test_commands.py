@@ -18,20 +18,42 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.cli import main
+from gpt2viz.cli import COMMANDS
 from gpt2viz.heads import SCORES, head_scores
 from tests import layouts
 from tests.checkpoints import write_checkpoint
 from tests.cli.conftest import Run
 
-COMMANDS = ("app", "convert", "heads", "models", "shapes", "trace")
 
-
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["app", "convert", "heads", "models", "shapes", "trace"])
 def test_help_has_an_example_for_each_command(run: Run, command: str) -> None:
-    assert f"  gpt2viz {command} " in run(command, "--help").stdout or command == "models"
-    assert f"  {command}" in run("--help").stdout
-    assert set(COMMANDS) == set(main.commands)
+    of_command = run(command, "--help").stdout
+    assert f"  gpt2viz {command} " in of_command or command == "models"
+    listed = " ".join(run("--help").stdout.split())
+    assert f" {command} {COMMANDS[command]} " in f"{listed} "
+    said = " ".join(of_command.replace(' ("-" reads stdin)', "").split())
+    assert COMMANDS[command] in said
+
+
+def test_a_command_that_is_none(run: Run) -> None:
+    result = run("trac")
+    assert (result.exit_code, "No such command 'trac'" in result.stderr) == (2, True)
+
+
+HELP = """
+import sys
+from gpt2viz.cli import COMMANDS, main
+try:
+    main(["--help"])
+finally:
+    print(len(COMMANDS), *{"torch", "pandas", "plotly", "pyarrow", "streamlit"} & set(sys.modules))
+"""
+
+
+def test_help_does_not_wait_for_torch(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "6"
+    assert "Open the app; Ctrl-C ends it." in done.stdout
 
 
 def test_version(run: Run) -> None:
