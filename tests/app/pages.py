@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
+
+# Each AppTest looks through all that is installed for components, which takes several times as
+# long as a page here and finds the same each time.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -33,14 +39,11 @@ WITHOUT = {"glossary": "pages/13_glossary.py"}
 def open_page(page: str, **parameters: str) -> AppTest:
     """A fresh visitor opens a page by its address."""
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    if page != "attention":
+        at.switch_page(str(ROOT / (PAGES | WITHOUT)[page]))
     for name, value in parameters.items():
         at.query_params[name] = value
     at.run()
-    if page != "attention":
-        at.switch_page(str(ROOT / (PAGES | WITHOUT)[page]))
-        for name, value in parameters.items():
-            at.query_params[name] = value
-        at.run()
     assert not at.exception, at.exception
     return at
 

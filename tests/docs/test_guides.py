@@ -12,18 +12,19 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from click.testing import CliRunner
 from PIL import Image
-from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.cli import main
 from gpt2viz.export import can_draw
 from gpt2viz.ui.menu import PAGES as PAGES_OF_THE_MENU
+from tests.app.pages import PAGES, WITHOUT, open_page
 from tests.docs.gallery import entries
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 CATS = "The cat sat on the mat and the cat sat"
-PAGES = {re.sub(r"^\d+_", "", path.stem): path for path in (ROOT / "pages").glob("*.py")}
+#: The path in an address -> the name in the tests.
+NAMES = {re.sub(r"^(app|\d+_)", "", Path(path).stem): n for n, path in (PAGES | WITHOUT).items()}
 
 
 def read(name: str) -> str:
@@ -43,14 +44,7 @@ LINKS = sorted(
 def test_a_link_opens_its_page_with_all_that_it_asks_for(link: str) -> None:
     parts = urlsplit(link)
     asked = dict(parse_qsl(parts.query))
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    page = PAGES[parts.path.strip("/")] if parts.path != "/" else ROOT / "app.py"
-    at = at.run() if parts.path != "/" else at
-    at = at.switch_page(str(page)) if parts.path != "/" else at
-    for name, value in asked.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
+    at = open_page(NAMES[parts.path.strip("/")], **asked)
     assert [said.value for said in (*at.error, *at.warning)] == []
     known = at.session_state["_address"] if asked else {}
     for name, value in asked.items():

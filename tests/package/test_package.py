@@ -180,9 +180,9 @@ assert settings.APP.is_relative_to(sys.prefix), settings.APP
 first = settings.APP / "app.py"
 pages = sorted((settings.APP / "pages").glob("*.py"))
 assert pages
+at = AppTest.from_file(first, default_timeout=60)
 for path in (first, *pages):
-    at = AppTest.from_file(first, default_timeout=60).run()
-    at = at if path == first else at.switch_page(str(path)).run()
+    at.switch_page(str(path)).run()
     assert not at.exception and not at.error, (path, at.exception, at.error)
 """
 
