@@ -45,7 +45,7 @@ def _part(T: int, query: int | None) -> range:
             format_func=places,
             label_visibility="collapsed",
             width=220,
-            **address.choice("part", starts, starts[(query or 0) // AT_ONCE]),
+            **address.choice("from", starts, starts[(query or 0) // AT_ONCE]),
         )
         if query is not None and not start <= query < start + AT_ONCE:
             st.caption(f"The chosen token is {query:,}, in another part.", width="content")

@@ -155,6 +155,19 @@ def test_the_cost_is_that_of_the_sentence_on_screen() -> None:
     assert large[1] * n**2 == small[1] * m**2
 
 
+def test_a_long_sentence_has_its_chips_beside_the_sections() -> None:
+    at = open_page("attention", text=" ".join(["the cat"] * 75))
+    at.selectbox(key="from").select(128).run()
+    parameters = {**at.query_params, "part": "cost"}
+    at.switch_page(str(ROOT / PAGES["models"]))
+    at.query_params = parameters
+    at.run()
+    assert not at.exception
+    assert not at.warning
+    assert at.selectbox(key="from").value == 128
+    assert "for 150 tokens" in said(at)
+
+
 def test_two_folders_of_one_name_are_two_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
