@@ -94,6 +94,12 @@ def parse_cells(text: str) -> tuple[Cell, ...]:
     return tuple(_cell(part) for part in text.split(",")) if text else ()
 
 
+def moved_cells(cells: Iterable[Cell], by: int) -> tuple[Cell, ...]:
+    """The cells ``by`` places later, earlier where it is below 0; those that are gone left out."""
+    later = (Cell(cell.query + by, cell.key + by) for cell in cells)
+    return tuple(cell for cell in later if min(cell) >= 0)
+
+
 def _cell(text: str) -> Cell:
     query, key = text.split(":")
     if not (query.isdecimal() and key.isdecimal()):

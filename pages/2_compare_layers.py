@@ -28,10 +28,11 @@ whole = [
     for layer in layers
 ]
 panels = [part.fit(panel) for panel in whole]
-differences = [
-    part.fit(difference(whole[0], other, f"Layer {layers[0]} − layer {layer}{between}"))
+changes = [
+    difference(whole[0], other, f"Layer {layers[0]} − layer {layer}{between}")
     for layer, other in zip(layers[1:], whole[1:], strict=True)
 ]
+differences = [part.fit(change) for change in changes]
 with st.container(key="layer_charts"):
     st.markdown(
         "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
@@ -55,7 +56,7 @@ with st.container(key="layer_charts"):
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
         words.markdown(
-            f"**Difference**: blue where layer {layers[0]} has the larger weight, orange where the "
+            f"**Difference**: blue where layer {layers[0]} has the larger number, orange where the "
             "other layer has. The scale reaches as far as the largest difference, at least to 0.01."
         )
         figure = heatmaps(
@@ -65,7 +66,7 @@ with st.container(key="layer_charts"):
             n_columns=3,
             height=380,
             row=view.query,
-            bar="difference of weights",
+            bar=changes[0].quantity,
         )
         show.picture(figure, place=charts, key="differences", alt=change)
 show.code(

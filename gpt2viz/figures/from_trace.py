@@ -80,13 +80,14 @@ def difference(a: Panel, b: Panel, title: str) -> Panel:
     if a.masked is not None and b.masked is not None:
         masked = a.masked & b.masked
     values: Matrix = a.values - b.values
+    weights = a.quantity.startswith("attention weight")
     return Panel(
         title=title,
         values=values,
         rows=a.rows,
         columns=a.columns,
         name="difference",
-        quantity="difference of weights",
+        quantity="difference of weights" if weights else f"difference: {a.quantity}",
         masked=masked,
         masked_text="masked in both",
         least=LEAST_DIFFERENCE,

@@ -24,10 +24,14 @@ _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0
 
 
 class _Known(NamedTuple):
-    """The last value of a parameter, with the address text that it was read from or written to."""
+    """The last value of a parameter, with the address text that it was read from or written to.
+
+    One that nobody ``chosen`` is a default, which another sentence or model may have changed.
+    """
 
     raw: str | None
     value: Any
+    chosen: bool
 
 
 def _memory() -> dict[str, _Known]:
@@ -62,10 +66,14 @@ def choice(name: str, options: Sequence[Any], default: Any) -> dict[str, Any]:
 
 
 def several(name: str, options: Sequence[int], default: list[int]) -> dict[str, Any]:
-    """Arguments for a widget that picks several numbers: ``0,2`` in the address."""
+    """Arguments for a widget that picks several numbers: ``0,2`` in the address.
+
+    Where there is a ``default``, it comes back once the last number is taken away.
+    """
 
     def fits(values: list[int]) -> bool:
-        return set(values) <= set(options) and len(set(values)) == len(values)
+        enough = bool(values) or not default  # an empty list has no text in the address
+        return enough and set(values) <= set(options) and len(set(values)) == len(values)
 
     expected = f"numbers of {_spell(options)}, with commas between"
     return _bind(name, default, lambda raw: [int(n) for n in raw.split(",")], fits, expected)
@@ -102,7 +110,7 @@ def restored(saved: Mapping[str, str]) -> dict[str, str]:
     memory = _memory()
     memory.clear()
     long = {name: raw for name, raw in saved.items() if len(raw) > LONGEST_TEXT}
-    memory |= {name: _Known(None, raw) for name, raw in long.items() if name == "text"}
+    memory |= {name: _Known(None, raw, True) for name, raw in long.items() if name == "text"}
     return {name: raw for name, raw in saved.items() if name not in long}
 
 
@@ -116,9 +124,10 @@ def _bind(
     raw = st.query_params.get(name)
     known = _memory().get(name)
     read = known is None or known.raw != raw
+    chosen = raw is not None
     try:
-        if known is not None and known.raw == raw:
-            value = known.value
+        if known is not None and not read and known.chosen:
+            value, chosen = known.value, True
         else:
             value = default if raw is None else parse(raw)
         if not fits(value):
@@ -128,8 +137,8 @@ def _bind(
             shown = raw if raw is not None and len(raw) <= 40 else "the value"
             st.warning(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
         st.query_params.pop(name, None)
-        raw, value = None, default
-    _memory()[name] = _Known(raw, value)
+        raw, value, chosen = None, default, False
+    _memory()[name] = _Known(raw, value, chosen)
     st.session_state[name] = value  # each time: a widget of another page doesn't hand its value on
     return {"key": name, "on_change": _write, "args": (name,)}
 
@@ -141,7 +150,7 @@ def _write(name: str) -> None:
         st.query_params.pop(name, None)
     else:
         st.query_params[name] = raw
-    _memory()[name] = _Known(st.query_params.get(name), value)
+    _memory()[name] = _Known(st.query_params.get(name), value, True)
 
 
 def _format(value: Any) -> str:

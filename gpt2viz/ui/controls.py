@@ -76,7 +76,7 @@ def several_layers(view: View) -> list[int]:
     )
     if len(chosen) > 4:
         st.caption("Four layers fit side by side; the first four chosen are shown.")
-    return chosen[:4] or [0]
+    return chosen[:4]
 
 
 def head_or_whole(view: View) -> int | str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import streamlit as st
 
 from gpt2viz import EditError, Model, parse_edits
 from gpt2viz.config import END_OF_TEXT
 from gpt2viz.edits import moved
+from gpt2viz.patterns import moved_cells, parse_cells
 from gpt2viz.ui import address
 from gpt2viz.ui.text import literal
 
@@ -52,9 +55,10 @@ def _move(by: int) -> None:
         places = [int(n) + by for n in raw if n.isdecimal() and int(n) + by >= 0]
         if name in st.query_params:
             address.put(name, places if name == "keys" else next(iter(places), None))
-    try:
-        edits = parse_edits(st.query_params.get("edits", ""))
-    except EditError:
-        return  # the page that reads them says so
-    if edits:
-        address.put("edits", moved(edits, by))
+    with suppress(EditError):  # the page that reads them says so
+        if edits := parse_edits(st.query_params.get("edits", "")):
+            address.put("edits", moved(edits, by))
+    for name in ("match", "cells"):
+        with suppress(ValueError):
+            if cells := parse_cells(st.query_params.get(name, "")):
+                address.put(name, moved_cells(cells, by))

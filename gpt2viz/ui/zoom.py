@@ -48,7 +48,8 @@ class Window:
             if self.n_tokens > GRID:  # else Plotly's own zoom shows all that there is
                 queries = _places(panel.rows, dragged.rows, self.queries.stop)
                 keys = _places(panel.columns, dragged.columns, self.keys.stop)
-                address.put(_NAME, (*queries, *keys))
+                if queries[0] < queries[1] and keys[0] < keys[1]:  # else it is within one cell
+                    address.put(_NAME, (*queries, *keys))
 
         return choose
 

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.ui import cache
-from tests.app.pages import PAGES, array, figure, heatmaps, open_page
+from tests.app.pages import PAGES, ROOT, WITHOUT, array, figure, heatmaps, open_page
 
 
 def said(at: AppTest) -> str:
@@ -134,6 +134,28 @@ def test_a_bad_list_of_layers_falls_back_with_a_note() -> None:
     at = open_page("compare", layers="0,7")
     assert "layers: 0\\,7 can't be shown here" in said(at)
     assert len(titles(at, "layers_chart")) == 2
+
+
+def test_the_last_layer_cannot_be_taken_away() -> None:
+    at = open_page("compare", layers="2")
+    at.button_group(key="layers").set_value([]).run()
+    assert at.button_group(key="layers").value == [0, 3]
+    assert len(titles(at, "layers_chart")) == len(titles(open_page("compare"), "layers_chart")) == 2
+    assert not said(at)
+
+
+def test_every_page_is_visited_in_one_session() -> None:
+    chosen = {"text": "Dog bites man", "layer": "2", "query": "1"}
+    at = open_page("attention", **chosen)
+    first = figure(at, "one_head")
+    for path in [*PAGES.values(), *WITHOUT.values(), "app.py"]:
+        at.switch_page(str(ROOT / path))
+        at.query_params |= chosen  # as the links of the menu carry them
+        at.run()
+        assert not at.exception, path
+        assert not said(at), path
+        assert at.query_params == chosen, path
+    assert figure(at, "one_head") == first
 
 
 def test_what_is_chosen_stays_when_the_page_changes() -> None:

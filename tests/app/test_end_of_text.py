@@ -121,9 +121,11 @@ def test_the_chosen_token_stays_chosen() -> None:
 
 def test_all_that_is_chosen_goes_along() -> None:
     chosen = {"key": "2", "keys": "0,3", "edits": "forbid:3:1,off:0.0"}
+    chosen |= {"match": "1:6,3:2", "cells": "3:1"}
     at = open_page("attention", text=TEXT, **chosen)
     at.toggle(key="endoftext").set_value(True).run()
     moved = {"key": "3", "keys": "1,4", "edits": "forbid:4:2,off:0.0"}
+    moved |= {"match": "2:7,4:3", "cells": "4:2"}
     assert moved.items() <= at.query_params.items()
     at.toggle(key="endoftext").set_value(False).run()
     assert chosen.items() <= at.query_params.items()
@@ -131,7 +133,7 @@ def test_all_that_is_chosen_goes_along() -> None:
     at.toggle(key="endoftext").set_value(False).run()
     assert "edits" not in at.query_params
     assert not at.warning
-    at = open_page("attention", text=TEXT, edits="nonsense", query="x")
+    at = open_page("attention", text=TEXT, edits="nonsense", query="x", match="y", cells="0:9:1")
     at.toggle(key="endoftext").set_value(True).run()
     assert not at.exception
 

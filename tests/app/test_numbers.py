@@ -118,6 +118,8 @@ def test_rollout_of_layers(expected: Any) -> None:
     spec = figure(at, "layers_chart")
     shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
     assert_allclose(shown, [by_layer[0], by_layer[3]], **TOLERANCE)
+    bar = figure(at, "differences")["layout"]["coloraxis"]["colorbar"]["title"]["text"]
+    assert "weight" not in bar  # a rollout is none
 
 
 @pytest.mark.parametrize("compare", ["mean", "2"])

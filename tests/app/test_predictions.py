@@ -93,6 +93,20 @@ def test_contributions_and_what_they_sum_to(stages: Any) -> None:
     assert shown[1, 7] == pytest.approx(by_part["layer 1, MLP"])
 
 
+def test_what_nobody_chose_follows_the_sentence() -> None:
+    at = open_page("predictions", text=TEXT)
+    at.button_group(key="query").set_value(4).run()
+    reloaded = open_page("predictions", **at.query_params)
+    assert "explain" not in at.query_params
+    assert at.selectbox(key="explain").value == reloaded.selectbox(key="explain").value
+    best = at.dataframe[0].value["token"][0]
+    assert at.selectbox(key="explain").value == best
+    fifth = at.selectbox(key="explain").options[4]
+    at.selectbox(key="explain").set_value(fifth).run()
+    at.button_group(key="query").set_value(7).run()
+    assert at.selectbox(key="explain").value == fifth
+
+
 def test_a_token_can_be_typed_as_people_write_it(stages: Any) -> None:
     at = open_page("predictions", text=TEXT, explain="crane")
     (crane,) = gpt2viz.load_model().tokenizer.encode(" crane")

@@ -11,7 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.ui import cache
+from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.ui import address, cache
+from gpt2viz.ui.clicks import Dragged
+from gpt2viz.ui.zoom import Window
 from tests.app.pages import array, figure, heatmaps, masks, open_page
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference
@@ -117,6 +120,20 @@ def test_back_to_the_whole_text() -> None:
     assert "zoom" not in at.query_params
 
 
+def test_a_drag_inside_one_cell_takes_in_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[object] = []
+    monkeypatch.setattr(address, "put", lambda *put: kept.append(put))
+    names = tuple(str(n) for n in range(T))
+    part = Window(range(300, 304), range(290, 296), T)
+    whole = Panel("", np.zeros((T, T), np.float32), Axis("query", names), Axis("key", names))
+    drag = part.drag(part.fit(whole))
+    drag(Dragged("weights", (2, 1), (1, 3)))  # from 1.2 to 1.4: no cell's middle is in it
+    drag(Dragged("weights", (1, 2), (4, 3)))
+    assert not kept
+    drag(Dragged("weights", (1, 2), (3, 3)))
+    assert kept == [("zoom", (301, 303, 293, 294))]
+
+
 def test_the_pictures_of_a_long_text_stay_small() -> None:
     at = look("attention")
     assert sum(len(chart.proto.spec) for chart in at.get("plotly_chart")) < 1.6e6
@@ -126,9 +143,9 @@ def test_a_long_text_shows_its_chips_part_by_part_around_the_chosen_one() -> Non
     at = look("attention", query="300")
     [chips] = [pills for pills in at.get("button_group") if pills.key == "chip"]
     assert (len(chips.options), chips.value) == (128, 300)
-    assert at.selectbox(key="part").value == 256
+    assert at.selectbox(key="from").value == 256
 
-    at.selectbox(key="part").select(128).run()
+    at.selectbox(key="from").select(128).run()
     [chips] = [pills for pills in at.get("button_group") if pills.key == "chip"]
     assert chips.value is None
     assert "300" in " ".join(caption.value for caption in at.caption)
