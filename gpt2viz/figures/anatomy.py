@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from gpt2viz.figures.grid import LEGEND_ABOVE
 from gpt2viz.figures.palette import Palette
 from gpt2viz.figures.panel import Axis, Matrix, Panel
 from gpt2viz.figures.pooling import block_starts, farthest_from_0
@@ -51,7 +52,7 @@ def part_bars(
     figure.update_layout(
         height=80 + 26 * len(names),
         margin={"l": 8, "r": 48, "t": 34, "b": 8},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=LEGEND_ABOVE,
         plot_bgcolor="rgba(0,0,0,0)",
         barmode="overlay",
         bargap=0.35,

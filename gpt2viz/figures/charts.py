@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from gpt2viz.figures.grid import LEGEND_ABOVE
 from gpt2viz.figures.palette import ColorScale, Palette
 from gpt2viz.figures.panel import Mask
 from gpt2viz.figures.pooling import block_starts, pool_by_maximum
@@ -178,7 +179,7 @@ def probability_bars(
         height=90 + (44 if len(cases) > 1 else 26) * len(tokens),
         showlegend=True,
         margin={"l": 8, "r": 56, "t": 30, "b": 8},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=LEGEND_ABOVE,
         bargap=0.25,
     )
     return figure

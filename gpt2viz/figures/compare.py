@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.comparison import Nearest, Pair, Path, Place
 from gpt2viz.figures.from_trace import difference, head_stage
+from gpt2viz.figures.grid import LEGEND_ABOVE
 from gpt2viz.figures.measure import mean_of_heads, one_head, weights_measure
 from gpt2viz.figures.palette import Palette
 from gpt2viz.figures.panel import Axis, Panel
@@ -58,7 +59,7 @@ def path_lines(paths: Mapping[str, tuple[Path, Path]], colors: Palette) -> go.Fi
     figure.update_layout(
         height=400,
         margin={"l": 8, "r": 8, "t": 50, "b": 8},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=LEGEND_ABOVE,
         plot_bgcolor="rgba(0,0,0,0)",
         hoverlabel={"align": "left"},
     )
@@ -117,7 +118,7 @@ def aligned_bars(
         height=260,
         barmode="group",
         margin={"l": 8, "r": 8, "t": 34, "b": 8},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=LEGEND_ABOVE,
         plot_bgcolor="rgba(0,0,0,0)",
     )
     return figure

@@ -8,9 +8,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from gpt2viz.figures.palette import Palette
-
-_DASHES = ("solid", "dash", "dot", "dashdot")
+from gpt2viz.figures.grid import LEGEND_ABOVE
+from gpt2viz.figures.palette import DASHES, Palette
 
 
 def curves_at(
@@ -23,7 +22,7 @@ def curves_at(
     """One line a curve over the same x; told apart by colour and by dash."""
     figure = go.Figure()
     shades = (colors.query, colors.key, colors.value, colors.ink)
-    for (name, y), color, dash in zip(curves.items(), shades, _DASHES, strict=False):
+    for (name, y), color, dash in zip(curves.items(), shades, DASHES, strict=False):
         figure.add_trace(
             go.Scatter(
                 x=np.asarray(x),
@@ -37,7 +36,7 @@ def curves_at(
     figure.update_layout(
         height=320,
         margin={"l": 8, "r": 8, "t": 34, "b": 8},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=LEGEND_ABOVE,
         plot_bgcolor="rgba(0,0,0,0)",
     )
     figure.update_xaxes(title={"text": x_title})

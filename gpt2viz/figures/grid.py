@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 from gpt2viz.figures.panel import Axis, Panel
 
+#: A legend in one line over the picture, from its left edge.
+LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+
 #: What a character takes at the size of the axes' names, in pixels; a wide one's twice.
 _CHARACTER = 6.3
 #: A title of an axis, with the gap to the names.

@@ -8,12 +8,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from gpt2viz.figures.lines import Lines, Source
-from gpt2viz.figures.palette import Palette
+from gpt2viz.figures.palette import DASHES, Palette
 from gpt2viz.figures.panel import Axis
 
 #: Pixels of the widest line, and so many widths are told apart below it.
 WIDEST, WIDTHS = 9.0, 18
-_DASHES = ("solid", "dash", "dot", "dashdot")
 
 
 def printed(found: Lines, colors: Palette) -> go.Figure:
@@ -22,7 +21,7 @@ def printed(found: Lines, colors: Palette) -> go.Figure:
     A line's width is its number, rounded to a ``WIDTHS``-th of the widest, which is ``peak``.
     """
     figure = go.Figure()
-    for source, color, dash in zip(found.sources, colors.sources, _DASHES, strict=False):
+    for source, color, dash in zip(found.sources, colors.sources, DASHES, strict=False):
         for n, part in _by_width(found, source):
             figure.add_trace(
                 go.Scatter(

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 ColorScale = list[tuple[float, str]]
 
+#: Lines of one picture are told apart by these too, in the order of their colours.
+DASHES = ("solid", "dash", "dot", "dashdot")
+
 
 @dataclass(frozen=True)
 class Palette:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from gpt2viz.curves import TrainingRecord
+from gpt2viz.figures.grid import LEGEND_ABOVE
 from gpt2viz.figures.palette import Palette
 from gpt2viz.figures.scales import color_axis
 
@@ -31,7 +32,7 @@ def loss_curves(record: TrainingRecord, colors: Palette) -> go.Figure:
     figure.update_layout(
         height=400,
         margin={"l": 8, "r": 8, "t": 34, "b": 8},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend=LEGEND_ABOVE,
         plot_bgcolor="rgba(0,0,0,0)",
     )
     figure.update_xaxes(type="log", title={"text": "tokens read"}, dtick=1, tickformat="~s")
