@@ -16,7 +16,7 @@ from gpt2viz.ui import cache, owner
 from gpt2viz.ui.downloads import downloads
 from tests.app.pages import ROOT, open_page
 from tests.checkpoints import write_checkpoint
-from tests.hub_server import Hub, serving
+from tests.hub_server import Hub, point_the_client_at, serving
 
 
 @pytest.fixture
@@ -24,11 +24,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A hub with one model, the only one that the app knows; the cache is empty."""
     write_checkpoint(tmp_path / "tiny")
     with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
-        template = running.address + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "ENDPOINT", running.address)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
+        point_the_client_at(running, tmp_path / "cache", monkeypatch)
         st.cache_resource.clear()
         yield running
         running.go_on.set()

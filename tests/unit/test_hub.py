@@ -16,7 +16,7 @@ import gpt2viz
 from gpt2viz import hub
 from gpt2viz.errors import HubError
 from tests.checkpoints import edit_json, write_checkpoint
-from tests.hub_server import Hub, serving
+from tests.hub_server import Hub, point_the_client_at, serving
 
 NEEDED = ["config.json", "vocab.json", "merges.txt", "model.safetensors"]
 
@@ -28,11 +28,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     (tmp_path / "tiny" / "pytorch_model.bin").write_bytes(b"a pickle")
     (tmp_path / "tiny" / "flax_model.msgpack").write_bytes(bytes(50_000))
     with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
-        template = running.address + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "ENDPOINT", running.address)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
+        point_the_client_at(running, tmp_path / "cache", monkeypatch)
         monkeypatch.setenv("HF_TOKEN", "hf_secret")
         yield running
 

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
 from numpy.testing import assert_array_equal
 
 import gpt2viz
@@ -25,7 +24,7 @@ from gpt2viz.survey.engines import local
 from gpt2viz.training.train import STATE, Trainer
 from tests.browser.conftest import _answers
 from tests.checkpoints import write_checkpoint
-from tests.hub_server import Hub, serving
+from tests.hub_server import Hub, point_the_client_at, serving
 from tests.training.test_training import RECIPE, held_out, stream, trained
 
 ROOT = Path(__file__).parents[2]
@@ -136,11 +135,7 @@ def test_a_killed_training_goes_on(tmp_path: Path) -> None:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     write_checkpoint(tmp_path / "tiny")
     with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
-        template = running.address + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "ENDPOINT", running.address)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
+        point_the_client_at(running, tmp_path / "cache", monkeypatch)
         yield running
 
 
