@@ -54,7 +54,7 @@ def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, 
     heads = weights @ v  # (nh, T, hs)
     merged = heads.transpose(1, 0, 2).reshape(len(trace.tokens), -1)  # (T, C)
     projection = _projection(model, trace, layer)
-    bias = model.network.get_parameter(f"h.{layer}.attn.c_proj.bias").detach().cpu().numpy()
+    bias = model.merging(layer)[1].detach().cpu().numpy()
     written = merged @ projection.reshape(-1, projection.shape[-1]) + bias
     added = trace.stage("attention_output", layer)[0]
     return float(np.abs(written - added).max()), float(np.abs(added).max())
@@ -62,11 +62,9 @@ def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, 
 
 def _projection(model: Model, trace: Trace, layer: int) -> Array:
     """W_O of a layer, cut by head: (nh, hs, C)."""
-    if (model.name, model.config) != (trace.model_name, trace.config):
-        raise ValueError(f"this trace was made by {trace.model_name}, not by {model.name}")
-    weight = model.network.get_parameter(f"h.{layer}.attn.c_proj.weight")  # (C, nh · hs)
-    by_head: Array = weight.detach().cpu().numpy().T
-    return by_head.reshape(model.config.n_head, model.config.head_dim, -1)
+    model.check_made(trace)
+    by_head: Array = model.merging(layer)[0].detach().cpu().numpy()
+    return by_head
 
 
 def rollout(trace: Trace, layer: int) -> Array:

@@ -18,6 +18,7 @@ from gpt2viz.fingerprint import WeightFiles
 from gpt2viz.model import GPT2
 from gpt2viz.settings import BUNDLED as BUNDLED
 from gpt2viz.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.traces import Trace
 from gpt2viz.weights import Stored, headers, read, weight_files
 
 # What can be read; narrower formats need scales of their own.
@@ -41,6 +42,17 @@ class Model:
     def nbytes(self) -> int:
         """Bytes of its weights; the float32 ones are mapped from their file."""
         return sum(weight.nbytes for weight in self.network.parameters())
+
+    def check_made(self, trace: Trace) -> None:
+        """Raise ``ValueError`` where another model made the trace."""
+        if (self.name, self.config) != (trace.model_name, trace.config):
+            raise ValueError(f"this trace was made by {trace.model_name}, not by {self.name}")
+
+    def merging(self, layer: int) -> tuple[Tensor, Tensor]:
+        """What makes one vector of a layer's heads: W_O cut by head (nh, hs, C), and b_O (C,)."""
+        merge = self.network.get_submodule(f"h.{layer}.attn.c_proj")
+        by_head = merge.weight.t().unflatten(0, (self.config.n_head, -1))  # type: ignore[operator]
+        return by_head, merge.bias  # type: ignore[return-value]
 
 
 def load_model(folder: str | Path = BUNDLED, name: str | None = None) -> Model:

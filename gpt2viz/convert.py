@@ -29,13 +29,13 @@ from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import CheckpointError
 from gpt2viz.tokenizer import load_tokenizer
+from gpt2viz.weights import CONV1D
 
 _TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json")
 # What torch.compile, DataParallel and the model itself put before a name.
 _BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.)+")
 _LAYER = re.compile(r"h\.(\d{1,6})\.")
 _MASKS = (".attn.mask", ".attn.masked_bias")
-_TURNED = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 # minGPT's names of 2020, and today's.
 _OF_2020 = {
     "tok_emb.": "wte.",
@@ -158,7 +158,7 @@ def _config(
 
 def _stored(weights: Mapping[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
     """The weights as GPT-2's files have them: (in, out), each with a bias."""
-    found = {n: w.t() if n.endswith(_TURNED) else w for n, w in weights.items()}
+    found = {n: w.t() if n.endswith(CONV1D) else w for n, w in weights.items()}
     if config.tie_word_embeddings:
         found.pop("lm_head.weight", None)
     for name, weight in list(found.items()):

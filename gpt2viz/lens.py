@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpt2viz.checkpoint import Model
+from gpt2viz.comparison import stream_places
+from gpt2viz.predictions import CHUNK
 from gpt2viz.traces import Trace
 
 Numbers = NDArray[np.float64]
-
-#: Positions whose logits are worked out together: 64 × 50,257 of them take 26 MB in double.
-_CHUNK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +59,17 @@ def logit_lens(
     for a position that the text doesn't have, ``ValueError`` for a trace of another model or
     another number of answers.
     """
-    _same(model, trace)
+    model.check_made(trace)
     asked = list(range(len(trace.token_ids)) if positions is None else positions)
-    layers = range(model.config.n_layer)
-    places = [("embedding", None)] + [
-        (key, layer) for layer in layers for key in ("residual_mid", "residual_out")
-    ]
+    places = stream_places(model.config.n_layer)[1:]  # not the token without its position
     shape = (len(places), len(asked))
     top, rank = np.empty(shape, np.int64), np.empty(shape, np.int64)
     probability, entropy = np.empty(shape), np.empty(shape)
     answer = np.array([0] * len(asked) if answers is None else answers, np.int64)
     if len(answer) != len(asked):
         raise ValueError(f"{len(asked)} positions need as many answers, not {len(answer)}")
-    for start in range(0, len(asked), _CHUNK):
-        some = slice(start, start + _CHUNK)
+    for start in range(0, len(asked), CHUNK):
+        some = slice(start, start + CHUNK)
         for n in reversed(range(len(places))):  # the end of the stream first: it has the answer
             key, layer = places[n]
             logits = _read(model, trace.stage(key, layer)[0, asked[some]])  # (P, n_vocab)
@@ -85,7 +81,7 @@ def logit_lens(
             top[n, some], probability[n, some] = best.indices.numpy(), best.values.exp().numpy()
             entropy[n, some] = torch.special.entr(logs.exp()).sum(dim=-1).numpy() / np.log(2)
             rank[n, some] = 1 + (logits > logits.gather(1, followed)).sum(dim=-1).numpy()
-    return LogitLens(tuple(places), tuple(asked), top, probability, entropy, rank, answer)
+    return LogitLens(places, tuple(asked), top, probability, entropy, rank, answer)
 
 
 def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
@@ -142,7 +138,7 @@ def contributions(
     Raises ``IndexError`` for a position that the text doesn't have or an id outside the
     vocabulary, ``ValueError`` for a trace of another model.
     """
-    _same(model, trace)
+    model.check_made(trace)
     for wanted in (token, versus):
         _inside(wanted or 0, 0, model.config.vocab_size, "token id")
     T = len(trace.token_ids)
@@ -170,28 +166,17 @@ def contributions(
         token_embedding=float(stage("token_embedding") @ direction),
         position_embedding=float(trace.stage("position_embedding")[position] @ direction),
         heads=np.array([_by_head(model, n, stage("head_output", n)) @ direction for n in layers]),
-        attention_bias=np.array([_projection(model, n, "bias") @ direction for n in layers]),
+        attention_bias=np.array([_double(model.merging(n)[1]) @ direction for n in layers]),
         mlp=np.array([stage("mlp_output", layer) @ direction for layer in layers]),
         norm_bias=float(_double(network.ln_f.bias) @ u),
     )
 
 
-def _projection(model: Model, layer: int, part: str) -> Numbers:
-    """``weight`` (C, nh · hs) or ``bias`` (C,) of the layer that merges a layer's heads."""
-    return _double(model.network.get_parameter(f"h.{layer}.attn.c_proj.{part}"))
-
-
 def _by_head(model: Model, layer: int, head_output: Numbers) -> Numbers:
     """What every head of a layer writes to the stream: (nh, hs) -> (nh, C)."""
-    weight = _projection(model, layer, "weight").T  # (nh · hs, C)
-    by_head = weight.reshape(*head_output.shape, -1)  # (nh, hs, C)
+    by_head = _double(model.merging(layer)[0])  # (nh, hs, C)
     written: Numbers = np.einsum("hd,hdc->hc", head_output, by_head)
     return written
-
-
-def _same(model: Model, trace: Trace) -> None:
-    if (model.name, model.config) != (trace.model_name, trace.config):
-        raise ValueError(f"this trace was made by {trace.model_name}, not by {model.name}")
 
 
 def _inside(value: int, start: int, stop: int, what: str) -> int:

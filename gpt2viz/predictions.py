@@ -14,7 +14,7 @@ from gpt2viz.traces import Array, Trace
 Probabilities = NDArray[np.float64]
 
 #: Positions whose logits are worked out together: 64 × 50,257 of them take 26 MB in double.
-_CHUNK = 64
+CHUNK = 64
 
 
 def softmax(logits: NDArray[np.floating]) -> Probabilities:
@@ -66,8 +66,8 @@ def surprise(trace: Trace) -> Probabilities:
     """
     bits = np.full(len(trace.token_ids), np.nan)
     states = trace.stage("final_norm")[0]  # (T, C)
-    for start in range(0, len(bits) - 1, _CHUNK):
-        rows = states[start : min(start + _CHUNK, len(bits) - 1)]
+    for start in range(0, len(bits) - 1, CHUNK):
+        rows = states[start : min(start + CHUNK, len(bits) - 1)]
         logits = (rows @ trace.unembedding.T).astype(np.float64)  # (≤ chunk, n_vocab)
         following = np.array(trace.token_ids[start + 1 : start + 1 + len(rows)])
         top = logits.max(axis=1)

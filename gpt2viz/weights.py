@@ -25,8 +25,8 @@ _IGNORED = (".attn.bias", ".attn.masked_bias")
 _LARGEST_HEADER = 4_000_000
 # Beyond, what a model multiplies and adds could leave float32 though its LayerNorms are finite.
 _LARGEST_WEIGHT = 1e15
-# Stored as (in, out), the other way round than torch's Linear.
-_CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
+#: Stored as (in, out), the other way round than torch's Linear: the ends of their names.
+CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 
 _CONVERT = """\
 {folder}: the weights are only there as a pickle ({file}), which can run code when it is opened.
@@ -109,7 +109,7 @@ def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
                 if found.file == file:
                     tensor = tensors.get_tensor(found.key).to(torch.float32)
                     _check_numbers(tensor, found)
-                    weights[name] = tensor.t() if name.endswith(_CONV1D) else tensor
+                    weights[name] = tensor.t() if name.endswith(CONV1D) else tensor
     return weights
 
 

@@ -247,7 +247,7 @@ MUTANTS = (
     ),
     Mutant(
         "answer from before the last MLP",
-        "lens.py",
+        "comparison.py",
         '("residual_mid", "residual_out")',
         '("residual_out", "residual_mid")',
         LENS + "test_logit_lens_equals_transformers_modules",
@@ -290,15 +290,15 @@ MUTANTS = (
     Mutant(
         "attention's bias forgotten",
         "lens.py",
-        '_projection(model, n, "bias") @ direction',
-        '0 * _projection(model, n, "bias") @ direction',
+        "_double(model.merging(n)[1]) @ direction",
+        "0 * _double(model.merging(n)[1]) @ direction",
         LENS + "test_contributions_sum_to_transformers_logit",
     ),
     Mutant(
         "heads share each other's rows",
-        "lens.py",
-        "weight.reshape(*head_output.shape, -1)",
-        "weight.reshape(*head_output.shape[::-1], -1).swapaxes(0, 1)",
+        "checkpoint.py",
+        "unflatten(0, (self.config.n_head, -1))",
+        "unflatten(0, (-1, self.config.n_head)).swapaxes(0, 1)",
         LENS + "test_one_heads_share_is_what_the_logit_loses_without_it",
     ),
     Mutant(
@@ -366,9 +366,9 @@ MUTANTS = (
     ),
     Mutant(
         "W_O not turned",
-        "attribution.py",
-        "weight.detach().cpu().numpy().T",
-        "weight.detach().cpu().numpy()",
+        "checkpoint.py",
+        "merge.weight.t().unflatten",
+        "merge.weight.unflatten",
         ATTRIBUTION + "test_value_weighted_is_the_length_of_what_is_written",
     ),
     Mutant(
@@ -479,8 +479,8 @@ MUTANTS = (
     Mutant(
         "projection not turned",
         "convert.py",
-        '"attn.c_proj.weight", "mlp',
-        '"mlp',
+        "w.t() if n.endswith(CONV1D) else w",
+        'w.t() if n.endswith(CONV1D) and "attn.c_proj" not in n else w',
         CONVERT + "test_nanogpt",
     ),
     Mutant(

@@ -70,9 +70,12 @@ def losses_of(model: gpt2viz.Model, rows: torch.Tensor) -> NDArray[np.float32]:
 
 def bits_per_byte(model: gpt2viz.Model, rows: torch.Tensor) -> float:
     """Held-out loss: −log2 p of every token but each row's first, over those tokens' bytes."""
-    losses = losses_of(model, rows)
-    n_bytes = sum(len(model.tokenizer.token_bytes(i)) for i in rows[:, 1:].flatten().tolist())
-    return float(losses.sum() / np.log(2) / n_bytes)
+    return float(losses_of(model, rows).sum() / np.log(2) / _scored_bytes(model, rows))
+
+
+def _scored_bytes(model: gpt2viz.Model, rows: torch.Tensor) -> int:
+    """Bytes of every token but each row's first, which nothing foretells."""
+    return sum(len(model.tokenizer.token_bytes(i)) for i in rows[:, 1:].flatten().tolist())
 
 
 def loss_by_position(model: gpt2viz.Model, rows: torch.Tensor) -> dict[str, float]:
@@ -93,8 +96,7 @@ def ngram_bits(model: gpt2viz.Model, corpus: Corpus, rows: torch.Tensor) -> dict
     lines = (line for book in corpus.train for line in book.split("\n") if line.strip())
     ids = np.concatenate([np.array(model.tokenizer.encode(f"{line}\n")) for line in lines])
     p = NGrams(ids, model.config.vocab_size).probabilities(rows.numpy())[:, :, 1:]
-    n_bytes = sum(len(model.tokenizer.token_bytes(i)) for i in rows[:, 1:].flatten().tolist())
-    bits = -np.log2(p).sum(axis=(1, 2)) / n_bytes
+    bits = -np.log2(p).sum(axis=(1, 2)) / _scored_bytes(model, rows)
     return {str(n): round(float(value), 4) for n, value in enumerate(bits, start=1)}
 
 

@@ -13,9 +13,7 @@ from safetensors.torch import save_file
 from gpt2viz.config import GPT2Config
 from gpt2viz.files import whole
 from gpt2viz.model import GPT2
-
-# The released files store these as (in, out), the other way round than torch's Linear.
-_CONV1D = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
+from gpt2viz.weights import CONV1D
 
 
 def export(network: GPT2, folder: Path) -> None:
@@ -26,7 +24,7 @@ def export(network: GPT2, folder: Path) -> None:
             continue
         half = tensor.detach().to("cpu", torch.float16)
         key = name if name == "lm_head.weight" else f"transformer.{name}"
-        weights[key] = half.t().contiguous() if name.endswith(_CONV1D) else half.contiguous()
+        weights[key] = half.t().contiguous() if name.endswith(CONV1D) else half.contiguous()
     with whole(folder / "model.safetensors") as partial:
         save_file(weights, partial, metadata={"format": "pt"})
     config = json.dumps(_config(network.config), indent=2)
