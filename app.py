@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz import tables
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import address, controls, frame, glossary, lines, measures, show, zoom
+from gpt2viz.ui import address, controls, frame, lines, measures, say, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -26,9 +26,9 @@ with st.container(key="choices", horizontal=True, gap="medium", vertical_alignme
     layer, head = controls.layer(view), controls.head(view)
     shown, whole_words = measures.choose()
     as_lines = lines.wanted(part)
-st.markdown(measures.MEASURES[shown][1])
+say.markdown(measures.MEASURES[shown][1])
 if whole_words:
-    st.caption(measures.words_note(view))
+    say.caption(measures.words_note(view))
 every, large = st.columns([3, 2], gap="large")
 with large:
     heads = [head, *(controls.heads_beside(view, head) if as_lines else [])]
@@ -53,11 +53,13 @@ one = ones[0]
 what = measures.MEASURES[shown][0]
 with every, st.container(key="heads"):
     if len(every_head[0].values) < len(one.values):
-        st.caption(f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is its block's largest.")
+        say.caption(
+            f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is its block's largest."
+        )
     show.picture(grid, key="all_heads", alt=f"{what}, all heads of layer {layer}")
 with large, st.container(key="head_large"):
     if as_lines:
-        st.markdown(f":small[Layer {layer} · Head {', '.join(map(str, heads))}{between}]")
+        say.markdown(f":small[Layer {layer} · Head {', '.join(map(str, heads))}{between}]")
         names = [f"Head {n}" for n in heads]
         alt = f"{what} of layer {layer}, head {', '.join(map(str, heads))}"
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
@@ -81,12 +83,11 @@ with large, st.container(key="head_large"):
         with st.popover("These numbers as a table", type="tertiary", width="content"):
             show.table(tables.panel_table(one), f"{what}, layer {layer}, head {head}")
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
-            st.markdown(
+            say.markdown(
                 "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
-                "on the **first token**, which every query can see: an "
-                + glossary.link("attention-sink")
-                + " (Xiao et "
-                "al. 2023). A strong first column seldom means that the first word matters. To see "
+                "on the **first token**, which every query can see: an attention "
+                "sink (Xiao et al. 2023). A strong first column seldom means that the first word "
+                "matters. To see "
                 "how the rest is divided, choose *Weights without the first column* above. To see "
                 "whether it is the word or its place, put \\<\\|endoftext\\|\\> first: does the "
                 "strong column stay with your first word, or go to the new first token?"

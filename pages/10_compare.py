@@ -16,7 +16,7 @@ from gpt2viz.figures.find import head_map
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.labels import markup_safe
 from gpt2viz.patterns import likeness
-from gpt2viz.ui import address, compare, compared, frame, lines, show, two_texts
+from gpt2viz.ui import address, compare, compared, frame, lines, say, show, two_texts
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
@@ -79,7 +79,7 @@ for n, (letter, side) in enumerate(sides.items()):
     with pictures[n], st.container(key=f"side_{letter}"):
         made_by = (Line(side.trace, "weights", chosen[n][0]),)
         if as_lines:
-            st.markdown(f":small[{literal(titles[n])}]")
+            say.markdown(f":small[{literal(titles[n])}]")
             lines.draw(
                 replace(side.view, query=side.token),
                 [panels[n]],
@@ -110,7 +110,7 @@ with pictures[2], st.container(key="side_change"):
 drag = None if what == "text" else part.drag(panels[0])  # two sentences are not one window
 for area, then in (("a", choose_in_a), ("b", choose_in_b), ("change", choose_in_a)):
     on_click(f"side_{area}", then, drag)
-st.caption(
+say.caption(
     "Attention weights, A and B on one scale from 0 to 1. **B − A**: blue where B has the larger "
     "weight, orange where A has; it reaches as far as the largest difference, at least to 0.01"
     + (", and shows the tokens that have a partner." if what == "text" else ".")
@@ -133,7 +133,7 @@ show.picture(
     made_by=(align, aligned_bars),
 )
 
-st.markdown(f"#### {compared.MAP_TITLE[what == 'head']}")
+say.markdown(f"#### {compared.MAP_TITLE[what == 'head']}")
 with st.container(key="side_heads"):
     quantity, numbers = compared.every_head(both, what, chosen[0])
     figure = heatmaps(
@@ -150,11 +150,11 @@ with st.container(key="side_heads"):
     show.picture(
         figure, key="heads_map", alt=f"Every head of every layer: {quantity}", made_by=made_by
     )
-st.caption(compared.MAP_CAPTION[what == "head"])
+say.caption(compared.MAP_CAPTION[what == "head"])
 on_click("side_heads", choose_head)
 
 if paths:
-    st.markdown("#### The path of the token's vector through the layers")
+    say.markdown("#### The path of the token's vector through the layers")
     curve, numbers = st.columns(2, gap="large")
     with curve:
         show.picture(
@@ -163,13 +163,13 @@ if paths:
             alt="Cosine similarity of the token's two vectors after every part of the model",
             made_by=(path, nearest),
         )
-        st.caption(
+        say.caption(
             "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "
             "right angles. Drawn through: the residual stream, to which every part adds. Dotted: "
             "what the part adds." + compared.PATH_NOTE.get(what, "")
         )
     with numbers:
-        st.caption(
+        say.caption(
             "**Nearest tokens of the vocabulary** to the stream, by cosine similarity with their "
             "embeddings: the three nearest at each place."
         )

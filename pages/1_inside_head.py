@@ -3,7 +3,7 @@
 import streamlit as st
 
 from gpt2viz.arithmetic import cell_arithmetic
-from gpt2viz.ui import address, cell, controls, frame, lines, measures, zoom
+from gpt2viz.ui import address, cell, controls, frame, lines, measures, say, zoom
 from gpt2viz.ui.clicks import Cell, Dragged, on_click
 from gpt2viz.ui.stages import draw_stage
 
@@ -39,11 +39,12 @@ with st.container(key="stages"):
     output, words = st.columns([2, 1], gap="large", vertical_alignment="center")
     with output:
         draw_stage(view, part, "head_output", layer, head)
-    words.markdown(
+    say.markdown(
         "**How to read this page.** Every token asks with its row of :blue[**Q**] and answers with "
         "its row of :orange[**K**]. Their product is the raw score, divided by √hs so that it "
         "stays small. The mask strikes out later keys. Softmax turns each row into weights that "
-        "sum to 1, and the output mixes the rows of :green[**V**] by these weights."
+        "sum to 1, and the output mixes the rows of :green[**V**] by these weights.",
+        place=words,
     )
 on_click("stages", choose, drag)
 measures.proof(view, [layer])

@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, controls, frame, lines, measures, show, zoom
+from gpt2viz.ui import address, controls, frame, lines, measures, say, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 
 
@@ -34,7 +34,7 @@ changes = [
 ]
 differences = [part.fit(change) for change in changes]
 with st.container(key="layer_charts"):
-    st.markdown(
+    say.markdown(
         "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
         "reached each token (query) after the layer, if every head counted the same and values, "
         "MLPs and norms did nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
@@ -42,7 +42,7 @@ with st.container(key="layer_charts"):
         else f"**Attention weights, {what}**, on one scale from 0 to 1"
     )
     if whole_words:
-        st.caption(measures.words_note(view))
+        say.caption(measures.words_note(view))
     alt = f"{panels[0].quantity} of layers {', '.join(map(str, layers))}, {what}"
     if as_lines:
         names = [f"Layer {layer}" for layer in layers]
@@ -55,9 +55,11 @@ with st.container(key="layer_charts"):
     change = f"{what} of layer {layers[0]} minus layers {', '.join(map(str, layers[1:]))}"
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
-        words.markdown(
+        say.markdown(
             f"**Difference**: blue where layer {layers[0]} has the larger number, orange where the "
-            "other layer has. The scale reaches as far as the largest difference, at least to 0.01."
+            "other layer has. The scale reaches as far as the largest difference, at least to "
+            "0.01.",
+            place=words,
         )
         figure = heatmaps(
             differences,
@@ -80,7 +82,7 @@ on_click("layer_charts", choose_row, part.drag(panels[0]))
 
 name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-    st.markdown(f"#### {name} in every layer", width="content")
+    say.markdown(f"#### {name} in every layer", width="content")
     of_head = measures.of_head(head)
 strip, scale = measures.in_every_layer(view, head, of_head, whole_words)
 n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
@@ -110,12 +112,12 @@ if clicked := on_click("strip"):
         ),
     )
 
-st.markdown("#### Every head of every layer")
-st.caption("Click one to look inside.")
+say.markdown("#### Every head of every layer")
+say.caption("Click one to look inside.")
 masked = measures.weights(view, 0, whole_words).hidden[0]
 n_sides = len(masked)
 if n_sides > THUMBNAIL:
-    st.caption(
+    say.caption(
         f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight of its block."
     )
 with st.container(key="overview"):

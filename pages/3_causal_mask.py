@@ -7,7 +7,7 @@ from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.predictions import softmax
-from gpt2viz.ui import address, cache, controls, frame, lines, measures, show, zoom
+from gpt2viz.ui import address, cache, controls, frame, lines, measures, say, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.stages import mask_in_words
@@ -36,11 +36,12 @@ change = part.fit(difference(whole[1], whole[0], "Off − on"))
 seen = who_sees_whom(on, view.labels, "Mask on: who may see whom")
 
 words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
-words.markdown(
+say.markdown(
     "GPT-2 was **trained with the mask on**: to learn to predict the next token, no token may see "
-    "the ones after it. Switching it off is an experiment on a model that never met that case."
+    "the ones after it. Switching it off is an experiment on a model that never met that case.",
+    place=words,
 )
-words.markdown(mask_in_words(seen, view.query if view.query is not None else 0))
+say.markdown(mask_in_words(seen, view.query if view.query is not None else 0), place=words)
 with picture, st.container(key="mask"):
     figure = heatmaps([part.fit(seen)], view.colors, height=280, row=view.query, numbers=0)
     show.picture(
@@ -50,7 +51,7 @@ with picture, st.container(key="mask"):
         made_by=(who_sees_whom,),
     )
 
-st.markdown(f"#### Attention weights of layer {layer}, head {head}")
+say.markdown(f"#### Attention weights of layer {layer}, head {head}")
 with st.container(key="masks"):
     both, third = st.columns([2, 1.1])
     alt = f"Attention weights of layer {layer}, head {head}, with the mask on and off"
@@ -89,8 +90,8 @@ for area in ("mask", "masks"):
 measures.proof(view, [layer], "the run with the mask " + ("on" if view.trace.causal else "off"))
 
 frame.stop_without_numbers(on, off)
-st.markdown("#### What comes next, with the mask on and off")
-st.caption(
+say.markdown("#### What comes next, with the mask on and off")
+say.caption(
     "Next-token probabilities after the last token: softmax over the whole vocabulary of "
     f"{view.model.config.vocab_size:,} tokens. The ten most probable of either case are shown."
 )

@@ -3,19 +3,21 @@
 import streamlit as st
 
 from gpt2viz import tables
-from gpt2viz.ui import address, frame, show
+from gpt2viz.ui import address, frame, say, show
 
 view = frame.open_page("Shapes")
 sizes = tables.axis_table(view.trace)
 table = tables.shape_table(view.trace)
 
 n_bytes, n_parameters = table["bytes"].sum(), table["parameters"].sum()
-st.markdown(
+say.markdown(
     f"**{len(table)} tensors** in this run, **{n_bytes / 2**20:.2f} MiB** in all, made by "
     f"**{n_parameters:,} parameters**. Recorded while the model ran, not from a list."
 )
 legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
-legend.markdown(" · ".join(f"**{axis}** {size:,} {meaning}" for axis, size, meaning in sizes))
+say.markdown(
+    " · ".join(f"**{axis}** {size:,} {meaning}" for axis, size, meaning in sizes), place=legend
+)
 wanted = search.text_input(
     "Filter",
     placeholder="such as weights, h.0, Linear or (B, nh, T, T)",

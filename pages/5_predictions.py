@@ -13,7 +13,7 @@ from gpt2viz import (
 from gpt2viz.figures import prediction
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.lens import lens_map
-from gpt2viz.ui import address, cache, frame, glossary, predictions, show
+from gpt2viz.ui import address, cache, frame, predictions, say, show
 from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
@@ -26,7 +26,7 @@ names = cache.vocabulary(view.model.name)
 logits = view.trace.logits_at(position)
 model = sampling_distribution(logits)
 
-st.markdown(
+say.markdown(
     f"#### What comes after token {here}\n"
     "The model gives **every** token of its vocabulary a probability. "
     + ("Choose a token above to predict from there." if view.query is None else "")
@@ -70,9 +70,9 @@ with numbers:
         column_config=formats,
     )
 
-st.markdown("#### How surprising each token of the sentence was")
+say.markdown("#### How surprising each token of the sentence was")
 bits = surprise(view.trace)
-st.caption(
+say.caption(
     "Surprise is −log₂ of the probability that the model gave to this token when it had read only "
     "those before it. 0 bits: it was sure; 10 bits: one chance in 1,024."
     if view.trace.causal
@@ -86,9 +86,9 @@ show.picture(
     made_by=(surprise,),
 )
 
-st.markdown("#### When is it decided? The logit lens")
-st.caption(
-    f"Each layer adds to the {glossary.link('residual-stream')}. Here the stream is read "
+say.markdown("#### When is it decided? The logit lens")
+say.caption(
+    "Each layer adds to the residual stream. Here the stream is read "
     "after every step as if it were the last: final LayerNorm, then the unembedding. It shows the "
     "token that would be most probable there. Only the bottom row is the model's "
     "own prediction (nostalgebraist 2020)."
@@ -103,16 +103,16 @@ show.picture(
     made_by=(logit_lens,),
 )
 window = f"Tokens {shown[0]} to {shown[-1]} are shown; choose another above to move there. "
-st.caption(
+say.caption(
     (window if len(shown) < view.n_tokens else "")
     + f"The curves on the right belong to token {here}, whose final answer is “{answer}”."
 )
 
-st.markdown("#### Who wrote it? Direct contributions to a logit")
+say.markdown("#### Who wrote it? Direct contributions to a logit")
 token, versus = predictions.explained(view, [int(n) for n in (-logits).argsort()])
 parts = contributions(view.model, view.trace, token, versus, position)
 compared = "" if versus is None else f" minus that of “{literal(names[versus])}”"
-st.markdown(
+say.markdown(
     f"After token {here}, the logit of “{literal(names[token])}”{compared} is "
     f"**{parts.logit:+.4f} nats**. The parts below and the embeddings sum to {parts.total:+.4f} "
     f":small[:gray[(difference {abs(parts.total - parts.logit):.1e})]]. "
@@ -126,7 +126,7 @@ with grid, st.container(key="contributions"):
         alt="What each head, bias and MLP added to the logit",
         made_by=(contributions,),
     )
-    st.caption(
+    say.caption(
         "What a part wrote into the stream, through the final LayerNorm with its scale held at "
         "this run's value, times the token's unembedding (Elhage et al. 2021). What a part did by "
         "changing what later layers read is not counted here."

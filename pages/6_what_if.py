@@ -10,7 +10,7 @@ from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
 from gpt2viz.interventions import changes
 from gpt2viz.labels import isolated
-from gpt2viz.ui import address, cache, controls, frame, lines, measures, show, whatif, zoom
+from gpt2viz.ui import address, cache, controls, frame, lines, measures, say, show, whatif, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
@@ -30,7 +30,7 @@ def choose_head(cell: Cell) -> None:
 
 
 view = frame.open_page("What if")
-st.markdown(
+say.markdown(
     "Change something inside the model, and the **whole model runs again** with it. Edits add up; "
     "they act on this page only, and the link carries them."
 )
@@ -46,7 +46,7 @@ changed = cache.run(view.model.name, baseline.token_ids, baseline.causal, edits)
 if edits:
     show.run("The changed run", changed)
 
-st.markdown("#### Attention weights")
+say.markdown("#### Attention weights")
 part = zoom.window(view)
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     layer, head = controls.layer(view), controls.head(view)
@@ -56,7 +56,7 @@ whole = weights_of_runs(runs, view.labels, layer, head)
 before, after = map(part.fit, whole)
 change = part.fit(difference(whole[1], whole[0], "Changed − baseline"))
 if edits and not change.values.any():
-    st.caption(
+    say.caption(
         "This head's weights are the same in both runs. An edit of a head, of attention or of an "
         "MLP shows only in the weights of later layers, which read what it wrote."
     )
@@ -94,7 +94,7 @@ with st.container(key="whatif"):
         made_by=(difference,),
     )
 cell = "a cell of the difference" if as_lines else "a cell"
-st.caption(
+say.caption(
     f"Click {cell} to hide its key from its query in every head; click again to undo it."
     if part.exact
     else "Drag over a part of the text first; there a click on a cell hides a key from a query."
@@ -107,7 +107,7 @@ position = view.n_tokens - 1 if view.query is None else view.query
 logits = [run.logits_at(position) for run in (baseline, changed)]
 p_before, p_after = map(sampling_distribution, logits)
 names = cache.vocabulary(view.model.name)
-st.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
+say.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
 first, second, distance = st.columns(3)
 for place, title, p in ((first, "Baseline", p_before), (second, "Changed", p_after)):
     best = int(p.argmax())
@@ -133,7 +133,9 @@ if len(table):
         name: st.column_config.NumberColumn(format="%+.3f" if "points" in name else "%.3f")
         for name in table.columns[2:]
     } | {"id": None}
-    numbers.caption("The largest rises, then the largest falls, over the whole vocabulary.")
+    say.caption(
+        "The largest rises, then the largest falls, over the whole vocabulary.", place=numbers
+    )
     show.table(
         table,
         "Largest changes of next-token probabilities",
@@ -143,10 +145,10 @@ if len(table):
         height=460,
     )
 elif edits:
-    st.caption("No probability has changed after this token.")
+    say.caption("No probability has changed after this token.")
 
 if edits:
-    st.markdown("#### When is it decided, before and after? The logit lens")
+    say.markdown("#### When is it decided, before and after? The logit lens")
     paths = whatif.lenses(view, edits, position)
     answer = literal(names[paths["baseline"].answer[0]])
     show.picture(
@@ -155,13 +157,13 @@ if edits:
         alt="Most probable next token at every step of the baseline's and the changed stream",
         made_by=(logit_lens,),
     )
-    st.caption(
+    say.caption(
         "The stream of either run after every step, read as if it were the last (nostalgebraist "
         f"2020). The answer whose rank is followed in both is the baseline's: “{answer}”."
     )
 
 if edits and baseline.explicit and changed.explicit:
-    st.markdown("#### Which heads look elsewhere now")
+    say.markdown("#### Which heads look elsewhere now")
     with st.container(key="where"):
         figure = heatmaps(
             [largest_weight_changes(baseline, changed)],
@@ -178,5 +180,5 @@ if edits and baseline.explicit and changed.explicit:
             alt="Largest change of a weight in every head",
             made_by=(largest_weight_changes,),
         )
-    st.caption("Click a head to see its weights above.")
+    say.caption("Click a head to see its weights above.")
     on_click("where", choose_head)

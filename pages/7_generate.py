@@ -6,7 +6,7 @@ from gpt2viz import STAGE, tables
 from gpt2viz.figures.prediction import token_bars
 from gpt2viz.generation import appraise, draw
 from gpt2viz.labels import label
-from gpt2viz.ui import cache, controls, frame, generate, predictions, show
+from gpt2viz.ui import cache, controls, frame, generate, predictions, say, show
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
 
@@ -20,29 +20,29 @@ text, settings = st.columns([5, 4], gap="large")
 with settings:
     sampling = predictions.sampling("draw_", temperature=0.0)
     seed = generate.seed()
-    st.caption(
+    say.caption(
         "At temperature 0 the most probable token is taken each time. Above it, tokens are drawn "
         "by their probabilities; top-k and top-p leave out the improbable ones."
     )
 with text:
     generate.buttons(view, ids, sampling, seed)
-    st.markdown(generate.prose(view, ids))
+    say.markdown(generate.prose(view, ids))
     if why := generate.ended(view, ids):
         st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
     else:
-        st.caption("**Step** lets the model write the next token, **Play** the next twenty.")
+        say.caption("**Step** lets the model write the next token, **Play** the next twenty.")
 
 before = cache.run(name, (*prompt, *ids[:-1]), causal)
 labels = [label(part) for part in before.token_bytes]
 last = literal(labels[-1])
-st.markdown(
+say.markdown(
     f"#### Where the head looked as “{literal(names[ids[-1]])}” was chosen"
     if ids
     else "#### Where the head looks as the next token is chosen"
 )
 with st.container(horizontal=True, gap="large"):
     layer, head = controls.layer(view), controls.head(view)
-st.caption(
+say.caption(
     f"The {STAGE['weights'].quantity}s of layer {layer}, head {head}: the row of the query "
     f"“{last}”, the last token that had been read. The prediction is made from there."
 )
@@ -55,7 +55,7 @@ show.picture(
     made_by=(Line(before, "weights", layer), draw, appraise),
 )
 if ids:
-    st.markdown("#### What was written")
+    say.markdown("#### What was written")
     choices = [
         cache.choice(name, (*prompt, *ids[:n]), causal, token) for n, token in enumerate(ids)
     ]
@@ -65,7 +65,7 @@ if ids:
         "Tokens that were written",
         column_config={"probability (%)": three, "surprise (bits)": three},
     )
-    st.caption(
+    say.caption(
         "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
         "top-p. Rank 1 is the most probable token."
     )

@@ -5,28 +5,28 @@ import streamlit as st
 from gpt2viz.figures.training import loss_curves, score_growth
 from gpt2viz.heads import weight_on
 from gpt2viz.training.scores import token_losses
-from gpt2viz.ui import address, cache, frame, show, training
+from gpt2viz.ui import address, cache, frame, say, show, training
 from gpt2viz.ui.clicks import on_click
 
 view = frame.open_page("Training")
 record = training.record_or_stop(view)
 
 last = len(record.tokens) - 1
-st.markdown(
+say.markdown(
     f"#### What {record.tokens[last] / 1e6:.1f} million tokens taught it\n"
     f"The weights were measured {last + 1} times while they were learned. This page belongs to "
     "the model, not to the sentence above."
 )
 losses, heads = st.columns([5, 6], gap="large")
 with losses:
-    st.markdown("**Loss**")
+    say.markdown("**Loss**")
     show.picture(
         loss_curves(record, view.colors),
         key="losses",
         alt="Loss on held-out text and on random tokens, by tokens read",
         made_by=(token_losses,),
     )
-    st.caption(
+    say.caption(
         "Loss is −ln of the probability given to the token that really came, on average; one nat "
         "is 1.44 bits. Random tokens can't be foretold the first time. Where they are said again, "
         "a model that has learned to **copy** knows them: the two orange curves part."
@@ -40,10 +40,10 @@ with heads:
             alt=f"{shown} score of every head during training",
             made_by=(training.MADE_BY[shown], weight_on),
         )
-    st.caption(training.MEANING[shown] + " Click a row to look inside that head.")
+    say.caption(training.MEANING[shown] + " Click a row to look inside that head.")
     if record.set_heads:
         named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
-        st.caption(
+        say.caption(
             f"Head {named} was **set** to look one token back; training left its queries and keys "
             "alone. All other heads found their work themselves, from random numbers."
         )

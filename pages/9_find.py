@@ -11,7 +11,7 @@ from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.heads import Scores, distance, entropy, head_scores, largest, weight_on
 from gpt2viz.labels import label
 from gpt2viz.patterns import drawn, likeness, similarity
-from gpt2viz.ui import alike, cache, controls, drawing, find, frame, lines, show, zoom
+from gpt2viz.ui import alike, cache, controls, drawing, find, frame, lines, say, show, zoom
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.ranked import open_head, ranked
 from gpt2viz.ui.source import Line
@@ -100,7 +100,7 @@ def by_head() -> None:
     with choice:
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.wanted(zoom.whole_text(view.n_tokens))
-        st.caption(
+        say.caption(
             "The number is the **cosine similarity** of two heads' weights on this sentence, over "
             "all rows but the first: 1 for the same weights, 0 where no key gets weight from both."
         )
@@ -110,7 +110,7 @@ def by_head() -> None:
         alt = f"Weights of layer {layer}, head {head}"
         made_by = (Line(view.trace, "weights", layer),)
         if as_lines:
-            st.markdown(f":small[{title}]")
+            say.markdown(f":small[{title}]")
             lines.draw(view, [panel], [title], key="chosen_lines", alt=alt, made_by=made_by)
         else:
             panels = [pool_panel(panel, GRID)]

@@ -31,6 +31,7 @@ ANATOMY = "tests/parity/test_anatomy.py::"
 CARD = "tests/unit/test_anatomy.py::"
 OWNER = "tests/unit/test_owner.py::"
 COMMANDS = "tests/cli/test_commands.py::"
+FIRST_VISIT = "tests/app/test_first_visit.py::"
 
 
 class Mutant(NamedTuple):
@@ -840,5 +841,12 @@ MUTANTS = (
         "F.linear(normed, network.lm_head.weight)",
         "network.lm_head(normed)",
         TRACING + "test_what_reads_a_trace_runs_no_module_that_a_run_listens_to",
+    ),
+    Mutant(
+        "every use of a word is a link",
+        "ui/say.py",
+        "if term is None or term.key in done:",
+        "if term is None:",
+        FIRST_VISIT + "test_the_first_use_of_a_word_is_a_link",
     ),
 )

@@ -15,7 +15,7 @@ from gpt2viz.figures.similarity import (
     tree,
 )
 from gpt2viz.similarity import similarities
-from gpt2viz.ui import address, show
+from gpt2viz.ui import address, say, show
 from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.ranked import open_head
@@ -45,7 +45,7 @@ def draw(view: View) -> None:
         found = _groups(values, joined, names)
     with picture, st.container(key="all_heads_alike"):
         if len(cells_of(order)) < len(order):
-            st.caption(f"{len(order):,} heads: each point is the largest number of its block.")
+            say.caption(f"{len(order):,} heads: each point is the largest number of its block.")
         figure = similarity_map(values, order, found, names, view.colors)
         show.picture(
             figure,
@@ -60,12 +60,12 @@ def draw(view: View) -> None:
 
 def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int]]:
     """What the map shows, and its groups, of heads as alike as is chosen."""
-    st.markdown(
+    say.markdown(
         "Each cell is two heads: the **cosine similarity** of their weights on this sentence, over "
         "all rows but the first. 1 is the same weights, 0 where no key gets weight from both. "
         "Click one to see both heads side by side."
     )
-    st.caption(
+    say.caption(
         "Heads stand beside those that do the same: the two most alike come together first, then "
         "groups by the mean similarity of their heads (average linkage, SciPy). Framed: the groups "
         "below."
@@ -86,7 +86,7 @@ def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int
         column_config={"least alike": st.column_config.NumberColumn(format="%.3f")},
     )
     alone = len(names) - sum(map(len, found))
-    st.caption(f"{alone:,} of {len(names):,} heads are in no group: none is so much like them.")
+    say.caption(f"{alone:,} of {len(names):,} heads are in no group: none is so much like them.")
     return found
 
 

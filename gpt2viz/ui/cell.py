@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz import tables
 from gpt2viz.arithmetic import CellArithmetic
-from gpt2viz.ui import show
+from gpt2viz.ui import say, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -17,8 +17,8 @@ from gpt2viz.ui.text import literal
 def draw(view: View, cell: CellArithmetic, query: int, key: int) -> None:
     """Show how query token ``query`` and key token ``key`` (positions from 0) come together."""
     asks, answers = literal(view.labels[query]), literal(view.labels[key])
-    st.markdown(f"#### One cell in full: query {asks} ({query}), key {answers} ({key})")
-    st.caption(
+    say.markdown(f"#### One cell in full: query {asks} ({query}), key {answers} ({key})")
+    say.caption(
         "Worked out again in double precision from this run's Q, K and V. Largest difference from "
         f"the model's own numbers: {cell.largest_difference:.1e}. Click any cell above to choose "
         "another."
@@ -29,44 +29,44 @@ def draw(view: View, cell: CellArithmetic, query: int, key: int) -> None:
 
 
 def _dot(_view: View, cell: CellArithmetic, _key: int) -> None:
-    st.markdown("**1 · Raw score: q·k**")
+    say.markdown("**1 · Raw score: q·k**")
     _table("q·k, dimension by dimension", tables.dot_product_table(cell))
     terms = " ".join(f"{product:+.3f}" for product in cell.products)
-    st.markdown(f":small[Sum of the {len(cell.products)} products: {terms}]")
-    st.markdown(f"**= {cell.score:.4f}** :gray[(the model: {cell.model_score:.4f})]")
+    say.markdown(f":small[Sum of the {len(cell.products)} products: {terms}]")
+    say.markdown(f"**= {cell.score:.4f}** :gray[(the model: {cell.model_score:.4f})]")
 
 
 def _scale_and_mask(_view: View, cell: CellArithmetic, _key: int) -> None:
     hs = len(cell.products)
     layer = round(cell.divisor / math.sqrt(hs))
     divisor = rf"\sqrt{{{hs}}}" + (rf" \cdot {layer}" if layer > 1 else "")
-    st.markdown("**2 · Scale, then mask**")
+    say.markdown("**2 · Scale, then mask**")
     st.latex(rf"\frac{{q \cdot k}}{{{divisor}}} = \frac{{{cell.score:.4f}}}{{{cell.divisor:.4f}}}")
-    st.markdown(f"**= {cell.scaled:.4f}** :gray[(the model: {cell.model_scaled:.4f})]")
+    say.markdown(f"**= {cell.scaled:.4f}** :gray[(the model: {cell.model_scaled:.4f})]")
     if cell.masked:
-        st.markdown(
+        say.markdown(
             "The mask says **no**: this key comes after the query. The score becomes **−∞**, "
             "so that its weight will be exactly 0."
         )
     else:
-        st.markdown("The mask says **yes**: the query may see this key. The score stays.")
+        say.markdown("The mask says **yes**: the query may see this key. The score stays.")
 
 
 def _softmax(view: View, cell: CellArithmetic, key: int) -> None:
-    st.markdown("**3 · Softmax over the query's row**")
+    say.markdown("**3 · Softmax over the query's row**")
     _table("Softmax, key by key", tables.softmax_table(cell, view.labels))
     total, part = cell.exponentials.sum(), cell.exponentials[key]
     st.latex(rf"\frac{{e^{{x}}}}{{\sum e^{{x}}}} = \frac{{{part:.4f}}}{{{total:.4f}}}")
-    st.markdown(f"**= {cell.weights[key]:.4f}** :gray[(the model: {cell.model_weight:.4f})]")
-    st.caption(
+    say.markdown(f"**= {cell.weights[key]:.4f}** :gray[(the model: {cell.model_weight:.4f})]")
+    say.caption(
         "The row's largest score is subtracted first: it changes no weight and keeps eˣ small."
     )
 
 
 def _output(_view: View, cell: CellArithmetic, key: int) -> None:
-    st.markdown("**4 · Weighted values**")
+    say.markdown("**4 · Weighted values**")
     _table("The output, dimension by dimension", tables.output_table(cell))
-    st.markdown(
+    say.markdown(
         f":small[This key gives weight {cell.weights[key]:.4f} × its value vector; the output "
         "is the sum over all keys, dimension by dimension.]"
     )

@@ -13,7 +13,7 @@ from gpt2viz.labels import shorten
 from gpt2viz.memory import spell
 from gpt2viz.tokenizer import load_tokenizer
 from gpt2viz.traces import Trace
-from gpt2viz.ui import address, cache, controls, lines, two_texts, whatif
+from gpt2viz.ui import address, cache, controls, lines, say, two_texts, whatif
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.zoom import Window, whole_text, window
@@ -86,12 +86,12 @@ Named = tuple[tuple[str, str], tuple[View, View]]
 
 
 def _same_run(view: View) -> Named:
-    st.caption("Both heads are of one run: the same model, sentence and mask.")
+    say.caption("Both heads are of one run: the same model, sentence and mask.")
     return ("One head", "Another"), (view, view)
 
 
 def _both_masks(view: View) -> Named:
-    st.caption(
+    say.caption(
         "GPT-2 was trained with the mask **on**: no token sees a later one. Switching it off is an "
         "experiment on a model that never met that case."
     )
@@ -139,7 +139,7 @@ def _two_models(view: View) -> Named:
     except GPT2VizError as error:
         st.error(f"Model B: {literal(str(error))}", icon=":material/error:")
         st.stop()
-    st.caption(
+    say.caption(
         "Both read the same tokens. Two checkpoints of one training can be compared head by head; "
         "heads of models that were trained apart share no more than their number."
     )

@@ -12,7 +12,7 @@ from gpt2viz.comparison import Path, addition_places, largest_differences, path,
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.palette import Palette
 from gpt2viz.heads import Scores
-from gpt2viz.ui import cache, find, frame, show, two_texts
+from gpt2viz.ui import cache, find, frame, say, show, two_texts
 from gpt2viz.ui.compare import Sides
 from gpt2viz.ui.text import literal
 
@@ -82,7 +82,7 @@ def next_tokens(both: Sides) -> None:
     shared = min(map(len, logits))
     one, other = (sampling_distribution(row)[:shared] for row in logits)
     names = vocabulary(both)
-    st.markdown("#### What comes next?")
+    say.markdown("#### What comes next?")
     places = st.columns(3)
     for column, letter, side, p in zip(places[:2], "AB", sides, (one, other), strict=True):
         best = int(p.argmax())
@@ -100,7 +100,7 @@ def next_tokens(both: Sides) -> None:
         )
     table = tables.largest_changes(one, other, names, top=6, names=("A", "B"))
     if table.empty:
-        st.caption("Both predict the same, to the last digit.")
+        say.caption("Both predict the same, to the last digit.")
     else:
         _changes(table, both.a.view.colors)
 
@@ -122,7 +122,9 @@ def _changes(table: pd.DataFrame, colors: Palette) -> None:
         name: st.column_config.NumberColumn(format="%+.3f" if "points" in name else "%.3f")
         for name in table.columns[2:]
     } | {"id": None}
-    numbers.caption("Where B is above A most, then where it is below, over the whole vocabulary.")
+    say.caption(
+        "Where B is above A most, then where it is below, over the whole vocabulary.", place=numbers
+    )
     show.table(
         table,
         "Largest differences of next-token probabilities",

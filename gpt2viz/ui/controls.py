@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.frame import View
 
 
@@ -75,7 +75,7 @@ def several_layers(view: View) -> list[int]:
         **address.several("layers", layers, sorted({0, layers[-1]})),
     )
     if len(chosen) > 4:
-        st.caption("Four layers fit side by side; the first four chosen are shown.")
+        say.caption("Four layers fit side by side; the first four chosen are shown.")
     return chosen[:4]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.patterns import Cell, Kind, parse_cells
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.clicks import Cell as ClickedCell
 from gpt2viz.ui.frame import View
 
@@ -57,7 +57,7 @@ def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
             on_click=address.put,
             args=(_CELLS, ()),
         )
-    st.caption(
+    say.caption(
         (
             "Click cells to paint them or wipe them off. "
             if view.n_tokens <= PAINTABLE

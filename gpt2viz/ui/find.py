@@ -14,7 +14,7 @@ from gpt2viz.attribution import taken
 from gpt2viz.heads import SCORES, SEED, Scores
 from gpt2viz.patterns import likeness, similarity
 from gpt2viz.traces import Pairs, Trace
-from gpt2viz.ui import address, cache, show
+from gpt2viz.ui import address, cache, say, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -68,7 +68,7 @@ def survey(view: View) -> Survey | None:
 def explain(probe: Trace, across: Survey | None) -> None:
     """What the maps show, what the probe is, and how many texts there are."""
     half = len(probe.token_ids) // 2
-    st.markdown(
+    say.markdown(
         "One map a habit: each cell is a head, layers down and heads across. The stronger its "
         "colour, the more it does that. Click a cell to look inside that head."
     )
@@ -78,7 +78,7 @@ def explain(probe: Trace, across: Survey | None) -> None:
         else f" **Third row**: the mean over {across.n_passages:,} passages of up to "
         f"{across.n_tokens} tokens, with the mask on. {literal(across.about)}"
     )
-    st.caption(
+    say.caption(
         f"**First row**: measured on your sentence. **Second row**: on {half} different tokens "
         f"drawn at random (NumPy's `default_rng({SEED})`), then the same {half} again. Nobody can "
         f"foretell such a text but by copying, so it shows who copies.{many} The first query is "
@@ -104,13 +104,13 @@ def habit(texts: Iterable[str]) -> tuple[str, str]:
             required=True,
             **address.choice("on", offered, "probe"),
         )
-    st.markdown(f"{SCORES[score].meaning} :small[:gray[{literal(SCORES[score].formula)}]]")
+    say.markdown(f"{SCORES[score].meaning} :small[:gray[{literal(SCORES[score].formula)}]]")
     return score, text
 
 
 def interval_note(across: Survey) -> None:
     """What the ± of a score across many texts is, and what it takes for granted."""
-    st.caption(
+    say.caption(
         f"**± (95 %)**: 1.96 standard errors of the mean over up to {across.n_passages:,} "
         "passages, **as if each had been drawn on its own**. Passages of one text are more alike "
         "than that, so for other texts the mean is less certain than ± says."
@@ -119,7 +119,7 @@ def interval_note(across: Survey) -> None:
 
 def passages(across: Survey, score: str) -> None:
     """The passages of many texts on which each head did it most."""
-    st.markdown(f"#### Where each head had most of “{score}”")
+    say.markdown(f"#### Where each head had most of “{score}”")
     found = [p._asdict() for p in across.best if p.score == score]
     names = ["value", "layer", "head", "text", "document", "token"]
     show.table(
@@ -128,7 +128,7 @@ def passages(across: Survey, score: str) -> None:
         hide_index=True,
         column_config={"value": st.column_config.NumberColumn(score, format="%.3f")},
     )
-    st.caption(
+    say.caption(
         f"{literal(across.about)} Document and token say where a passage begins in the texts, both "
         "from 0. The pictures above are of your sentence; their numbers are means over the texts."
     )

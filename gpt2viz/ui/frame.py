@@ -10,7 +10,19 @@ from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.finite import first_not_finite
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache, first, glossary, limits, numbers, save, show, tokens, tour
+from gpt2viz.ui import (
+    address,
+    cache,
+    first,
+    glossary,
+    limits,
+    numbers,
+    save,
+    say,
+    show,
+    tokens,
+    tour,
+)
 from gpt2viz.ui.menu import menu
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.theme import is_dark
@@ -79,6 +91,7 @@ def open_menu(title: str) -> Palette:
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         menu(title)
         tour.offer(title)
+        say.begin()
         glossary.words(title)
         show.begin(title)
         numbers.button()
@@ -119,12 +132,14 @@ def _run(model: Model) -> Trace:
         )
     if not causal:
         st.info(
-            "The causal mask is **off**: every token sees the ones after it too. The model was "
-            "trained with the mask on, so this is an experiment, not how GPT-2 reads.",
+            say.linked(
+                "The causal mask is **off**: every token sees the ones after it too. The model was "
+                "trained with the mask on, so this is an experiment, not how GPT-2 reads."
+            ),
             icon=":material/science:",
         )
     if first.is_on():
-        st.caption(f"{first.WRITTEN} was **put first**: token 0 is not from your sentence.")
+        say.caption(f"{first.WRITTEN} was **put first**: token 0 is not from your sentence.")
     return trace
 
 
@@ -167,7 +182,7 @@ def _model_and_sentence() -> Model:
     )
     _examples()
     if len(st.session_state["text"]) > address.LONGEST_TEXT:
-        st.caption("This text is too long for the address: a link to this page won't carry it.")
+        say.caption("This text is too long for the address: a link to this page won't carry it.")
     try:
         model = cache.load(st.session_state["model"])
     except CheckpointError as error:

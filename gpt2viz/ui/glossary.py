@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import streamlit as st
 
 from gpt2viz.glossary import TERM, Term
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 
 #: The words that a page uses, by the keys of the glossary.
 USED: Mapping[str, str] = {
@@ -39,20 +39,14 @@ def words(page: str) -> None:
         return
     with st.popover("Words", type="tertiary", key="menu_words", help="What the words here mean"):
         for key in USED[page].split():
-            st.markdown(f"**{TERM[key].name}**: {TERM[key].meaning}")
+            term = TERM[key]
+            st.markdown(f"**{say.link(term, term.name)}**: {term.meaning}")
         st.page_link(
             "pages/13_glossary.py",
             label="All words and sources",
             icon=":material/menu_book:",
             query_params=address.parameters(),
         )
-
-
-def link(key: str, shown: str = "") -> str:
-    """A word as a Markdown link to its entry, with its meaning on hover. Opens in a new tab."""
-    term = TERM[key]
-    meaning = term.meaning.replace('"', "”")
-    return f'[{shown or term.name.lower()}](glossary?term={key} "{meaning}")'
 
 
 def entry(term: Term, chosen: bool) -> None:

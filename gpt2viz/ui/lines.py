@@ -11,7 +11,7 @@ from gpt2viz.figures.lines import MOST_TOKENS, Lines, lines
 from gpt2viz.figures.lines_print import printed
 from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.labels import shorten
-from gpt2viz.ui import address, lines_js, show
+from gpt2viz.ui import address, lines_js, say, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.source import Made
 from gpt2viz.ui.text import literal
@@ -53,7 +53,7 @@ def wanted(*parts: Window) -> bool:
         **address.choice("picture", ["matrix", "lines"], "matrix"),
     )
     if chosen == "lines" and not few:
-        st.caption(f"Lines need a text, or a part of one, of at most {MOST_TOKENS} tokens.")
+        say.caption(f"Lines need a text, or a part of one, of at most {MOST_TOKENS} tokens.")
     return chosen == "lines" and few
 
 
@@ -90,7 +90,7 @@ def draw(
 
     show.numbers(found.table(), f"{alt}, as lines", printed(found, view.colors))
     _draw(key=key, data=_data(view, found, alt), on_query_change=clicked)
-    st.caption(f"{found.note()} A line's width is its {found.quantity}.")
+    say.caption(f"{found.note()} A line's width is its {found.quantity}.")
     if made_by:
         show.code(*made_by, of=[alt])
 
@@ -110,7 +110,7 @@ def two_by_two(
     columns = st.columns(2, gap="medium")
     for n, panel in enumerate(panels):
         with columns[n % 2]:
-            st.markdown(f":small[{literal(panel.title)}]")
+            say.markdown(f":small[{literal(panel.title)}]")
             said = f"{alt}: {panel.title}"
             draw(view, [panel], [panel.title], key=f"{key}_{n}", alt=said, choose=choose)
 

@@ -23,7 +23,7 @@ from gpt2viz.figures.panel import Panel
 from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.stages import Scale
 from gpt2viz.traces import Array, Trace
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.source import Line, Made
 from gpt2viz.words import word_starts
@@ -104,7 +104,7 @@ def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
     model, trace = view.model, view.trace
     found = [_proof(model.name, trace.token_ids, trace.causal, n, model, trace) for n in layers]
     difference, largest = max(found)
-    st.caption(
+    say.caption(
         f"Checked against {run}: these weights times V, merged and projected, differ from what "
         f"attention really added to the stream by at most **{difference:.1e}** "
         f"(its largest number is {largest:.3g})."

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import streamlit as st
 
 from gpt2viz import STAGE
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import NUMBERS_FIT, heatmaps
 from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.stages import axis_sizes, formula
-from gpt2viz.ui import lines, show
+from gpt2viz.ui import lines, say, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
@@ -38,7 +37,7 @@ def draw_stage(
     panel = part.fit(whole)
     pairs = stage.axes[-1] == "T"
     title = f":{_DOT[key]}[**{stage.label}**]" if key in _DOT else f"**{stage.label}**"
-    st.markdown(f"{title} :small[:gray[{formula(stage, view.trace.config, layer)}]]")
+    say.markdown(f"{title} :small[:gray[{formula(stage, view.trace.config, layer)}]]")
     alt = f"{stage.label} of layer {layer}, head {head}"
     if as_lines:
         lines.draw(view, [panel], [f"Head {head}"], key=f"lines_{key}", alt=alt)
@@ -57,7 +56,7 @@ def draw_stage(
             key=f"stage_{key}",
             alt=alt,
         )
-    st.caption(_caption(view, whole, layer))
+    say.caption(_caption(view, whole, layer))
     show.code(Line(view.trace, key, layer), of=[alt])
     return panel
 

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz import Trace
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.text import literal
 
 #: So many chips at once: a browser takes a second to draw a thousand, at every click.
@@ -48,7 +48,7 @@ def _part(T: int, query: int | None) -> range:
             **address.choice("from", starts, starts[(query or 0) // AT_ONCE]),
         )
         if query is not None and not start <= query < start + AT_ONCE:
-            st.caption(f"The chosen token is {query:,}, in another part.", width="content")
+            say.caption(f"The chosen token is {query:,}, in another part.", width="content")
     return range(start, min(start + AT_ONCE, T))
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 
 TEXT = "The cat sat on the mat and the cat sat"
 
@@ -93,7 +93,7 @@ def draw(page: str) -> None:
     step = STEPS[n - 1]
     st.html(_STYLE)
     with st.container(key="tour", gap=None):
-        st.markdown(f":small[:gray[{n} of {len(STEPS)}]]  {step.see}")
+        say.markdown(f":small[:gray[{n} of {len(STEPS)}]]  {step.see}")
         with st.container(horizontal=True, gap="medium"):
             if page != step.page:
                 _go(page, n, f"Back to {step.page}", "undo")

@@ -10,7 +10,7 @@ from gpt2viz import GPT2VizError
 from gpt2viz.comparison import Path, addition_places, align, path, shared, stream_places
 from gpt2viz.labels import label
 from gpt2viz.patterns import Cell, parse_cells
-from gpt2viz.ui import address, cache, first
+from gpt2viz.ui import address, cache, first, say
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -151,7 +151,7 @@ def verdict(
     with words:
         if view.trace.token_ids[: a + 1] == other.trace.token_ids[: b + 1]:
             exact = largest["mask on"] == 0
-            st.markdown(
+            say.markdown(
                 f"Up to {one} both sentences are the same, and **with the mask on a token reads "
                 "only itself and those before it**. So what comes later can't change it: "
                 + (
@@ -163,13 +163,13 @@ def verdict(
                 + "With the mask off it sees the later words too, and they differ."
             )
         elif view.trace.token_ids[a] == other.trace.token_ids[b]:
-            st.markdown(
+            say.markdown(
                 f"{one} is the same token in both, so it **begins** as the same vector. Then its "
                 "place is added, and attention brings in what it can see, layer by layer. One of "
                 "the two differs here, or both: the vectors part."
             )
         else:
-            st.markdown(
+            say.markdown(
                 f"{one} and “{literal(other.labels[b])}” ({b}) are two tokens: they are apart from "
                 "the start. Above 0, their vectors point to the same side."
             )

@@ -9,7 +9,7 @@ import streamlit as st
 from gpt2viz import Edit, EditError, LogitLens, parse_edits
 from gpt2viz.edits import FIELDS, LARGEST_FACTOR, Kind, check, describe
 from gpt2viz.labels import isolated
-from gpt2viz.ui import address, cache
+from gpt2viz.ui import address, cache, say
 from gpt2viz.ui.clicks import Cell
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
@@ -72,7 +72,7 @@ def pick(view: View) -> None:
             args=(view, Edit(kind, **values)),
             key="add_edit",
         )
-    st.caption(KINDS[kind][1])
+    say.caption(KINDS[kind][1])
     if refused := st.session_state.pop(_REFUSED, None):
         st.warning(refused, icon=":material/block:")
 
@@ -133,7 +133,7 @@ def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
     ``by_click`` says that a click on a cell is an edit too.
     """
     if not edits:
-        st.markdown(
+        say.markdown(
             "**No edit yet**, so both runs below are the same. Add one"
             + (
                 ", or click a cell of the weights to hide that key from that query."
@@ -154,7 +154,7 @@ def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
                 args=(_NAME, edits[:n] + edits[n + 1 :]),
             )
             said = literal(describe(edit, [*map(isolated, view.labels)]))
-            sentence.markdown(f"{said} :small[:gray[{literal(str(edit))}]]")
+            say.markdown(f"{said} :small[:gray[{literal(str(edit))}]]", place=sentence)
         if len(edits) > 1:
             st.button(
                 "Undo all",
@@ -166,7 +166,7 @@ def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
             )
     if any(edit.kind == "mean" for edit in edits):
         run = cache.reference(view.model.name)
-        st.caption(
+        say.caption(
             f"Means are taken over the {len(run.token_ids)} tokens of this reference text, read by "
             f"the unchanged model with the mask on: “{literal(run.text)}”"
         )

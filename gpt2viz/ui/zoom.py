@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz.figures.measure import GRID
 from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.figures.pooling import crop, pool_panel
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.clicks import Dragged
 from gpt2viz.ui.frame import View
 
@@ -74,14 +74,14 @@ def window(view: View) -> Window:
     if T <= GRID:
         return whole
     if not ends or max(ends) > T:
-        st.caption(
+        say.caption(
             f"{T:,} tokens are more than a picture has room for: each point is a block's number "
             "farthest from 0. **Drag over a picture** to see that part cell by cell."
         )
         return whole
     queries, keys = range(*ends[:2]), range(*ends[2:])
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(
+        say.caption(
             f"Queries {queries[0]:,} to {queries[-1]:,} and keys {keys[0]:,} to {keys[-1]:,} of "
             f"{T:,} tokens. Drag over a picture to see less of it.",
             width="content",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,11 @@ def open_page(page: str, **parameters: str) -> AppTest:
     at.run()
     assert not at.exception, at.exception
     return at
+
+
+def plain(markdown: str) -> str:
+    """What a Markdown text says without its links to the glossary."""
+    return re.sub(r'\[([^\[\]]+)\]\(glossary\?term=\S+ "[^"]*"\)', r"\1", markdown)
 
 
 def figure(at: AppTest, key: str) -> Any:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED, load_model
 from gpt2viz.glossary import TERM, TERMS
-from gpt2viz.ui import glossary
+from gpt2viz.ui import glossary, say
 from gpt2viz.ui.menu import PAGES as MENU
 from gpt2viz.ui.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
-from tests.app.pages import PAGES, open_page
+from tests.app.pages import PAGES, open_page, plain
 from tests.parity.numpy_gpt2 import reference
 
 NAMES = {path: name for name, path in PAGES.items()}
@@ -23,7 +25,7 @@ NAMES = {path: name for name, path in PAGES.items()}
 
 def bar(at: AppTest) -> str:
     (found,) = [block.value for block in at.markdown if f" of {len(STEPS)}]" in block.value]
-    return str(found)
+    return plain(str(found))
 
 
 def buttons(at: AppTest) -> dict[str, Any]:
@@ -44,7 +46,7 @@ def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
     buttons(at)[leave].click().run()
     assert "tour" not in at.query_params
     assert at.query_params["text"] == TEXT
-    assert step.see not in "".join(block.value for block in at.markdown)
+    assert step.see not in plain("".join(block.value for block in at.markdown))
 
 
 def test_a_step_on_the_same_page_changes_the_address() -> None:
@@ -114,7 +116,7 @@ def test_every_page_has_its_words() -> None:
 
 def test_the_words_stand_on_the_page() -> None:
     at = open_page("predictions")
-    shown = [block.value for block in at.markdown]
+    shown = [plain(block.value) for block in at.markdown]
     assert f"**{TERM['logit'].name}**: {TERM['logit'].meaning}" in shown
     assert "All words and sources" in [link.proto.label for link in at.get("page_link")]
 
@@ -132,9 +134,48 @@ def test_the_glossary_has_every_word_and_a_link_shows_one() -> None:
     assert at.info
 
 
-def test_links_to_words_lead_somewhere() -> None:
-    key, shown = "attention-sink", "sinks"
-    made = glossary.link(key, shown)
-    found = re.fullmatch(r'\[sinks\]\(glossary\?term=([a-z-]+) "([^"]+)"\)', made)
-    assert found
-    assert found.groups() == (key, TERM[key].meaning)
+HOSTILE = ") [x](javascript:canary=1) <b> \"'$ `_* :red[r] \\\n# h &term=head#"
+
+
+def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
+    at = open_page("attention", text=HOSTILE, layer="1", **{HOSTILE: HOSTILE})
+    (said,) = [block.value for block in at.markdown if "Each square is one" in block.value]
+    links = [
+        token.attrs
+        for token in MarkdownIt("commonmark").parse(said)[1].children or ()
+        if token.type == "link_open"
+    ]
+    keys = ("head", "attention-weight", "token", "query", "key")
+    for link, key in zip(links, keys, strict=True):
+        page, query = str(link["href"]).split("?")
+        assert page == "glossary"
+        assert dict(parse_qsl(query)) == {
+            "term": key,
+            "text": HOSTILE,
+            "layer": "1",
+            HOSTILE: HOSTILE,
+        }
+        assert link["title"] == TERM[key].meaning
+    at = open_page("glossary", **dict(parse_qsl(query)))
+    assert at.selectbox(key="term").value == "key"
+    menu = [link.proto.query_string for link in at.get("page_link")]
+    assert all(dict(parse_qsl(asked))["text"] == HOSTILE for asked in menu)
+
+
+@pytest.mark.parametrize(
+    ("text", "linked"),
+    [
+        ("A head. Two heads.", "A [head]. Two heads."),
+        ("Heads’ queries; KEYS", "[Heads]’ [queries]; [KEYS]"),
+        ("next-token, tokenizer, `token`, “token” $token$", None),
+        ("#### A token\n|token|\ntoken", "#### A token\n|token|\n[token]"),
+        ("[token](x) :material/key: \\token", None),
+        ("Attention weights, not attention", "[Attention weights], not [attention]"),
+        ("top-p, then top-k", "[top-p], then top-k"),
+        ("\u2068token\u2069", None),
+    ],
+)
+def test_the_first_use_of_a_word_is_a_link(text: str, linked: str | None) -> None:
+    say.begin()
+    made = say.linked(text)
+    assert re.sub(r'\]\(glossary\?term=[a-z-]+ "[^"]+"\)', "]", made) == (linked or text)

@@ -16,7 +16,7 @@ import gpt2viz
 from gpt2viz.ui import cache
 from gpt2viz.ui.models.contents import SECTIONS
 from gpt2viz.ui.models.words import LONGEST
-from tests.app.pages import PAGES, ROOT, array, figure, heatmaps, open_page
+from tests.app.pages import PAGES, ROOT, array, figure, heatmaps, open_page, plain
 from tests.checkpoints import edit_json, write_checkpoint
 
 
@@ -33,7 +33,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def said(at: AppTest) -> str:
     blocks = (*at.markdown, *at.caption, *at.info, *at.warning, *at.error)
-    return " ".join(block.value for block in blocks).replace("\\", "")
+    return plain(" ".join(block.value for block in blocks)).replace("\\", "")
 
 
 def section(part: str, **parameters: str) -> AppTest:

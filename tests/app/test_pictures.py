@@ -1,12 +1,15 @@
-"""Every picture says in words what it shows, and its numbers are there as a table."""
+"""Every picture says in words what it shows, every word is explained, every number in a table."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.export import figure_table
-from tests.app.pages import PAGES, open_page
+from gpt2viz.glossary import TERM, TERMS
+from tests.app.pages import PAGES, open_page, plain
 
 CHAPTERS = ("tokens", "order", "crane", "by-hand", "mask", "heads", "mlp", "residual", "whole")
 CHAPTERS += ("next-word", "mistakes")
@@ -15,6 +18,9 @@ VIEWS += [("find", {"find": way}) for way in ("look", "pattern", "head")]
 VIEWS += [("two", {"differs": what}) for what in ("head", "mask", "edits")]
 VIEWS += [("whatif", {"edits": "off:0.1"}), ("attention", {"picture": "lines"})]
 VIEWS += [("textbook", {"chapter": name}) for name in CHAPTERS]
+VIEWS += [("models", {"part": name}) for name in ("parameters", "tokenizer", "positions", "cost")]
+#: Neither headings nor code, formulas, table rows, quotations, names of papers, other senses.
+NOT_PROSE = r"^(#|\|).*|`.*?`|\$.*?\$|“.*?”|^From the texts' own.*|linear layers?|this run's value"
 
 
 def pictures(at: AppTest) -> list[str]:
@@ -30,10 +36,28 @@ def test_every_picture_has_words_and_a_table(page: str, view: dict[str, str]) ->
     assert len(alts) == len(shown.pictures)
     for alt in alts:
         assert len(alt.split()) > 1, alt
+    check_words(at)
     for name, drawn in shown.pictures.items():
         assert len(figure_table(drawn)), name
     for name, numbers in shown.numbers.items():
         assert {"query", "key", "value"} < set(numbers.columns), name
+
+
+def check_words(at: AppTest) -> None:
+    """Each word of the glossary in the page's prose is linked to its entry there, once."""
+    said = [block.value for block in [*at.markdown, *at.caption]]
+    explained = {f"**: {term.meaning}" for term in TERMS}  # the menu's own list of them
+    prose = [text for text in said if not any(map(text.endswith, explained))]
+    cards = [box for box in at.expander if box.label.startswith("The model's card")]
+    for card in cards:  # shown as its makers wrote it
+        prose.remove(card.markdown[0].value)
+    linked = re.findall(r"\]\(glossary\?term=([a-z-]+)", "\n".join(prose))
+    assert sorted(set(linked)) == sorted(linked)
+    assert set(linked) <= set(TERM)
+    left = re.sub(NOT_PROSE, " ", plain("\n".join(prose)), flags=re.M)
+    for term in sorted(TERMS, key=lambda term: -len(term.name)):
+        left, n = re.subn(rf"(?<![\w-]){term.name}s?(?![\w-])", " ", left, flags=re.I)
+        assert not n or term.key in linked, f"{term.name}: no link"
 
 
 def test_lines_have_words_and_a_table_too() -> None:

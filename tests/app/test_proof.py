@@ -8,14 +8,14 @@ import pytest
 
 import gpt2viz
 from gpt2viz.traces import Array
-from tests.app.pages import open_page
+from tests.app.pages import open_page, plain
 
 PAGES = ("attention", "inside", "compare", "mask", "whatif")
 
 
 def difference(page: str, text: str) -> float:
     at = open_page(page, text=text, layer="1", layers="0,1", causal="true")
-    said = " ".join(block.value for block in at.caption)
+    said = plain(" ".join(block.value for block in at.caption))
     found = re.search(r"added to the stream by at most \*\*([\d.e+-]+)\*\*", said)
     assert found, said
     return float(found[1])

@@ -14,7 +14,7 @@ from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
-from tests.app.pages import array, figure, heatmaps, masks, open_page
+from tests.app.pages import array, figure, heatmaps, masks, open_page, plain
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
@@ -25,7 +25,7 @@ def said(at: AppTest) -> str:
 
 
 def written(at: AppTest) -> str:
-    return " ".join(block.value for block in [*at.markdown, *at.caption])
+    return plain(" ".join(block.value for block in [*at.markdown, *at.caption]))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from gpt2viz.checkpoint import read_config, stored_numbers
 from gpt2viz.figures.palette import Palette
 from gpt2viz.files import read_json
 from gpt2viz.memory import spell
-from gpt2viz.ui import cache, show
+from gpt2viz.ui import cache, say, show
 
 _FORMATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 
@@ -35,14 +35,14 @@ def card(name: str, _colors: Palette) -> None:
             )
             return
         if not cache.is_bundled(folder):
-            st.caption(
+            say.caption(
                 "Written by the model's makers, not by gpt2viz, and not checked. Images are left "
                 "out: nothing is loaded from elsewhere."
             )
         with st.container(key="card", border=True):
             st.markdown(found.text)
         if found.cut:
-            st.caption("The card goes on; only its beginning is shown.")
+            say.caption("The card goes on; only its beginning is shown.")
 
 
 def _provenance(name: str, folder: Path) -> None:
@@ -55,7 +55,7 @@ def _provenance(name: str, folder: Path) -> None:
     for field in ("_name_or_path", "transformers_version"):
         if config.get(field):
             rows.append((f"config: {field}", written(config[field])))
-    st.markdown("**Where it comes from**")
+    say.markdown("**Where it comes from**")
     show.table(
         pd.DataFrame(rows, columns=["what", "is"]),
         "Where the model comes from",
@@ -63,7 +63,7 @@ def _provenance(name: str, folder: Path) -> None:
         key="origin",
         height="content",
     )
-    st.markdown("**Its files**")
+    say.markdown("**Its files**")
     files = _files(folder)
     show.table(
         pd.DataFrame(
@@ -78,7 +78,7 @@ def _provenance(name: str, folder: Path) -> None:
         key="files",
         height="content",
     )
-    st.caption(
+    say.caption(
         "Two files with one SHA-256 are the same to the last bit."
         + (
             ""
@@ -121,13 +121,13 @@ def config(name: str, _colors: Palette) -> None:
         height="content",
         column_config={"meaning": st.column_config.TextColumn(width="large")},
     )
-    st.caption(
+    say.caption(
         "*default*: the file leaves the field out, and GPT-2's own value holds. *computed*: it "
         "follows from the others."
     )
     others = unused(values)
     if others:
-        st.markdown("**Not used by gpt2viz**")
+        say.markdown("**Not used by gpt2viz**")
         show.table(
             pd.DataFrame({"field": list(others), "value": list(others.values())}),
             "Fields that are not used",

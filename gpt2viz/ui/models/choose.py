@@ -11,14 +11,14 @@ import streamlit as st
 from gpt2viz import CheckpointError, GPT2VizError, hub
 from gpt2viz.checkpoint import read_config, weight_bytes
 from gpt2viz.memory import free_memory, run_bytes, spell
-from gpt2viz.ui import address, cache, owner, show
+from gpt2viz.ui import address, cache, owner, say, show
 from gpt2viz.ui.downloads import Download, downloads, start
 from gpt2viz.ui.text import literal
 
 
 def table() -> None:
     """Every model that can be chosen, from its files' headers alone."""
-    st.markdown("#### Models that can be chosen")
+    say.markdown("#### Models that can be chosen")
     rows, broken = [], []
     for name, folder in cache.model_folders().items():
         try:
@@ -46,7 +46,7 @@ def table() -> None:
     show.table(pd.DataFrame(rows), "Models", hide_index=True, key="models", column_config=localized)
     free = free_memory()
     if free is not None:
-        st.caption(
+        say.caption(
             f"{spell(free)} of memory are free. Loading a model needs room for its weights and its "
             "longest run; where there is too little, it is refused and not tried."
         )
@@ -62,7 +62,7 @@ def _place(folder: Path) -> str:
 
 def by_name() -> None:
     """Ask for a name, say what it weighs, and fetch it when told to."""
-    st.markdown("#### Get one by its name")
+    say.markdown("#### Get one by its name")
     released = [name for name in hub.RELEASED if owner.allows(name)]
     picked = _released(released) if released else None
     with (
@@ -87,7 +87,7 @@ def by_name() -> None:
 def _released(names: Sequence[str]) -> str | None:
     """The released models as buttons; the one that was pressed."""
     with st.container(key="released", horizontal=True, vertical_alignment="center"):
-        st.markdown("Released", width="content")
+        say.markdown("Released", width="content")
         pressed = [st.button(name, key=f"released_{name}", help="Look it up") for name in names]
     return next((name for name, is_it in zip(names, pressed, strict=True) if is_it), None)
 
@@ -116,7 +116,7 @@ def _ask(offer: hub.Offer) -> None:
     if here < offer.nbytes:
         much = here > offer.nbytes // 100  # config.json always is: it was asked for first
         some = f", of which {spell(here)} are here already" if much else ""
-        st.markdown(f"**{literal(offer.name)}** is {spell(offer.nbytes)}{some}. Fetch it?")
+        say.markdown(f"**{literal(offer.name)}** is {spell(offer.nbytes)}{some}. Fetch it?")
         st.button(
             f"Download {spell(offer.nbytes - here)}",
             on_click=start,

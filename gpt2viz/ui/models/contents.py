@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz import GPT2VizError
 from gpt2viz.figures.palette import Palette
-from gpt2viz.ui import address, frame
+from gpt2viz.ui import address, frame, say
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.models import about, choose, parts, positions, run, words
 from gpt2viz.ui.text import literal
@@ -63,7 +63,7 @@ def show(name: str, colors: Palette) -> None:
             lead, chosen = st.columns([6.9, 1.6], vertical_alignment="bottom")
             with chosen:
                 model = frame.choose_model()
-            lead.markdown(f"#### {literal(model)}\n{section.lead}")
+            say.markdown(f"#### {literal(model)}\n{section.lead}", place=lead)
             section.draw(model, colors)
         else:
             choose.table()

@@ -12,7 +12,7 @@ from gpt2viz.checkpoint import read_config
 from gpt2viz.figures.anatomy import part_bars
 from gpt2viz.figures.palette import Palette
 from gpt2viz.memory import spell
-from gpt2viz.ui import cache, show
+from gpt2viz.ui import cache, say, show
 
 _NUMBER = st.column_config.NumberColumn(format="localized")
 
@@ -23,14 +23,14 @@ def draw(name: str, colors: Palette) -> None:
     found = parts(config)
     counts = [part.n_parameters for part in found]
     whole = sum(counts)
-    st.markdown(
+    say.markdown(
         f"**{whole:,} parameters**, {spell(4 * whole)} in memory (four bytes each). Its "
         f"{config.n_layer} layers are built alike and have weights of their own."
     )
     table, chart = st.columns(2, gap="large")
     with table:
         _table(found, whole)
-        st.caption(
+        say.caption(
             "The head has no weights of its own: it reads the token embeddings backwards (weight "
             "tying). They are counted once, as embeddings."
             if config.tie_word_embeddings

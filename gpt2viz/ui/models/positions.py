@@ -11,7 +11,7 @@ from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.measure import GRID
 from gpt2viz.figures.palette import Palette
 from gpt2viz.figures.panel import Panel
-from gpt2viz.ui import cache, show
+from gpt2viz.ui import cache, say, show
 
 
 def draw(name: str, colors: Palette) -> None:
@@ -35,25 +35,25 @@ def draw(name: str, colors: Palette) -> None:
             made_by=(similarity_map, similarity_at),
         )
         if len(panel.values) < n:
-            st.caption(
+            say.caption(
                 f"{n:,} places are more than a picture has room for: each point is a block's "
                 "number farthest from 0."
             )
     with words:
-        st.markdown(
+        say.markdown(
             f"Every place of a text, from 0 to {n - 1:,}, has a vector of its own, which is added "
             "to the token's. Each cell compares two places by **cosine similarity**: 1 where their "
             "vectors point the same way, 0 where they have nothing to do with each other, −1 where "
             "they are opposite."
         )
-        st.markdown("\n".join(_findings(means)))
+        say.markdown("\n".join(_findings(means)))
         if cache.is_bundled(cache.model_folders()[name]):
-            st.caption(
+            say.caption(
                 "This model's places began as **waves** of several lengths, which its "
                 "training then changed: hence the stripes. GPT-2's own began as random "
                 "numbers; nobody told it which place is next to which."
             )
-        st.caption(
+        say.caption(
             "What to look for: a **band** along the diagonal says that near places have similar "
             "vectors, so that the model can tell near from far. **Stripes** beside it say that "
             "places come back to a direction after so many steps, as on a wave. A row that stands "

@@ -9,7 +9,7 @@ from gpt2viz.anatomy.cost import activations, products
 from gpt2viz.figures.anatomy import part_bars
 from gpt2viz.memory import spell
 from gpt2viz.textbook import diagram
-from gpt2viz.ui import controls, show
+from gpt2viz.ui import controls, say, show
 from gpt2viz.ui.diagram import draw_diagram
 from gpt2viz.ui.frame import View
 
@@ -26,7 +26,7 @@ def _multiply_adds(view: View) -> None:
     found = products(view.trace)
     counts = [product.multiply_adds for product in found]
     whole, n = sum(counts), view.n_tokens
-    st.markdown(
+    say.markdown(
         f"#### {whole:,} multiply-adds for {n} token{'s' if n > 1 else ''}\n"
         f"One is a multiplication and an addition: {2 * whole:,} FLOPs. Nearly all the work of a "
         "run is in these matrix products. Each of their numbers is a sum; **numbers made × length "
@@ -64,7 +64,7 @@ def _multiply_adds(view: View) -> None:
             height="content",
             column_config={"multiply-adds": _NUMBER},
         )
-        st.caption(
+        say.caption(
             "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
             "embeddings, which is no arithmetic. Later keys, which the causal mask throws away, "
             "are counted. The logits are made after the last token only."
@@ -74,7 +74,7 @@ def _multiply_adds(view: View) -> None:
 def _bytes(view: View) -> None:
     tensors = activations(view.trace)
     made, kept = sum(t.made for t in tensors), sum(t.kept for t in tensors)
-    st.markdown(
+    say.markdown(
         f"#### {spell(view.model.nbytes)} of weights, {spell(kept)} kept of this run\n"
         f"The weights are read once, whatever the text's length, apart from the embeddings: of "
         f"those one row a token, but all rows for the logits where the head is tied to them. The "
@@ -98,7 +98,7 @@ def _bytes(view: View) -> None:
         column_config={"bytes made": _NUMBER, "bytes kept": _NUMBER},
     )
     if not view.trace.explicit:
-        st.caption(
+        say.caption(
             "A text of this length runs fused: scores and weights aren't kept but made again from "
             "Q and K for the heads that are looked at."
         )
@@ -106,11 +106,11 @@ def _bytes(view: View) -> None:
 
 def modules(view: View) -> None:
     """The live modules as boxes, one layer in full."""
-    st.markdown(
+    say.markdown(
         "Each box is a module of the model that is loaded, with the shape that it made of this "
         "sentence. **Click a box** to go to the page that shows its tensor."
     )
     layer = controls.layer(view)
     draw_diagram(diagram.nodes(view.model, view.trace, layer), layer, view.model.config.n_layer)
     if view.model.config.tie_word_embeddings:
-        st.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")
+        say.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")

@@ -11,7 +11,7 @@ from gpt2viz import GPT2VizError
 from gpt2viz.anatomy.merges import Pair, Word, follow
 from gpt2viz.figures.palette import Palette
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache, show
+from gpt2viz.ui import address, cache, say, show
 from gpt2viz.ui.text import literal
 
 #: Characters that are followed; more would fill many screens.
@@ -48,8 +48,8 @@ def draw(name: str, _colors: Palette) -> None:
     shown = " &ensp; ".join(
         f"**{literal(label(p))}** :small[:gray[{i}]]" for p, i in zip(pieces, ids, strict=True)
     )
-    st.markdown(f"{len(ids)} token{'s' if len(ids) > 1 else ''}, with their ids: &ensp; {shown}")
-    st.markdown(
+    say.markdown(f"{len(ids)} token{'s' if len(ids) > 1 else ''}, with their ids: &ensp; {shown}")
+    say.markdown(
         "It begins with single bytes. In each step, of all pairs that stand side by side, the one "
         "that was learned **first** becomes one piece: the one with the lowest rank. It ends where "
         "no pair is in the list of merges. `·` is a space; `\\xe2` is a byte that is no character "
@@ -61,13 +61,13 @@ def draw(name: str, _colors: Palette) -> None:
 
 def _steps(n: int, word: Word) -> None:
     written = label(b"".join(word.start))
-    st.markdown(f"**{literal(written)}**")
+    say.markdown(f"**{literal(written)}**")
     if word.added:
-        st.caption("This word was added to the vocabulary later and is taken as it stands.")
+        say.caption("This word was added to the vocabulary later and is taken as it stands.")
         return
     if not word.merges:
         pieces = "  |  ".join(map(label, word.start))
-        st.caption(f"{literal(pieces)}: no pair of these bytes is in the list; nothing to do.")
+        say.caption(f"{literal(pieces)}: no pair of these bytes is in the list; nothing to do.")
         return
     steps = [("", None, "", word.start)] + [
         (_pair(merge.pair), merge.rank, _waiting(merge.others), merge.pieces)

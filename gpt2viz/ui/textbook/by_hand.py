@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz.textbook import scale, steps
 from gpt2viz.traces import Array
-from gpt2viz.ui import address, show
+from gpt2viz.ui import address, say, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -19,7 +19,7 @@ _AXES = ("x₁", "x₂", "x₃")
 
 def draw(book: Book) -> list[Question]:
     """E19, E5, E6 and E22."""
-    st.markdown(
+    say.markdown(
         "The whole of attention is a few multiplications of small tables. Change any number: all "
         "that follows from it changes with it."
     )
@@ -28,7 +28,7 @@ def draw(book: Book) -> list[Question]:
 
 def _journey(book: Book) -> list[Question]:
     heading("E19")
-    st.markdown(
+    say.markdown(
         "Six words, three numbers each, **nothing learned**: each vector is query, key and value "
         "at once. A score says how far two vectors point the same way, and each word becomes a "
         "mixture of all six."
@@ -74,7 +74,7 @@ def _journey(book: Book) -> list[Question]:
 
 def _sentence(book: Book) -> list[Question]:
     heading("E5")
-    st.markdown(
+    say.markdown(
         "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They make a query, a key and a "
         "value out of each word's vector. Here their numbers are drawn at random, with the seed 42 "
         "of the texts. $h_s$ is the length of a query, here 2."
@@ -129,14 +129,14 @@ def _equal_outputs(found: steps.Steps, untouched: bool) -> Question:
 
 def _fused(x: Array, weights: list[Array]) -> None:
     heading("E6")
-    st.markdown(
+    say.markdown(
         "Three multiplications by three small tables are one multiplication by the three tables "
         "stacked. GPT-2 does it that way (`c_attn`), because one large multiplication is faster."
     )
     w_q, w_k, w_v = weights
     parts = zip(steps.fused(x, w_q, w_k, w_v), map(partial(steps.project, x), weights), strict=True)
     gap = max(float((one - other).abs().max()) for one, other in parts)
-    st.markdown(f"Largest difference between the two ways, with the numbers above: **{gap:.1e}**")
+    say.markdown(f"Largest difference between the two ways, with the numbers above: **{gap:.1e}**")
     code(steps.fused)
     held("E6")
 
@@ -159,7 +159,7 @@ def _shapes(found: steps.Steps) -> dict[str, list[str]]:
 
 def _scale(book: Book) -> list[Question]:
     heading("E22")
-    st.markdown(
+    say.markdown(
         "A dot product of $h_s$ numbers is a sum of $h_s$ terms, so it grows with $h_s$: if the "
         "numbers are random with variance 1, the score's variance is $h_s$. Softmax of large "
         "scores gives nearly everything to one key; then a small change of the scores changes "

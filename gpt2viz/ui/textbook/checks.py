@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from gpt2viz.ui import say
+
 _PROGRESS = "_progress"
 
 
@@ -57,17 +59,17 @@ def ask(chapter: str, questions: Sequence[Question]) -> None:
         with st.container(border=True, key=f"question_{question.id}"):
             before = question.id in answered
             words, hint = st.columns([8, 1], vertical_alignment="top")
-            words.markdown(f"{':green[**✓**]' if before else '**?**'} {question.text}")
+            say.markdown(f"{':green[**✓**]' if before else '**?**'} {question.text}", place=words)
             with hint.popover("Hint", type="tertiary"):
-                st.markdown(question.hint)
+                say.markdown(question.hint)
             done = question.done
             if question.answer and not before:
                 given = st.text_input("Your answer", key=f"answer_{question.id}", width=260)
                 done = right(given, question.answer)
                 if given and not done:
-                    st.caption("Not yet. Look again, or take the hint.")
+                    say.caption("Not yet. Look again, or take the hint.")
             if before or done:
-                st.markdown(f":green-badge[done] {question.why}")
+                say.markdown(f":green-badge[done] {question.why}")
             if done and not before:
                 answered.append(question.id)
                 st.session_state["_noted"] = True  # the contents above were drawn without it
@@ -79,7 +81,7 @@ def download(total: int) -> None:
     """How many questions are answered, and a file that says which."""
     done = progress()
     count = sum(map(len, done.values()))
-    st.caption(f"{count} of {total} questions answered in this session.")
+    say.caption(f"{count} of {total} questions answered in this session.")
     st.download_button(
         "Progress",
         json.dumps({"answered": {name: ids for name, ids in done.items() if ids}}, indent=2),

@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz.textbook import steps
 from gpt2viz.traces import Array
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -17,7 +17,7 @@ _PLANE = ("animal", "machine")
 
 def draw(book: Book) -> list[Question]:
     """E4."""
-    st.markdown(
+    say.markdown(
         "A crane is a bird, or a machine. A table of word vectors has only **one** row for the "
         "word, so at first its vector must stand for both. Attention lets the word look at its "
         "neighbours and take something from each: after that the vector says which crane is meant."
@@ -40,7 +40,7 @@ def draw(book: Book) -> list[Question]:
     with numbers:
         _pictures(book, found, labels)
     code(steps.attend)
-    st.markdown(
+    say.markdown(
         "The example sees the whole sentence. In GPT-2 the crane stands **first** and could not "
         "look at words that come later. Switch the mask on: its vector then stays what it was. A "
         "model that reads from the left must settle the meaning at a later word."

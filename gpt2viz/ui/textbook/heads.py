@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.textbook import heads, steps, variants
-from gpt2viz.ui import address, controls, show
+from gpt2viz.ui import address, controls, say, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -17,7 +17,7 @@ CLOSE = 0.01
 
 def draw(book: Book) -> list[Question]:
     """E21, E8, E20 and E24, and the heads of the model above."""
-    st.markdown(
+    say.markdown(
         "One set of weights can follow one kind of link. So the channels are shared out among "
         "several **heads**: each has queries, keys and values of its own, only narrower, and "
         "looks where it likes. Their outputs are laid side by side again and mixed by one more "
@@ -28,7 +28,7 @@ def draw(book: Book) -> list[Question]:
 
 def _way(_book: Book) -> list[Question]:
     heading("E21")
-    st.markdown(
+    say.markdown(
         "Nothing is copied for it. The C channels are *read* as nh heads of $h_s = C/n_h$ "
         "channels, and the axis of the heads is moved to the front, so that one multiplication "
         "serves all."
@@ -58,14 +58,14 @@ def _way(_book: Book) -> list[Question]:
         r"\text{MultiHead}(x) = [\text{head}_0, \ldots, \text{head}_{n_h-1}]\,W_O"
     )
     st.latex(rf"h_s = {C} / {nh} = {C / nh:.4g}")
-    st.caption(
+    say.caption(
         "B texts at once, T tokens each, C channels, nh heads of hs channels. The brackets lay the "
         "heads' outputs side by side; W_O is the one more table that mixes them."
     )
     code(heads.shape_steps, variants.MultiHeadAttention)
     held("E21")
     heading("E8")
-    st.markdown(
+    say.markdown(
         "The same way for one text of four tokens. `transpose` does not move a single number; it "
         "only changes in which order they are counted. That is why `view` refuses to merge heads "
         "afterwards, and `reshape` moves them first."
@@ -96,7 +96,7 @@ def _way_questions(refused: bool) -> list[Question]:
 
 def _variants(book: Book) -> list[Question]:
     heading("E20")
-    st.markdown(
+    say.markdown(
         "One input through four forms of attention. Weights are drawn from a seed. Each row is a "
         "word afterwards. In the causal forms the first word saw only itself."
     )
@@ -133,7 +133,7 @@ def _variants(book: Book) -> list[Question]:
 
 def _apart(book: Book, seed: int) -> None:
     heading("E24")
-    st.markdown(
+    say.markdown(
         "Heads can be built apart, each with three small tables, and their outputs joined. Or as "
         "one wide table of which each head has its rows. With the same weights both give the same:"
     )
@@ -145,7 +145,7 @@ def _apart(book: Book, seed: int) -> None:
     ]
     picture(book, "apart", both, height=260)
     gap = float((fused - apart).abs().max())
-    st.markdown(f"Largest difference: **{gap:.1e}**, which is rounding.")
+    say.markdown(f"Largest difference: **{gap:.1e}**, which is rounding.")
     code(variants.SeparateHeads, variants.separate)
     held("E24")
 
@@ -153,7 +153,7 @@ def _apart(book: Book, seed: int) -> None:
 def _real(book: Book) -> list[Question]:
     view = book.view
     st.subheader("Heads of a trained model", anchor="trained")
-    st.markdown(
+    say.markdown(
         "What a head looks for is learned. Nobody tells it, and its work seldom has a name. Look "
         "through the heads of the model above, with your sentence."
     )

@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz.textbook import steps
 from gpt2viz.traces import Array
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, spelled
 from gpt2viz.ui.textbook.tables import table
@@ -16,7 +16,7 @@ from gpt2viz.ui.textbook.tables import table
 def draw(book: Book) -> list[Question]:
     """E7."""
     labels = steps.SENTENCE
-    st.markdown(
+    say.markdown(
         "GPT-2 learns to foretell the next token at **every** place of a text at once. If a token "
         "could look at those after it, the answer would be in plain sight and nothing would be "
         "learned. So scores of later keys are set to **−∞** before softmax: $e^{-\\infty} = 0$, "
@@ -37,7 +37,7 @@ def draw(book: Book) -> list[Question]:
     for n, word in enumerate(labels):
         st.latex(rf"\text{{{word}: }} {spelled(shown[n], 2)} \rightarrow {spelled(weights[n])}")
     code(steps.hide_later)
-    st.markdown(
+    say.markdown(
         "The mask comes **before** softmax. Setting weights to 0 afterwards would leave rows that "
         "don't sum to 1. And the mask needs no training: it is the same triangle for every text."
     )

@@ -8,14 +8,14 @@ import streamlit as st
 
 from gpt2viz import GPT2Config
 from gpt2viz.textbook import mistakes
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, heading, held
 
 
 def draw(_book: Book) -> list[Question]:
     """E23."""
-    st.markdown(
+    say.markdown(
         "Everyone makes these once. Each is really made here as you read, so the messages are the "
         "ones that you will meet. A good message says what was given, what was expected, and what "
         "to do; where PyTorch's own doesn't, this project checks first."
@@ -23,14 +23,14 @@ def draw(_book: Book) -> list[Question]:
     heading("E23")
     for n, mistake in enumerate(mistakes.MISTAKES):
         with st.container(border=True, key=f"mistake_{n}"):
-            st.markdown(f"**{n + 1}. {mistake.name}**")
+            say.markdown(f"**{n + 1}. {mistake.name}**")
             kind, said = mistakes.message(mistake.made)
             st.code(f"{kind}: {said}", language=None, wrap_lines=True)
             if mistake.caught is not None:
                 kind, said = mistakes.message(mistake.caught)
-                st.caption("This project, before it comes to that:")
+                say.caption("This project, before it comes to that:")
                 st.code(f"{kind}: {said}", language=None, wrap_lines=True)
-            st.markdown(f"**What to do.** {mistake.fix}")
+            say.markdown(f"**What to do.** {mistake.fix}")
             with st.expander("The code that fails", icon=":material/code:"):
                 st.code(inspect.getsource(mistake.made))
     held("E23")

@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz.figures.curves import curves_at
 from gpt2viz.textbook import mlp, steps
-from gpt2viz.ui import address, show
+from gpt2viz.ui import address, say, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -18,7 +18,7 @@ _EIGHT = tuple(f"{n}" for n in range(8))
 
 def draw(book: Book) -> list[Question]:
     """E9, E10, E15 and E13."""
-    st.markdown(
+    say.markdown(
         "Attention moves information between tokens. Then each token works on what it has, "
         "**alone**: its vector is made four times as long, bent by a curve, and made short again. "
         "That is the MLP. Without the curve the two steps would be one multiplication."
@@ -28,7 +28,7 @@ def draw(book: Book) -> list[Question]:
 
 def _linear() -> list[Question]:
     heading("E9")
-    st.markdown(
+    say.markdown(
         "A linear layer multiplies the input by a row of weights for each output, adds up, and "
         "adds a bias. `nn.Linear` keeps W as (outputs, inputs)."
     )
@@ -59,7 +59,7 @@ def _linear() -> list[Question]:
 
 def _walk(book: Book) -> list[Question]:
     heading("E10")
-    st.markdown(
+    say.markdown(
         "One token of two numbers: widened to eight, bent by a curve, brought back to two. The "
         "text draws its weights without a seed, so the very numbers can't be had again. Here they "
         "are drawn from a seed: W twice as large as standard normal numbers, all biases 1."
@@ -88,7 +88,7 @@ def _walk(book: Book) -> list[Question]:
 
 def _curves(book: Book) -> list[Question]:
     heading("E15")
-    st.markdown(
+    say.markdown(
         "Four curves. **ReLU** cuts off what is negative. **GELU** does it gently: it multiplies x "
         "by the chance that a random number lies below x. GPT-2 computes it by tanh; the two "
         "differ by less than 0.0005. **SiLU** multiplies x by its sigmoid."
@@ -105,7 +105,7 @@ def _curves(book: Book) -> list[Question]:
         column_config=dict.fromkeys(values, number),
         hide_index=True,
     )
-    st.markdown(
+    say.markdown(
         "**SwiGLU** is no curve but a gate: one table makes numbers, a second one, through SiLU, "
         "says how much of each may pass. It needs three tables instead of two, so each is made "
         f"narrower: {mlp.swiglu_width(768):,} for C = 768, and both forms have the same number "
@@ -128,7 +128,7 @@ def _curves(book: Book) -> list[Question]:
 
 def _dropout(book: Book) -> list[Question]:
     heading("E13")
-    st.markdown(
+    say.markdown(
         "In training, each number is set to 0 with chance p, anew each time, and the others are "
         "multiplied by 1 / (1 − p), so that the mean stays. No part can then rely on one other. "
         "When the model is read, dropout does nothing."

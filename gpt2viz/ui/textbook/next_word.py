@@ -8,7 +8,7 @@ import streamlit as st
 from gpt2viz import sampling_distribution
 from gpt2viz.textbook import logits
 from gpt2viz.traces import Array
-from gpt2viz.ui import address, cache, show
+from gpt2viz.ui import address, cache, say, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -21,10 +21,10 @@ _LAST = ((1.6, 0.4),)
 
 def draw(book: Book) -> list[Question]:
     """E14, on four words and on the model above."""
-    st.markdown(
+    say.markdown(
         "At the end each token has a vector that has gathered and worked out what it could. To get "
         "a word from it, it is compared with **every row of the token table**: the dot product "
-        "with a row is that token's score, its **logit**. Softmax makes probabilities of the "
+        "with a row is that token's **logit**. Softmax makes probabilities of the "
         "logits. GPT-2 uses the same table at both ends (*weight tying*)."
     )
     left, right = st.columns([3, 5], gap="large")
@@ -49,7 +49,7 @@ def draw(book: Book) -> list[Question]:
         r"p_i = \frac{e^{z_i / t}}{\sum_j e^{z_j / t}} \qquad \text{loss} = -\ln p_{\text{next}}"
     )
     st.latex(rf"p = \text{{softmax}}({spelled(scores, 2)} / {heat:g}) = {spelled(chances)}")
-    st.caption(
+    say.caption(
         "z are the logits, p the probabilities, t the temperature; ln is the natural logarithm, "
         "and the sum runs over all words j."
     )
@@ -61,7 +61,7 @@ def draw(book: Book) -> list[Question]:
     )
     cost = float(logits.loss(scores, _WORDS.index(target)))
     st.latex(rf"\text{{loss}} = -\ln p_{{\text{{{target}}}}} = {cost:.4f}")
-    st.markdown(
+    say.markdown(
         f"Loss: **{cost:.4f} nats**, at t = 1. Training changes all weights a little, again and "
         "again, so that the words that really came cost less."
     )
@@ -75,7 +75,7 @@ def _real(book: Book) -> None:
     n_vocab = view.trace.config.vocab_size
     heading("E14")
     n = len(view.labels)
-    st.markdown(
+    say.markdown(
         f"**In training** every place is asked at once: (1, {n}, {n_vocab}) logits "
         f"for your sentence, {n} lessons from one text. **When writing** only the last place "
         f"counts: (1, 1, {n_vocab}). Below, what this model foretells after each "

@@ -17,7 +17,7 @@ from gpt2viz.stages import Scale
 from gpt2viz.textbook.claims import TEXTS, Claim
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.traces import Array
-from gpt2viz.ui import show, source
+from gpt2viz.ui import say, show, source
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -115,7 +115,7 @@ def held(id: str) -> None:
     if not agree + differ:
         label = f"{id}: the texts print no figures; these are computed"
     with st.expander(label, icon=":material/fact_check:", expanded=counts["differs"] > 0):
-        st.markdown("\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, found)]))
+        say.markdown("\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, found)]))
         texts = "; ".join(f"*{literal(TEXTS[n])}*" for n in EXAMPLES[id].texts)
         st.caption(
             f"From the texts' own inputs, where they give any. In: {texts}. A number agrees when "

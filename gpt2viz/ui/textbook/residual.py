@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz.figures.curves import curves_at
 from gpt2viz.textbook import norms
-from gpt2viz.ui import address, show
+from gpt2viz.ui import address, say, show
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -18,7 +18,7 @@ _DEPTHS = [2, 6, 12, 24, 48]
 
 def draw(book: Book) -> list[Question]:
     """E11, E12 and E17."""
-    st.markdown(
+    say.markdown(
         "A token's vector runs through all layers like a stream. No layer replaces it: each reads "
         "it, works something out, and **adds** the result. So what an early layer wrote is still "
         "there at the end, and in training the error's signal runs back along the same straight "
@@ -55,7 +55,7 @@ def _stream(book: Book) -> list[Question]:
 
 def _norm() -> list[Question]:
     heading("E12")
-    st.markdown(
+    say.markdown(
         "Before a part reads the stream, **LayerNorm** brings its copy to a standard size: "
         "subtract the mean μ, divide by the standard deviation σ, then multiply by a learned gain "
         "γ and add a learned shift β. ε = 0.00001 keeps it from dividing by 0. Each token is "
@@ -97,7 +97,7 @@ def _norm() -> list[Question]:
 
 
 def _order(book: Book) -> list[Question]:
-    st.markdown(
+    say.markdown(
         "**Before or after?** The first transformer (2017) normed the sum: *post-norm*. GPT-2 "
         "norms what a part reads and leaves the stream alone: *pre-norm*. Its stream may grow, "
         "but the straight way stays open, and deep stacks can be trained without special care at "
@@ -117,7 +117,7 @@ def _order(book: Book) -> list[Question]:
 
 def _depth(book: Book) -> list[Question]:
     heading("E17")
-    st.markdown(
+    say.markdown(
         "An untrained model of L layers adds 2L random vectors to the stream, two a layer: sizes "
         "add up like "
         "$\\sqrt{2L}$. GPT-2 therefore draws the weights that write into the stream smaller, with "
@@ -142,7 +142,7 @@ def _depth(book: Book) -> list[Question]:
         alt="Size of the stream against depth",
     )
     grown, kept = plain[-1] / plain[0], small[-1] / small[0]
-    st.markdown(
+    say.markdown(
         f"After {n_layer} layers the stream is **{grown:.2f}** times as large as at the start, "
         f"with smaller writers **{kept:.2f}** times. Measured on this project's model, C = 96."
     )

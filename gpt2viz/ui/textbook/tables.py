@@ -9,7 +9,7 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.traces import Array
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.grid import number_fields
 
 #: Numbers that a table takes lie between −LARGEST and LARGEST.
@@ -34,7 +34,7 @@ def table(
         if fits:
             address.put(name, () if tuple(values) == start else tuple(values))
 
-    st.markdown(f"**{title}**")
+    say.markdown(f"**{title}**")
     number_fields(name, title, found, rows, columns, LARGEST, edited)
     if found != start:
         st.button(

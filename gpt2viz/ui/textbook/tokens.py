@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.textbook import embeddings
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -20,14 +20,14 @@ def draw_tokens(book: Book) -> list[Question]:
     """E2, with the sentence and model above."""
     trace, labels = book.view.trace, book.view.labels
     n_vocab, C = trace.config.vocab_size, trace.config.n_embd
-    st.markdown(
+    say.markdown(
         "A model can't calculate with words. The text is cut into **tokens**, words or parts of "
         "words, and each token has a number, its place in the vocabulary. The number is only a "
         "name: token 21 is not four times token 5. So each token has a row in a table, a vector "
         "of numbers that are learned. Looking it up is no arithmetic at all."
     )
     heading("E2")
-    st.markdown(
+    say.markdown(
         f"The table of this model has **{n_vocab:,}** rows (its vocabulary) of **{C}** numbers. "
         f"Your sentence has T = {len(labels)} tokens; the first {min(C, _SHOWN)} numbers of each "
         "vector are drawn here. The chips above show each token's place in the vocabulary."
@@ -38,7 +38,7 @@ def draw_tokens(book: Book) -> list[Question]:
     panel = vectors("token vectors", rows[:, shown], labels, names)
     picture(book, "token_vectors", [panel], height=120 + 26 * min(len(labels), 16))
     st.latex(rf"(B, T) = (1, {len(labels)}) \;\rightarrow\; (B, T, C) = (1, {len(labels)}, {C})")
-    st.caption("B texts at once, T tokens, C channels: the numbers of one vector.")
+    say.caption("B texts at once, T tokens, C channels: the numbers of one vector.")
     code(embeddings.look_up)
     held("E2")
     ids = trace.token_ids
@@ -66,7 +66,7 @@ def draw_tokens(book: Book) -> list[Question]:
 
 def draw_order(book: Book) -> list[Question]:
     """E3."""
-    st.markdown(
+    say.markdown(
         "Attention asks every word about every other and adds up what they hand over. A sum does "
         "not depend on the order. Without help, “dog bites man” and “man bites dog” would be the "
         "same to the model. So every **place** has a learned vector too, and it is added to the "
@@ -93,7 +93,7 @@ def draw_order(book: Book) -> list[Question]:
         vectors(" ".join(words[n] for n in order), mixed, words, _PLANE)
         for order, mixed in zip((one, other), found, strict=True)
     ]
-    st.markdown("What becomes of each word after attention without weights:")
+    say.markdown("What becomes of each word after attention without weights:")
     picture(book, "order", panels, height=240)
     first, last = (given[0] + added[n] for n in (0, 2))
     st.latex(r"x_n = \text{word} + \text{place}_n")
@@ -104,9 +104,9 @@ def draw_order(book: Book) -> list[Question]:
         rf"\text{{dog, last: }} {spelled(given[0], 2)} + {spelled(added[2], 2)} = {spelled(last)}"
     )
     gap = float((found[0] - found[1]).abs().max())
-    st.markdown(f"Largest difference between the two sentences: **{gap:.4f}**")
+    say.markdown(f"Largest difference between the two sentences: **{gap:.4f}**")
     code(embeddings.place, embeddings.read_in_order)
-    st.markdown(
+    say.markdown(
         "GPT-2 has a vector for each of its 1,024 places. A sentence of five tokens uses the "
         "first five; the others wait. Adding works by broadcasting: the same (T, C), T tokens of C "
         "numbers, is added to each of the B texts of a batch (B, T, C)."

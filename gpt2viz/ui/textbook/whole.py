@@ -6,7 +6,7 @@ import streamlit as st
 
 from gpt2viz import GPT2Config
 from gpt2viz.textbook import diagram, sizes
-from gpt2viz.ui import address, controls, show
+from gpt2viz.ui import address, controls, say, show
 from gpt2viz.ui.diagram import draw_diagram
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held
@@ -15,13 +15,13 @@ from gpt2viz.ui.textbook.parts import Book, code, heading, held
 def draw(book: Book) -> list[Question]:
     """E26, E25, E1, E16 and E18."""
     view = book.view
-    st.markdown(
+    say.markdown(
         "Everything so far, in order. A text goes in at the top as token numbers; at the bottom "
-        "there is a score for each token that might come next. Between are layers that are built "
+        "there is a logit for each token that might come next. Between are layers that are built "
         "alike and have weights of their own."
     )
     heading("E26")
-    st.markdown(
+    say.markdown(
         "Each box is a module of the model that is loaded, with the shape that it made of your "
         "sentence and its number of parameters. Arrows say who reads what. The thick line is the "
         "**residual stream**: it runs past attention and MLP, and ⊕ adds what they made. **Click a "
@@ -31,11 +31,11 @@ def draw(book: Book) -> list[Question]:
     nodes = diagram.nodes(view.model, view.trace, layer)
     draw_diagram(nodes, layer, view.model.config.n_layer)
     if view.model.config.tie_word_embeddings:
-        st.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")
+        say.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")
     code(diagram.nodes, diagram.edges)
     held("E26")
     heading("E25")
-    st.markdown(
+    say.markdown(
         "Every tensor knows the line of `model.py` that made it: it is noted while the model runs. "
         "Below each picture of every page, *Code* shows the lines; *Shapes* lists them all."
     )
@@ -57,7 +57,7 @@ def draw(book: Book) -> list[Question]:
 def _knobs(book: Book) -> None:
     heading("E1")
     config = book.view.model.config
-    st.markdown(
+    say.markdown(
         "Five numbers decide how large a model is. The code stays the same. This model and GPT-2 "
         "small:"
     )
@@ -83,7 +83,7 @@ def _knobs(book: Book) -> None:
 
 def _parameters() -> list[Question]:
     heading("E16")
-    st.markdown("Where the parameters are. Turn the knobs:")
+    say.markdown("Where the parameters are. Turn the knobs:")
     options = (
         ("vocab_size", [256, 5_000, 50_257, 50_304], 50_257),
         ("n_positions", [256, 1024, 2048], 1024),
@@ -145,7 +145,7 @@ def _counted(words: int, width: int) -> None:
             ",", r"{,}"
         )
     )
-    st.caption(
+    say.caption(
         "C (n_embd) is the number of channels. A layer has 4 C² weights in attention, 8 C² in the "
         "MLP, and 13 C in biases and norms."
     )
@@ -163,7 +163,7 @@ def _sizes(config: GPT2Config) -> list[int]:
 
 def _released() -> list[Question]:
     heading("E18")
-    st.markdown(
+    say.markdown(
         "The four models that were released, counted in this project's own modules. A head has 64 "
         "channels in each of them: larger models have more heads, not wider ones."
     )
