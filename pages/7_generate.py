@@ -30,7 +30,9 @@ with text:
     if why := generate.ended(view, ids):
         st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
     else:
-        say.caption("**Step** lets the model write the next token, **Play** the next twenty.")
+        say.caption(
+            f"**Step** lets the model write the next token, **Play** the next {generate.PLAY}."
+        )
 
 before = cache.run(name, (*prompt, *ids[:-1]), causal)
 labels = [label(part) for part in before.token_bytes]

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.ui import generate
 from tests.app.pages import array, figure, open_page
 from tests.parity.numpy_gpt2 import reference, softmax
 
@@ -64,9 +65,14 @@ def test_the_row_and_the_table_are_those_of_the_moment_of_choosing(model: gpt2vi
     assert last["rank"] == 1
 
 
-def test_play_writes_what_as_many_steps_would(model: gpt2viz.Model) -> None:
-    at = press(open_page("generate", text=TEXT), "Play")
-    assert new_ids(at) == greedy(model, 20)
+def test_play_writes_what_as_many_steps_would(
+    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generate, "PLAY", 6)
+    at = open_page("generate", text=TEXT)
+    assert any("**Play** the next 6." in caption.value for caption in at.caption)
+    press(at, "Play")
+    assert new_ids(at) == greedy(model, 6)
     assert not at.exception
 
 
