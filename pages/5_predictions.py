@@ -71,20 +71,23 @@ with numbers:
     )
 
 say.markdown("#### How surprising each token of the sentence was")
-bits = surprise(view.trace)
 say.caption(
-    "Surprise is −log₂ of the probability that the model gave to this token when it had read only "
-    "those before it. 0 bits: it was sure; 10 bits: one chance in 1,024."
+    "Nothing is read before the first token, so nothing foretells it. Write a longer sentence."
+    if view.n_tokens == 1
+    else "Surprise is −log₂ of the probability that the model gave to this token when it had "
+    "read only those before it. 0 bits: it was sure; 10 bits: one chance in 1,024."
     if view.trace.causal
     else "The mask is off: the model has **already seen** the token whose surprise is shown, so "
     "these numbers don't say how well it foretells."
 )
-show.picture(
-    prediction.token_bars(view.labels, bits, view.colors, "surprise (bits)", "bits"),
-    key="surprise",
-    alt="Surprise of every token in bits",
-    made_by=(surprise,),
-)
+if view.n_tokens > 1:
+    bits = surprise(view.trace)
+    show.picture(
+        prediction.token_bars(view.labels, bits, view.colors, "surprise (bits)", "bits"),
+        key="surprise",
+        alt="Surprise of every token in bits",
+        made_by=(surprise,),
+    )
 
 say.markdown("#### When is it decided? The logit lens")
 say.caption(

@@ -88,6 +88,9 @@ def by_pattern() -> None:
         figure = heatmaps([panel], view.colors, height=340, numbers=0)
         show.picture(figure, key="drawn", alt="The pattern that is looked for", made_by=(drawn,))
     on_click("drawing", paint)
+    if not wanted[1:].any():
+        found.info("No cell is wanted yet: paint one below the first row, or choose a pattern.")
+        return
     with found:
         values = find.like(view, wanted)
         similarity_map(values)
@@ -153,7 +156,9 @@ def paint(cell: Cell) -> None:
 
 view = frame.open_page("Find a head")
 WAYS = {"habit": by_habit, "look": by_look, "pattern": by_pattern, "head": by_head}
-WAYS.get(find.way(), all_heads)()
+way = find.way()
+find.stop_where_all_are_alike(view, way)
+WAYS.get(way, all_heads)()
 for area in ("atlas", "maps"):
     if clicked := on_click(area):
         open_head(clicked.row, clicked.column)

@@ -28,9 +28,6 @@ Numbers = NDArray[np.float64]
 
 def draw(view: View) -> None:
     """The map of all heads and the table of groups; a click opens a head, or a pair on Compare."""
-    if view.n_tokens == 1:
-        st.info("With one token all heads are alike: it sees only itself. Write a longer sentence.")
-        return
     trace, config = view.trace, view.model.config
     values, joined = _similarities(
         trace.model_name, trace.token_ids, trace.causal, trace.edits, view

@@ -50,6 +50,13 @@ def way() -> str:
     return chosen
 
 
+def stop_where_all_are_alike(view: View, chosen: str) -> None:
+    """Stop the page with one message where heads are to be told apart on one token."""
+    if view.n_tokens == 1 and chosen in ("pattern", "head", "all"):
+        st.info("With one token all heads are alike: it sees only itself. Write a longer sentence.")
+        st.stop()
+
+
 @st.cache_resource(max_entries=4, show_spinner="Reading the survey …")
 def _survey(model_name: str, n_layer: int, n_head: int) -> Survey | None:
     return read_survey(cache.model_folders()[model_name], n_layer, n_head)

@@ -186,7 +186,11 @@ def _model_and_sentence() -> Model:
     try:
         model = cache.load(st.session_state["model"])
     except CheckpointError as error:
-        st.error(literal(str(error)), icon=":material/error:")
+        st.error(
+            f"**{literal(st.session_state['model'])}** can't be loaded. {literal(str(error))}\n\n"
+            "Choose another model above. The page **Models** shows which can be loaded.",
+            icon=":material/error:",
+        )
         st.stop()
     with pair:
         first.switch(model)

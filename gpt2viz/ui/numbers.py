@@ -31,7 +31,11 @@ def button() -> None:
         found = show.shown()
         names = [*found.pictures, *found.numbers]
         if not names:
-            st.caption("This page has no picture: its numbers are in its tables.")
+            st.caption(
+                "This page has no picture: its numbers are in its tables."
+                if found.tables
+                else "Nothing is drawn on this page yet."
+            )
             return
         name: str = st.selectbox("Picture", names, key="numbers_picture")
         count = show.numbers_of(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -36,6 +37,12 @@ def ranked(
     ``labels`` its tokens as written on screen; ``as_lines`` draws them as lines, and is asked for
     above them where it is None.
     """
+    if np.isnan(columns[by]).all():
+        st.info(
+            f"Nothing in this text could show “{by}”, so the heads have no order. "
+            "Choose something else above, or write a longer sentence."
+        )
+        return
     numbers, pictures = st.columns([5, 6], gap="large")
     with numbers:
         table = ranking(columns, by, _layers(view))

@@ -136,15 +136,15 @@ def _run(traces: dict[str, Trace]) -> None:
 
 
 def _page(found: show.Shown, about: About) -> None:
-    st.markdown("**The pictures and tables of this page** in one file that opens anywhere")
-    _download(
-        "html",
-        about,
-        lambda: export.page_html(
-            list((found.pictures | found.printed).items()), about, found.tables.items()
-        ).encode(),
-        words="HTML",
-    )
+    pictures, tables = found.pictures | found.printed, found.tables
+    if pictures or tables:
+        st.markdown("**The pictures and tables of this page** in one file that opens anywhere")
+        _download(
+            "html",
+            about,
+            lambda: export.page_html(list(pictures.items()), about, tables.items()).encode(),
+            words="HTML",
+        )
     st.markdown("**What is chosen**, to open it again here or on another machine")
     parameters = opening.parameters()
     session = export.Session(found.page, parameters, about.sha256)

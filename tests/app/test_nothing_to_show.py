@@ -1,0 +1,85 @@
+"""Where there is nothing to show: one message that says what to do, and nothing half-drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from gpt2viz.ui import cache
+from tests.app.pages import PAGES, open_page
+
+LONG = "the cat " * 200
+FRAME = {"Sentence", "Model", "Examples", "Causal mask", "\\<\\|endoftext\\|\\> first", "Chapters"}
+
+
+def messages(at: AppTest) -> list[str]:
+    return [block.value for block in [*at.info, *at.warning, *at.error]]
+
+
+def half_drawn(at: AppTest) -> list[str]:
+    """Headings, pictures, tables and controls that stand round the message."""
+    controls = [*at.get("button_group"), *at.selectbox, *at.toggle, *at.text_input, *at.radio]
+    found = [one.label for one in controls if one.label not in FRAME]
+    found += [block.value for block in at.markdown if block.value.startswith("#")]
+    found += [c.proto.id for c in at.get("plotly_chart")]
+    return found + ["table"] * len(at.dataframe) + [one.label for one in at.metric]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "models"])
+@pytest.mark.parametrize(
+    ("text", "told"), [("", "Type a word or a sentence"), (LONG, "Shorten it by 145")]
+)
+def test_no_text_or_too_much_is_one_message_alone(page: str, text: str, told: str) -> None:
+    at = open_page(page, text=text)
+    (message,) = messages(at)
+    assert told in message
+    assert half_drawn(at) == []
+
+
+@pytest.mark.parametrize("way", ["pattern", "head", "all"])
+def test_one_token_tells_no_heads_apart(way: str) -> None:
+    at = open_page("find", text="A", find=way)
+    (message,) = messages(at)
+    assert message.startswith("With one token")
+    tokens, ways = half_drawn(at)
+    assert (tokens[:8], ways[:10]) == ("1 token:", "How do you")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"habit": "induction", "on": "sentence"}, "could show “induction”"),
+        ({"find": "pattern", "pattern": "empty"}, "No cell is wanted yet"),
+        ({"find": "pattern", "pattern": "empty", "cells": "0:0"}, "No cell is wanted yet"),
+    ],
+    ids=str,
+)
+def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], told: str) -> None:
+    at = open_page("find", **parameters)
+    (message,) = messages(at)
+    assert told in message
+    assert not at.dataframe
+    assert not {"Only layers", "Picture"} & {one.label for one in at.get("button_group")}
+
+
+def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:
+    at = open_page("predictions", text="A")
+    assert any("Nothing is read before the first token" in text.value for text in at.caption)
+    assert not any(c.proto.id.endswith("-surprise") for c in at.get("plotly_chart"))
+
+
+def test_a_model_that_cannot_be_loaded_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half/config.json").write_text("{")
+    monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "half"))
+    cache.models.clear()
+    at = open_page("attention", model="half")
+    cache.models.clear()
+    (message,) = messages(at)
+    assert message.startswith("**half** can't be loaded.")
+    assert "Choose another model above" in message
+    assert half_drawn(at) == []
