@@ -99,6 +99,11 @@ def header(files: Files, rng: Random) -> None:
     files[file] = join(entries, data)
 
 
+def _made(way: bytes | Callable[[], bytes]) -> bytes:
+    """Large contents are made only where they are chosen: they take most of the time."""
+    return way if isinstance(way, bytes) else way()
+
+
 def header_text(files: Files, rng: Random) -> None:
     """The header of the weights as a whole: too long, too deep, no JSON, a tensor twice."""
     file = weights_of(files, rng)
@@ -106,10 +111,13 @@ def header_text(files: Files, rng: Random) -> None:
     written = json.dumps(entries).encode()
     name = rng.choice(tensor_names(entries))
     twice = json.dumps({name: entries[name]}).encode()[:-1] + b"," + written[1:]
-    many = {f"h.{n}.x": entries[name] for n in range(20_000)}
-    headers = [b"[" * 50_000, b"\xff" + written, b"[]", b"{}", b"null", twice, b" " * 9_000_000]
-    headers += [json.dumps(many).encode(), b'{"__metadata__":{"a":1}}', written[:-1]]
-    files[file] = join(rng.choice(headers), data)
+    headers: list[bytes | Callable[[], bytes]] = [
+        *(b"[" * 50_000, b"\xff" + written, b"[]", b"{}", b"null", twice),
+        lambda: b" " * 9_000_000,
+        lambda: json.dumps({f"h.{n}.x": entries[name] for n in range(20_000)}).encode(),
+        *(b'{"__metadata__":{"a":1}}', written[:-1]),
+    ]
+    files[file] = join(_made(rng.choice(headers)), data)
     if rng.random() < 0.3:
         size = rng.choice([0, 2, 10**8, 2**31, 2**63, 2**64 - 1])
         files[file] = size.to_bytes(8, "little") + files[file][8:]
@@ -129,11 +137,16 @@ def no_json(files: Files, rng: Random) -> None:
     """A file that should be JSON is something else."""
     name = rng.choice(sorted(name for name in files if name.endswith(".json")))
     whole = files[name]
-    ways = [b"", b"{", b"[]", b"null", b"\xff\xfe{}", b"\xef\xbb\xbf" + whole, b"[" * 200_000]
-    ways += [b'{"a":' * 100_000, whole[:-1] + b',"n":' + b"9" * 5000 + b"}", b"\x00" * 100]
-    ways += [whole.replace(b":", b"::", 1), b"[" + b"[]," * 3_000_000 + b"0]", b"[{}]", b"{}"]
-    ways += [b'{"a":"' + b"x" * 20_000_000 + b'"}', whole.decode().encode("utf-16")]
-    files[name] = rng.choice(ways)
+    ways: list[bytes | Callable[[], bytes]] = [
+        *(b"", b"{", b"[]", b"null", b"\xff\xfe{}", b"\xef\xbb\xbf" + whole, b"[" * 200_000),
+        *(b'{"a":' * 100_000, whole[:-1] + b',"n":' + b"9" * 5000 + b"}", b"\x00" * 100),
+        whole.replace(b":", b"::", 1),
+        lambda: b"[" + b"[]," * 3_000_000 + b"0]",
+        *(b"[{}]", b"{}"),
+        lambda: b'{"a":"' + b"x" * 20_000_000 + b'"}',
+        whole.decode().encode("utf-16"),
+    ]
+    files[name] = _made(rng.choice(ways))
 
 
 def numbers(files: Files, rng: Random) -> None:
@@ -205,9 +218,9 @@ def merges(files: Files, rng: Random) -> None:
         "é é",
     ]
     new = rng.choice([[rng.choice(odd)], [["", "a"]], [["a", ""]], [["a", ["b"]]], [None], [7]])
-    new = new * rng.choice([1, 1, 300_000])
+    times = rng.choice([1, 1, 300_000])
     if "merges.txt" in files:
-        lines = "\n".join(line if isinstance(line, str) else str(line) for line in new)
+        lines = "\n".join(list(map(str, new)) * times)
         first = rng.random() < 0.5
         parts = (
             [lines.encode(), files["merges.txt"]]
@@ -217,6 +230,7 @@ def merges(files: Files, rng: Random) -> None:
         files["merges.txt"] = b"\n".join(parts)
         return
     values = json.loads(files["tokenizer.json"])
+    new = new * times
     values["model"]["merges"] = rng.choice([new + values["model"]["merges"], new, *ODD])
     files["tokenizer.json"] = json.dumps(values).encode()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,12 @@ def test_other_layouts_and_files_are_refused(tmp_path: Path) -> None:
             convert(tmp_path / name, tmp_path / "out", n_head=4)
 
 
-def test_it_starts_as_a_module() -> None:
-    command = [sys.executable, "-m", "gpt2viz.convert", "--help"]
-    assert "ckpt.pt of nanoGPT" in subprocess.run(command, capture_output=True, text=True).stdout
+def test_it_starts_as_a_module(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "gpt2viz.convert")
+    monkeypatch.setattr(sys, "argv", ["convert", "--help"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("gpt2viz.convert", run_name="__main__")
+    assert end.value.code == 0
+    assert "ckpt.pt of nanoGPT" in capsys.readouterr().out

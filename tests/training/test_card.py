@@ -57,10 +57,16 @@ KINDS = (
 )
 
 
+@pytest.fixture(scope="module")
+def scores(model: gpt2viz.Model, sample: str) -> dict[str, list[list[float]]]:
+    return head_scores(model, sample)
+
+
 @pytest.mark.parametrize("name", KINDS)
-def test_head_scores(model: gpt2viz.Model, sample: str, figures: dict[str, Any], name: str) -> None:
-    found: Any = head_scores(model, sample)[name]
-    for layer, expected in zip(found, figures["heads on the sample"][name], strict=True):
+def test_head_scores(
+    scores: dict[str, list[list[float]]], figures: dict[str, Any], name: str
+) -> None:
+    for layer, expected in zip(scores[name], figures["heads on the sample"][name], strict=True):
         assert layer == pytest.approx(expected, rel=0.01, abs=0.002)  # stored with 3 decimals
     score, where = best_head(figures["heads"][name])
     assert f"| {name} | {where} | {score:.2f} |" in card()

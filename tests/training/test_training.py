@@ -32,35 +32,7 @@ from gpt2viz.training.scores import (
 )
 from gpt2viz.training.start import new_network
 from gpt2viz.training.train import STATE, Trainer, batch_loss, optimizers
-
-RECIPE = Recipe(
-    vocab_size=600,
-    n_positions=32,
-    n_embd=24,
-    n_layer=2,
-    n_head=2,
-    phases=(Phase(3, 4, 16, 1.0), Phase(5, 4, 32, 0.25)),
-    warmup=2,
-    points=(2, 4, 6, 8),
-)
-
-
-def stream() -> Stream:
-    rng = np.random.default_rng(0)
-    return Stream(rng.integers(0, 600, 5000), np.arange(0, 5000, 50), 600)
-
-
-def held_out() -> np.ndarray:
-    return np.random.default_rng(1).integers(0, 600, (2, 32))
-
-
-def trained(folder: Path, *stops: int, recipe: Recipe = RECIPE) -> Trainer:
-    """Train up to each stop in turn, with a new process's trainer every time."""
-    folder.mkdir(exist_ok=True)
-    for stop in stops:
-        trainer = Trainer(recipe, stream(), held_out(), folder)
-        trainer.advance(stop, lambda _line: None, every=2)
-    return trainer
+from tests.training.runs import RECIPE, held_out, stream, trained
 
 
 def test_a_run_cut_off_ends_like_an_unbroken_one(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_the_head_of_a_card(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [": [", "- a list", "license: !!python/object:os.system x", "x: &a [*a]", "{" * 3000]
+    "head", [": [", "- a list", "license: !!python/object:os.system x", "x: &a [*a]", "{" * 1200]
 )
 def test_a_head_that_cannot_be_read_stays_text(folder: Path, head: str) -> None:
     (folder / "README.md").write_text(f"---\n{head}\n---\nHello", encoding="utf-8")

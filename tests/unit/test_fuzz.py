@@ -1,4 +1,4 @@
-"""A thousand spoiled checkpoints: each runs or is refused by name, in bounded memory."""
+"""Five hundred spoiled checkpoints: each runs or is refused by name, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory")
-def test_a_thousand_spoiled_checkpoints() -> None:
+def test_five_hundred_spoiled_checkpoints() -> None:
     """In a process of its own, so that one that takes it down, or all memory, is a failure too."""
-    command = [sys.executable, "-m", "tests.fuzz", "--count", "1008", "--limit-mb", "500"]
+    command = [sys.executable, "-m", "tests.fuzz", "--count", "504", "--limit-mb", "500"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stdout + run.stderr
     (last,) = run.stdout.splitlines()
     counts = {what: int(n) for n, what in (part.split(" ", 1) for part in last.split(", "))}
-    assert sum(counts.values()) == 1008
-    assert counts["refused"] > 700
-    assert counts["loaded"] > 50  # a spoiled file can still be a whole model
+    assert sum(counts.values()) == 504
+    assert counts["refused"] > 350
+    assert counts["loaded"] > 25  # a spoiled file can still be a whole model
     assert not (ROOT / "PICKLE_RAN").exists()
 
 

@@ -25,7 +25,7 @@ from gpt2viz.training.train import STATE, Trainer
 from tests.browser.conftest import _answers
 from tests.checkpoints import write_checkpoint
 from tests.hub_server import Hub, point_the_client_at, serving
-from tests.training.test_training import RECIPE, held_out, stream, trained
+from tests.training.runs import RECIPE, held_out, stream, trained
 
 ROOT = Path(__file__).parents[2]
 TEXT = "A crane ate fish and the animal did not cross the street because it was too tired.\n\n" * 12
@@ -55,7 +55,7 @@ command.survey(Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]), 12, "cpu
 """
 
 TRAINING = """
-from tests.training.test_training import trained
+from tests.training.runs import trained
 trained(Path(sys.argv[2]), 8)
 """
 
@@ -207,17 +207,16 @@ def group(leader: int) -> list[str]:
     return [str(leader)]
 
 
-def test_the_same_input_gives_the_same_bytes() -> None:
-    runs = [
-        subprocess.Popen(
-            [sys.executable, "-c", DIGEST],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONHASHSEED": seed},
-        )
-        for seed in ("1", "2")
-    ]
-    first, second = (run.communicate(timeout=300)[0] for run in runs)
-    assert first == second
-    assert len(first) == 65
+def test_the_same_input_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Here and in another process, which orders its sets otherwise."""
+    other = subprocess.run(
+        [sys.executable, "-c", DIGEST],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONHASHSEED": "1"},
+    )
+    exec(DIGEST, {})  # noqa: S102 (our own lines, as the other process runs them)
+    assert capsys.readouterr().out == other.stdout
+    assert len(other.stdout) == 65

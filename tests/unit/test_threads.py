@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Thread
 
 import pytest
+import torch
+
+from gpt2viz.threads import ONE_THREAD, threads
 
 WATCH = """
 import importlib.abc, os, sys
@@ -29,30 +35,37 @@ def test_how_threads_wait_is_set_before_torch(given: dict[str, str], expected: s
     assert done.stdout.split() == [expected]
 
 
-OVERLAP = """
-from threading import Event, Thread
-import torch
-from gpt2viz.threads import threads
-torch.set_num_threads(3)
-first, second = [Event(), Event()], [Event(), Event()]
-def hold(inside, leave):
-    with threads(1):
-        inside.set()
-        leave.wait()
-one, other = Thread(target=hold, args=first), Thread(target=hold, args=second)
-one.start(); first[0].wait()
-other.start(); second[0].wait()
-first[1].set(); one.join()
-second[1].set(); other.join()
-seen = []
-later = Thread(target=lambda: seen.append(torch.get_num_threads()))
-later.start(); later.join()
-print(torch.get_num_threads(), *seen)
-"""
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
 
 
+@pytest.mark.usefixtures("three_threads")
 def test_runs_that_overlap_leave_the_threads_as_they_were() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", OVERLAP], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["3", "3"]
+    entered, leave = (Event(), Event()), (Event(), Event())
+
+    def hold(n: int) -> None:
+        with threads(1):
+            entered[n].set()
+            leave[n].wait(60)
+
+    runs = [Thread(target=hold, args=(n,)) for n in range(2)]
+    for n, run in enumerate(runs):
+        run.start()
+        assert entered[n].wait(60)
+    for n, run in enumerate(runs):
+        leave[n].set()
+        run.join()
+    with ThreadPoolExecutor(1) as later:
+        assert later.submit(torch.get_num_threads).result() == torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_small_run_takes_one_thread_and_a_large_one_all() -> None:
+    for multiplications, taken in ((ONE_THREAD, 1), (ONE_THREAD + 1, 3)):
+        with threads(multiplications):
+            assert torch.get_num_threads() == taken
+        assert torch.get_num_threads() == 3
