@@ -104,7 +104,7 @@ with pictures[2], st.container(key="side_change"):
     show.picture(
         figure,
         key="difference",
-        alt="Weights of B minus weights of A",
+        alt=f"Weights of B minus weights of A ({titles[1]}; {titles[0]})",
         made_by=(difference_of_matched,),
     )
 drag = None if what == "text" else part.drag(panels[0])  # two sentences are not one window
@@ -129,7 +129,7 @@ show.picture(
         view.colors,
     ),
     key="bars",
-    alt="Attention weights of the token on both sides",
+    alt=f"Attention weights of the token on both sides ({titles[0]}; {titles[1]})",
     made_by=(align, aligned_bars),
 )
 

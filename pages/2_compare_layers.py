@@ -43,7 +43,8 @@ with st.container(key="layer_charts"):
     )
     if whole_words:
         say.caption(measures.words_note(view))
-    alt = f"{panels[0].quantity} of layers {', '.join(map(str, layers))}, {what}"
+    quantity = panels[0].quantity.capitalize()
+    alt = f"{quantity} of layers {', '.join(map(str, layers))}, {what}"
     if as_lines:
         names = [f"Layer {layer}" for layer in layers]
         lines.draw(view, panels, names, key="layers_lines", alt=alt)
@@ -52,7 +53,7 @@ with st.container(key="layer_charts"):
             panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
         )
         show.picture(figure, key="layers_chart", alt=alt)
-    change = f"{what} of layer {layers[0]} minus layers {', '.join(map(str, layers[1:]))}"
+    change = f"{quantity}, {what}: layer {layers[0]} − {', '.join(map(str, layers[1:]))}"
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
         say.markdown(
@@ -100,7 +101,7 @@ with st.container(key="strip"):
     show.picture(
         figure,
         key="strip_chart",
-        alt=f"{name} in every layer",
+        alt=f"{name} in every layer: {strip[0].quantity}",
         made_by=measures.made_by(view, layers[0], str(head), whole_words),
     )
 if clicked := on_click("strip"):

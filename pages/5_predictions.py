@@ -102,7 +102,7 @@ answer = literal(names[lens.answer[position - shown[0]]])
 show.picture(
     lens_map(lens, names, view.labels, view.colors, position),
     key="lens_map",
-    alt="Most probable next token at every step of the stream",
+    alt="Most probable next token at every step of the stream, after each token",
     made_by=(logit_lens,),
 )
 window = f"Tokens {shown[0]} to {shown[-1]} are shown; choose another above to move there. "
@@ -126,7 +126,7 @@ with grid, st.container(key="contributions"):
     show.picture(
         prediction.contribution_map(parts, view.colors),
         key="contribution_map",
-        alt="What each head, bias and MLP added to the logit",
+        alt=f"What each head, bias and MLP added to the logit after token {position}",
         made_by=(contributions,),
     )
     say.caption(

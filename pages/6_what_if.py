@@ -126,7 +126,7 @@ if len(table):
         probability_bars(table["token"], cases, view.colors),
         place=bars,
         key="changes",
-        alt="Tokens whose probability rose or fell most",
+        alt=f"Tokens whose probability rose or fell most after token {position}",
         made_by=(Line(changed, "last_logits"), sampling_distribution, divergence),
     )
     formats = {

@@ -24,6 +24,7 @@ with losses:
         loss_curves(record, view.colors),
         key="losses",
         alt="Loss on held-out text and on random tokens, by tokens read",
+        of_run=False,
         made_by=(token_losses,),
     )
     say.caption(
@@ -38,6 +39,7 @@ with heads:
             score_growth(record, shown, view.colors),
             key="score_growth",
             alt=f"{shown} score of every head during training",
+            of_run=False,
             made_by=(training.MADE_BY[shown], weight_on),
         )
     say.caption(training.MEANING[shown] + " Click a row to look inside that head.")

@@ -71,7 +71,7 @@ def by_look() -> None:
                 figure,
                 place=place,
                 key=f"map_{name}",
-                alt=f"{name}, every head",
+                alt=f"{name} from query {query} to tokens {', '.join(map(str, keys))}, every head",
                 made_by=(taken,) if name == find.GIVEN else (find.given,),
             )
     ranked(view, numbers, by, view.trace, view.labels)

@@ -18,7 +18,8 @@ from gpt2viz.export.pictures import (
     save_figure,
 )
 from gpt2viz.export.session import Session, read_session
-from gpt2viz.export.sheets import TABLE_KINDS, figure_table, save_table, table_bytes
+from gpt2viz.export.sheets import TABLE_KINDS, Drawn, figure_table, save_table, table_bytes
+from gpt2viz.export.spoken import spoken, stand_out
 
 __all__ = [
     "DPI",
@@ -27,6 +28,7 @@ __all__ = [
     "TABLE_KINDS",
     "TRACE_KINDS",
     "About",
+    "Drawn",
     "Session",
     "about",
     "about_runs",
@@ -41,6 +43,8 @@ __all__ = [
     "save_page",
     "save_table",
     "save_trace",
+    "spoken",
+    "stand_out",
     "table_bytes",
     "trace_bytes",
 ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -70,41 +71,73 @@ def figure_table(figure: go.Figure) -> pd.DataFrame:
     and ``value``. A masked cell's value is what the run had there. Of curves and bars: ``series``,
     ``x``, ``y``. A picture without numbers gives a table without rows.
     """
-    drawn = [_heatmap(figure, trace) for trace in figure.data if _holds_numbers(trace)]
-    drawn += [_series(figure, trace) for trace in figure.data if trace.type in ("bar", "scatter")]
+    drawn = [_cells(matrix) for matrix in matrices(figure)]
+    drawn += [pd.DataFrame({"series": n, "x": x, "y": y}) for n, _, x, y in series(figure)]
     drawn = [part for part in drawn if len(part)]
     return pd.concat(drawn, ignore_index=True) if drawn else pd.DataFrame()
+
+
+class Drawn(NamedTuple):
+    """A matrix of a picture: its title, what rows and columns are, their names, the numbers."""
+
+    title: str
+    y: str
+    x: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: np.ndarray
+
+
+def matrices(figure: go.Figure) -> list[Drawn]:
+    """Every matrix of numbers that a picture draws."""
+    return [_heatmap(figure, trace) for trace in figure.data if _holds_numbers(trace)]
+
+
+def series(figure: go.Figure) -> list[tuple[str, str, list[object], list[object]]]:
+    """Every row of bars and every curve of a picture: its name, "bar" or "scatter", x and y."""
+    return [
+        (_plain(trace.name or ""), trace.type, *(_named_points(figure, n, trace) for n in "xy"))
+        for trace in figure.data
+        if trace.type in ("bar", "scatter") and not _of_legend(trace)
+    ]
 
 
 def _holds_numbers(trace: go.Heatmap) -> bool:
     """True for a matrix of numbers, and not for the cells that are painted over it."""
     painted = (
-        trace.type == "heatmap" and not trace.coloraxis and "%{z" not in (trace.hovertemplate or "")
+        trace.type == "heatmap"
+        and not trace.coloraxis
+        and "%{z:" not in (trace.hovertemplate or "")
     )
     return bool(trace.type == "heatmap" and not painted)
 
 
-def _heatmap(figure: go.Figure, trace: go.Heatmap) -> pd.DataFrame:
+def _heatmap(figure: go.Figure, trace: go.Heatmap) -> Drawn:
     values = np.asarray(trace.z)
     n_rows, n_columns = values.shape
     x, y = (_axis_title(figure, letter, trace) for letter in "xy")
     if x == y:  # heads meet heads: two columns still
         x, y = f"{x} (column)", f"{y} (row)"
+    title = _title_over(figure, trace) or trace.name or ""
+    return Drawn(title, y, x, _names(trace.y, n_rows), _names(trace.x, n_columns), values)
+
+
+def _cells(drawn: Drawn) -> pd.DataFrame:
+    """A matrix as a table, one row a number."""
+    n_rows, n_columns = drawn.values.shape
     return pd.DataFrame(
         {
-            "picture": _title_over(figure, trace) or trace.name or "",
-            y: np.repeat(_names(trace.y, n_rows), n_columns),
-            x: np.tile(_names(trace.x, n_columns), n_rows),
-            "value": values.ravel(),
+            "picture": drawn.title,
+            drawn.y: np.repeat(np.array(drawn.rows, dtype=object), n_columns),
+            drawn.x: np.tile(np.array(drawn.columns, dtype=object), n_rows),
+            "value": drawn.values.ravel(),
         }
     ).dropna(subset="value")
 
 
-def _series(figure: go.Figure, trace: go.Scatter | go.Bar) -> pd.DataFrame:
-    if trace.x is None or trace.y is None or all(value is None for value in trace.x):
-        return pd.DataFrame()  # a line of the legend
-    points = {letter: _named_points(figure, letter, trace) for letter in "xy"}
-    return pd.DataFrame({"series": _plain(trace.name or "")} | points)
+def _of_legend(trace: go.Scatter | go.Bar) -> bool:
+    """True for a line of the legend, which has no points."""
+    return trace.x is None or trace.y is None or all(value is None for value in trace.x)
 
 
 def _named_points(figure: go.Figure, letter: str, trace: go.Scatter | go.Bar) -> list[object]:
@@ -136,13 +169,14 @@ def _title_over(figure: go.Figure, trace: go.Heatmap) -> str:
     return _plain(titles[place]) if place < len(titles) else ""
 
 
-def _names(names: object, count: int) -> np.ndarray:
+def _names(names: object, count: int) -> list[str]:
     listed = range(count) if names is None else list(names)  # type: ignore[call-overload]
-    return np.array([_plain(str(name)) for name in listed], dtype=object)
+    return [_plain(str(name)) for name in listed]
 
 
 def _plain(text: str) -> str:
     """Plotly's markup back to text: see ``labels.markup_safe``."""
+    text = text.replace("<br>", " ")
     for char, entity in (("<", "&lt;"), (">", "&gt;"), ("$", "&#36;"), ("&", "&amp;")):
         text = text.replace(entity, char)
     return text

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from gpt2viz import export
 from gpt2viz.figures.lines import MOST_TOKENS, Lines, lines
 from gpt2viz.figures.lines_print import printed
 from gpt2viz.figures.panel import Axis, Panel
@@ -89,7 +90,8 @@ def draw(
         choose(found.rows.position(int(st.session_state[key].query)))
 
     show.numbers(found.table(), f"{alt}, as lines", printed(found, view.colors))
-    _draw(key=key, data=_data(view, found, alt), on_query_change=clicked)
+    said = show.in_words(f"{alt}, as lines", export.stand_out([_drawn(one) for one in panels]))
+    _draw(key=key, data=_data(view, found, said), on_query_change=clicked)
     say.caption(f"{found.note()} A line's width is its {found.quantity}.")
     if made_by:
         show.code(*made_by, of=[alt])
@@ -118,7 +120,7 @@ def two_by_two(
 def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:
     chosen = None if view.query is None else found.rows.place(view.query)
     return {
-        "alt": f"{alt}. All its numbers stand in the menu, under Numbers.",
+        "alt": f"{alt} All its numbers stand in the menu, under Numbers.",
         "hint": _HINT,
         "sources": [
             {
@@ -137,6 +139,13 @@ def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:
         "chosen": -1 if chosen is None else chosen,
         "colors": view.colors.sources,
     }
+
+
+def _drawn(panel: Panel) -> export.Drawn:
+    rows, columns = ([f"{n} {text}" for n, text in _ends(a)] for a in (panel.rows, panel.columns))
+    return export.Drawn(
+        panel.title, panel.rows.title, panel.columns.title, rows, columns, panel.values
+    )
 
 
 def _ends(axis: Axis) -> list[tuple[int, str]]:

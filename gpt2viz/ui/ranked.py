@@ -93,7 +93,7 @@ def _pictures(
             row=view.query if own else None,
             numbers=0,
         )
-        show.picture(figure, key="best_heads", alt=alt, made_by=made_by)
+        show.picture(figure, key="best_heads", alt=alt, made_by=made_by, of_run=own)
 
 
 def _layers(view: View) -> list[int]:

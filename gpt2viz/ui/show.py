@@ -52,19 +52,44 @@ def run(name: str, trace: Trace) -> None:
 
 
 def picture(
-    figure: Any, *, key: str, alt: str, place: Any = st, made_by: Sequence[Made] = ()
+    figure: Any,
+    *,
+    key: str,
+    alt: str,
+    place: Any = st,
+    made_by: Sequence[Made] = (),
+    of_run: bool = True,
 ) -> None:
     """Draw a Plotly figure, in the container ``place`` if it is given.
 
     ``made_by`` is the code that made its numbers; it can be read below the picture.
 
     ``alt`` says in a line what is drawn, with layer and head ("Weights of layer 1, head 0"): for
-    those who can't see it, and in the name of the file if it is saved.
+    those who can't see it, and in the name of the file if it is saved. The former also hear what
+    stands out in its numbers and, where it is ``of_run``, what was read.
     """
     _remember(shown().pictures, alt, figure)
-    place.plotly_chart(figure, key=key, alt=alt)
+    place.plotly_chart(figure, key=key, alt=in_words(alt, export.spoken(figure), of_run))
     if made_by:
         code(*made_by, of=[alt], place=place)
+
+
+def in_words(alt: str, numbers: str, of_run: bool = True) -> str:
+    """A picture's text alternative: what it is, what stands out, and what was read."""
+    return " ".join(filter(None, [f"{alt}.", numbers, _read() if of_run else ""]))
+
+
+def _read() -> str:
+    """The length of the sentence and the state of the mask, where the page's runs agree on them."""
+    runs = shown().runs.values()
+    lengths = sorted({len(ids) for _, ids, *_ in runs})
+    masks = {causal for _, _, causal, *_ in runs}
+    if not lengths:
+        return ""
+    said = f"Sentence{'s' * (len(lengths) > 1)} of {' and '.join(map(str, lengths))} tokens"
+    if len(masks) > 1:  # the picture's own words say which
+        return f"{said}."
+    return f"{said}, causal mask {'on' if True in masks else 'off'}."
 
 
 def code(*made_by: Made, of: Sequence[str], place: Any = st) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -14,11 +15,14 @@ from tests.app.pages import PAGES, open_page, plain
 CHAPTERS = ("tokens", "order", "crane", "by-hand", "mask", "heads", "mlp", "residual", "whole")
 CHAPTERS += ("next-word", "mistakes")
 VIEWS = [(page, {}) for page in PAGES]
-VIEWS += [("find", {"find": way}) for way in ("look", "pattern", "head")]
+VIEWS += [("find", {"find": way, "keys": "1"}) for way in ("look", "pattern", "head", "all")]
 VIEWS += [("two", {"differs": what}) for what in ("head", "mask", "edits")]
 VIEWS += [("whatif", {"edits": "off:0.1"}), ("attention", {"picture": "lines"})]
 VIEWS += [("textbook", {"chapter": name}) for name in CHAPTERS]
 VIEWS += [("models", {"part": name}) for name in ("parameters", "tokenizer", "positions", "cost")]
+#: Pages whose pictures belong to the model or to a text's example, and those of heads.
+OF_THE_MODEL = ("training", "models", "textbook")
+OF_HEADS = ("attention", "inside", "compare", "mask", "whatif", "two")
 #: Neither headings nor code, formulas, table rows, quotations, names of papers, other senses.
 NOT_PROSE = r"^(#|\|).*|`.*?`|\$.*?\$|“.*?”|^From the texts' own.*|linear layers?|this run's value"
 
@@ -34,13 +38,27 @@ def test_every_picture_has_words_and_a_table(page: str, view: dict[str, str]) ->
     shown = at.session_state["_shown"]
     alts = pictures(at)
     assert len(alts) == len(shown.pictures)
-    for alt in alts:
-        assert len(alt.split()) > 1, alt
+    for alt, name in zip(sorted(alts), sorted(shown.pictures), strict=True):
+        check_alt(page, alt, name)
     check_words(at)
     for name, drawn in shown.pictures.items():
         assert len(figure_table(drawn)), name
     for name, numbers in shown.numbers.items():
         assert {"query", "key", "value"} < set(numbers.columns), name
+
+
+def check_alt(page: str, alt: str, name: str) -> None:
+    """A text alternative names the picture, something in its numbers, and what was read."""
+    assert alt.startswith(f"{re.sub(r' [(][0-9]+[)]$', '', name)}. ")
+    assert re.search(r"largest -?\d|highest -?\d|from -?\d|[aA]ll are 0|\d curves", alt), alt
+    if page not in OF_THE_MODEL:
+        read = r"Sentence of 5 tokens\b|Sentences of 4 and 5 tokens\b"
+        assert re.search(read, alt) or "heads with most" in alt, alt
+    if page in OF_HEADS:
+        part = (
+            r"layers? \d|(of|in|:) (all|every) (heads?|layer)|[Tt]oken|Next|[Ee]very head|may see"
+        )
+        assert re.search(part, name), name
 
 
 def check_words(at: AppTest) -> None:
@@ -64,6 +82,12 @@ def test_lines_have_words_and_a_table_too() -> None:
     at = open_page("attention", text="Dog bites man", picture="lines", layer="1", head="2")
     ((name, numbers),) = at.session_state["_shown"].numbers.items()
     assert name == "Attention weights of layer 1, head 2, as lines"
+    (drawn,) = [
+        part.proto.json for part in at.get("bidi_component") if "sources" in part.proto.json
+    ]
+    alt = json.loads(drawn)["alt"]
+    assert alt.startswith(f"{name}. 3 × 3, largest 0.")
+    assert "Sentence of 3 tokens, causal mask on." in alt
     assert numbers.iloc[0].to_dict() == {
         "picture": "Head 2",
         "query": "0 Dog",

@@ -42,6 +42,7 @@ def draw(name: str, colors: Palette) -> None:
             part_bars(names, groups, counts, colors, "parameters"),
             key="part_bars",
             alt=f"Parameters of every part of {name}",
+            of_run=False,
             made_by=(parts,),
         )
 

@@ -32,6 +32,7 @@ def draw(name: str, colors: Palette) -> None:
             ),
             key="positions",
             alt=f"Cosine similarity of every two position embeddings of {name}",
+            of_run=False,
             made_by=(similarity_map, similarity_at),
         )
         if len(panel.values) < n:

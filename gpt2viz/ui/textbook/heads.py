@@ -161,9 +161,9 @@ def _real(book: Book) -> list[Question]:
         layer, head = controls.layer(view), controls.head(view)
     weights = view.trace.stage("weights", layer)[0, head]
     masked = np.isneginf(view.trace.stage("masked_scores", layer)[0, head])
-    title = f"layer {layer}, head {head}"
+    title = f"Attention weights of layer {layer}, head {head}"
     panel = pairs(title, weights, view.labels, "attention weight", masked)
-    picture(book, "real_head", [panel], "unit", height=420)
+    picture(book, "real_head", [panel], "unit", height=420, of_run=True)
     config = view.trace.config
     scores = {
         (n, m): _to_itself(view.trace.stage("weights", n)[0, m])

@@ -95,7 +95,12 @@ def _curves(book: Book) -> list[Question]:
     )
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
     drawn = {name: np.asarray(f(steps.rows(xs))) for name, f in mlp.CURVES.items()}
-    show.picture(curves_at(xs, drawn, book.colors, "x", "f(x)"), key="curves", alt="Four curves")
+    show.picture(
+        curves_at(xs, drawn, book.colors, "x", "f(x)"),
+        key="curves",
+        alt="Four activation curves, f(x) over x",
+        of_run=False,
+    )
     at = table("curve_x", "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
     values = {name: np.asarray(f(steps.rows(at))) for name, f in mlp.CURVES.items()}
     number = st.column_config.NumberColumn(format="%.4f")

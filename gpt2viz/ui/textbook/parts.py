@@ -72,7 +72,13 @@ def _matrix(values: ArrayLike) -> Array:
 
 
 def picture(
-    book: Book, key: str, panels: Sequence[Panel], scale: Scale = "signed", height: int = 260
+    book: Book,
+    key: str,
+    panels: Sequence[Panel],
+    scale: Scale = "signed",
+    height: int = 260,
+    *,
+    of_run: bool = False,
 ) -> None:
     """Panels side by side on one scale, with their numbers in the cells where they fit."""
     few = all(len(panel.values) <= _MOST_ROWS for panel in panels)
@@ -85,9 +91,8 @@ def picture(
         numbers=NUMBERS_FIT_LARGE if few else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
-    sizes = (" × ".join(map(str, panel.values.shape)) for panel in panels)
-    said = (f"{panel.title}, {size} numbers" for panel, size in zip(panels, sizes, strict=True))
-    show.picture(figure, key=key, alt="; ".join(said))
+    said = "; ".join(panel.title for panel in panels)
+    show.picture(figure, key=key, alt=said, of_run=of_run)
 
 
 def code(*objects: Callable[..., Any]) -> None:

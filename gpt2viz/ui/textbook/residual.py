@@ -109,6 +109,7 @@ def _order(book: Book) -> list[Question]:
         curves_at(range(depth + 1), sizes, book.colors, "parts passed", "size of the stream (RMS)"),
         key="norm_order",
         alt="Size of the stream with pre-norm and post-norm",
+        of_run=False,
     )
     code(norms.PreNorm, norms.PostNorm, norms.stacked)
     held("E12")
@@ -140,6 +141,7 @@ def _depth(book: Book) -> list[Question]:
         ),
         key="depth_curves",
         alt="Size of the stream against depth",
+        of_run=False,
     )
     grown, kept = plain[-1] / plain[0], small[-1] / small[0]
     say.markdown(

@@ -1,0 +1,65 @@
+"""A picture in words says what is largest in it, and where: cases worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from gpt2viz.export import spoken
+from gpt2viz.figures.charts import probability_bars
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.palette import palette
+from gpt2viz.figures.panel import Axis, Panel
+
+LABELS = ("A", "·<b>crane</b>", "·ate")
+WEIGHTS = ((1, 0, 0), (0.25, 0.75, 0), (0.8, 0.15, 0.05))
+COLORS = palette(dark=False)
+
+
+def panel(values: object, title: str = "Head 2") -> Panel:
+    numbers = np.array(values, np.float32)
+    return Panel(title, numbers, Axis("query", LABELS), Axis("key", LABELS), name="2")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (WEIGHTS, "3 × 3, largest 0.8 at query 2 ·ate, key 0 A."),  # not the first row's 1
+        (
+            ((1, -3, 0), (0.5, 0, 0.25), (2.5, 0, -4.125)),
+            "3 × 3, largest 2.5 at query 2 ·ate, key 0 A, smallest -4.12 at query 2 ·ate,"
+            " key 2 ·ate.",
+        ),
+        (np.eye(3), "3 × 3, largest 1 at query 0 A, key 0 A."),
+        (np.zeros((3, 3)), "All are 0."),
+        (np.full((3, 3), np.nan), "No finite number."),
+        (
+            ((2, np.nan, np.nan), (5, -np.inf, 1), (0, 1, np.inf)),
+            "3 × 3, largest 5 at query 1 ·<b>crane</b>, key 0 A.",
+        ),
+    ],
+)
+def test_a_matrix(values: object, said: str) -> None:
+    assert spoken(heatmaps([panel(values)], COLORS)) == said
+
+
+def test_several_matrices_by_their_titles() -> None:
+    two = [panel(WEIGHTS, "Mask on"), panel(np.zeros((3, 3)), "Mask off")]
+    assert spoken(heatmaps(two, COLORS, n_columns=2)) == (
+        "Mask on: 3 × 3, largest 0.8 at query 2 ·ate, key 0 A. Mask off: all are 0."
+    )
+    many = [panel(np.array(WEIGHTS) / n, f"Head {n}") for n in range(1, 7)]
+    assert spoken(heatmaps(many[::-1], COLORS, n_columns=3)) == (
+        "6 matrices; of all of them Head 1: 3 × 3, largest 0.8 at query 2 ·ate, key 0 A."
+    )
+
+
+def test_bars_and_curves() -> None:
+    bars = probability_bars(["·fish", "·<b>"], {"on": [12.5, 40], "off": [3, 1]}, COLORS)
+    assert spoken(bars) == "On: 2 bars, highest 40 at ·<b>. Off: 2 bars, highest 3 at ·fish."
+    curve = go.Scatter(x=[0, 1, 2], y=[10.5, 4, 3.761], name="held-out text")
+    assert spoken(go.Figure([curve])) == "Held-out text: from 10.5 at 0 to 3.76 at 2."
+    down = go.Scatter(x=[5120, 1], y=["embeddings", "layer 3"])
+    assert spoken(go.Figure([down])) == "From 5,120 at embeddings to 1 at layer 3."
+    assert spoken(go.Figure()) == ""
