@@ -3,14 +3,24 @@
 import streamlit as st
 
 from gpt2viz import divergence, logit_lens, sampling_distribution, tables
-from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
 from gpt2viz.interventions import changes
-from gpt2viz.labels import isolated
-from gpt2viz.ui import address, cache, controls, frame, lines, measures, say, show, whatif, zoom
+from gpt2viz.ui import (
+    address,
+    cache,
+    controls,
+    frame,
+    lines,
+    measures,
+    say,
+    show,
+    two_predictions,
+    whatif,
+    zoom,
+)
 from gpt2viz.ui.clicks import Cell, on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
@@ -110,8 +120,7 @@ names = cache.vocabulary(view.model.name)
 say.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
 first, second, distance = st.columns(3)
 for place, title, p in ((first, "Baseline", p_before), (second, "Changed", p_after)):
-    best = int(p.argmax())
-    place.metric(f"{title}: most probable next", f"“{isolated(names[best])}” {100 * p[best]:.2f} %")
+    two_predictions.most_probable(place, f"{title}: most probable next", p, names)
 distance.metric(
     "KL divergence from the baseline",
     f"{divergence(logits[1], logits[0]):.4f} bits",
@@ -120,29 +129,14 @@ distance.metric(
 )
 table = tables.largest_changes(p_before, p_after, names, top=6)
 if len(table):
-    bars, numbers = st.columns([5, 4], gap="medium")
-    cases = {"baseline": table["baseline (%)"], "changed": table["changed (%)"]}
-    show.picture(
-        probability_bars(table["token"], cases, view.colors),
-        place=bars,
+    two_predictions.draw(
+        table,
+        view.colors,
         key="changes",
         alt=f"Tokens whose probability rose or fell most after token {position}",
+        name="Largest changes of next-token probabilities",
+        order="The largest rises, then the largest falls, over the whole vocabulary.",
         made_by=(Line(changed, "last_logits"), sampling_distribution, divergence),
-    )
-    formats = {
-        name: st.column_config.NumberColumn(format="%+.3f" if "points" in name else "%.3f")
-        for name in table.columns[2:]
-    } | {"id": None}
-    say.caption(
-        "The largest rises, then the largest falls, over the whole vocabulary.", place=numbers
-    )
-    show.table(
-        table,
-        "Largest changes of next-token probabilities",
-        place=numbers,
-        hide_index=True,
-        column_config=formats,
-        height=460,
     )
 elif edits:
     say.caption("No probability has changed after this token.")

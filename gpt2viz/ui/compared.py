@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pandas as pd
 import streamlit as st
 
 from gpt2viz import divergence, sampling_distribution, tables
 from gpt2viz.comparison import Path, addition_places, largest_differences, path, stream_places
-from gpt2viz.figures.charts import probability_bars
-from gpt2viz.figures.palette import Palette
 from gpt2viz.heads import Scores
-from gpt2viz.ui import cache, find, frame, say, show, two_texts
+from gpt2viz.ui import cache, find, frame, say, two_predictions, two_texts
 from gpt2viz.ui.compare import Sides
 from gpt2viz.ui.text import literal
 
@@ -79,18 +76,13 @@ def next_tokens(both: Sides) -> None:
     sides = (both.a, both.b)
     frame.stop_without_numbers(both.a.trace, both.b.trace)
     logits = [side.trace.logits_at(side.token) for side in sides]
-    shared = min(map(len, logits))
-    one, other = (sampling_distribution(row)[:shared] for row in logits)
+    predicted = [sampling_distribution(row) for row in logits]
     names = vocabulary(both)
     say.markdown("#### What comes next?")
     places = st.columns(3)
-    for column, letter, side, p in zip(places[:2], "AB", sides, (one, other), strict=True):
-        best = int(p.argmax())
-        after = literal(side.view.labels[side.token])
-        column.metric(
-            f"{letter}: most probable after {side.token} “{after}”",
-            f"“{names[best]}” {100 * p[best]:.2f} %",
-        )
+    for column, letter, side, p in zip(places[:2], "AB", sides, predicted, strict=True):
+        after = f"{side.token} “{literal(side.view.labels[side.token])}”"
+        two_predictions.most_probable(column, f"{letter}: most probable after {after}", p, names)
     if len(logits[0]) == len(logits[1]):
         places[2].metric(
             "KL divergence of B from A",
@@ -98,38 +90,20 @@ def next_tokens(both: Sides) -> None:
             help="How many more bits A's next token costs on average when B is believed: "
             "Σ p log₂(p / q), p of A, q of B. 0 where both predict the same.",
         )
+    shared = min(map(len, logits))
+    one, other = (p[:shared] for p in predicted)
     table = tables.largest_changes(one, other, names, top=6, names=("A", "B"))
     if table.empty:
         say.caption("Both predict the same, to the last digit.")
-    else:
-        _changes(table, both.a.view.colors)
-
-
-def _changes(table: pd.DataFrame, colors: Palette) -> None:
-    """The tokens whose probability differs most, as bars and as numbers."""
-    bars, numbers = st.columns([5, 4], gap="medium")
-    cases = {"A": table["A (%)"], "B": table["B (%)"]}
-    # A and B in the colours of the lower and upper end of B − A
-    colors = replace(colors, accent=colors.second, second=colors.accent)
-    show.picture(
-        probability_bars(table["token"], cases, colors),
-        place=bars,
+        return
+    colors = both.a.view.colors
+    two_predictions.draw(
+        table,
+        # A and B in the colours of the lower and upper end of B − A
+        replace(colors, accent=colors.second, second=colors.accent),
         key="next",
         alt="Tokens whose probability differs most between A and B",
+        name="Largest differences of next-token probabilities",
+        order="Where B is above A most, then where it is below, over the whole vocabulary.",
         made_by=(sampling_distribution, divergence),
-    )
-    formats = {
-        name: st.column_config.NumberColumn(format="%+.3f" if "points" in name else "%.3f")
-        for name in table.columns[2:]
-    } | {"id": None}
-    say.caption(
-        "Where B is above A most, then where it is below, over the whole vocabulary.", place=numbers
-    )
-    show.table(
-        table,
-        "Largest differences of next-token probabilities",
-        place=numbers,
-        hide_index=True,
-        column_config=formats,
-        height=460,
     )

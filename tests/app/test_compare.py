@@ -185,9 +185,14 @@ def test_mask_on_and_off(causal: str) -> None:
         cosine(on["residual_out"][3][1], off["residual_out"][3][1]), abs=2e-3
     )
     table = probabilities(at)
-    for run, column in ((on, "A (%)"), (off, "B (%)")):
-        p = softmax(run["logits"][1])
+    both = [softmax(run["logits"][1]) for run in (on, off)]
+    for p, column, metric in zip(both, ("A (%)", "B (%)"), at.metric, strict=False):
         assert_allclose(table[column], 100 * p[table.index], rtol=0.02, atol=1e-3)
+        shown_percent = float(metric.value.split()[-2])
+        assert shown_percent == pytest.approx(100 * p.max(), abs=0.05)
+    p, q = both
+    bits = float((p * np.log2(p / q)).sum())
+    assert float(at.metric[2].value.split()[0]) == pytest.approx(bits, rel=5e-3)
 
 
 def test_baseline_and_what_if() -> None:

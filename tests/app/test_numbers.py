@@ -87,9 +87,17 @@ def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
 def test_every_stage_inside_a_head(expected: Any) -> None:
     causal, stages = expected
     at = open_page("inside", **address(causal, layer="1", head="4"))
-    for key in gpt2viz.HEAD_STAGES:
+    captions = [c.value for c in at.caption if c.value.startswith("(B, nh, T, ")]
+    for key, said in zip(gpt2viz.HEAD_STAGES, captions, strict=True):
         shown = heatmaps(figure(at, f"stage_{key}"))[key]
         assert_allclose(shown, stages[key][1][4], **TOLERANCE, err_msg=key)
+        numbers = stages[key][1][4]
+        finite = numbers[np.isfinite(numbers)]
+        written = re.search(r"\n(\S+) to ([^\s;]+)", said)
+        assert written
+        ends = [float(n) for n in written.groups()]
+        assert_allclose(ends, [finite.min(), finite.max()], rtol=6e-3, atol=2e-4)
+        assert f" {len(numbers)} × {len(numbers[0])}  " in said
 
 
 def test_the_cell_is_worked_out(expected: Any) -> None:
@@ -182,7 +190,13 @@ def test_mask_on_and_off_and_what_comes_next(model: gpt2viz.Model) -> None:
 
 def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(model, TEXT)
-    table = open_page("shapes", text=TEXT).dataframe[0].value
+    at = open_page("shapes", text=TEXT)
+    table = at.dataframe[0].value
+    (said,) = [block.value for block in at.markdown if "in this run" in block.value]
+    size = sum(record.nbytes for record in trace.tensors) / 2**20
+    assert said.startswith(f"**{len(trace.tensors)} ")
+    assert f"**{size:.2f} MiB**" in said
+    assert f"**{sum(p.numel() for p in model.network.parameters()):,} " in said
     assert list(table["tensor"]) == [record.name for record in trace.tensors]
     assert list(table["bytes"]) == [record.nbytes for record in trace.tensors]
     assert table["parameters"].sum() == sum(p.numel() for p in model.network.parameters())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,9 @@ def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -
     assert_allclose(table["model (%)"][:12], expected[best], rtol=2e-3)
     assert table["token"].iloc[-1] == "all other 5,108 tokens"
     assert table["model (%)"].sum() == pytest.approx(100)
+    bits = -(expected / 100 * np.log2(expected / 100)).sum()
+    assert at.metric[0].value.endswith(" bits")
+    assert float(at.metric[0].value.split()[0]) == pytest.approx(bits, abs=0.011)
     bars = figure(at, "next_tokens")["data"]
     assert len(bars) == 1
     assert_allclose(bars[0]["x"], table["model (%)"])
@@ -86,6 +90,9 @@ def test_contributions_and_what_they_sum_to(stages: Any) -> None:
     logits = stages["logits"][-1]
     table = at.dataframe[1].value
     assert table["added (nats)"].sum() == pytest.approx(logits[one] - logits[other], abs=1e-3)
+    (said,) = [block.value for block in at.markdown if "The parts below" in block.value]
+    written = [float(n) for n in re.findall(r"[+-]\d+\.\d{4}", said)]
+    assert_allclose(written, [logits[one] - logits[other]] * 2, atol=1e-3)
     shown = heatmaps(figure(at, "contribution_map"))["contributions"]
     assert shown.shape == (4, 8)
     by_part = dict(zip(table["part"], table["added (nats)"], strict=True))

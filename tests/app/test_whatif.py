@@ -106,6 +106,12 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     bits = float((p * np.log2(p / q)).sum())
     shown_bits = float(at.metric[2].value.split()[0])
     assert shown_bits == pytest.approx(bits, rel=2e-3, abs=1e-4)
+    for metric, probabilities in zip(at.metric, (p, q), strict=False):
+        token, percent = metric.value.removesuffix(" %").rsplit(" ", 1)
+        best = int(probabilities.argmax())
+        written = gpt2viz.load_model().tokenizer.token_bytes(best).decode().replace(" ", "·")
+        assert token == f"“{written}”"
+        assert float(percent) == pytest.approx(100 * probabilities[best], abs=0.02)
 
 
 @pytest.mark.parametrize("query", [None, 6])
