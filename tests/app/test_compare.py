@@ -242,13 +242,17 @@ def test_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_models_of_two_sizes_share_some_heads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_checkpoint(tmp_path / "large")
+    write_checkpoint(tmp_path / "large", vocab_size=500)
     write_checkpoint(tmp_path / "small", n_layer=2, n_head=2, n_embd=16, vocab_size=410)
     models(monkeypatch, tmp_path / "large", tmp_path / "small")
     page = {"text": FIRST, "differs": "model", "model": "large", "model2": "small"}
     at = open_page("two", **page, layer="2")
     assert at.query_params.get("layer") is None  # the small one has no layer 2
     assert every_head(at).shape == (2, 2)
+    ids = gpt2viz.load_model(tmp_path / "large").tokenizer.encode(FIRST)
+    p = softmax(reference(tmp_path / "large", ids, causal=True)["logits"][-1])
+    assert p.argmax() >= 410  # a token that the small one has no number for
+    assert float(at.metric[0].value.split()[-2]) == pytest.approx(100 * p.max(), abs=0.01)
     assert len(at.metric) == 2  # no KL divergence between vocabularies of two sizes
     assert not [c for c in at.get("plotly_chart") if c.proto.id.endswith("-path")]
 
