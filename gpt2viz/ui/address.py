@@ -5,7 +5,8 @@ widget's ``key`` and the callback that writes its value to the address:
 
     layer = st.segmented_control("Layer", range(4), **address.choice("layer", range(4), 0))
 
-A value in the address that the page can't show is replaced by the default, with a note.
+A value in the address that the page can't show is replaced by the default, with a note; all the
+notes stand together, where ``begin`` was called.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gpt2viz.ui.text import literal
 #: A longer text works, but is left out of the address.
 LONGEST_TEXT = 2000
 
+_NOTES = "_address_notes"
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
@@ -38,6 +40,17 @@ def _memory() -> dict[str, _Known]:
     # Apart from the widgets' own state, which Streamlit drops when another page is opened.
     memory: dict[str, _Known] = st.session_state.setdefault("_address", {})
     return memory
+
+
+def begin() -> None:
+    """Make room here for all notes of the page. For the frame, which opens every page."""
+    st.session_state[_NOTES] = (st.empty(), [])
+
+
+def _note(said: str) -> None:
+    place, notes = st.session_state[_NOTES]
+    notes.append(said)
+    place.warning("\n\n".join(notes), icon=":material/link_off:")
 
 
 def text(name: str, default: str) -> dict[str, Any]:
@@ -135,7 +148,7 @@ def _bind(
     except (ValueError, KeyError):
         if read:  # else it is a choice of before, which a new sentence or model has no place for
             shown = raw if raw is not None and len(raw) <= 40 else "the value"
-            st.warning(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
+            _note(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
         st.query_params.pop(name, None)
         raw, value, chosen = None, default, False
     _memory()[name] = _Known(raw, value, chosen)

@@ -130,14 +130,14 @@ def choice(model_name: str, ids: tuple[int, ...], causal: bool, token: int) -> C
     return appraise(run(model_name, ids, causal), token)
 
 
-@st.cache_resource(max_entries=4)
+@st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
 def vocabulary(model_name: str) -> tuple[str, ...]:
     """Every token of a model's vocabulary as it is written on screen, by id."""
     model = load(model_name)
     return tuple(label(model.tokenizer.token_bytes(n)) for n in range(model.config.vocab_size))
 
 
-@st.cache_resource(max_entries=4)
+@st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
 def token_of_label(model_name: str) -> dict[str, int]:
     """The id of every token of a model's vocabulary, by what is written on screen."""
     return {written: n for n, written in enumerate(vocabulary(model_name))}

@@ -100,6 +100,7 @@ def open_menu(title: str) -> Palette:
     limits.admit()
     limits.notice()
     tour.draw(title)
+    address.begin()
     return colors
 
 

@@ -83,3 +83,12 @@ def test_a_model_that_cannot_be_loaded_says_what_to_do(
     assert message.startswith("**half** can't be loaded.")
     assert "Choose another model above" in message
     assert half_drawn(at) == []
+
+
+def test_all_that_an_address_has_wrong_is_one_message() -> None:
+    at = open_page("attention", layer="99", head="77", query="9", picture="x")
+    (message,) = messages(at)
+    assert [line.split(":")[0] for line in message.split("\n\n")] == [
+        *("query", "layer", "head", "picture")
+    ]
+    assert messages(at.run()) == []
