@@ -41,6 +41,8 @@ def _of_head(edit: Edit, reference: Trace | None) -> Change:
         changed = heads.clone()  # (B, nh, T, hs)
         if mean is not None:
             changed[:, edit.head] = torch.tensor(mean, device=heads.device, dtype=heads.dtype)
+        elif edit.kind == "off":
+            changed[:, edit.head] = 0  # and not times 0, which leaves NaN
         else:
             changed[:, edit.head] *= edit.factor or 0.0
         return changed

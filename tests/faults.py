@@ -140,8 +140,8 @@ MUTANTS = (
     Mutant(
         "another head is off",
         "interventions.py",
-        "changed[:, edit.head] *",
-        "changed[:, 0] *",
+        "changed[:, edit.head] = 0",
+        "changed[:, 0] = 0",
         EDITS,
     ),
     Mutant("window one too wide", "edits.py", ">= (edit.width or 1)", "> (edit.width or 1)", EDITS),

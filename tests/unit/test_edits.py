@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import gpt2viz
 from gpt2viz.edits import Edit, check, describe, forbidden, moved, parse_edits
+from gpt2viz.interventions import changes
 from gpt2viz.tracing import reference_run
 from tests.checkpoints import write_checkpoint
 from tests.unit.test_tracing import n_hooks
@@ -142,6 +144,12 @@ def test_no_edit_is_left_behind_after_an_error(
     with pytest.raises(error):
         gpt2viz.trace(tiny, [1, 2], edits=parse_edits("off:0.0,attn:1,window:1"))
     assert n_hooks(tiny) == 0
+
+
+def test_a_head_that_is_off_puts_out_0_whatever_it_held() -> None:
+    heads = torch.tensor([float("inf"), float("nan"), -1.0, 3.0]).reshape(1, 2, 1, 2)
+    ((_, change),) = changes(parse_edits("off:0.0"), None)
+    assert_array_equal(change(heads).flatten(), [0, 0, -1, 3])
 
 
 def test_a_reference_run_can_be_kept(tiny: gpt2viz.Model) -> None:
