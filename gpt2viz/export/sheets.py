@@ -141,10 +141,14 @@ def _of_legend(trace: go.Scatter | go.Bar) -> bool:
 
 
 def _named_points(figure: go.Figure, letter: str, trace: go.Scatter | go.Bar) -> list[object]:
-    """The points along one axis, by the names that the axis writes at them."""
+    """The points along one axis, by the names that the axis writes at them.
+
+    Where it has names, but only for some, the others are texts too: a column has one type.
+    """
     axis = _axis(figure, letter, trace)
     names = dict(zip(axis.tickvals or (), map(_plain, axis.ticktext or ()), strict=False))
-    return [names.get(value, value) for value in getattr(trace, letter)]
+    points = getattr(trace, letter)
+    return [names.get(value, str(value)) for value in points] if names else list(points)
 
 
 def _axis(

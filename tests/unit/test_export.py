@@ -22,9 +22,11 @@ from safetensors import safe_open
 
 import gpt2viz
 from gpt2viz import export
+from gpt2viz.comparison import align
 from gpt2viz.export.png import png, with_metadata
 from gpt2viz.export.sheets import FORMULA
 from gpt2viz.figures.charts import probability_bars
+from gpt2viz.figures.compare import aligned_bars
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lines import lines
@@ -168,6 +170,17 @@ def test_the_numbers_of_bars() -> None:
     assert found["series"].tolist() == ["on", "on", "off", "off"]
     assert found["x"].tolist() == [1, 2, 3, 4]
     assert found["y"].tolist() == ["a", "b", "a", "b"]
+
+
+def test_bars_of_which_only_some_are_named_are_saved() -> None:
+    ids = list(range(90))
+    labels = [f"token {n}" for n in ids]
+    rows = np.linspace(0, 1, 90), np.linspace(1, 0, 90)
+    figure = aligned_bars(align(ids, ids), (labels, labels), rows, ("a", "b"), LIGHT)
+    found = export.figure_table(figure)
+    read = pd.read_parquet(io.BytesIO(export.table_bytes(found, "parquet")))
+    assert read["x"][:4].tolist() == ["token 0", "1", "2", "token 3"]
+    np.testing.assert_array_equal(read["y"], np.concatenate(rows))
 
 
 def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
