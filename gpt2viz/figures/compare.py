@@ -55,7 +55,8 @@ def path_lines(paths: Mapping[str, tuple[Path, Path]], colors: Palette) -> go.Fi
                     "difference of a number %{customdata:.3g}<extra></extra>",
                 )
             )
-    lowest = min(float(path.cosine.min()) for both in paths.values() for path in both)
+    every = [path.cosine for both in paths.values() for path in both]
+    lowest = float(np.nanmin(np.concatenate(every), initial=0.0))
     figure.update_layout(
         height=400,
         margin={"l": 8, "r": 8, "t": 50, "b": 8},
@@ -71,7 +72,7 @@ def path_lines(paths: Mapping[str, tuple[Path, Path]], colors: Palette) -> go.Fi
         categoryorder="array",
         categoryarray=order,
     )
-    figure.update_yaxes(title={"text": "cosine similarity"}, range=[min(0, lowest) - 0.05, 1.05])
+    figure.update_yaxes(title={"text": "cosine similarity"}, range=[lowest - 0.05, 1.05])
     return figure
 
 

@@ -7,7 +7,9 @@ import plotly.graph_objects as go
 import pytest
 from numpy.testing import assert_array_equal
 
+from gpt2viz.comparison import Path
 from gpt2viz.figures.charts import overview, thumbnail_at, thumbnails
+from gpt2viz.figures.compare import path_lines
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.palette import DARK, LIGHT, Palette
@@ -232,3 +234,13 @@ def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None
         column = columns.index(f"head {head} · key {key}")
         assert drawn.z[row, column] == tiles[layer, head, i, j]
         assert thumbnail_at(row, column, n_tokens) == (layer, head)
+
+
+@pytest.mark.parametrize("added", [[np.nan, -0.6], [-0.6, np.nan], [np.nan, np.nan]])
+def test_a_path_has_room_for_its_lowest_point(added: list[float]) -> None:
+    """Where a part is switched off, what it adds points nowhere."""
+    places = (("attention_output", 0), ("mlp_output", 0))
+    stream = Path(places, np.array([1.0, 0.5]), np.zeros(2))
+    parts = Path(places, np.array(added), np.zeros(2))
+    low, high = path_lines({"a": (stream, parts)}, LIGHT).layout.yaxis.range
+    assert (low, high) == pytest.approx((-0.65 if -0.6 in added else -0.05, 1.05))
