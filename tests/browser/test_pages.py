@@ -1,0 +1,79 @@
+"""What holds on every page: it opens by its address, fits, runs nothing typed, bars nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import settle
+
+PAGES = (
+    *("", "inside_head", "compare_layers", "causal_mask", "shapes"),
+    *("predictions", "what_if", "generate", "training", "find", "compare", "textbook", "models"),
+)
+
+#: HTML, Markdown, Plotly's own markup, LaTeX, an icon, the end of a script, and an override of
+#: the writing direction.
+TRAP = (
+    "<img src=x onerror=canary=1> [a](javascript:canary=1) $x^2$ :material/home: "
+    "<a href='javascript:canary=1'>a</a></script><script>canary=1</script> \u202eevil =1+1"
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
+    visit: Callable[..., Page], path: str
+) -> None:
+    page = visit(path, text=TRAP, layer=1)
+    opened(page, path)
+    nothing_ran(page)
+    look(page)
+    for width in (400, 1000):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator(".stMain").evaluate("main => main.scrollWidth") <= width
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator(".stApp")).to_have_css("background-color", "rgb(18, 20, 28)")
+    page.wait_for_timeout(500)  # the new theme asks for another run
+    settle(page)
+    look(page, runOnly=["color-contrast"])  # all that a theme changes
+
+
+def opened(page: Page, path: str) -> None:
+    """The sentence of the address stands there, and pictures of it."""
+    if path != "models":  # it begins with what can be chosen, without a sentence
+        sentence = page.get_by_role("textbox", name="Sentence", exact=True)
+        assert sentence.input_value() == TRAP
+    expect(page.locator(".stException")).to_have_count(0)
+    if path not in ("shapes", "models", "generate"):  # tables; nothing before the first new token
+        assert page.locator(".js-plotly-plot .heatmaplayer image").count() > 0
+
+
+def nothing_ran(page: Page) -> None:
+    """Not when the page was made, nor under the pointer."""
+    for plot in page.locator(".js-plotly-plot .nsewdrag").all()[:2]:
+        plot.hover(force=True)
+        page.wait_for_timeout(100)
+    assert page.evaluate("typeof canary") == "undefined"
+    assert page.locator("a[href^='javascript']").count() == 0
+    assert page.locator("img[src='x']").count() == 0
+    assert page.locator("svg a, mjx-container, script:has-text('canary')").count() == 0
+    assert page.locator(".katex annotation", has_text="x^2").count() == 0  # other formulas are ours
+    assert not page.get_by_text("\u202e").count()
+
+
+def look(page: Page, **options: Any) -> None:
+    """Let axe-core look at what is on screen now; it finds nothing serious."""
+    found = Axe().run(page, options=options).response
+    assert found["passes"]  # it did look
+    assert [
+        f"{broken['id']}: {node['html'][:200]}"
+        for broken in found["violations"]
+        if broken["impact"] in ("serious", "critical")
+        for node in broken["nodes"]
+    ] == []
