@@ -8,7 +8,7 @@ import streamlit as st
 
 from gpt2viz.generation import draw
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache, limits
+from gpt2viz.ui import address, cache, limits, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.predictions import Sampling
 from gpt2viz.ui.text import literal
@@ -33,6 +33,8 @@ def written(view: View) -> tuple[int, ...]:
         sign, *ids = raw.split(",")
         return (sign, *map(int, ids))
 
+    if show.shown().arrived:
+        _play(0)
     found = address.several_values(_NAME, parse, "what a link from this page holds")
     if not found:
         return ()

@@ -22,6 +22,7 @@ class Shown:
     """
 
     page: str
+    arrived: bool = True  # whether another page was open before
     runs: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # what ``cache.run`` takes
     pictures: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -37,7 +38,8 @@ class Shown:
 
 def begin(page: str) -> None:
     """Forget the page of before. For the frame, which opens every page."""
-    st.session_state["_shown"] = Shown(page)
+    before: Shown | None = st.session_state.get("_shown")
+    st.session_state["_shown"] = Shown(page, arrived=before is None or before.page != page)
 
 
 def shown() -> Shown:

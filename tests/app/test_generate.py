@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.ui import generate
-from tests.app.pages import array, figure, open_page
+from tests.app.pages import PAGES, ROOT, array, figure, open_page
 from tests.parity.numpy_gpt2 import reference, softmax
 
 TEXT = "She sat by the bank of the river"
@@ -74,6 +74,17 @@ def test_play_writes_what_as_many_steps_would(
     press(at, "Play")
     assert new_ids(at) == greedy(model, 6)
     assert not at.exception
+
+
+def test_play_ends_where_the_page_is_left() -> None:
+    at = open_page("generate", text=TEXT)
+    at.session_state["playing"] = 3  # as while it plays
+    for page in ("attention", "generate"):
+        at.switch_page(str(ROOT / PAGES[page]))
+        at.query_params["text"] = TEXT
+        at.run()
+    assert "new" not in at.query_params
+    assert at.button(key="play").label == "Play"
 
 
 def test_a_seed_is_a_text() -> None:
