@@ -51,6 +51,12 @@ blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !im
 [data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
 .st-key-tokens button { font-family: ui-monospace, monospace; }
 .stHorizontalBlock { row-gap: .6rem; }
+.stHorizontalBlock > .stElementContainer > .stSelectbox [role="group"] { height: 2rem; }
+@media (min-width: 641px) and (max-width: 1100px) {
+  .st-key-stages .stHorizontalBlock:has(> .stColumn:nth-child(4)) { flex-wrap: wrap; }
+  .st-key-stages .stHorizontalBlock > .stColumn:is(:nth-child(4), :nth-last-child(n + 4),
+    :nth-last-child(4) ~ *) { flex: 1 1 calc(50% - 1rem); min-width: calc(50% - 1rem); }
+}
 @media (min-width: 2000px) { html { font-size: 120%; } }
 @media (max-width: 640px) {
   :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif) { overflow-x: auto; }

@@ -17,6 +17,8 @@ TEXT = "The cat sat on the mat and the cat sat"
 _STYLE = """
 <style>
 .st-key-tour { border-left: 3px solid light-dark(#3550c8, #93a8ff); padding-left: .9rem; }
+.st-key-tour .stPageLink a { min-height: 2.5rem; padding-inline: 0; background: none; }
+.st-key-tour .stPageLink a:hover :is(p, span) { color: light-dark(#3550c8, #93a8ff); }
 </style>
 """
 
@@ -118,14 +120,17 @@ def offer(page: str) -> None:
 
 
 def _go(page: str, n: int, label: str, icon: str = "", help: str | None = None) -> None:
-    """A button to a step. A link to the page that is open would leave the address as it is."""
+    """The way to a step: a link to another page, a button on the same one.
+
+    A link is one step in the browser's history, page and parameters together, so that its *Back*
+    leads to the step before. A link to the page that is open would leave the address as it is.
+    """
     drawn = f":material/{icon}:" if icon else None
-    if not st.button(label, icon=drawn, type="tertiary", help=help):
-        return
     step = STEPS[n - 1]
     wanted = {"tour": str(n), "text": TEXT}
     wanted |= {name: str(value) for name, value in step.parameters.items()}
     if page != step.page:
-        st.switch_page(step.path, query_params=wanted)
-    st.query_params.from_dict(wanted)
-    st.rerun()
+        st.page_link(step.path, label=label, icon=drawn, help=help, query_params=wanted)
+    elif st.button(label, icon=drawn, type="tertiary", help=help):
+        st.query_params.from_dict(wanted)
+        st.rerun()

@@ -32,6 +32,11 @@ def buttons(at: AppTest) -> dict[str, Any]:
     return {button.label: button for button in at.button}
 
 
+def ways(at: AppTest) -> set[str]:
+    """Buttons of this page and links to others."""
+    return set(buttons(at)) | {link.proto.label for link in at.get("page_link")}
+
+
 @pytest.mark.parametrize("n", range(1, len(STEPS) + 1))
 def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
     step = STEPS[n - 1]
@@ -41,7 +46,7 @@ def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
     assert not at.warning
     assert {name: at.query_params[name] for name in wanted} == wanted
     leave = "Leave the tour" if n < len(STEPS) else "End the tour"
-    on = [label for label in ("Back", "Next") if label in buttons(at)]
+    on = [label for label in ("Back", "Next") if label in ways(at)]
     assert on == (["Next"] if n == 1 else ["Back"] if n == len(STEPS) else ["Back", "Next"])
     buttons(at)[leave].click().run()
     assert "tour" not in at.query_params
@@ -68,7 +73,7 @@ def test_the_tour_is_offered_on_the_first_page_and_has_six_steps_at_most() -> No
 
 def test_a_visitor_who_strays_is_shown_the_way_back() -> None:
     at = open_page("shapes", tour="3")
-    assert "Back to Inside a head" in buttons(at)
+    assert "Back to Inside a head" in ways(at)
 
 
 def test_a_step_that_does_not_exist_is_no_tour() -> None:
