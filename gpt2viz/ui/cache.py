@@ -20,9 +20,6 @@ from gpt2viz.tracing import reference_run
 from gpt2viz.ui import limits, owner
 from gpt2viz.ui.kept import Kept
 
-BYTES_VARIABLE = limits.RUNS_VARIABLE
-MODEL_BYTES_VARIABLE = limits.MODELS_VARIABLE
-
 
 def model_folders() -> dict[str, Path]:
     """Name -> folder: those that the owner lists, the bundled one, and the hub's that are here.

@@ -15,7 +15,7 @@ from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.ui import cache
 from tests.app.pages import array, figure, heatmaps, open_page
 from tests.checkpoints import write_checkpoint
-from tests.parity.numpy_gpt2 import reference
+from tests.parity.numpy_gpt2 import reference, softmax
 
 FIRST, VERB, AFTER = "A crane ate fish", "A crane lifted steel", "The steel was lifted by a crane"
 TOLERANCE = {"rtol": 2e-3, "atol": 2e-3}
@@ -142,10 +142,6 @@ def every_head(at: AppTest) -> np.ndarray:
 
 def probabilities(at: AppTest) -> Any:
     return at.dataframe[-1].value.set_index("id")
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
 
 
 def test_two_heads_and_two_layers() -> None:

@@ -14,7 +14,7 @@ import streamlit as st
 
 import gpt2viz
 from gpt2viz import memory
-from gpt2viz.ui import cache, owner
+from gpt2viz.ui import cache, limits, owner
 from tests.app.pages import open_page
 from tests.checkpoints import write_checkpoint
 
@@ -39,7 +39,7 @@ def test_visitors_share_one_copy(folders: list[Path]) -> None:
 def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cache.MODEL_BYTES_VARIABLE, "0.3")
+    monkeypatch.setenv(limits.MODELS_VARIABLE, "0.3")
     size = cache.load("a").nbytes
     assert 2 * size < 300_000 < 3 * size
     oldest, used = weakref.ref(cache.load("a")), weakref.ref(cache.load("b"))
@@ -84,7 +84,7 @@ def test_too_large_a_model_is_one_message(
 def test_a_model_is_ready_again_after_it_was_let_go(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(cache.MODEL_BYTES_VARIABLE, "0.1")
+    monkeypatch.setenv(limits.MODELS_VARIABLE, "0.1")
     before = cache.run("a", (1, 2, 3), True).logits
     cache.load("b")
     again = cache.run("a", (1, 2, 3), True)

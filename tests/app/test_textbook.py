@@ -14,12 +14,7 @@ from gpt2viz.provenance import MARK
 from gpt2viz.ui.textbook.checks import right
 from gpt2viz.ui.textbook.contents import CHAPTERS
 from tests.app.pages import figure, heatmaps, open_page
-from tests.parity.numpy_gpt2 import reference
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
+from tests.parity.numpy_gpt2 import reference, softmax
 
 
 def shown(at: AppTest) -> str:

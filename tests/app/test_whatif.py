@@ -15,13 +15,11 @@ from transformers import GPT2LMHeadModel
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
 from tests.app.pages import array, figure, heatmaps, masks, open_page, plain
+from tests.app.test_behaviour import said
+from tests.parity.numpy_gpt2 import softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
-
-
-def said(at: AppTest) -> str:
-    return " ".join(block.value for block in [*at.warning, *at.info, *at.error])
 
 
 def written(at: AppTest) -> str:
@@ -72,11 +70,6 @@ def after(theirs: Any, n: int) -> Any:
     """The module that reads what block ``n`` wrote."""
     blocks = theirs.transformer.h
     return blocks[n + 1].ln_1 if n + 1 < len(blocks) else theirs.transformer.ln_f
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x - x.max())
-    return e / e.sum()
 
 
 @pytest.mark.parametrize("query", [None, 6])
