@@ -15,8 +15,6 @@ import gpt2viz
 from gpt2viz import hub, settings
 from gpt2viz.errors import CheckpointError, EditError, TextError
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr.")
 model = click.option(

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from gpt2viz.curves import RECORD
+from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
 from gpt2viz.training.batches import Ids, Stream
 from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
@@ -60,12 +61,18 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         run(arguments)
+    except GPT2VizError as error:
+        sys.exit(str(error))
     except OSError as error:  # a full disk, a folder that may not be written
         sys.exit(f"{error}. The last state that was saved is kept; the same command goes on.")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Train with the command line's settings. Raises ``OSError`` where a file can't be written."""
+    """Train with the command line's settings.
+
+    Raises ``GPT2VizError`` for a corpus or a state that can't be used, ``OSError`` where a file
+    can't be written.
+    """
     torch.set_num_threads(arguments.threads)
     arguments.work.mkdir(parents=True, exist_ok=True)
     arguments.out.mkdir(parents=True, exist_ok=True)

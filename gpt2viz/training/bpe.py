@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from gpt2viz.files import whole
-from gpt2viz.training.corpus import SEPARATOR
+from gpt2viz.training.corpus import SEPARATOR, CorpusError
 
 # The app's examples. Their words are to be whole tokens, though a few ("lifted steel") are rare
 # in children's books: each sentence is read REPEATS times while the merges are learned, and
@@ -74,7 +74,7 @@ def train_bpe(
 ) -> Tokenizer:
     """Learn ``vocab_size`` tokens: the 256 bytes, the merges, and ``<|endoftext|>``.
 
-    Deterministic for the same texts. Raises ``ValueError`` where the texts are too short to give
+    Deterministic for the same texts. Raises ``CorpusError`` where the texts are too short to give
     so many.
     """
     tokenizer = Tokenizer(models.BPE())
@@ -88,7 +88,7 @@ def train_bpe(
     repeated = (sentence for sentence in sentences for _ in range(REPEATS))
     tokenizer.train_from_iterator((line for part in (texts, repeated) for line in part), trainer)
     if tokenizer.get_vocab_size() != vocab_size - 1:
-        raise ValueError(
+        raise CorpusError(
             f"the text gives only {tokenizer.get_vocab_size() + 1} tokens, not {vocab_size}"
         )
     tokenizer.add_special_tokens([SEPARATOR])

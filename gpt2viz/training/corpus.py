@@ -6,11 +6,13 @@ import lzma
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpt2viz.errors import GPT2VizError
+
 SEPARATOR = "<|endoftext|>"
 HELD_OUT_SHARE = 0.02
 
 
-class CorpusError(ValueError):
+class CorpusError(GPT2VizError):
     """A corpus file that can't be used; the message says why."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -197,7 +198,10 @@ def main() -> None:
     if arguments.write and not (arguments.manifest and arguments.hardware):
         parser.error("--write needs --manifest and --hardware, for the card")
     torch.set_num_threads(arguments.threads)
-    model, corpus = gpt2viz.load_model(arguments.model), read_corpus(arguments.corpus)
+    try:
+        model, corpus = gpt2viz.load_model(arguments.model), read_corpus(arguments.corpus)
+    except gpt2viz.GPT2VizError as error:
+        sys.exit(str(error))
     sample = sample_of(corpus)
     figures = evaluate(model, corpus, sample)
     print(figures_text(figures))

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
 from gpt2viz.model import GPT2
 from gpt2viz.training.batches import UNSCORED, Ids, Stream
@@ -78,7 +79,7 @@ class Trainer:
     ) -> None:
         """``held_out`` (B, T) are rows of text that are never trained on.
 
-        Raises ``ValueError`` where ``folder`` holds the state of another recipe's run.
+        Raises ``GPT2VizError`` where ``folder`` holds the state of another recipe's run.
         """
         self.recipe, self.stream, self.held_out, self.folder = recipe, stream, held_out, folder
         self.device = torch.device(device)
@@ -157,7 +158,7 @@ class Trainer:
     def _load(self) -> None:
         state = torch.load(self.folder / STATE, map_location=self.device, weights_only=True)
         if state["recipe"] != asdict(self.recipe):
-            raise ValueError(
+            raise GPT2VizError(
                 f"{self.folder} holds a run of another recipe; give another folder, or delete it"
             )
         self.step, self.seconds = state["step"], state["seconds"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.tokenizer import load_tokenizer
 from gpt2viz.training import __main__ as command
+from gpt2viz.training import evaluate
 from gpt2viz.training.batches import SHORTEST_SPAN, UNSCORED, Stream
 from gpt2viz.training.bpe import SENTENCES, load_bpe, save_bpe, train_bpe
 from gpt2viz.training.corpus import SEPARATOR, CorpusError, read_corpus, split_book
@@ -279,3 +282,31 @@ def test_the_command_from_corpus_to_checkpoint(
     assert len(trace.tokens) == 4
     curves = json.loads((tmp_path / "out" / "training.json").read_text(encoding="utf-8"))
     assert [point["step"] for point in curves["curves"]] == list(RECIPE.points)
+
+
+@pytest.mark.parametrize("main", [command.main, evaluate.main], ids=["training", "evaluate"])
+def test_a_command_says_in_one_line_what_is_wrong(
+    main: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = ["--out", str(tmp_path / "out")] if main is command.main else ["--model", str(BUNDLED)]
+    monkeypatch.setattr(sys, "argv", ["", "--corpus", str(tmp_path / "gone.txt"), *out])
+    threads = ["--threads", "1", *(["--work", str(tmp_path)] if main is command.main else [])]
+    sys.argv += threads
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert "can't be read as a corpus" in str(end.value.code)
+
+
+def test_a_folder_of_another_run_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = "\n".join(f"The crane number {n} ate {n * 7} fish by the river." for n in range(900))
+    (tmp_path / "books.txt").write_text(book, encoding="utf-8")
+    trained(tmp_path / "work", 2, recipe=replace(RECIPE, seed=1))
+    monkeypatch.setattr(command, "Recipe", lambda: RECIPE)
+    paths = ["--corpus", "books.txt", "--out", "out", "--work", "work"]
+    paths = [part if part.startswith("-") else str(tmp_path / part) for part in paths]
+    monkeypatch.setattr(sys, "argv", ["training", *paths, "--threads", "1"])
+    with pytest.raises(SystemExit) as end:
+        command.main()
+    assert "holds a run of another recipe" in str(end.value.code)
