@@ -810,8 +810,8 @@ MUTANTS = (
     Mutant(
         "saved picture's numbers turned",
         "export/sheets.py",
-        "np.repeat(_names(trace.y, n_rows), n_columns)",
-        "np.tile(_names(trace.y, n_rows), n_columns)",
+        "np.repeat(np.array(drawn.rows, dtype=object), n_columns)",
+        "np.tile(np.array(drawn.rows, dtype=object), n_columns)",
         EXPORT + "test_a_pictures_numbers_are_the_runs",
     ),
     Mutant(

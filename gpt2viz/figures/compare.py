@@ -103,16 +103,10 @@ def aligned_bars(
             )
         )
 
-    def tick(pair: Pair) -> str:
-        parts = [
-            "–" if n is None else markup_safe(shorten(of[n], 10))
-            for n, of in zip(pair[:2], labels, strict=True)
-        ]
-        return parts[0] if pair.same else "<br>".join(parts)
-
     step = -(-len(pairs) // NAMED)
     figure.update_xaxes(
-        tickvals=list(range(0, len(pairs), step)), ticktext=[tick(p) for p in pairs[::step]]
+        tickvals=list(range(0, len(pairs), step)),
+        ticktext=[_tick(p, labels) for p in pairs[::step]],
     )
     figure.update_yaxes(title={"text": "attention weight"}, rangemode="tozero")
     figure.update_layout(
@@ -123,6 +117,15 @@ def aligned_bars(
         plot_bgcolor="rgba(0,0,0,0)",
     )
     return figure
+
+
+def _tick(pair: Pair, labels: tuple[Sequence[str], Sequence[str]]) -> str:
+    """The token's name, or both sides' below each other where they differ."""
+    parts = [
+        "–" if n is None else markup_safe(shorten(of[n], 10))
+        for n, of in zip(pair[:2], labels, strict=True)
+    ]
+    return parts[0] if pair.same else "<br>".join(parts)
 
 
 def side_panel(
