@@ -91,7 +91,11 @@ def draw(
 
     show.numbers(found.table(), f"{alt}, as lines", printed(found, view.colors))
     said = show.in_words(f"{alt}, as lines", export.stand_out([_drawn(one) for one in panels]))
-    _draw(key=key, data=_data(view, found, said), on_query_change=clicked)
+    _draw(
+        key=key,
+        data={"shows": f"{view.model.name}, {alt}"} | _data(view, found, said),
+        on_query_change=clicked,
+    )
     say.caption(f"{found.note()} A line's width is its {found.quantity}.")
     if made_by:
         show.code(*made_by, of=[alt])

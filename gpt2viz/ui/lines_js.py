@@ -13,7 +13,7 @@ CSS = """
 .rows { position: relative; --side: min(9rem, 32%); }
 .rows svg { position: absolute; left: var(--side); width: calc(100% - 2 * var(--side)); top: 0; }
 path { fill: none; vector-effect: non-scaling-stroke; }
-.pointed .rest { opacity: .08; }
+.pointed :is(.rest, .gone) { opacity: .08; }
 button {
   position: absolute; width: var(--side); padding: 0 .35rem; margin: 0; border: 0;
   border-radius: .25rem; background: none; color: inherit; cursor: pointer; overflow: hidden;
@@ -47,6 +47,32 @@ function drawn(tag, attributes) {
   const part = document.createElementNS("http://www.w3.org/2000/svg", tag)
   for (const [name, value] of Object.entries(attributes)) part.setAttribute(name, value)
   return part
+}
+
+const place = ({ dataset }) => `${dataset.source} ${dataset.query} ${dataset.key}`
+const width = (path) => path?.getAttribute("stroke-width") ?? 0
+
+function swell(path, from, to) {
+  const widths = [{ strokeWidth: `${from}px` }, { strokeWidth: `${to}px` }]
+  return path.animate(widths, { duration: 350, easing: "ease-out" })
+}
+
+// By what is drawn, and of which tokens: its lines. The page makes the view anew as it changes.
+const drawnLast = new Map()
+
+// The lines of before become those of now: what the mask or an edit did to the same head.
+function move(svg, before) {
+  const gone = drawn("g", { class: "gone" })
+  for (const path of svg.querySelectorAll("path")) {
+    const from = width(before.get(place(path)))
+    if (from !== width(path)) swell(path, from, width(path))
+  }
+  const now = new Set([...svg.querySelectorAll("path")].map(place))
+  for (const [ends, path] of before) if (!now.has(ends)) {
+    gone.append(path)
+    swell(path, width(path), 0).onfinish = () => path.remove()
+  }
+  svg.append(gone)
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -175,6 +201,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
   scroll.replaceChildren(rows)
   scroll.scrollTop = top
   settle()
+  const ends = JSON.stringify([data.shows, queries, keys]), before = drawnLast.get(ends)
+  if (before && !matchMedia("(prefers-reduced-motion: reduce)").matches) move(svg, before)
+  drawnLast.delete(ends)
+  drawnLast.set(ends, new Map([...resting.children].map((path) => [place(path), path])))
+  if (drawnLast.size > 8) drawnLast.delete(drawnLast.keys().next().value)
   if (was) [...rows.children].find((part) => part.getAttribute("aria-label") === was)?.focus()
 }
 """

@@ -122,6 +122,42 @@ def test_other_pages_draw_lines_too(visit: Visit, path: str) -> None:
         assert one["width"] == pytest.approx(0.6 + 6.4 * weight, abs=1e-4)
 
 
+WATCH = """
+() => {
+  window.moved = []
+  const animate = Element.prototype.animate
+  Element.prototype.animate = function (frames, options) {
+    if (this.dataset.query) moved.push([+this.dataset.query, +this.dataset.key, options.duration])
+    return animate.call(this, frames, options)
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_closing_the_mask_moves_the_lines_that_it_changes(visit: Visit, motion: Any) -> None:
+    page = visit("", text="Dog bites man", layer=1, head=1, causal="false", picture="lines")
+    page.emulate_media(reduced_motion=motion)
+    page.evaluate(WATCH)
+    page.locator(".st-key-causal label").click()
+    page.wait_for_url(lambda url: "causal=true" in url or "causal" not in url)
+    settle(page)
+    ids = gpt2viz.load_model().tokenizer.encode("Dog bites man")
+    on, off = (reference(BUNDLED, ids, causal)["weights"][1][1] for causal in (True, False))
+    drawn = {(int(one["query"]), int(one["key"])) for one in lines(page, "rest")}
+    assert drawn == set(zip(*np.nonzero(on >= 0.01), strict=True))
+    moved = page.evaluate("moved")
+    changed = {tuple(ends) for ends in np.argwhere(np.abs(on - off) > 1e-3).tolist()}
+    seen = {tuple(ends) for ends in np.argwhere((on >= 0.01) | (off >= 0.01)).tolist()}
+    assert {(q, k) for q, k, _ in moved} == (changed & seen if motion != "reduce" else set())
+    assert all(duration <= 400 for *_, duration in moved)
+    moves = len(moved)
+    token(page, "query 2 ·man").click()
+    page.wait_for_url("**query=2*")
+    settle(page)
+    assert page.evaluate("moved.length") == moves, "a choice changes no weight"
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_axe_finds_nothing_serious_in_lines(visit: Visit, dark: bool) -> None:
     page = visit("", dark=dark, text=TEXT, layer=2, more="1,3,4", query=9, picture="lines")
