@@ -849,4 +849,11 @@ MUTANTS = (
         "if term is None:",
         FIRST_VISIT + "test_the_first_use_of_a_word_is_a_link",
     ),
+    Mutant(
+        "a picture's largest number is the first row's 1",
+        "export/spoken.py",
+        "np.where(several[:, None], finite, np.nan) if several.any() else finite",
+        "finite",
+        "tests/unit/test_spoken.py::test_a_matrix",
+    ),
 )

@@ -108,27 +108,33 @@ def _traces(
         "texttemplate": written,
     }
     special = _special(panel, colors)
-    kinds |= {legend: color for legend, color, _, _ in special}
+    kinds |= {legend: color for legend, color, *_ in special}
     return [numbers | common] + [
         {
             "z": np.where(cells, np.float32(1), np.float32("nan")),
             "colorscale": [(0, color), (1, color)],
             "showscale": False,
             "hovertemplate": f"{where}{text}<extra></extra>",
+            # a plain sign as template would be written into the cells without a number too
+            "text": None if written is None else np.where(cells, sign, ""),
+            "texttemplate": None if written is None else "%{text}",
         }
         | common
-        for _, color, cells, text in special
+        for _, color, cells, text, sign in special
     ]
 
 
-def _special(panel: Panel, colors: Palette) -> list[tuple[str, str, Mask, str]]:
-    """(legend, colour, cells, hover) for the cells whose colour is not on the scale."""
+def _special(panel: Panel, colors: Palette) -> list[tuple[str, str, Mask, str, str]]:
+    """(legend, colour, cells, hover, sign) for the cells whose colour is not on the scale.
+
+    The sign stands in the cell where others have their number, so that colour isn't all there is.
+    """
     values = panel.values
     masked = np.zeros(values.shape, bool) if panel.masked is None else panel.masked
     kinds = [
-        (panel.masked_name, colors.masked, masked, panel.masked_text),
-        ("NaN: not a number", colors.nan, np.isnan(values), "NaN: not a number"),
-        ("infinite", colors.infinite, np.isinf(values) & ~masked, "%{z} infinite"),
+        (panel.masked_name, colors.masked, masked, panel.masked_text, "×"),
+        ("NaN: not a number", colors.nan, np.isnan(values), "NaN: not a number", "NaN"),
+        ("infinite", colors.infinite, np.isinf(values) & ~masked, "infinite", "∞"),
     ]
     return [kind for kind in kinds if kind[2].any()]
 

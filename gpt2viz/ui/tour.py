@@ -96,7 +96,7 @@ def draw(page: str) -> None:
     st.html(_STYLE)
     with st.container(key="tour", gap=None):
         say.markdown(f":small[:gray[{n} of {len(STEPS)}]]  {step.see}")
-        with st.container(horizontal=True, gap="medium"):
+        with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
             if page != step.page:
                 _go(page, n, f"Back to {step.page}", "undo")
             if n > 1:

@@ -244,3 +244,15 @@ def test_a_path_has_room_for_its_lowest_point(added: list[float]) -> None:
     parts = Path(places, np.array(added), np.zeros(2))
     low, high = path_lines({"a": (stream, parts)}, LIGHT).layout.yaxis.range
     assert (low, high) == pytest.approx((-0.65 if -0.6 in added else -0.05, 1.05))
+
+
+def test_a_masked_cell_has_a_sign_where_others_have_a_number() -> None:
+    values = np.array([[1, 0, 0], [0.5, 0.5, 0], [np.nan, 0, np.inf]], np.float32)
+    axis = ("a", "b", "c")
+    masked = np.triu(np.ones((3, 3), bool), 1)
+    panel = Panel("", values, Axis("query", axis), Axis("key", axis), masked=masked)
+    drawn = heatmaps([panel], LIGHT).data[1:4]
+    assert [trace.texttemplate for trace in drawn] == ["%{text}"] * 3
+    signs = np.char.add(np.char.add(*(np.array(one.text, str) for one in drawn[:2])), drawn[2].text)
+    assert signs.tolist() == [["", "×", "×"], ["", "", "×"], ["NaN", "", "∞"]]
+    assert {trace.texttemplate for trace in heatmaps([panel], LIGHT, numbers=0).data[:4]} == {None}
