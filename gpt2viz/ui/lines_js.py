@@ -63,11 +63,12 @@ const drawnLast = new Map()
 // The lines of before become those of now: what the mask or an edit did to the same head.
 function move(svg, before) {
   const gone = drawn("g", { class: "gone" })
+  const now = new Set([...svg.querySelectorAll(".rest path")].map(place))
   for (const path of svg.querySelectorAll("path")) {
     const from = width(before.get(place(path)))
-    if (from !== width(path)) swell(path, from, width(path))
+    const known = now.has(place(path)) || from  // else it is too thin to be drawn at rest
+    if (known && from !== width(path)) swell(path, from, width(path))
   }
-  const now = new Set([...svg.querySelectorAll("path")].map(place))
   for (const [ends, path] of before) if (!now.has(ends)) {
     gone.append(path)
     swell(path, width(path), 0).onfinish = () => path.remove()
