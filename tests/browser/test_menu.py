@@ -47,3 +47,21 @@ def test_the_numbers_of_a_picture_are_a_table(visit: Visit) -> None:
     page.locator(".st-key-numbers button").filter(visible=True).click()
     expect(page.get_by_text("54 numbers, one row each")).to_be_visible()  # 6 heads of 3 by 3
     expect(page.get_by_test_id("stPopoverBody").get_by_test_id("stDataFrame")).to_be_visible()
+
+
+# What has the focus, by the first of these that it lies in.
+_REGIONS = (".st-key-menu", ".st-key-text", ".st-key-model", ".st-key-example", ".st-key-tokens")
+_REGIONS += (".st-key-choices", "a[href^='glossary?']", ".st-key-heads, .st-key-head_large")
+
+
+def test_tab_goes_from_the_menu_over_sentence_and_choices_to_the_pictures(visit: Visit) -> None:
+    page = visit("", text="Dog bites man")
+    where = f"() => {list(_REGIONS)}.findIndex(region => document.activeElement.closest(region))"
+    page.locator(".st-key-menu_Attention button").focus()
+    seen = [0]
+    while seen[-1] != len(_REGIONS) - 1 and len(seen) < 80:
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate(where))
+    found = [region for region in seen if region >= 0]
+    assert found == sorted(found)
+    assert set(found) == set(range(len(_REGIONS)))
