@@ -105,8 +105,8 @@ def open_menu(title: str) -> Palette:
         colors = palette(is_dark())
     limits.admit()
     limits.notice()
-    tour.draw(title)
     address.begin()
+    tour.draw(title)
     return colors
 
 

@@ -30,7 +30,7 @@ def folders() -> list[Path]:
 
     Raises ``CheckpointError`` for a file that can't be read.
     """
-    given = [Path(entry).expanduser() for entry in _arguments().model]
+    given = [settings.expanded(entry) for entry in _arguments().model]
     return given + settings.folders()
 
 

@@ -91,6 +91,11 @@ def test_the_home_of_nobody_is_one_message(file: Path, monkeypatch: pytest.Monke
         monkeypatch.setenv(variable, nobody)
         with pytest.raises(gpt2viz.CheckpointError, match="there is no such home folder"):
             settings.folders()
+    monkeypatch.delenv(settings.MODELS_VARIABLE)
+    monkeypatch.delenv(settings.CONFIG_VARIABLE)
+    monkeypatch.setattr(sys, "argv", ["app.py", "--model", nobody])
+    with pytest.raises(gpt2viz.CheckpointError, match="there is no such home folder"):
+        owner.folders()
 
 
 def test_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
