@@ -1,7 +1,4 @@
-"""Turn a nanoGPT or minGPT file into a folder that the app loads.
-
-    python -m gpt2viz.convert ckpt.pt folder --tokenizer gpt2-folder
-    python -m gpt2viz.convert model.pt folder --heads 6
+"""Turn a nanoGPT or minGPT file into a folder that the app loads, as ``gpt2viz convert`` does.
 
 Both (Karpathy, github.com/karpathy/nanoGPT and /minGPT) write a pickle with the weights of
 ``nn.Linear``, (out, in); GPT-2's own layout has them the other way round. The pickle is only read
@@ -10,7 +7,6 @@ with ``weights_only=True``, which runs no code from it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import pickle
 import re
@@ -166,30 +162,3 @@ def _stored(weights: Mapping[str, Tensor], config: GPT2Config) -> dict[str, Tens
         if name.startswith(("h.", "ln_f")) and name.endswith("weight") and bias not in found:
             found[bias] = weight.new_zeros(weight.shape[-1])
     return {name: weight.contiguous() for name, weight in found.items()}
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """The command line; one message and exit code 1 where the file can't be converted."""
-    parser = argparse.ArgumentParser(prog="python -m gpt2viz.convert", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("file", type=Path, help="ckpt.pt of nanoGPT, model.pt of minGPT")
-    parser.add_argument("folder", type=Path, help="the folder to write; a new one")
-    parser.add_argument("--heads", type=int, help="heads of a layer, where the file doesn't say")
-    parser.add_argument("--tokenizer", type=Path, help="a folder to copy vocab and merges from")
-    given = parser.parse_args(arguments)
-    try:
-        config = convert(given.file, given.folder, given.heads, given.tokenizer)
-    except CheckpointError as error:
-        parser.exit(1, f"{error}\n")
-    print(
-        f"{given.folder}: {config.n_layer} layers of {config.n_head} heads, C = {config.n_embd}, "
-        f"vocabulary {config.vocab_size:,}, {config.n_positions:,} positions"
-    )
-    if not given.tokenizer:
-        print(
-            f"Now put the vocab.json and merges.txt that it was trained with into {given.folder}."
-        )
-
-
-if __name__ == "__main__":
-    main()

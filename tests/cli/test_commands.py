@@ -139,7 +139,8 @@ def test_convert(run: Run, tmp_path: Path) -> None:
     network = layouts.random_weights(layouts.Today(nano=True, bias=True, mask=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", True, False)
     result = run("convert", str(tmp_path / "ckpt.pt"), "mine")
-    assert result.stdout.startswith("mine: ")
+    sizes = "3 layers of 4 heads, C = 24, vocabulary 430, 24 positions"
+    assert result.stdout == f"mine: {sizes}\n"
     assert "Now put vocab.json" in result.stderr
     assert Path("mine", "model.safetensors").is_file()
     result = run("convert", str(tmp_path / "ckpt.pt"), "mine")

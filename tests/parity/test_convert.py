@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 import gpt2viz
-from gpt2viz.convert import convert, main
+from gpt2viz.convert import convert
 from tests import layouts
 from tests.checkpoints import write_checkpoint, write_tokenizer
 
@@ -58,22 +56,15 @@ def test_mingpt(tmp_path: Path, vocabulary: Path, make: Any) -> None:
     equals(tmp_path / "out", network)
 
 
-def test_the_command_line(
-    tmp_path: Path, vocabulary: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_in_use_is_left_alone(tmp_path: Path, vocabulary: Path) -> None:
     network = layouts.random_weights(layouts.Today(nano=True, bias=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", bias=False)
-    main([str(tmp_path / "ckpt.pt"), str(tmp_path / "out")])
-    printed = capsys.readouterr().out
-    assert "3 layers of 4 heads, C = 24, vocabulary 430, 24 positions" in printed
-    assert f"put the vocab.json and merges.txt that it was trained with into {tmp_path}" in printed
+    convert(tmp_path / "ckpt.pt", tmp_path / "out")
     for file in vocabulary.iterdir():
         file.rename(tmp_path / "out" / file.name)
     equals(tmp_path / "out", network)
-    with pytest.raises(SystemExit) as stopped:
-        main([str(tmp_path / "ckpt.pt"), str(tmp_path / "out")])
-    assert stopped.value.code == 1
-    assert capsys.readouterr().err == f"{tmp_path}/out is not empty; give a new folder\n"
+    with pytest.raises(gpt2viz.CheckpointError, match="out is not empty; give a new folder"):
+        convert(tmp_path / "ckpt.pt", tmp_path / "out")
 
 
 class Runs:
@@ -129,14 +120,3 @@ def test_other_layouts_and_files_are_refused(tmp_path: Path) -> None:
     for name in ("cut.pt", "nowhere.pt"):
         with pytest.raises(gpt2viz.CheckpointError, match=r"not weights that torch\.save wrote"):
             convert(tmp_path / name, tmp_path / "out", n_head=4)
-
-
-def test_it_starts_as_a_module(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delitem(sys.modules, "gpt2viz.convert")
-    monkeypatch.setattr(sys, "argv", ["convert", "--help"])
-    with pytest.raises(SystemExit) as end:
-        runpy.run_module("gpt2viz.convert", run_name="__main__")
-    assert end.value.code == 0
-    assert "ckpt.pt of nanoGPT" in capsys.readouterr().out
