@@ -25,7 +25,7 @@ run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/streamlit run app.py --server.port $(PORT)
 
 test: $(DEV)  ## every test; those in a browser need Chromium
-	$(BIN)/pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected'
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected'
 
 unit: $(DEV)  ## only the quick tests, without pages and browser
 	$(BIN)/pytest tests/unit tests/parity

@@ -19,14 +19,8 @@ settings.load_profile("gpt2viz")
 torch.set_num_threads(1)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests in a browser to one worker, first; of the others, a file to each."""
-    for item in items:
-        kind = item.path.parent.name
-        item.add_marker(
-            pytest.mark.xdist_group("browser" if kind == "browser" else f"{kind}-{item.path.stem}")
-        )
+    """Begin with the tests in a browser: the longest files last would keep one worker alone."""
     items.sort(key=lambda item: item.path.parent.name != "browser")
 
 

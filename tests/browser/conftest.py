@@ -95,39 +95,70 @@ def browser(chromium: str) -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture
-def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
-    """Open a page as a new visitor; the console must stay silent, and nobody else be asked."""
-    complaints: list[str] = []
-    contexts = []
+class Visitor:
+    """A person's browser with one tab. It is used again: a new one takes as long as a page does.
 
-    def listen(message: ConsoleMessage) -> None:
+    ``complaints`` are what the console said, what went wrong, and what was asked of others.
+    """
+
+    def __init__(self, browser: Browser, server: str) -> None:
+        self.server = server
+        self.complaints: list[str] = []
+        self.context = browser.new_context()
+        self.context.on("console", self._listen)
+        self.context.on("weberror", lambda wrong: self.complaints.append(str(wrong.error)))
+        self.context.on("request", self._asked)
+        self.tab = self.context.new_page()
+
+    def _listen(self, message: ConsoleMessage) -> None:
         # On a deep link Streamlit looks for its server below the page's own path first.
         probing = "/_stcore/" in str(message.location.get("url"))
         if message.type in ("error", "warning") and not probing:
-            complaints.append(message.text)
+            self.complaints.append(message.text)
 
-    def asked(request: Request) -> None:
+    def _asked(self, request: Request) -> None:
         # A component's own code lies in a blob: of the page; pictures are data:.
-        if not request.url.startswith((server, server.replace("http", "ws"), "data:", "blob:")):
-            complaints.append(f"left this machine: {request.url:.200}")
+        ours = (self.server, self.server.replace("http", "ws"), "data:", "blob:", "about:")
+        if not request.url.startswith(ours):
+            self.complaints.append(f"left this machine: {request.url:.200}")
+
+    def leave(self) -> None:
+        """Leave nothing of the visit behind, in the browser or on the server."""
+        for other in self.context.pages:
+            if other is not self.tab:
+                other.close()
+        self.tab.evaluate("localStorage.clear(), sessionStorage.clear()")
+        self.context.clear_cookies()
+        self.tab.mouse.move(0, 0)
+        self.tab.goto("about:blank")
+        self.complaints.clear()
+
+
+@pytest.fixture(scope="session")
+def visitors() -> list[Visitor]:
+    """Those who wait to visit."""
+    return []
+
+
+@pytest.fixture
+def visit(browser: Browser, server: str, visitors: list[Visitor]) -> Iterator[Callable[..., Page]]:
+    """Open a page as a new visitor; the console must stay silent, and nobody else be asked."""
+    here: list[Visitor] = []
 
     def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
-        scheme = "dark" if dark else "light"
-        size = {"width": width, "height": 900}
-        context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", listen)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", asked)
+        here.append(visitors.pop() if visitors else Visitor(browser, server))
+        page = here[-1].tab
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
         page.goto(f"{server}/{path}?{urlencode(query)}")
         settle(page)
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    complaints = [said for visitor in here for said in visitor.complaints]
+    for visitor in here:
+        visitor.leave()
+    visitors += here
     assert not complaints
 
 
