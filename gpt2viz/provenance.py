@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import inspect
 import sys
 import textwrap
 from functools import lru_cache
@@ -49,17 +49,18 @@ def method_at(line: int) -> tuple[str, str]:
 
     ``MARK`` stands above the line itself. Raises ``LookupError`` for a line outside all methods.
     """
-    lines = _source_lines()
-    body = ast.parse("\n".join(lines)).body
-    for holder in (node for node in body if isinstance(node, ast.ClassDef)):
-        for part in (node for node in holder.body if isinstance(node, ast.FunctionDef)):
-            end = part.end_lineno or part.lineno
-            if part.lineno <= line <= end:
-                shown = list(lines[part.lineno - 1 : end])
-                code = lines[line - 1]
+    # Not through ``ast``: Python 3.11's parser fails now and then where two threads use it.
+    for holder in filter(inspect.isclass, vars(model_source).values()):
+        for part in filter(inspect.isfunction, vars(holder).values()):
+            if part.__module__ != model_source.__name__:
+                continue
+            shown, first = inspect.getsourcelines(part)
+            if first <= line < first + len(shown):
+                code = shown[line - first]
                 indent = code[: len(code) - len(code.lstrip())]
-                shown.insert(line - part.lineno, indent + MARK)
-                return f"{holder.name}.{part.name}", textwrap.dedent("\n".join(shown))
+                shown.insert(line - first, f"{indent}{MARK}\n")
+                source = textwrap.dedent("".join(shown)).rstrip()
+                return f"{holder.__name__}.{part.__name__}", source
     raise LookupError(f"line {line} of model.py is in no method")
 
 

@@ -684,7 +684,7 @@ MUTANTS = (
     Mutant(
         "another line is marked",
         "provenance.py",
-        "shown.insert(line - part.lineno,",
+        "shown.insert(line - first,",
         "shown.insert(0,",
         PROVENANCE + "test_every_tensors_line_is_marked_in_its_method",
     ),

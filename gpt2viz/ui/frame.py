@@ -63,6 +63,8 @@ blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !im
   :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif)
     .stElementContainer:has(.stPlotlyChart) { min-width: 40rem; }
 }
+/* Streamlit's own CSV would run a token like =1+1 as a formula; Save writes every table safely. */
+[data-testid="stElementToolbar"] [aria-label^="Download as CSV"] { display: none; }
 header[data-testid="stHeader"] { background: transparent; pointer-events: none; }
 header[data-testid="stHeader"] button { pointer-events: auto; }
 </style>

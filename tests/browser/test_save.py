@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 import gpt2viz
 from tests.browser.conftest import settle
@@ -51,6 +51,14 @@ def test_a_picture_and_its_numbers(visit: Callable[..., Page]) -> None:
     numbers = pd.read_csv(path)
     weights = gpt2viz.trace(gpt2viz.load_model(), "Dog bites man").stage("weights", 1)[0]
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
+
+
+def test_a_table_is_saved_only_where_formulas_are_made_safe(visit: Callable[..., Page]) -> None:
+    page = visit("shapes", text="=1+1")
+    page.get_by_test_id("stDataFrame").first.hover()
+    toolbar = page.get_by_test_id("stElementToolbar")
+    expect(toolbar.get_by_role("button", name="Search").first).to_be_visible()
+    expect(toolbar.get_by_role("button", name="Download as CSV")).to_have_count(0)
 
 
 def test_a_session_comes_back_on_its_page(visit: Callable[..., Page], tmp_path: Path) -> None:

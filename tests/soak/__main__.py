@@ -160,7 +160,11 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     write_checkpoint(folder / "tiny", n_positions=64)
     folders = {"stories": gpt2viz.BUNDLED, "tiny": folder / "tiny"}
     serial, record, samples = Serial(folders), Record(), []
-    environment = {"GPT2VIZ_MODELS": str(folder / "tiny"), "GPT2VIZ_CACHE_MB": str(CACHE_MB)}
+    environment = {
+        "GPT2VIZ_MODELS": str(folder / "tiny"),
+        "GPT2VIZ_CACHE_MB": str(CACHE_MB),
+        "MALLOC_ARENA_MAX": "2",  # as make run has it
+    }
     log = folder / "log"
     load = os.getloadavg()[0]
     with server(environment, log) as (port, pid):
