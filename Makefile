@@ -61,7 +61,7 @@ train: $(DEV)  ## make the bundled model again, from a corpus file
 survey: $(RUNTIME)  ## score the bundled model's heads on the part of the corpus that it never read
 	rm -rf runs/held_out runs/survey
 	$(BIN)/python -m gpt2viz.training.held_out --corpus "$(CORPUS)" --out runs/held_out
-	$(BIN)/python -m gpt2viz.survey --texts runs/held_out --out runs/survey --about "$(HELD_OUT)"
+	$(BIN)/python -m gpt2viz heads --corpus runs/held_out --out runs/survey --about "$(HELD_OUT)"
 	mkdir -p $(BUNDLED)/survey
 	cp runs/survey/survey.json runs/survey/heads.csv runs/survey/passages.csv $(BUNDLED)/survey/
 

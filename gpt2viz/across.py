@@ -1,14 +1,12 @@
 """A survey beside a model's weights: every head's scores across many texts, and its best passages.
 
-``python -m gpt2viz.survey --texts FILE --model FOLDER --out FOLDER/survey`` makes it.
+``gpt2viz heads --corpus FILE --model FOLDER --out FOLDER/survey`` makes it.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +14,7 @@ import numpy as np
 
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import own_file, read_json
+from gpt2viz.fingerprint import WeightFiles
 from gpt2viz.heads import SCORES, Scores
 
 #: In a model's folder: where its survey is.
@@ -56,33 +55,17 @@ class Survey:
     about: str = ""
 
 
-def fingerprint(files: Iterable[Path]) -> str:
-    """SHA-256 of some files' names and contents, in their order."""
-    digest = sha256()
-    for file in files:
-        digest.update(file.name.encode())
-        with file.open("rb") as content:
-            while block := content.read(2**20):
-                digest.update(block)
-    return digest.hexdigest()
-
-
-def weights_fingerprint(model: Path) -> str:
-    """The fingerprint of a checkpoint folder's weights."""
-    return fingerprint(map(own_file, sorted(model.glob("*.safetensors"))))
-
-
-def read_survey(model: Path, n_layer: int, n_head: int) -> Survey | None:
+def read_survey(model: Path, weights: WeightFiles, n_layer: int, n_head: int) -> Survey | None:
     """The survey in a checkpoint folder, or None where there is none.
 
-    Raises ``CheckpointError`` where it is broken or was made with other weights.
+    Raises ``CheckpointError`` where it is broken or was made with other ``weights``.
     """
     folder = model / FOLDER
     if not (folder / f"{HEADS}.csv").is_file():
         return None
     try:
         made = read_json(folder / RECORD)
-        if made["model"] != weights_fingerprint(model):
+        if made["model"] != weights.sha256:
             raise ValueError("it was made with other weights")
         rows = _rows(folder / f"{HEADS}.csv")
         best = [_passage(row) for row in _rows(folder / f"{PASSAGES}.csv")]
@@ -99,7 +82,7 @@ def read_survey(model: Path, n_layer: int, n_head: int) -> Survey | None:
     except (ArithmeticError, LookupError, OSError, TypeError, ValueError, csv.Error) as error:
         raise CheckpointError(
             f"{FOLDER}: this is no survey of this model ({error}). Make it anew with "
-            "python -m gpt2viz.survey, or take the folder away."
+            "gpt2viz heads, or take the folder away."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Which weights a model has: the checksum of their files, as ``sha256sum`` gives it."""
+"""What tells files from all others: their checksum, as ``sha256sum`` gives it."""
 
 from __future__ import annotations
 
@@ -26,21 +26,16 @@ class WeightFiles:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 of the file in hex, read when first asked for: half a second a gigabyte or so.
+        """``sha256_of`` the files, read when first asked for: half a second a gigabyte or so.
 
-        Of several files, the SHA-256 of what ``sha256sum`` prints for them in the order of their
-        names. Empty where a file is gone or has changed since the weights were read from it.
+        Empty where a file is gone or has changed since the weights were read from it.
         """
         try:
             if tuple(_stamp(file) for file in self.files) != self.stamps:
                 return ""
-            found = {file.name: sha256_of(file) for file in sorted(self.files)}
+            return sha256_of(*self.files)
         except OSError:
             return ""
-        if len(found) == 1:
-            return next(iter(found.values()))
-        listed = "".join(f"{digest}  {name}\n" for name, digest in found.items())
-        return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -48,7 +43,18 @@ def _stamp(file: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def sha256_of(file: Path) -> str:
-    """SHA-256 of a file in hex."""
+def sha256_of(*files: Path) -> str:
+    """SHA-256 of a file in hex; of several, that of what ``sha256sum`` prints for them.
+
+    They are taken in the order of their paths, each under its own name.
+    """
+    found = [(_sha256(file), file.name) for file in sorted(files)]
+    if len(found) == 1:
+        return found[0][0]
+    listed = "".join(f"{digest}  {name}\n" for digest, name in found)
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
+def _sha256(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

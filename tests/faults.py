@@ -599,15 +599,15 @@ MUTANTS = (
     ),
     Mutant(
         "a cut off survey begins anew",
-        "survey/__main__.py",
-        "if not _path(out, shard.number).is_file():",
+        "survey/run.py",
+        "if not files[shard.number].is_file():",
         "if shard.number >= 0:",
         SURVEY + "test_a_survey_that_was_cut_off_goes_on",
     ),
     Mutant(
         "a survey of other weights",
         "across.py",
-        'made["model"] != weights_fingerprint(model)',
+        'made["model"] != weights.sha256',
         'made["model"] == ""',
         ACROSS + "test_of_other_weights",
     ),

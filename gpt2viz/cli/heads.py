@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -14,8 +13,8 @@ import pandas as pd
 from gpt2viz.across import HEADS
 from gpt2viz.cli import options
 from gpt2viz.heads import SCORES
-from gpt2viz.survey.__main__ import survey
-from gpt2viz.survey.engines import local, on_ray
+from gpt2viz.survey.engines import Engine, local, on_ray
+from gpt2viz.survey.run import survey
 
 
 @click.command()
@@ -39,6 +38,7 @@ from gpt2viz.survey.engines import local, on_ray
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--address", help="Of a Ray cluster; without it Ray starts a local one.")
+@click.option("--about", default="", help="What the texts are, for those who see it in the app.")
 @options.as_json
 @options.quiet
 def heads(
@@ -51,6 +51,7 @@ def heads(
     device: str,
     engine: str,
     address: str | None,
+    about: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -64,15 +65,17 @@ def heads(
         gpt2viz heads --corpus books.txt --model gpt2 --out results --top 5
         gpt2viz heads --corpus books.txt --json > heads.json
     """
+
+    def progress(done: int, of: int) -> None:
+        options.note(quiet, f"{done:,} of {of:,} shards are done")
+
+    where = _on_ray(workers, address) if engine == "ray" else local(workers)
     with ExitStack() as stack:
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        progress = stack.enter_context(Path(os.devnull).open("w")) if quiet else sys.stderr
-        stack.enter_context(redirect_stdout(progress))
         try:
-            where = on_ray(workers, address) if engine == "ray" else local(workers)
-            survey(corpus, options.find(model)[1], folder, tokens, device, where)
-        except ModuleNotFoundError:
-            raise click.ClickException("--engine ray needs Ray: pip install ray") from None
+            survey(corpus, options.find(model)[1], folder, tokens, device, where, about, progress)
+        except OSError as error:  # a full disk, a folder that may not be written
+            raise click.ClickException(f"{folder}: can't be written ({error})") from None
         found = pd.read_csv(folder / f"{HEADS}.csv")
     if as_json:
         options.print_json(found.to_dict("records"))
@@ -80,6 +83,13 @@ def heads(
         click.echo(_highest(found, top).to_string(index=False, float_format=lambda x: f"{x:.3f}"))
     if out:
         options.note(quiet, f"Tables in {out}")
+
+
+def _on_ray(workers: int, address: str | None) -> Engine:
+    try:
+        return on_ray(workers, address)
+    except ModuleNotFoundError:
+        raise click.ClickException("--engine ray needs Ray: pip install ray") from None
 
 
 def _highest(found: pd.DataFrame, top: int) -> pd.DataFrame:

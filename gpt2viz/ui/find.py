@@ -58,15 +58,18 @@ def stop_where_all_are_alike(view: View, chosen: str) -> None:
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the survey …")
-def _survey(model_name: str, n_layer: int, n_head: int) -> Survey | None:
-    return read_survey(cache.model_folders()[model_name], n_layer, n_head)
+def _survey(name: str) -> Survey | None:
+    model = cache.load(name)
+    if model.weights is None:
+        return None
+    sizes = (model.config.n_layer, model.config.n_head)
+    return read_survey(cache.model_folders()[name], model.weights, *sizes)
 
 
 def survey(view: View) -> Survey | None:
     """The model's scores across many texts, if it has them; one message where they are broken."""
-    config = view.model.config
     try:
-        return _survey(view.model.name, config.n_layer, config.n_head)
+        return _survey(view.model.name)
     except CheckpointError as error:
         st.warning(literal(str(error)), icon=":material/error:")
         return None

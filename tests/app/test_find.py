@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.survey.__main__ import survey
 from gpt2viz.survey.engines import local
+from gpt2viz.survey.run import survey
 from gpt2viz.ui import cache
 from tests.app.pages import array, figure, heatmaps, open_page
 from tests.checkpoints import write_checkpoint
@@ -209,7 +210,8 @@ def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
 def test_scores_across_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "surveyed"
     write_checkpoint(folder)
-    (tmp_path / "texts.txt").write_text("A crane ate fish. A crane lifted <b>steel</b>.\n" * 3)
+    texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in ("ate", "lifted")]
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
     monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="surveyed", text="A crane", on="texts", habit="entropy")
@@ -223,6 +225,15 @@ def test_scores_across_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     rows = stored.loc["entropy"].sort_values("mean", ascending=False)
     assert_allclose(table["entropy"], rows["mean"])
     assert_allclose(table["± (95 %)"], rows["high"] - rows["mean"])
+    encode = gpt2viz.load_model(folder).tokenizer.encode
+    cut = [ids[n : n + 10] for ids in map(encode, texts) for n in range(0, len(ids), 10)]
+    runs = [(ids, reference(folder, ids, causal=True)["weights"]) for ids in cut if len(ids) >= 8]
+    assert len(runs) > 2
+    for row in table.to_dict("records"):
+        values = [expected_scores(w[row["layer"]], ids)["entropy"][row["head"]] for ids, w in runs]
+        error = stdev(values) / len(values) ** 0.5
+        assert row["entropy"] == pytest.approx(mean(values), abs=1e-3)
+        assert row["± (95 %)"] == pytest.approx(1.96 * error, abs=1e-3)
     best = pd.read_csv(folder / "survey" / "passages.csv")
     assert passages["value"].max() == best[best["score"] == "entropy"]["value"].max()
     assert set(passages["text"]) <= set(best["text"])

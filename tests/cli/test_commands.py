@@ -94,7 +94,7 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
     Path("corpus.txt").write_text("\n".join(texts), encoding="utf-8")
     common = ("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), "--workers", "1")
     result = run(*common, "--tokens", "12", "--json")
-    assert "shard 0 of 0 to 0 is done" in result.stderr
+    assert "1 of 1 shards are done" in result.stderr
     model = gpt2viz.load_model(tiny_folder)
     passages = [
         ids[start : start + 12]
@@ -107,13 +107,15 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
         mean = np.nanmean([scores[name] for scores in scored], axis=0)
         printed = table[table["score"] == name]["mean"].to_numpy().reshape(mean.shape)
         assert_allclose(printed, mean, atol=1e-6, err_msg=name)
-    result = run(*common, "--tokens", "12", "--top", "1", "--out", "found", "--quiet")
+    found = ("--out", "found", "--about", "Two.", "--quiet")
+    result = run(*common, "--tokens", "12", "--top", "1", *found)
     assert result.stderr == ""
     best = table.sort_values("mean", ascending=False).groupby("score").head(1)
     lines = [line.rsplit(maxsplit=6) for line in result.stdout.splitlines()[1:]]
     printed = {name.strip(): (int(layer), int(head)) for name, layer, head, *_ in lines}
     assert printed == {str(row.score): (row.layer, row.head) for row in best.itertuples()}
     assert Path("found", "heads.parquet").is_file()
+    assert json.loads(Path("found", "survey.json").read_text())["about"] == "Two."
     result = run(*common, "--tokens", "13", "--out", "found")
     assert (result.exit_code, "holds a survey of other texts" in result.stderr) == (1, True)
     assert run("heads", "--corpus", "nowhere.txt").exit_code == 2

@@ -9,11 +9,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.across import read_survey
+from gpt2viz.across import Survey
+from gpt2viz.across import read_survey as read
+from gpt2viz.fingerprint import WeightFiles
 from gpt2viz.heads import SCORES
-from gpt2viz.survey.__main__ import survey
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.engines import local
+from gpt2viz.survey.run import survey
 from gpt2viz.survey.score import score
 from tests.checkpoints import TEXT, write_checkpoint
 
@@ -23,6 +25,10 @@ def surveyed(folder: Path, tmp_path: Path) -> Path:
     (tmp_path / "texts.txt").write_text(f"{TEXT}\nnothing twice in here", encoding="utf-8")
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1), "Two.")
     return folder
+
+
+def read_survey(folder: Path, n_layer: int, n_head: int) -> Survey | None:
+    return read(folder, WeightFiles.of([folder / "model.safetensors"]), n_layer, n_head)
 
 
 def test_it_is_read_as_it_was_made(surveyed: Path) -> None:

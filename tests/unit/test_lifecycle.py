@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from numpy.testing import assert_array_equal
 
 import gpt2viz
 from gpt2viz import hub
+from gpt2viz.cli import main
 from gpt2viz.errors import HubError
-from gpt2viz.survey import __main__ as survey_command
+from gpt2viz.survey import run as survey_run
 from gpt2viz.survey.engines import local
 from gpt2viz.training.train import STATE, Trainer
 from tests.browser.conftest import _answers
@@ -47,11 +49,11 @@ Path.replace = dies
 """
 
 SURVEY = """
-from gpt2viz.survey import __main__ as command
+from gpt2viz.survey import run
 from gpt2viz.survey.engines import local
-cut = command.shards
-command.shards = lambda path: cut(path, size=200)
-command.survey(Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]), 12, "cpu", local(1))
+cut = run.shards
+run.shards = lambda path: cut(path, size=200)
+run.survey(Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]), 12, "cpu", local(1))
 """
 
 TRAINING = """
@@ -104,8 +106,8 @@ def full_disk(free: int = 3000) -> Iterator[None]:
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    cut = survey_command.shards
-    monkeypatch.setattr(survey_command, "shards", lambda path: cut(path, size=200))
+    cut = survey_run.shards
+    monkeypatch.setattr(survey_run, "shards", lambda path: cut(path, size=200))
     (tmp_path / "corpus.txt").write_text(TEXT, encoding="utf-8")
     return tmp_path / "corpus.txt"
 
@@ -116,7 +118,7 @@ def test_a_killed_survey_goes_on(tiny_folder: Path, corpus: Path, tmp_path: Path
     assert len(list(out.glob("shard-*.npz"))) == 2
     assert not (out / "heads.csv").exists()
     for folder in (out, whole):
-        survey_command.survey(corpus, tiny_folder, folder, 12, "cpu", local(1))
+        survey_run.survey(corpus, tiny_folder, folder, 12, "cpu", local(1))
     assert (out / "heads.csv").read_bytes() == (whole / "heads.csv").read_bytes()
     assert not list(whole.glob("*.partial"))
     assert {path.name for path in out.iterdir()} == {path.name for path in whole.iterdir()}
@@ -155,19 +157,19 @@ def test_a_killed_download_goes_on(server: Hub, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_message(
-    server: Hub, tiny_folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Hub, tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
     with full_disk(50_000), pytest.raises(HubError, match="could not be fetched") as refusal:
         hub.fetch(hub.look_up("someone/tiny"))
     assert "\n" not in str(refusal.value)
-    command = ["survey", "--texts", str(corpus), "--model", str(tiny_folder), "--tokens", "12"]
-    command += ["--workers", "1", "--out"]
+    command = ["heads", "--corpus", str(corpus), "--model", str(tiny_folder), "--tokens", "12"]
+    command += ["--workers", "1", "--quiet", "--out"]
     for place, free in ((tmp_path / "out", 3000), (Path("/dev/null/out"), 10**9)):
-        monkeypatch.setattr("sys.argv", [*command, str(place)])
-        with full_disk(free), pytest.raises(SystemExit) as end:
-            survey_command.main()
-        assert "can't be written" in str(end.value.code)
-        assert "\n" not in str(end.value.code)
+        with full_disk(free):
+            result = CliRunner().invoke(main, [*command, str(place)])
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "can't be written" in result.stderr
+        assert result.stderr.count("\n") == 1
     assert not list((tmp_path / "out").glob("*.partial"))
     trained(tmp_path / "run", 4)
     before = (tmp_path / "run" / STATE).read_bytes()

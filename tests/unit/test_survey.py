@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.errors import SurveyError
 from gpt2viz.heads import SCORES, head_scores
-from gpt2viz.survey.__main__ import main, survey
 from gpt2viz.survey.documents import Shard, documents, shards
 from gpt2viz.survey.engines import Task, local, on_ray, work
+from gpt2viz.survey.run import survey
 from gpt2viz.survey.score import SHORTEST, score
 from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
 from gpt2viz.survey.tables import head_rows, passage_rows
@@ -38,7 +38,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The texts as a file, cut into shards of one or two of them."""
     path = tmp_path / "corpus.txt"
     path.write_text("\n\n".join(TEXTS), encoding="utf-8")
-    monkeypatch.setattr("gpt2viz.survey.__main__.shards", lambda path: shards(path, size=45))
+    monkeypatch.setattr("gpt2viz.survey.run.shards", lambda path: shards(path, size=45))
     return path
 
 
@@ -148,8 +148,10 @@ def test_a_shard_against_one_run_for_each_passage(tiny: gpt2viz.Model) -> None:
 
 def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    n = survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1))
-    assert n == len(list(out.glob("shard-*.npz"))) == 4
+    heard: list[tuple[int, int]] = []
+    survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), progress=lambda *n: heard.append(n))
+    assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert len(list(out.glob("shard-*.npz"))) == 4
     whole = score(gpt2viz.load_model(tiny_folder), Shard(0, 0, tuple(TEXTS)), N_TOKENS)
     for kind, read in (("parquet", pd.read_parquet), ("csv", pd.read_csv)):
         heads = read(out / f"heads.{kind}")
@@ -237,16 +239,3 @@ def test_a_ray_of_two_workers_gives_the_same(
     tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
     same_as_one_worker(on_ray(2, None), tiny_folder, corpus, tmp_path)
-
-
-def test_the_command(
-    tiny_folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = ["survey", "--texts", str(corpus), "--out", str(tmp_path / "out")]
-    monkeypatch.setattr("sys.argv", [*command, "--model", str(tiny_folder), "--tokens", "12"])
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    main()
-    assert json.loads((tmp_path / "out" / "survey.json").read_text())["tokens"] == 12
-    monkeypatch.setattr("sys.argv", [*command, "--tokens", "9999"])
-    with pytest.raises(SystemExit, match="2 to 256"):
-        main()

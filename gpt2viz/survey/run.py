@@ -1,0 +1,75 @@
+"""A survey, from texts to tables; what is done is kept, so that one cut off can go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gpt2viz
+from gpt2viz.across import RECORD
+from gpt2viz.errors import SurveyError
+from gpt2viz.files import read_json, whole
+from gpt2viz.fingerprint import sha256_of
+from gpt2viz.survey.documents import shards
+from gpt2viz.survey.engines import Engine, Task
+from gpt2viz.survey.sums import load, merged, save
+from gpt2viz.survey.tables import write
+from gpt2viz.weights import weight_files
+
+
+def survey(
+    texts: Path,
+    model: Path,
+    out: Path,
+    n_tokens: int,
+    device: str,
+    engine: Engine,
+    about: str = "",
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> None:
+    """Score what isn't scored yet, then merge all shards and write the tables into ``out``.
+
+    ``about`` says in words what the texts are, for those who see the result; ``progress`` hears
+    after each shard how many are done, and of how many. Raises ``SurveyError`` where ``out``
+    holds another survey, there is no text, passages are longer than the model's context, or a
+    machine has no such ``device``; and what ``load_model`` raises.
+    """
+    n_positions = gpt2viz.load_model(model).config.n_positions
+    if not 2 <= n_tokens <= n_positions:
+        raise SurveyError(f"--tokens must be from 2 to {n_positions} for this model.")
+    n_shards = sum(1 for _ in shards(texts))
+    if not n_shards:
+        raise SurveyError(f"{texts}: holds no text")
+    out.mkdir(parents=True, exist_ok=True)
+    made_from = {
+        "texts": sha256_of(*([texts] if texts.is_file() else texts.rglob("*.txt"))),
+        "model": sha256_of(*weight_files(model)),
+        "tokens": n_tokens,
+    }
+    _same_survey(out / RECORD, made_from, about)
+    files = [out / f"shard-{number:06}.npz" for number in range(n_shards)]
+
+    def missing() -> Iterator[Task]:
+        for shard in shards(texts):
+            if not files[shard.number].is_file():
+                yield Task(model, n_tokens, device, shard)
+
+    n_done = sum(file.is_file() for file in files)
+    for number, sums in engine(missing()):
+        save(sums, files[number])
+        n_done += 1
+        progress(n_done, n_shards)
+    write(merged(map(load, files)), out)
+
+
+def _same_survey(path: Path, wanted: dict[str, Any], about: str) -> None:
+    made = read_json(path) if path.is_file() else wanted
+    if {name: made.get(name) for name in wanted} != wanted:
+        raise SurveyError(
+            f"{path.parent} holds a survey of other texts, another model or passages of another "
+            "length. Choose another folder with --out."
+        )
+    with whole(path) as partial:
+        partial.write_text(json.dumps(wanted | {"about": about}), encoding="utf-8")
