@@ -605,6 +605,13 @@ MUTANTS = (
         SURVEY + "test_a_survey_that_was_cut_off_goes_on",
     ),
     Mutant(
+        "a mean as its own margin",
+        "pages/9_find.py",
+        "= across.margin[score]",
+        "= across.mean[score]",
+        "tests/app/test_find.py::test_scores_across_many_texts",
+    ),
+    Mutant(
         "a survey of other weights",
         "across.py",
         'made["model"] != weights.sha256',
@@ -701,6 +708,13 @@ MUTANTS = (
         "projection.shape[-1]) + bias",
         "projection.shape[-1])",
         "tests/parity/test_attribution.py::test_the_weights_shown_are_the_weights_used",
+    ),
+    Mutant(
+        "the proof measures against itself",
+        "attribution.py",
+        "float(np.abs(added).max())",
+        "float(np.abs(written - added).max())",
+        "tests/app/test_proof.py::test_the_difference_is_small_beside_what_attention_added",
     ),
     Mutant(
         "a block shows its largest, not its farthest from 0",
@@ -813,6 +827,13 @@ MUTANTS = (
         "np.repeat(np.array(drawn.rows, dtype=object), n_columns)",
         "np.tile(np.array(drawn.rows, dtype=object), n_columns)",
         EXPORT + "test_a_pictures_numbers_are_the_runs",
+    ),
+    Mutant(
+        "what was read by the first measurement",
+        "pages/8_training.py",
+        "record.tokens[last] / 1e6",
+        "record.tokens[0] / 1e6",
+        "tests/app/test_training.py::test_the_headline_counts_what_was_read_and_measured",
     ),
     Mutant(
         "checksum of changed weights",

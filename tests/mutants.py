@@ -1,4 +1,4 @@
-"""Plant one fault at a time in a copy of the package, and demand that the named test turns red.
+"""Plant one fault at a time in a copy of the app, and demand that the named test turns red.
 
     python -m tests.mutants            all of them
     python -m tests.mutants lens words  those whose file or test has one of these words
@@ -20,15 +20,22 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+import streamlit as st
 
 from tests.faults import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[1]
 
 
+def place(mutant: Mutant, root: Path) -> Path:
+    """The file of a fault: in the package, or a page beside it."""
+    inside = root / "gpt2viz" / mutant.file
+    return inside if inside.is_file() else root / mutant.file
+
+
 def planted(mutant: Mutant, copy: Path) -> Path:
     """The file in the copy, with the fault in it. Raises ``ValueError`` where it has no place."""
-    path = copy / "gpt2viz" / mutant.file
+    path = place(mutant, copy)
     source = path.read_text(encoding="utf-8")
     if source.count(mutant.right) != 1:
         raise ValueError(f"{mutant.name}: {mutant.right!r} must stand once in {mutant.file}")
@@ -40,8 +47,10 @@ def exit_code(tests: Iterable[str]) -> tuple[int, str]:
     """Run tests on the copy in the working folder: pytest's code and what it printed.
 
     All in this process, with the package loaded anew: loading torch each time would take longer
-    than the tests do.
+    than the tests do. Streamlit's caches outlive that, with what the last fault put into them.
     """
+    st.cache_data.clear()
+    st.cache_resource.clear()
     for name in list(sys.modules):
         if name.split(".")[0] in ("gpt2viz", "tests"):
             del sys.modules[name]
@@ -68,9 +77,11 @@ def survivors(mutants: Sequence[Mutant]) -> int:
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         copy = Path(folder)
         sys.path.insert(0, folder)
-        for name in ("gpt2viz", "tests"):
+        for name in ("gpt2viz", "tests", "pages"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", copy)
+        for name in ("app.py", "pyproject.toml"):
+            shutil.copy(ROOT / name, copy)
+        (copy / "assets").symlink_to(ROOT / "assets")
         code, printed = exit_code(sorted({mutant.test for mutant in mutants}))
         if code:
             raise RuntimeError(f"{printed}\nThe tests must pass before a fault is planted.")
@@ -80,7 +91,7 @@ def survivors(mutants: Sequence[Mutant]) -> int:
             survived += not red
             verdict = "noticed" if red else "SURVIVED"
             print(f"{mutant.name:34} {verdict:9} {mutant.test.split('::')[-1]}", flush=True)
-            shutil.copy(ROOT / "gpt2viz" / mutant.file, path)
+            shutil.copy(place(mutant, ROOT), path)
     return survived
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -50,14 +51,19 @@ MEASURES = {
 
 def choose() -> tuple[str, bool]:
     """Pick what is shown, a key in ``MEASURES``, and whether tokens are grouped into words."""
+    chosen = _pick(width=240)
+    return chosen, words(sums_to_one=chosen != "norms")
+
+
+def _pick(**options: Any) -> str:
     chosen: str = st.selectbox(
         "What is shown",
         list(MEASURES),
         format_func=lambda key: MEASURES[key][0],
-        width=240,
+        **options,
         **address.choice("show", list(MEASURES), "weights"),
     )
-    return chosen, words(sums_to_one=chosen != "norms")
+    return chosen
 
 
 def words(sums_to_one: bool = True) -> bool:
@@ -100,10 +106,13 @@ def weights(view: View, layer: int, whole_words: bool) -> Measure:
 
 
 def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
-    """One line: how far the weights of these layers are from what the model itself did."""
+    """One line: how far the weights of these layers are from what the model itself did.
+
+    It tells the largest difference and the largest number of all of these layers.
+    """
     model, trace = view.model, view.trace
     found = [_proof(model.name, trace.token_ids, trace.causal, n, model, trace) for n in layers]
-    difference, largest = max(found)
+    difference, largest = map(max, zip(*found, strict=True))
     say.caption(
         f"Checked against {run}: these weights times V, merged and projected, differ from what "
         f"attention really added to the stream by at most **{difference:.1e}** "
@@ -152,17 +161,7 @@ def measure(view: View, layer: int, chosen: str, whole_words: bool) -> Measure:
 
 def of_head(which: int | str) -> str:
     """Pick what is shown of one head in every layer, a key in ``MEASURES``; else its weights."""
-    if not isinstance(which, int):
-        return "weights"
-    chosen: str = st.selectbox(
-        "What is shown",
-        list(MEASURES),
-        format_func=lambda key: MEASURES[key][0],
-        label_visibility="collapsed",
-        width=280,
-        **address.choice("show", list(MEASURES), "weights"),
-    )
-    return chosen
+    return _pick(label_visibility="collapsed", width=280) if isinstance(which, int) else "weights"
 
 
 def in_every_layer(

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.traces import Array
 from tests.app.pages import open_page, plain
+from tests.parity.numpy_gpt2 import reference
 
-PAGES = ("attention", "inside", "compare", "mask", "whatif")
+#: The layers whose weights a page shows.
+PAGES = {"attention": (1,), "inside": (1,), "compare": (0, 1), "mask": (1,), "whatif": (1,)}
+TEXT = "A crane lifted fish"
 
 
-def difference(page: str, text: str) -> float:
+def proof(page: str, text: str) -> tuple[float, float]:
+    """The largest difference, and the largest number of what attention added."""
     at = open_page(page, text=text, layer="1", layers="0,1", causal="true")
     said = plain(" ".join(block.value for block in at.caption))
-    found = re.search(r"added to the stream by at most \*\*([\d.e+-]+)\*\*", said)
+    found = re.search(
+        r"added to the stream by at most \*\*(\S+)\*\* \(its largest number is (\S+)\)", said
+    )
     assert found, said
-    return float(found[1])
+    return float(found[1]), float(found[2])
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_difference_is_small(page: str) -> None:
-    assert 0 <= difference(page, "A crane lifted fish") < 1e-3
+def test_the_difference_is_small_beside_what_attention_added(page: str) -> None:
+    difference, largest = proof(page, TEXT)
+    assert 0 <= difference < 1e-3
+    ids = gpt2viz.load_model().tokenizer.encode(TEXT)
+    added = np.array(reference(BUNDLED, ids, causal=True)["attention_output"])  # (n_layer, T, C)
+    assert largest == pytest.approx(np.abs(added[[*PAGES[page]]]).max(), rel=5e-3)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -37,4 +49,4 @@ def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> N
         return found[..., ::-1] if key == "weights" else found
 
     monkeypatch.setattr(gpt2viz.Trace, "stage", wrong)
-    assert difference(page, f"A crane lifted {page}") > 0.01
+    assert proof(page, f"A crane lifted {page}")[0] > 0.01

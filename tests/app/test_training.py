@@ -12,10 +12,16 @@ from numpy.testing import assert_allclose
 
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.ui import cache
-from tests.app.pages import array, figure, open_page
+from tests.app.pages import array, figure, open_page, plain
 from tests.checkpoints import write_checkpoint
 
 CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
+
+
+def test_the_headline_counts_what_was_read_and_measured() -> None:
+    said = "\n".join(block.value for block in open_page("training").markdown)
+    assert f"What {round(CURVES[-1]['tokens'] / 1e6, 1)} million tokens taught it" in plain(said)
+    assert f"measured {len(CURVES)} times" in plain(said)
 
 
 def test_the_losses_drawn_are_the_records() -> None:
