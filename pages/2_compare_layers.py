@@ -6,7 +6,7 @@ from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, controls, frame, lines, measures, say, show, zoom
-from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui.clicks import Cell, on_click, open_head
 
 
 def choose_row(cell: Cell) -> None:
@@ -105,13 +105,10 @@ with st.container(key="strip"):
         made_by=measures.made_by(view, layers[0], str(head), whole_words),
     )
 if clicked := on_click("strip"):
-    whole_layer = isinstance(head, str)
-    st.switch_page(
-        "app.py" if whole_layer else "pages/1_inside_head.py",
-        query_params=address.parameters(
-            layer=int(clicked.panel), **({} if whole_layer else {"head": head})
-        ),
-    )
+    layer = int(clicked.panel)
+    if isinstance(head, int):
+        open_head(layer, head)
+    st.switch_page("app.py", query_params=address.parameters(layer=layer))
 
 say.markdown("#### Every head of every layer")
 say.caption("Click one to look inside.")
@@ -129,7 +126,4 @@ with st.container(key="overview"):
         made_by=(*measures.made_by(view, 0, "weights", whole_words), thumbnails),
     )
 if clicked := on_click("overview"):
-    layer, head = thumbnail_at(clicked.row, clicked.column, n_sides)
-    st.switch_page(
-        "pages/1_inside_head.py", query_params=address.parameters(layer=layer, head=head)
-    )
+    open_head(*thumbnail_at(clicked.row, clicked.column, n_sides))

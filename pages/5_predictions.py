@@ -13,8 +13,8 @@ from gpt2viz import (
 from gpt2viz.figures import prediction
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.lens import lens_map
-from gpt2viz.ui import address, cache, frame, predictions, say, show
-from gpt2viz.ui.clicks import on_click
+from gpt2viz.ui import cache, frame, predictions, say, show
+from gpt2viz.ui.clicks import on_click, open_head
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
 
@@ -144,7 +144,4 @@ show.table(
 )
 clicked = on_click("contributions")
 if clicked and clicked.column < view.model.config.n_head:
-    st.switch_page(
-        "pages/1_inside_head.py",
-        query_params=address.parameters(layer=clicked.row, head=clicked.column),
-    )
+    open_head(clicked.row, clicked.column)

@@ -5,8 +5,8 @@ import streamlit as st
 from gpt2viz.figures.training import loss_curves, score_growth
 from gpt2viz.heads import weight_on
 from gpt2viz.training.scores import token_losses
-from gpt2viz.ui import address, cache, frame, say, show, training
-from gpt2viz.ui.clicks import on_click
+from gpt2viz.ui import cache, frame, say, show, training
+from gpt2viz.ui.clicks import on_click, open_head
 
 view = frame.open_page("Training")
 record = training.record_or_stop(view)
@@ -54,9 +54,5 @@ if card:
     with st.expander("The model's card: data, figures, what it can't do"):
         st.markdown(card.text)
 
-clicked = on_click("growth")
-if clicked:
-    layer, head = divmod(clicked.row, view.model.config.n_head)
-    st.switch_page(
-        "pages/1_inside_head.py", query_params=address.parameters(layer=layer, head=head)
-    )
+if clicked := on_click("growth"):
+    open_head(*divmod(clicked.row, view.model.config.n_head))

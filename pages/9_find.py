@@ -12,8 +12,8 @@ from gpt2viz.heads import Scores, distance, entropy, head_scores, largest, weigh
 from gpt2viz.labels import label
 from gpt2viz.patterns import drawn, likeness, similarity
 from gpt2viz.ui import alike, cache, controls, drawing, find, frame, lines, say, show, zoom
-from gpt2viz.ui.clicks import Cell, on_click
-from gpt2viz.ui.ranked import open_head, ranked
+from gpt2viz.ui.clicks import Cell, on_click, open_head
+from gpt2viz.ui.ranked import ranked
 from gpt2viz.ui.source import Line
 
 SIMILARITY = "cosine similarity"

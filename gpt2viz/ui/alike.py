@@ -16,9 +16,8 @@ from gpt2viz.figures.similarity import (
 )
 from gpt2viz.similarity import similarities
 from gpt2viz.ui import address, say, show
-from gpt2viz.ui.clicks import on_click
+from gpt2viz.ui.clicks import on_click, open_head
 from gpt2viz.ui.frame import View
-from gpt2viz.ui.ranked import open_head
 
 #: How alike the heads of a group are at least, on average.
 AT_LEAST = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)

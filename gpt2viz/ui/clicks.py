@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import streamlit as st
+
+from gpt2viz.ui import address
 
 # Listens to Plotly's own click event on every chart of one container. Plotly may build the
 # chart after this script ran, or build it anew, hence the observer.
@@ -90,6 +92,12 @@ def on_click(
         on_part_change=dragged,
     )
     return _cell(found.cell)
+
+
+def open_head(layer: int, head: int) -> NoReturn:
+    """Go to the page that shows a head from inside, with all else that is chosen."""
+    parameters = address.parameters(layer=layer, head=head)
+    st.switch_page("pages/1_inside_head.py", query_params=parameters)
 
 
 def _cell(sent: dict[str, str | int] | None) -> Cell | None:

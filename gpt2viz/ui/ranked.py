@@ -15,7 +15,7 @@ from gpt2viz.figures.measure import GRID
 from gpt2viz.heads import Scores
 from gpt2viz.traces import Trace
 from gpt2viz.ui import address, lines, show, zoom
-from gpt2viz.ui.clicks import on_click
+from gpt2viz.ui.clicks import on_click, open_head
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.source import Line
 
@@ -108,10 +108,3 @@ def _layers(view: View) -> list[int]:
         **address.several("only", every, []),
     )
     return chosen
-
-
-def open_head(layer: int, head: int) -> None:
-    """Go to the page that shows a head from inside."""
-    st.switch_page(
-        "pages/1_inside_head.py", query_params=address.parameters(layer=layer, head=head)
-    )
