@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import shutil
 import threading
 from importlib.util import find_spec
@@ -115,8 +116,6 @@ def _told(picture: bytes, kind: PictureKind, about: About) -> bytes:
 
 def _browser() -> str | None:
     """Chromium or another browser of its kind; ``CHROMIUM`` and ``BROWSER_PATH`` come first."""
-    import os
-
     for name in ("CHROMIUM", "BROWSER_PATH"):
         if os.environ.get(name):
             return shutil.which(os.environ[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,24 +14,10 @@ SOURCES = sorted(
     [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz").rglob("*.py")]
 )
 
-PLAIN = {"config", "stages", "traces", "errors", "labels", "arithmetic", "across"}
-PLAIN |= {"fingerprint", "similarity"}
-PLAIN |= {"predictions", "edits", "curves", "memory", "words", "heads", "patterns", "comparison"}
-PLAIN |= {"glossary"}
-PLAIN |= {"settings", "files", "finite", "byte_letters"}
-MODEL = {
-    "model",
-    "tokenizer",
-    "checkpoint",
-    "tracing",
-    "recording",
-    "derived",
-    "generation",
-    "lens",
-}
-MODEL |= {"lens", "__init__", "attribution", "training", "interventions", "provenance", "threads"}
-MODEL |= {"textbook", "convert", "hub", "survey", "weights", "anatomy"}
-PICTURES = {"figures", "tables", "export", "notebook", "offline"}
+MAP = re.findall(r"^\| (\w[\w ]*) \| (.*?) \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M)
+#: What CONTRIBUTING's map calls a layer -> the modules and packages that it names there.
+LAYERS = {layer: set(re.findall(r"(\w+)(?:\.py|/)`", files)) for layer, files in MAP}
+PLAIN, MODEL, PICTURES = LAYERS["names"], LAYERS["model"] | {"__init__"}, LAYERS["pictures"]
 
 
 def layer_of(path: Path) -> str:
