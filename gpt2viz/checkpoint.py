@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -34,9 +34,9 @@ class Model:
 
     name: str
     config: GPT2Config
-    network: GPT2
-    tokenizer: Tokenizer
-    weights: WeightFiles | None = None
+    network: GPT2 = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
+    weights: WeightFiles | None = field(default=None, repr=False)
 
     @property
     def nbytes(self) -> int:

@@ -21,12 +21,10 @@ from gpt2viz.figures.pooling import pool_by_maximum, pool_panel
 from gpt2viz.labels import label
 from gpt2viz.stages import STAGE
 from gpt2viz.tables import panel_table
-from gpt2viz.traces import Array, Trace
+from gpt2viz.traces import WRITTEN, Array, Trace
 
 #: Pixels from one head to the next in the picture that a trace shows of itself.
 TILE = 44
-#: Tokens that are written out there.
-WRITTEN = 60
 
 _CHIP = (
     "display:inline-block;border:1px solid #8886;border-radius:.5em;padding:0 .4em;margin:.1em;"
@@ -81,18 +79,6 @@ def overview(trace: Trace) -> go.Figure:
 def table(trace: Trace, layer: int, head: int, stage: str = "weights") -> pd.DataFrame:
     """The numbers of ``heatmap``, whole, with tokens as names of rows and columns."""
     return panel_table(head_stage(trace, _labels(trace), stage, layer, head, ""))
-
-
-def plain(trace: Trace) -> str:
-    """A trace in a few lines of text."""
-    config = trace.config
-    mask = "on" if trace.causal else "off"
-    edits = f", edits {','.join(map(str, trace.edits))}" if trace.edits else ""
-    return (
-        f"Trace of {len(trace.tokens)} tokens through {trace.model_name} "
-        f"({config.n_layer} layers of {config.n_head} heads), causal mask {mask}{edits}\n"
-        f"{' '.join(f'{n}:{text}' for n, text in enumerate(_labels(trace)))}"
-    )
 
 
 def html(trace: Trace) -> str:

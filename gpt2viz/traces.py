@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gpt2viz.config import GPT2Config
 from gpt2viz.edits import Edit
 from gpt2viz.fingerprint import WeightFiles
+from gpt2viz.labels import label
 from gpt2viz.stages import STAGE, STAGES
 
 Array = NDArray[np.float32]
@@ -21,6 +22,8 @@ Pairs = NDArray[np.bool_]
 #: (q, k, v, causal, forbidden, keys) -> those stages of the same heads, by key.
 Derive = Callable[[Sequence[Array], int, bool, Pairs | None, Sequence[str]], Mapping[str, Array]]
 
+#: Tokens that a trace writes out when it is printed, or shown in a notebook.
+WRITTEN = 60
 #: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
 FROM_HEADS = ("scores", "scaled_scores", "masked_scores", "weights", "head_output")
 #: … and from the start of the stream and all that was added to it.
@@ -56,7 +59,7 @@ class _Derived(NamedTuple):
     stages: Mapping[str, Array]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """Everything one forward pass showed, as read-only float32 arrays.
 
@@ -80,14 +83,14 @@ class Trace:
     causal: bool
     explicit: bool
     next_token_probabilities: Array
-    captured: Mapping[tuple[str, int | None], Array] = field(repr=False)
-    unembedding: Array = field(repr=False)
-    derive: Derive = field(repr=False)
-    describe: Callable[[], tuple[TensorRecord, ...]] = field(repr=False)
+    captured: Mapping[tuple[str, int | None], Array]
+    unembedding: Array
+    derive: Derive
+    describe: Callable[[], tuple[TensorRecord, ...]]
     edits: tuple[Edit, ...] = ()
-    forbidden: Pairs | None = field(default=None, repr=False)
-    weights: WeightFiles | None = field(default=None, repr=False)
-    _derived: dict[tuple[str, ...], _Derived] = field(default_factory=dict, repr=False)
+    forbidden: Pairs | None = None
+    weights: WeightFiles | None = None
+    _derived: dict[tuple[str, ...], _Derived] = field(default_factory=dict)
 
     def stage(self, key: str, layer: int | None = None, head: int | None = None) -> Array:
         """The numbers of one stage, shaped as ``gpt2viz.STAGES`` declares.
@@ -183,6 +186,17 @@ class Trace:
         logits: Array = self.unembedding @ self.stage("final_norm")[0, position]
         return logits
 
+    def __repr__(self) -> str:
+        n_tokens, config = len(self.token_ids), self.config
+        edits = f", edits {','.join(map(str, self.edits))}" if self.edits else ""
+        written = (f"{n}:{label(part)}" for n, part in enumerate(self.token_bytes[:WRITTEN]))
+        more = f" … and {n_tokens - WRITTEN:,} more" if n_tokens > WRITTEN else ""
+        return (
+            f"Trace of {n_tokens:,} token{'s' * (n_tokens > 1)} through {self.model_name} "
+            f"({config.n_layer} layers of {config.n_head} heads), causal mask "
+            f"{'on' if self.causal else 'off'}{edits}\n{' '.join(written)}{more}"
+        )
+
     def heatmap(self, layer: int, head: int, stage: str = "weights") -> Any:
         """A Plotly figure of one stage of one head: see ``gpt2viz.notebook.heatmap``."""
         return _notebook().heatmap(self, layer, head, stage)
@@ -201,8 +215,7 @@ class Trace:
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
         """What a notebook shows of a trace: tokens, model, and every head as a thumbnail."""
-        shown = _notebook()
-        return {"text/plain": shown.plain(self), "text/html": shown.html(self)}
+        return {"text/plain": repr(self), "text/html": _notebook().html(self)}
 
     @property
     def nbytes(self) -> int:

@@ -53,6 +53,18 @@ def test_arrays_are_read_only_float32_with_the_declared_shape(
         trace.logits[...] = 0
 
 
+def test_trace_and_model_print_themselves_in_a_few_lines(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, "A crane", edits=gpt2viz.parse_edits("off:1.3"))
+    said = "Trace of 2 tokens through tiny (3 layers of 4 heads), causal mask on, edits off:1.3\n"
+    assert repr(trace) == f"{said}0:A 1:·crane"
+    assert repr(gpt2viz.trace(tiny, [1])).startswith("Trace of 1 token through")
+    assert repr(tiny).startswith("Model(name='tiny', config=GPT2Config(vocab_size=420,")
+    assert len(repr(tiny)) < 600
+    long = gpt2viz.trace(gpt2viz.load_model(), [7] * 256)
+    assert len(repr(long)) < 1000
+    assert repr(long).endswith(" … and 196 more")
+
+
 def test_text_and_its_ids_give_the_same_trace(tiny: gpt2viz.Model) -> None:
     by_text = gpt2viz.trace(tiny, "we're naïve 🦩")
     by_ids = gpt2viz.trace(tiny, by_text.token_ids)
