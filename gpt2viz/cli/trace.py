@@ -9,6 +9,7 @@ import click
 from gpt2viz.cli import options
 from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
+from gpt2viz.export import TRACE_KINDS
 from gpt2viz.stages import STAGES
 
 #: The stages whose numbers a run keeps.
@@ -46,7 +47,8 @@ def trace(
     """Run the model on TEXT ("-" reads stdin) and show one tensor.
 
     Rows are queries, columns are keys; layers and heads count from 0. The
-    files .npz and .safetensors hold the whole run, all layers and heads; the
+    files .npz and .safetensors hold the whole run, all layers and heads, but
+    of a long text no scores and weights, which follow from q, k and v; the
     others hold the chosen tensor. svg, pdf and png need kaleido and Chromium.
 
     \b
@@ -62,6 +64,8 @@ def trace(
     for path in out:
         tensor.save(path)
         options.note(quiet, f"Wrote {path}")
+    if not run.explicit and any(kind_of(path, KINDS) in TRACE_KINDS for path in out):
+        options.note(quiet, "Without scores and weights: of a long text they follow from q, k, v.")
     if as_json:
         options.print_json(tensor.document)
     elif not out:

@@ -97,6 +97,18 @@ def test_files(run: Run, ids: list[int]) -> None:
     assert_allclose(np.array(cells, float).reshape(4, 4), expected[3, 2], atol=1e-5)
 
 
+def test_a_long_run_says_what_its_file_leaves_out(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Without" not in run("trace", TEXT, "--out", "run.npz").stderr
+    monkeypatch.setattr("gpt2viz.tracing.EXPLICIT_BYTES", 0)
+    assert "Without" not in run("trace", TEXT, "--out", "w.csv").stderr
+    assert "Without scores and weights" in run("trace", TEXT, "--out", "run.npz").stderr
+    with np.load("run.npz") as arrays:
+        assert "q.0" in arrays
+        assert not any(name.startswith(("scores", "weights")) for name in arrays)
+
+
 @pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
 def test_a_picture(run: Run) -> None:
     assert run("trace", TEXT, "--out", "w.svg", "--quiet").stderr == ""
