@@ -3,10 +3,12 @@
 import streamlit as st
 
 from gpt2viz import divergence, logit_lens, sampling_distribution, tables
+from gpt2viz.comparison import largest_differences
+from gpt2viz.figures.find import head_map
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lens import lens_of_runs
-from gpt2viz.figures.runs import largest_weight_changes, weights_of_runs
+from gpt2viz.figures.runs import weights_of_runs
 from gpt2viz.interventions import changes
 from gpt2viz.ui import (
     address,
@@ -159,8 +161,9 @@ if edits:
 if edits and baseline.explicit and changed.explicit:
     say.markdown("#### Which heads look elsewhere now")
     with st.container(key="where"):
+        found = largest_differences(baseline, changed, [(n, n) for n in range(view.n_tokens)])
         figure = heatmaps(
-            [largest_weight_changes(baseline, changed)],
+            [head_map(found, "largest change of a weight")],
             view.colors,
             height=110 + 30 * view.model.config.n_layer,
             numbers=16,
@@ -172,7 +175,7 @@ if edits and baseline.explicit and changed.explicit:
             figure,
             key="where_map",
             alt="Largest change of a weight in every head",
-            made_by=(largest_weight_changes,),
+            made_by=(largest_differences,),
         )
     say.caption("Click a head to see its weights above.")
     on_click("where", choose_head)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from gpt2viz.figures.from_trace import head_stage
-from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.figures.panel import Panel
 from gpt2viz.traces import Trace
 
 
@@ -37,23 +35,3 @@ def weights_of_runs(
         naming_edits(head_stage(run, labels, "weights", layer, head, title), run, edited)
         for title, run in runs.items()
     ]
-
-
-def largest_weight_changes(before: Trace, after: Trace) -> Panel:
-    """How far two runs' attention weights lie apart at most, in every head: (n_layer, n_head).
-
-    A click carries the layer as row and the head as column.
-    """
-    config = before.config
-    changes = [
-        np.abs(after.stage("weights", n)[0] - before.stage("weights", n)[0]).max(axis=(1, 2))
-        for n in range(config.n_layer)
-    ]
-    return Panel(
-        title="",
-        values=np.stack(changes),
-        rows=Axis("layer", [str(n) for n in range(config.n_layer)]),
-        columns=Axis("head", [str(n) for n in range(config.n_head)]),
-        name="changes",
-        quantity="largest change of a weight",
-    )

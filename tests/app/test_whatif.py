@@ -85,7 +85,7 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     assert [bool(mask[5, 2]) for mask in masks(spec)] == [False, True]
     change = heatmaps(figure(at, "weight_change"))["difference"]
     assert_allclose(change, weights_edited[2, 3] - weights[2, 3], **TOLERANCE)
-    changes = heatmaps(figure(at, "where_map"))["changes"]
+    changes = heatmaps(figure(at, "where_map"))["largest change of a weight"]
     assert_allclose(changes, np.abs(weights_edited - weights).max(axis=(2, 3)), **TOLERANCE)
 
     place = -1 if query is None else query
