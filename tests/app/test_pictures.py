@@ -1,4 +1,4 @@
-"""Every picture says in words what it shows, every word is explained, every number in a table."""
+"""Each picture in words, as a table and with the code of its numbers; each word explained."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from streamlit.testing.v1 import AppTest
 
 from gpt2viz.export import figure_table
 from gpt2viz.glossary import TERM, TERMS
-from tests.app.pages import PAGES, open_page, plain
+from gpt2viz.provenance import MARK
+from gpt2viz.ui.textbook.contents import CHAPTERS
+from tests.app.pages import PAGES, ROOT, open_page, plain
 
-CHAPTERS = ("tokens", "order", "crane", "by-hand", "mask", "heads", "mlp", "residual", "whole")
-CHAPTERS += ("next-word", "mistakes")
+#: Addresses that together show every picture of the pages.
 VIEWS = [(page, {}) for page in PAGES]
 VIEWS += [("find", {"find": way, "keys": "1"}) for way in ("look", "pattern", "head", "all")]
 VIEWS += [("two", {"differs": what}) for what in ("head", "mask", "edits")]
-VIEWS += [("whatif", {"edits": "off:0.1"}), ("attention", {"picture": "lines"})]
+VIEWS += [("whatif", {"edits": "off:0.1"}), ("training", {"score": "first token"})]
+VIEWS += [("attention", {"show": measure}) for measure in ("rest", "norms")]
+VIEWS += [("compare", {"compare": "rollout", "picture": "lines"})]
+VIEWS += [("compare", {"compare": "2", "words": "true"})]
+VIEWS += [(page, {"picture": "lines"}) for page in ("attention", "inside", "mask", "whatif")]
+VIEWS += [(page, {"picture": "lines"}) for page in ("two", "find")]
 VIEWS += [("textbook", {"chapter": name}) for name in CHAPTERS]
 VIEWS += [("models", {"part": name}) for name in ("parameters", "tokenizer", "positions", "cost")]
 #: Pages whose pictures belong to the model or to a text's example, and those of heads.
@@ -27,20 +33,30 @@ OF_HEADS = ("attention", "inside", "compare", "mask", "whatif", "two")
 NOT_PROSE = r"^(#|\|).*|`.*?`|\$.*?\$|“.*?”|^From the texts' own.*|linear layers?|this run's value"
 
 
+def squeezed(text: str) -> str:
+    """Without the space at the start of lines: what is shown is moved to the left."""
+    return re.sub(r"(?m)^\s+", "", text).strip()
+
+
+SOURCE = [squeezed(path.read_text(encoding="utf-8")) for path in (ROOT / "gpt2viz").rglob("*.py")]
+
+
 def pictures(at: AppTest) -> list[str]:
     """The text alternative of every chart on the page."""
     return [chart.proto.alt for chart in at.get("plotly_chart")]
 
 
 @pytest.mark.parametrize(("page", "view"), VIEWS, ids=str)
-def test_every_picture_has_words_and_a_table(page: str, view: dict[str, str]) -> None:
+def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str]) -> None:
     at = open_page(page, text="the cat saw the cat", layer="1", head="2", **view)
+    assert view.items() <= at.query_params.items()  # else it is the page's first state
     shown = at.session_state["_shown"]
     alts = pictures(at)
     assert len(alts) == len(shown.pictures)
     for alt, name in zip(sorted(alts), sorted(shown.pictures), strict=True):
         check_alt(page, alt, name)
     check_words(at)
+    check_code(at, page)
     for name, drawn in shown.pictures.items():
         assert len(figure_table(drawn)), name
     for name, numbers in shown.numbers.items():
@@ -76,6 +92,18 @@ def check_words(at: AppTest) -> None:
     for term in sorted(TERMS, key=lambda term: -len(term.name)):
         left, n = re.subn(rf"(?<![\w-]){term.name}s?(?![\w-])", " ", left, flags=re.I)
         assert not n or term.key in linked, f"{term.name}: no link"
+
+
+def check_code(at: AppTest, page: str) -> None:
+    """What is shown as the code of the pictures is in the package, letter by letter."""
+    shown = at.session_state["_shown"]
+    if page != "textbook":  # a chapter shows its code between the pictures
+        assert set(shown.pictures) - shown.explained == set()
+    blocks = [block.value for block in at.code if block.language == "python"]
+    assert blocks or (page != "textbook" and not shown.pictures)
+    for block in blocks:
+        lines = [line for line in block.splitlines() if line.strip() != MARK]
+        assert any(squeezed("\n".join(lines)) in source for source in SOURCE), block
 
 
 def test_lines_have_words_and_a_table_too() -> None:

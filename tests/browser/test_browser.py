@@ -54,7 +54,9 @@ def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, pane
 
 def test_the_first_screen_needs_no_scrolling(visit: Visit) -> None:
     page = visit()
-    for panel in page.locator(".st-key-heads .js-plotly-plot").all():
+    panels = page.locator(".st-key-heads .js-plotly-plot").all()
+    assert panels
+    for panel in panels:
         box = panel.bounding_box()
         assert box
         assert box["y"] + box["height"] <= 900

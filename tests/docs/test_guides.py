@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import shutil
 from contextlib import redirect_stdout
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -76,6 +77,29 @@ def test_the_code_for_researchers_runs_as_it_stands(
     made = {path.name for path in tmp_path.iterdir()}
     assert {"copying.npz", "copying.csv", "copying.html", "results"} <= made
     assert {"copying.svg", "copying.pdf"} <= made or not can_draw()
+
+
+def test_the_code_of_the_readme_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("books.txt").write_text(f"{CATS}.\n" * 4, encoding="utf-8")
+    shutil.copytree(gpt2viz.BUNDLED, "folder", ignore=shutil.ignore_patterns("survey"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    space: dict[str, object] = {}
+    exec(code, space)  # noqa: S102 (our own)
+    for expression, value in re.findall(r"^(trace\.tokens)  # (.*)$", code, re.MULTILINE):
+        assert eval(expression, space) == eval(value)  # noqa: S307 (ours)
+    lines = re.findall(r"^(?:\.venv/bin/python -m )?(gpt2viz [^#\n]*)", readme, re.MULTILINE)
+    for line in lines:
+        if "convert" not in line:  # needs another program's file, and has its own test
+            command(line)
+    assert len(lines) > 5
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"run.npz", "head.html"} <= made
+    assert (tmp_path / "folder" / "survey" / "heads.parquet").is_file()
+    assert "weights.svg" in made or not can_draw()
 
 
 def command(line: str) -> None:
