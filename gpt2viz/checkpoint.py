@@ -103,6 +103,11 @@ def stored_numbers(folder: Path) -> dict[str, int]:
 
 def read_config(folder: Path) -> GPT2Config:
     """The sizes of the model in a folder. Raises ``CheckpointError`` where it is no GPT-2."""
+    if not is_there(folder):
+        raise CheckpointError(
+            f"{folder}: there is no such folder. Give one in Hugging Face's layout; for a name on "
+            "the hub, huggingface_hub.snapshot_download fetches it and returns its folder"
+        )
     if not is_there(folder / "config.json"):
         raise CheckpointError(f"{folder}: no config.json; give a folder in Hugging Face's layout")
     return GPT2Config.from_dict(read_json(folder / "config.json"))

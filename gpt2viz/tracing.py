@@ -14,7 +14,7 @@ from torch import Tensor
 from gpt2viz.checkpoint import Model
 from gpt2viz.derived import derive, read_only
 from gpt2viz.edits import REFERENCE_TEXT, Edit, check, forbidden
-from gpt2viz.errors import ContextError, TextError
+from gpt2viz.errors import ContextError, EditError, TextError
 from gpt2viz.interventions import Change, changes
 from gpt2viz.model import GPT2
 from gpt2viz.recording import Recording, recording, shape_table
@@ -52,7 +52,7 @@ def trace(
     Safe for many threads.
     """
     ids = _token_ids(model, text)
-    network, edits = model.network, tuple(edits)
+    network, edits = model.network, _edits(edits)
     check(edits, model.config, len(ids), causal)
     if reference is None and any(edit.kind == "mean" for edit in edits):
         reference = reference_run(model)
@@ -129,10 +129,21 @@ def _token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
 
 
 def _whole_numbers(values: Sequence[int]) -> list[int]:
+    if isinstance(values, bytes):  # else each byte would pass for an id
+        raise TextError("A text is a str, not bytes: decode it first.")
     try:
         return [operator.index(value) for value in values]
     except TypeError:
         raise TextError(f"Token ids are whole numbers, not {values!r:.80}") from None
+
+
+def _edits(given: Sequence[Edit]) -> tuple[Edit, ...]:
+    if isinstance(given, str) or not all(isinstance(edit, Edit) for edit in given):
+        raise EditError(
+            f"Edits are made with gpt2viz.Edit, not {given!r:.80}. gpt2viz.parse_edits reads their "
+            "short form."
+        )
+    return tuple(given)
 
 
 def _fits(model: Model, n_tokens: int) -> bool:

@@ -193,6 +193,7 @@ def test_a_trace_keeps_no_model_alive(tiny: gpt2viz.Model) -> None:
         ([-1], gpt2viz.TextError, "Token id -1 is outside"),
         ([2**70], gpt2viz.TextError, "Token id 1180591620717411303424 is outside"),
         ([1, 2.5], gpt2viz.TextError, r"Token ids are whole numbers, not \[1, 2.5\]"),
+        (b"A crane", gpt2viz.TextError, "A text is a str, not bytes"),
         (["7"], gpt2viz.TextError, r"Token ids are whole numbers, not \['7'\]"),
         ([1] * 25, gpt2viz.ContextError, "has 25 tokens; this model reads at most 24 .* by 1"),
     ],
@@ -202,6 +203,13 @@ def test_what_cannot_be_run(
 ) -> None:
     with pytest.raises(error, match=message):
         gpt2viz.trace(tiny, text)  # type: ignore[arg-type]
+
+
+def test_edits_in_their_short_form_are_not_edits_yet(tiny: gpt2viz.Model) -> None:
+    with pytest.raises(gpt2viz.EditError, match=r"not 'off:1.3'. gpt2viz.parse_edits reads"):
+        gpt2viz.trace(tiny, "A crane", edits="off:1.3")  # type: ignore[arg-type]
+    with pytest.raises(gpt2viz.EditError, match=r"not \['off:1.3'\]"):
+        gpt2viz.trace(tiny, "A crane", edits=["off:1.3"])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(
