@@ -5,20 +5,8 @@ import streamlit as st
 from gpt2viz import tables
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import address, controls, frame, lines, measures, say, show, zoom
-from gpt2viz.ui.clicks import Cell, on_click
-
-
-def choose(cell: Cell) -> None:
-    """A click on a cell of any head chooses that head and the cell's row."""
-    address.put("head", int(cell.panel))
-    address.put("query", every_head[0].rows.position(cell.row))
-
-
-def choose_row(cell: Cell) -> None:
-    """A click on a cell of the large head chooses its row."""
-    address.put("query", one.rows.position(cell.row))
-
+from gpt2viz.ui import controls, frame, lines, measures, say, show, zoom
+from gpt2viz.ui.clicks import choose_head_and_query, choose_query, on_click
 
 view = frame.open_page("Attention")
 part = zoom.window(view)
@@ -92,5 +80,5 @@ with large, st.container(key="head_large"):
                 "whether it is the word or its place, put \\<\\|endoftext\\|\\> first: does the "
                 "strong column stay with your first word, or go to the new first token?"
             )
-on_click("heads", choose, part.drag(every_head[0]))
-on_click("head_large", choose_row, part.drag(one))
+on_click("heads", choose_head_and_query(every_head[0].rows), part.drag(every_head[0]))
+on_click("head_large", choose_query(one.rows), part.drag(one))

@@ -16,42 +16,10 @@ from gpt2viz.figures.find import head_map
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.labels import markup_safe
 from gpt2viz.patterns import likeness
-from gpt2viz.ui import address, compare, compared, frame, lines, say, show, two_texts
-from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui import compare, compared, frame, lines, say, show, two_texts
+from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
-
-
-def choose_in_a(cell: Cell) -> None:
-    """A click on a row of A chooses its token, and with it the partner in B."""
-    choose_token(panels[0].rows.position(cell.row))
-
-
-def choose_in_b(cell: Cell) -> None:
-    """A click on a row of B chooses its partner in A, and with it the token."""
-    choose_partner(panels[1].rows.position(cell.row))
-
-
-def choose_token(position: int) -> None:
-    """Choose a token of A, and with it its partner in B."""
-    address.put("query", position)
-
-
-def choose_partner(position: int) -> None:
-    """Choose a token of B, and with it its partner in A."""
-    if what == "text":
-        two_texts.choose_from_second(both.matches, both.a.token, position)
-    else:
-        choose_token(position)
-
-
-def choose_head(cell: Cell) -> None:
-    """A click in the map of heads shows that head on both sides, or as B."""
-    second = "2" if what == "head" else ""
-    address.put(f"layer{second}", cell.row)
-    address.put(f"head{second}", cell.column)
-    address.put("whole", False)
-
 
 view = frame.open_page("Compare")
 what = compare.differs()
@@ -74,6 +42,7 @@ whole = [
 ]
 change = part.fit(difference_of_matched(*whole, list(both.matches.items()), "B − A"))
 panels = [part.fit(whole[0]), part_of_b.fit(whole[1])]
+choose = compared.choose_token(both, what)
 pictures = st.columns([4, 4, 5])
 for n, (letter, side) in enumerate(sides.items()):
     with pictures[n], st.container(key=f"side_{letter}"):
@@ -87,7 +56,7 @@ for n, (letter, side) in enumerate(sides.items()):
                 key=f"lines_{letter}",
                 alt=titles[n],
                 made_by=made_by,
-                choose=(choose_token, choose_partner)[n],
+                choose=choose[n],
             )
         else:
             figure = heatmaps([panels[n]], view.colors, height=380, row=side.token)
@@ -108,8 +77,8 @@ with pictures[2], st.container(key="side_change"):
         made_by=(difference_of_matched,),
     )
 drag = None if what == "text" else part.drag(panels[0])  # two sentences are not one window
-for area, then in (("a", choose_in_a), ("b", choose_in_b), ("change", choose_in_a)):
-    on_click(f"side_{area}", then, drag)
+for area, n in (("a", 0), ("b", 1), ("change", 0)):
+    on_click(f"side_{area}", compared.choose_row(panels[n].rows, choose[n]), drag)
 say.caption(
     "Attention weights, A and B on one scale from 0 to 1. **B − A**: blue where B has the larger "
     "weight, orange where A has; it reaches as far as the largest difference, at least to 0.01"
@@ -151,7 +120,7 @@ with st.container(key="side_heads"):
         figure, key="heads_map", alt=f"Every head of every layer: {quantity}", made_by=made_by
     )
 say.caption(compared.MAP_CAPTION[what == "head"])
-on_click("side_heads", choose_head)
+on_click("side_heads", compared.choose_head(what))
 
 if paths:
     say.markdown("#### The path of the token's vector through the layers")

@@ -3,25 +3,9 @@
 import streamlit as st
 
 from gpt2viz.arithmetic import cell_arithmetic
-from gpt2viz.ui import address, cell, controls, frame, lines, measures, say, zoom
-from gpt2viz.ui.clicks import Cell, Dragged, on_click
-from gpt2viz.ui.stages import draw_stage
-
-PAIRS = ("scores", "scaled_scores", "masked_scores", "weights")
-
-
-def choose(clicked: Cell) -> None:
-    """A click on a score or weight chooses its query and key; on Q, K or V, the token."""
-    address.put("query", drawn.rows.position(clicked.row))
-    if clicked.panel in PAIRS:
-        address.put("key", drawn.columns.position(clicked.column))
-
-
-def drag(dragged: Dragged) -> None:
-    """A part of the scores or weights is shown larger; the dimensions of Q, K and V all stay."""
-    if dragged.panel in PAIRS:
-        part.drag(drawn)(dragged)
-
+from gpt2viz.ui import cell, controls, frame, lines, measures, say, zoom
+from gpt2viz.ui.clicks import on_click
+from gpt2viz.ui.stages import PAIRS, choose, drag, draw_stage
 
 view = frame.open_page("Inside a head")
 part = zoom.window(view)
@@ -46,7 +30,7 @@ with st.container(key="stages"):
         "sum to 1, and the output mixes the rows of :green[**V**] by these weights.",
         place=words,
     )
-on_click("stages", choose, drag)
+on_click("stages", choose(drawn), drag(part, drawn))
 measures.proof(view, [layer])
 
 query = view.query if view.query is not None else view.n_tokens - 1

@@ -6,13 +6,7 @@ from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
 from gpt2viz.figures.from_trace import difference
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, controls, frame, lines, measures, say, show, zoom
-from gpt2viz.ui.clicks import Cell, on_click, open_head
-
-
-def choose_row(cell: Cell) -> None:
-    """A click on a cell chooses its query."""
-    address.put("query", panels[0].rows.position(cell.row))
-
+from gpt2viz.ui.clicks import choose_query, on_click, open_head
 
 view = frame.open_page("Layers")
 part = zoom.window(view)
@@ -79,7 +73,7 @@ show.code(
 )
 if head != "rollout":
     measures.proof(view, layers)
-on_click("layer_charts", choose_row, part.drag(panels[0]))
+on_click("layer_charts", choose_query(panels[0].rows), part.drag(panels[0]))
 
 name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):

@@ -7,16 +7,10 @@ from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.predictions import softmax
-from gpt2viz.ui import address, cache, controls, frame, lines, measures, say, show, zoom
-from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui import cache, controls, frame, lines, measures, say, show, zoom
+from gpt2viz.ui.clicks import choose_query, on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.stages import mask_in_words
-
-
-def choose_row(cell: Cell) -> None:
-    """A click on a cell chooses its query."""
-    address.put("query", with_mask.rows.position(cell.row))
-
 
 view = frame.open_page("Causal mask")
 part = zoom.window(view)
@@ -86,7 +80,7 @@ with st.container(key="masks"):
     )
     show.code(Line(view.trace, "masked_scores", layer), place=both, of=[alt])
 for area in ("mask", "masks"):
-    on_click(area, choose_row, part.drag(with_mask))
+    on_click(area, choose_query(with_mask.rows), part.drag(with_mask))
 measures.proof(view, [layer], "the run with the mask " + ("on" if view.trace.causal else "off"))
 
 frame.stop_without_numbers(on, off)

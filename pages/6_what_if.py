@@ -11,7 +11,6 @@ from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import weights_of_runs
 from gpt2viz.interventions import changes
 from gpt2viz.ui import (
-    address,
     cache,
     controls,
     frame,
@@ -23,23 +22,9 @@ from gpt2viz.ui import (
     whatif,
     zoom,
 )
-from gpt2viz.ui.clicks import Cell, on_click
+from gpt2viz.ui.clicks import choose_map_head, on_click
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
-
-
-def hide(cell: Cell) -> None:
-    """A click on a cell hides its key from its query, a second click shows it again."""
-    if part.exact:
-        query, key = before.rows.position(cell.row), before.columns.position(cell.column)
-        whatif.toggle(view, cell._replace(row=query, column=key))
-
-
-def choose_head(cell: Cell) -> None:
-    """A click in the map of changes shows that head."""
-    address.put("layer", cell.row)
-    address.put("head", cell.column)
-
 
 view = frame.open_page("What if")
 say.markdown(
@@ -112,7 +97,7 @@ say.caption(
     else "Drag over a part of the text first; there a click on a cell hides a key from a query."
 )
 measures.proof(view, [layer], "the baseline's run")
-on_click("whatif", hide, part.drag(before))
+on_click("whatif", whatif.hide(view, part, before), part.drag(before))
 
 frame.stop_without_numbers(baseline, changed)
 position = view.n_tokens - 1 if view.query is None else view.query
@@ -178,4 +163,4 @@ if edits and baseline.explicit and changed.explicit:
             made_by=(largest_differences,),
         )
     say.caption("Click a head to see its weights above.")
-    on_click("where", choose_head)
+    on_click("where", choose_map_head())

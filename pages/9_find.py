@@ -12,7 +12,7 @@ from gpt2viz.heads import Scores, distance, entropy, head_scores, largest, weigh
 from gpt2viz.labels import label
 from gpt2viz.patterns import drawn, likeness, similarity
 from gpt2viz.ui import alike, cache, controls, drawing, find, frame, lines, say, show, zoom
-from gpt2viz.ui.clicks import Cell, on_click, open_head
+from gpt2viz.ui.clicks import on_click, open_head
 from gpt2viz.ui.ranked import ranked
 from gpt2viz.ui.source import Line
 
@@ -87,7 +87,7 @@ def by_pattern() -> None:
         panel = drawn_pattern(wanted, view.labels, view.trace)
         figure = heatmaps([panel], view.colors, height=340, numbers=0)
         show.picture(figure, key="drawn", alt="The pattern that is looked for", made_by=(drawn,))
-    on_click("drawing", paint)
+    on_click("drawing", drawing.paint(view))
     if not wanted[1:].any():
         found.info("No cell is wanted yet: paint one below the first row, or choose a pattern.")
         return
@@ -147,11 +147,6 @@ def similarity_map(values: Scores) -> None:
             alt="Similarity of every head",
             made_by=(similarity, likeness),
         )
-
-
-def paint(cell: Cell) -> None:
-    """A click on a cell of the pattern adds it, or takes it away."""
-    drawing.paint(view, cell)
 
 
 view = frame.open_page("Find a head")

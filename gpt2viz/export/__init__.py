@@ -6,7 +6,7 @@ export.save_figure(trace.heatmap(1, 0), "crane.svg", export.about(trace, "weight
 """
 
 from gpt2viz.export.about import About, about, about_runs, file_name
-from gpt2viz.export.arrays import TRACE_KINDS, save_trace, trace_bytes
+from gpt2viz.export.arrays import TRACE_KINDS, TraceKind, save_trace, trace_bytes
 from gpt2viz.export.page import page_html, save_page
 from gpt2viz.export.paper import on_paper
 from gpt2viz.export.pictures import (
@@ -30,6 +30,7 @@ __all__ = [
     "About",
     "Drawn",
     "Session",
+    "TraceKind",
     "about",
     "about_runs",
     "can_draw",

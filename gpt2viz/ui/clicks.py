@@ -7,6 +7,7 @@ from typing import NamedTuple, NoReturn
 
 import streamlit as st
 
+from gpt2viz.figures.panel import Axis
 from gpt2viz.ui import address
 
 # Listens to Plotly's own click event on every chart of one container. Plotly may build the
@@ -73,7 +74,9 @@ def on_click(
     """The heatmap cell inside ``st.container(key=area)`` that was just clicked, or None.
 
     ``then`` is called with it before the page runs again, in time to set widgets; ``drag`` with
-    the part of a picture that was dragged out, if any.
+    the part of a picture that was dragged out, if any. Both stay with the visitor while the page
+    is open, so neither may be a page's own function: that would hold on to all that the page has
+    by a name, its run among it.
     """
     key = f"{area}_clicks"
 
@@ -98,6 +101,31 @@ def open_head(layer: int, head: int) -> NoReturn:
     """Go to the page that shows a head from inside, with all else that is chosen."""
     parameters = address.parameters(layer=layer, head=head)
     st.switch_page("pages/1_inside_head.py", query_params=parameters)
+
+
+def choose_query(rows: Axis) -> Callable[[Cell], None]:
+    """A click chooses the token of its row, on every page."""
+    return lambda cell: address.put("query", rows.position(cell.row))
+
+
+def choose_head_and_query(rows: Axis) -> Callable[[Cell], None]:
+    """A click chooses the head that its picture is named after, and the token of its row."""
+
+    def choose(cell: Cell) -> None:
+        address.put("head", int(cell.panel))
+        address.put("query", rows.position(cell.row))
+
+    return choose
+
+
+def choose_map_head(which: str = "") -> Callable[[Cell], None]:
+    """A click in a map of all heads chooses its layer and head; ``which`` is "2" for those of B."""
+
+    def choose(cell: Cell) -> None:
+        address.put(f"layer{which}", cell.row)
+        address.put(f"head{which}", cell.column)
+
+    return choose
 
 
 def _cell(sent: dict[str, str | int] | None) -> Cell | None:

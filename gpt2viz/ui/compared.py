@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
 from gpt2viz import divergence, sampling_distribution, tables
 from gpt2viz.comparison import Path, addition_places, largest_differences, path, stream_places
+from gpt2viz.figures.panel import Axis
 from gpt2viz.heads import Scores
-from gpt2viz.ui import cache, find, frame, say, two_predictions, two_texts
+from gpt2viz.ui import address, cache, find, frame, say, two_predictions, two_texts
+from gpt2viz.ui.clicks import Cell, choose_map_head
 from gpt2viz.ui.compare import Sides
+from gpt2viz.ui.lines import on_every_page
 from gpt2viz.ui.text import literal
 
 #: Said below the path where there is more to know.
@@ -25,6 +30,32 @@ MAP_CAPTION = (
     "The cosine similarity of each head's weights with those of A's head, over all rows but the "
     "first. Click one to see it as B.",
 )
+
+
+Choose = Callable[[int], None]
+
+
+def choose_token(both: Sides, what: str) -> tuple[Choose, Choose]:
+    """What to do where a token of A, or of B, is chosen: it is on both sides, with its partner."""
+    if what == "text":
+        return on_every_page, partial(two_texts.choose_from_second, both.matches, both.a.token)
+    return on_every_page, on_every_page
+
+
+def choose_row(rows: Axis, choose: Choose) -> Callable[[Cell], None]:
+    """A click on a row chooses its token."""
+    return lambda cell: choose(rows.position(cell.row))
+
+
+def choose_head(what: str) -> Callable[[Cell], None]:
+    """A click in the map of heads shows that head on both sides, or as B."""
+    choose = choose_map_head("2" if what == "head" else "")
+
+    def clicked(cell: Cell) -> None:
+        choose(cell)
+        address.put("whole", False)
+
+    return clicked
 
 
 def every_head(both: Sides, what: str, place: tuple[int, int | None]) -> tuple[str, Scores]:

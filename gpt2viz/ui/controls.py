@@ -52,11 +52,11 @@ def heads_beside(view: View, head: int) -> list[int]:
 
 def key_token(view: View) -> int:
     """Pick the token that the query looks at."""
-    tokens = range(view.n_tokens)
+    tokens, labels = range(view.n_tokens), view.labels
     chosen: int = st.selectbox(
         "Key token",
         tokens,
-        format_func=lambda n: f"{n} {view.labels[n]}",
+        format_func=lambda n: f"{n} {labels[n]}",
         width=180,
         help="The query (chosen above; else the last token) looks at this token.",
         **address.choice("key", tokens, 0),

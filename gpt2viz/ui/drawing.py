@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from gpt2viz.patterns import Cell, Kind, parse_cells
@@ -69,11 +71,16 @@ def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
     return kind, n, cells
 
 
-def paint(view: View, clicked: ClickedCell) -> None:
-    """A click on a cell of the pattern adds it or takes it away. For callbacks."""
-    cell = Cell(clicked.row, clicked.column)
-    if view.n_tokens > PAINTABLE or (view.trace.causal and cell.key > cell.query):
-        return
-    before = st.session_state[_CELLS]
-    without = tuple(other for other in before if other != cell)
-    address.put(_CELLS, without if cell in before else (*before, cell))
+def paint(view: View) -> Callable[[ClickedCell], None]:
+    """A click on a cell of the pattern adds it or takes it away."""
+    paintable, causal = view.n_tokens <= PAINTABLE, view.trace.causal
+
+    def clicked(where: ClickedCell) -> None:
+        cell = Cell(where.row, where.column)
+        if not paintable or (causal and cell.key > cell.query):
+            return
+        before = st.session_state[_CELLS]
+        without = tuple(other for other in before if other != cell)
+        address.put(_CELLS, without if cell in before else (*before, cell))
+
+    return clicked

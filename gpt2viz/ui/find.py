@@ -147,14 +147,14 @@ def passages(across: Survey, score: str) -> None:
 def keys(view: View, query: int) -> list[int]:
     """Pick one or more tokens that the query may see; stop the page while there are none."""
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
-    small = ":small[:gray[{}]]".format
+    small, labels = ":small[:gray[{}]]".format, view.labels
     with st.container(height=150 if len(seen) > 40 else "content", border=False):
         chosen: list[int] = st.pills(
             f"Which heads send “{literal(view.labels[query])}” ({query}) to these tokens? Choose "
             "one or more here, and the token that looks among the tokens above.",
             seen,
             selection_mode="multi",
-            format_func=lambda n: f"{small(n)} {literal(view.labels[n])}",
+            format_func=lambda n: f"{small(n)} {literal(labels[n])}",
             **address.several("keys", seen, []),
         )
     if not chosen:

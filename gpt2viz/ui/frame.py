@@ -15,6 +15,7 @@ from gpt2viz.ui import (
     cache,
     first,
     glossary,
+    leftovers,
     limits,
     numbers,
     save,
@@ -96,6 +97,7 @@ def open_menu(title: str) -> Palette:
     """Draw the menu, for a page that can do without a sentence."""
     st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(_STYLE)
+    leftovers.forget()
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         menu(title)
         tour.offer(title)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -20,10 +21,22 @@ _PLAYING = "playing"
 PLAY = 20
 
 
-def _belongs_to(view: View) -> str:
-    """A short sign of model, mask and sentence: what was written on belongs to these."""
-    read = f"{view.model.name}\n{view.trace.causal}\n{view.trace.token_ids}"
-    return f"{zlib.crc32(read.encode()):08x}"
+class _Prompt(NamedTuple):
+    """What is written on: all that a button needs to remember of a run."""
+
+    model_name: str
+    token_ids: tuple[int, ...]
+    causal: bool
+
+    @property
+    def sign(self) -> str:
+        """A short sign of model, mask and sentence: what was written on belongs to these."""
+        read = f"{self.model_name}\n{self.causal}\n{self.token_ids}"
+        return f"{zlib.crc32(read.encode()):08x}"
+
+
+def _prompt(view: View) -> _Prompt:
+    return _Prompt(view.model.name, view.trace.token_ids, view.trace.causal)
 
 
 def written(view: View) -> tuple[int, ...]:
@@ -40,29 +53,29 @@ def written(view: View) -> tuple[int, ...]:
         return ()
     sign, ids = found[:1], found[1:]
     config = view.model.config
-    fits = sign == (_belongs_to(view),) and all(0 <= n < config.vocab_size for n in ids)
+    fits = sign == (_prompt(view).sign,) and all(0 <= n < config.vocab_size for n in ids)
     if not fits or view.n_tokens + len(ids) > limits.longest(config):
         st.session_state[_PLAYING] = 0
         return ()
     return tuple(ids)
 
 
-def _put(view: View, ids: tuple[int, ...]) -> None:
-    address.put(_NAME, (_belongs_to(view), *ids) if ids else ())
+def _put(prompt: _Prompt, ids: tuple[int, ...]) -> None:
+    address.put(_NAME, (prompt.sign, *ids) if ids else ())
 
 
-def _step(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
-    read = cache.run(view.model.name, (*view.trace.token_ids, *ids), view.trace.causal)
-    _put(view, (*ids, draw(read, **settings, seed=seed)))
+def _step(prompt: _Prompt, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+    read = cache.run(prompt.model_name, (*prompt.token_ids, *ids), prompt.causal)
+    _put(prompt, (*ids, draw(read, **settings, seed=seed)))
 
 
 def _play(tokens: int) -> None:
     st.session_state[_PLAYING] = tokens
 
 
-def _back(view: View, ids: tuple[int, ...]) -> None:
+def _back(prompt: _Prompt, ids: tuple[int, ...]) -> None:
     _play(0)
-    _put(view, ids)
+    _put(prompt, ids)
 
 
 def ended(view: View, ids: tuple[int, ...]) -> str:
@@ -90,7 +103,7 @@ def seed() -> int:
 
 def buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
     """Step, play or stop, undo, start over."""
-    over = bool(ended(view, ids))
+    over, prompt = bool(ended(view, ids)), _prompt(view)
     playing = st.session_state.get(_PLAYING, 0)
     with st.container(horizontal=True, key="write"):
         st.button(
@@ -99,7 +112,7 @@ def buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> 
             type="primary",
             disabled=over or playing > 0,
             on_click=_step,
-            args=(view, ids, settings, seed),
+            args=(prompt, ids, settings, seed),
             help="Write one token.",
         )
         stop = playing > 0 and not over
@@ -117,12 +130,12 @@ def buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> 
             icon=":material/undo:",
             disabled=not ids,
             on_click=_back,
-            args=(view, ids[:-1]),
+            args=(prompt, ids[:-1]),
             help="Take the last token back.",
         )
         st.button(
             "Start over", icon=":material/restart_alt:", disabled=not ids, on_click=_back,
-            args=(view, ()),
+            args=(prompt, ()),
         )  # fmt: skip
 
 
@@ -135,7 +148,7 @@ def go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> No
         _play(0)
     else:
         _play(left - 1)
-        _step(view, ids, settings, seed)
+        _step(_prompt(view), ids, settings, seed)
     st.rerun()
 
 

@@ -85,9 +85,10 @@ def draw(
     256 tokens.
     """
     found = lines(panels, names, unit)
+    rows = found.rows
 
     def clicked() -> None:
-        choose(found.rows.position(int(st.session_state[key].query)))
+        choose(rows.position(int(st.session_state[key].query)))
 
     show.numbers(found.table(), f"{alt}, as lines", printed(found, view.colors))
     said = show.in_words(f"{alt}, as lines", export.stand_out([_drawn(one) for one in panels]))

@@ -64,7 +64,7 @@ def _body() -> None:
     if found.tables:
         parts["Table"] = lambda: _table(found, about)
     if traces:
-        parts["Run"] = lambda: _run(traces)
+        parts["Run"] = lambda: _run(found, traces)
     parts["Page"] = lambda: _page(found, source)
     parts["Open"] = lambda: opening.upload()
     for tab, draw in zip(st.tabs(list(parts)), parts.values(), strict=True):
@@ -120,7 +120,7 @@ def _as_table(words: str, table: Any, about: About) -> None:
             _download(kind, about, partial(export.table_bytes, table, kind, about))
 
 
-def _run(traces: dict[str, Trace]) -> None:
+def _run(found: show.Shown, traces: dict[str, Trace]) -> None:
     name = next(iter(traces))
     if len(traces) > 1:
         name = st.selectbox("Run", list(traces), key="save_run")
@@ -131,8 +131,13 @@ def _run(traces: dict[str, Trace]) -> None:
     )
     with st.container(horizontal=True):
         for kind in export.TRACE_KINDS:
-            _download(kind, export.about(trace, "run"), partial(export.trace_bytes, trace, kind))
+            _download(kind, export.about(trace, "run"), partial(_trace_bytes, found, name, kind))
     st.caption("`numpy.load` reads the one, `safetensors` the other.")
+
+
+def _trace_bytes(found: show.Shown, name: str, kind: export.TraceKind) -> bytes:
+    """A run as a file; the button that asks for it holds on to no run."""
+    return export.trace_bytes(found.traces()[name], kind)
 
 
 def _page(found: show.Shown, about: About) -> None:

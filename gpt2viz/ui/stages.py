@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpt2viz import STAGE
@@ -9,7 +11,8 @@ from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import NUMBERS_FIT, heatmaps
 from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.stages import axis_sizes, formula
-from gpt2viz.ui import lines, say, show
+from gpt2viz.ui import address, lines, say, show
+from gpt2viz.ui.clicks import Cell, Dragged
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
@@ -17,6 +20,8 @@ from gpt2viz.ui.zoom import Window
 
 #: Q, K and V have a colour of their own wherever they are named.
 _DOT = {"q": "blue", "k": "orange", "v": "green"}
+#: The stages with a number for every query and key.
+PAIRS = ("scores", "scaled_scores", "masked_scores", "weights")
 
 
 def draw_stage(
@@ -79,6 +84,32 @@ def _caption(view: View, panel: Panel, layer: int) -> str:
     record = view.trace.record(key, layer)
     made = f"`{record.code}`" if record else "`Attend`, from this run's q, k and v"
     return f"({axes}) = ({shape}), this head {this}  \n{span}  \n{made}"
+
+
+def choose(drawn: Panel) -> Callable[[Cell], None]:
+    """A click on a score or weight chooses its query and key; on Q, K or V, the token.
+
+    ``drawn`` is any of the pictures of ``PAIRS``.
+    """
+    rows, columns = drawn.rows, drawn.columns
+
+    def clicked(cell: Cell) -> None:
+        address.put("query", rows.position(cell.row))
+        if cell.panel in PAIRS:
+            address.put("key", columns.position(cell.column))
+
+    return clicked
+
+
+def drag(part: Window, drawn: Panel) -> Callable[[Dragged], None]:
+    """A part of the scores or weights is shown larger; the dimensions of Q, K and V all stay."""
+    enlarge = part.drag(drawn)
+
+    def dragged(what: Dragged) -> None:
+        if what.panel in PAIRS:
+            enlarge(what)
+
+    return dragged
 
 
 def mask_in_words(seen: Panel, query: int) -> str:

@@ -53,9 +53,11 @@ def _part(T: int, query: int | None) -> range:
 
 
 def _draw(trace: Trace, labels: tuple[str, ...], shown: range, bound: dict[str, Any]) -> int | None:
+    ids = trace.token_ids  # not the run: what writes a chip stays with the visitor
+
     def chip(n: int) -> str:  # with its position: Streamlit takes equal texts for one option
         small = ":small[:gray[{}]]".format
-        return f"{small(n)} {literal(labels[n])} {small(trace.token_ids[n])}"
+        return f"{small(n)} {literal(labels[n])} {small(ids[n])}"
 
     count = f"{len(labels):,} token{'s' if len(labels) > 1 else ''}"
     with st.container(key="tokens", height=124 if len(shown) > 30 else "content", border=False):

@@ -78,11 +78,11 @@ def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
     same = [n for n, m in found.items() if view.trace.token_ids[n] == other.trace.token_ids[m]]
     a = view.query if view.query is not None else (same or [0])[-1]
     partners = {m: n for n, m in found.items()}
-    small = ":small[:gray[{}]]".format
+    small, labels = ":small[:gray[{}]]".format, other.labels
 
     def chip(n: int) -> str:
         partner = small(f"↔ {partners[n]}") if n in partners else ""
-        return f"{small(n)} {literal(other.labels[n])} {partner}"
+        return f"{small(n)} {literal(labels[n])} {partner}"
 
     def rematch() -> None:
         put_match(a, st.session_state[_CHOSEN])

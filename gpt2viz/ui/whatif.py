@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import streamlit as st
 
-from gpt2viz import Edit, EditError, LogitLens, parse_edits
+from gpt2viz import Edit, EditError, GPT2Config, LogitLens, parse_edits
 from gpt2viz.edits import FIELDS, LARGEST_FACTOR, Kind, check, describe
+from gpt2viz.figures.panel import Panel
 from gpt2viz.labels import isolated
 from gpt2viz.ui import address, cache, say
 from gpt2viz.ui.clicks import Cell
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
+from gpt2viz.ui.zoom import Window
 
 #: What a person picks from, and what it means.
 KINDS: dict[Kind, tuple[str, str]] = {
@@ -46,6 +49,18 @@ _NAME = "edits"
 _REFUSED = "_edit_refused"
 
 
+class _Frame(NamedTuple):
+    """What an edit must fit into: all that a button needs to remember of a run."""
+
+    config: GPT2Config
+    n_tokens: int
+    causal: bool
+
+
+def _frame(view: View) -> _Frame:
+    return _Frame(view.model.config, view.n_tokens, view.trace.causal)
+
+
 def edits() -> tuple[Edit, ...]:
     """The edits in the address, in the order in which they act."""
     examples = "edits such as off:1.3, scale:1.3:0.5 or window:3, with commas between"
@@ -68,8 +83,8 @@ def pick(view: View) -> None:
             "Add",
             icon=":material/add:",
             type="primary",
-            on_click=add,
-            args=(view, Edit(kind, **values)),
+            on_click=_add,
+            args=(_frame(view), Edit(kind, **values)),
             key="add_edit",
         )
     say.caption(KINDS[kind][1])
@@ -86,10 +101,11 @@ def _field(view: View, name: str) -> Any:
         longest = max(view.n_tokens, 2)
         return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=130)
     if name in ("query", "key"):
+        labels = view.labels
         return st.selectbox(
             {"query": "This token (query)", "key": "may not see (key)"}[name],
             range(view.n_tokens),
-            format_func=lambda n: f"{n} {view.labels[n]}",
+            format_func=lambda n: f"{n} {labels[n]}",
             index=view.n_tokens - 1 if name == "query" else 0,
             key=key,
             width=165,
@@ -99,32 +115,42 @@ def _field(view: View, name: str) -> Any:
     return st.selectbox(name.capitalize(), range(count), key=key, width=90)
 
 
-def add(view: View, edit: Edit) -> None:
-    """Put an edit at the end of the list, unless the run would be impossible. For callbacks."""
+def _add(frame: _Frame, edit: Edit) -> None:
+    """Put an edit at the end of the list, unless the run would be impossible."""
     before = st.session_state[_NAME]
     if edit in before and edit.kind != "scale":  # only scaling does more the second time
         return
     after = (*before, edit)
     try:
-        check(after, view.model.config, view.n_tokens, view.trace.causal)
+        check(after, *frame)
     except EditError as error:
         st.session_state[_REFUSED] = f"Not added. {error}"
         return
     address.put(_NAME, after)
 
 
-def toggle(view: View, cell: Cell) -> None:
-    """A click on a cell hides its key from its query, or shows it again. For callbacks."""
-    edit = Edit("forbid", query=cell.row, key=cell.column)
+def hide(view: View, part: Window, drawn: Panel) -> Callable[[Cell], None]:
+    """A click on a cell of ``drawn`` hides its key from its query, a second one shows it again."""
+    frame, rows, columns = _frame(view), drawn.rows, drawn.columns
+
+    def clicked(cell: Cell) -> None:
+        if part.exact:
+            _toggle(frame, rows.position(cell.row), columns.position(cell.column))
+
+    return clicked
+
+
+def _toggle(frame: _Frame, query: int, key: int) -> None:
+    edit = Edit("forbid", query=query, key=key)
     before = st.session_state[_NAME]
     if edit in before:
         address.put(_NAME, tuple(other for other in before if other != edit))
-    elif view.trace.causal and cell.column > cell.row:
+    elif frame.causal and key > query:
         st.session_state[_REFUSED] = (
-            f"Not added. The causal mask hides key {cell.column} from query {cell.row} anyway."
+            f"Not added. The causal mask hides key {key} from query {query} anyway."
         )
     else:
-        add(view, edit)
+        _add(frame, edit)
 
 
 def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:

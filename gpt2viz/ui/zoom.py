@@ -43,11 +43,12 @@ class Window:
 
     def drag(self, panel: Panel) -> Callable[[Dragged], None]:
         """What to do where a part of a picture with the axes of ``panel`` is dragged out."""
+        rows, columns = panel.rows, panel.columns  # without the numbers, which need not stay
 
         def choose(dragged: Dragged) -> None:
             if self.n_tokens > GRID:  # else Plotly's own zoom shows all that there is
-                queries = _places(panel.rows, dragged.rows, self.queries.stop)
-                keys = _places(panel.columns, dragged.columns, self.keys.stop)
+                queries = _places(rows, dragged.rows, self.queries.stop)
+                keys = _places(columns, dragged.columns, self.keys.stop)
                 if queries[0] < queries[1] and keys[0] < keys[1]:  # else it is within one cell
                     address.put(_NAME, (*queries, *keys))
 

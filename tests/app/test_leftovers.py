@@ -1,0 +1,66 @@
+"""A visitor who stays holds on to no run, and leaves nothing of former sentences behind."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from gpt2viz.ui import cache
+from tests.app.pages import PAGES, open_page
+
+#: What opens the parts of a page that hold the most.
+OPENED = {
+    "whatif": {"edits": "off:0.1", "picture": "lines"},
+    "find": {"way": "pattern"},
+    "two": {"differs": "text", "picture": "lines"},
+    "generate": {"new": ""},
+}
+
+
+@pytest.fixture
+def alive(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many of the runs made since then somebody still holds on to, but for the caches."""
+    made: list[ref[Any]] = []
+    trace = cache.gpt2viz.trace
+
+    def noted(*args: Any, **options: Any) -> Any:
+        found = trace(*args, **options)
+        made.append(ref(found))
+        return found
+
+    monkeypatch.setattr("gpt2viz.trace", noted)
+    st.cache_resource.clear()
+
+    def count() -> int:
+        st.cache_resource.clear()
+        gc.collect()
+        assert made
+        return sum(found() is not None for found in made)
+
+    return count
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ("training", "models")])
+def test_a_page_that_is_open_holds_on_to_no_run(page: str, alive: Callable[[], int]) -> None:
+    visitor = open_page(page, text="the cat sat on the mat", **OPENED.get(page, {}))
+    assert alive() == 0
+    assert not visitor.exception  # and is still there
+
+
+def widgets(visitor: AppTest) -> int:
+    """How many widgets Streamlit remembers, which it tells nobody."""
+    return len(visitor._session_state._state._new_widget_state.widget_metadata)
+
+
+def test_a_sentence_that_is_gone_leaves_no_widgets_behind() -> None:
+    visitor, kept = open_page("attention"), []
+    for n in range(4):
+        visitor.text_input(key="text").set_value(f"the cat sat on mat {n}").run()
+        kept.append(widgets(visitor))
+    assert kept == [kept[0]] * 4
