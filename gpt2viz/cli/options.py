@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,30 @@ model = click.option(
     metavar="NAME|FOLDER",
     help="A name that `gpt2viz models` lists, or a checkpoint folder.",
 )
-text = click.argument("text")
+#: Runs the model on what the command was given.
+Run = Callable[[], gpt2viz.Trace]
 
 
-def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """TEXT and all that decides what the model does with it."""
+def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
+    """TEXT and all that decides what the model does with it; the command gets them as ``run``.
+
+    ``run()`` raises ``GPT2VizError`` for a model, text or edit that can't be done.
+    """
+
+    @wraps(command)
+    def ready(
+        text: str,
+        model: str,
+        no_causal: bool,
+        endoftext: bool,
+        edits: str,
+        quiet: bool,
+        **others: Any,
+    ) -> Any:
+        run = partial(_run, text, model, not no_causal, endoftext, edits, quiet)
+        return command(run=run, quiet=quiet, **others)
+
+    text = click.argument("text")
     edits = click.option(
         "--edits",
         default="",
@@ -37,9 +57,12 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Changes to the run, such as off:1.3,window:2 (head 3 of layer 1 off; …).",
     )
     causal = click.option("--no-causal", is_flag=True, help="Lift the causal mask.")
-    for decorate in (quiet, as_json, edits, causal, model, text):
-        command = decorate(command)
-    return command
+    first = click.option(
+        "--endoftext", is_flag=True, help="Put the token <|endoftext|> first, if the model has it."
+    )
+    for decorate in (quiet, as_json, edits, first, causal, model, text):
+        ready = decorate(ready)
+    return ready
 
 
 def note(silent: bool, message: str) -> None:
@@ -65,11 +88,10 @@ def find(name: str) -> tuple[str, Path]:
     raise CheckpointError(f"no model and no folder {name!r}; there are: {', '.join(known)}")
 
 
-def run(given: str, name: str, no_causal: bool, edits: str, silent: bool) -> gpt2viz.Trace:
-    """Trace a text; "-" reads it from stdin.
-
-    Raises ``GPT2VizError`` for a model, text or edit that can't be done.
-    """
+def _run(
+    given: str, name: str, causal: bool, endoftext: bool, edits: str, silent: bool
+) -> gpt2viz.Trace:
+    """Trace a text; "-" reads it from stdin."""
     try:
         changes = gpt2viz.parse_edits(edits)
     except EditError as error:
@@ -78,7 +100,8 @@ def run(given: str, name: str, no_causal: bool, edits: str, silent: bool) -> gpt
     name, folder = find(name)
     note(silent, f"Running {name} …")
     loaded = gpt2viz.load_model(folder, name)
-    return gpt2viz.trace(loaded, written, causal=not no_causal, edits=changes)
+    read = loaded.tokenizer.encode(written, end_of_text_first=True) if endoftext else written
+    return gpt2viz.trace(loaded, read, causal=causal, edits=changes)
 
 
 def print_json(content: Any) -> None:

@@ -16,17 +16,9 @@ SHOWN = ("layer", "tensor", "axes", "shape", "bytes", "parameters", "operation")
 
 
 @click.command()
-@options.run_options
+@options.runs_a_model
 @file_option(TABLE_KINDS)
-def shapes(
-    text: str,
-    model: str,
-    no_causal: bool,
-    edits: str,
-    as_json: bool,
-    quiet: bool,
-    out: tuple[Path, ...],
-) -> None:
+def shapes(run: options.Run, as_json: bool, quiet: bool, out: tuple[Path, ...]) -> None:
     """List every tensor of the run on TEXT ("-" reads stdin).
 
     \b
@@ -36,10 +28,10 @@ def shapes(
     """
     for path in out:
         kind_of(path, TABLE_KINDS)
-    run = options.run(text, model, no_causal, edits, quiet)
-    table = tables.shape_table(run)
+    made = run()
+    table = tables.shape_table(made)
     for path in out:
-        save_table(table, path, about(run, "shapes"))
+        save_table(table, path, about(made, "shapes"))
         options.note(quiet, f"Wrote {path}")
     plain = table.astype(object)
     if as_json:

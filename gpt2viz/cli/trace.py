@@ -19,7 +19,7 @@ PRINTED = 12
 
 
 @click.command()
-@options.run_options
+@options.runs_a_model
 @click.option("-l", "--layer", type=click.IntRange(0), default=0, show_default=True)
 @click.option("-H", "--head", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
@@ -33,10 +33,7 @@ PRINTED = 12
 )
 @file_option(KINDS)
 def trace(
-    text: str,
-    model: str,
-    no_causal: bool,
-    edits: str,
+    run: options.Run,
     as_json: bool,
     quiet: bool,
     layer: int,
@@ -59,17 +56,16 @@ def trace(
     """
     for path in out:
         kind_of(path, KINDS)
-    run = options.run(text, model, no_causal, edits, quiet)
-    tensor = choose(run, stage, layer, head)
+    tensor = choose(run(), stage, layer, head)
     for path in out:
         tensor.save(path)
         options.note(quiet, f"Wrote {path}")
-    if not run.explicit and any(kind_of(path, KINDS) in TRACE_KINDS for path in out):
+    if not tensor.run.explicit and any(kind_of(path, KINDS) in TRACE_KINDS for path in out):
         options.note(quiet, "Without scores and weights: of a long text they follow from q, k, v.")
     if as_json:
         options.print_json(tensor.document)
     elif not out:
-        click.echo(f"{tensor.panel.title} · {run.model_name}")
+        click.echo(f"{tensor.panel.title} · {tensor.run.model_name}")
         click.echo(
             tensor.table.to_string(
                 float_format=lambda x: f"{x:.3f}",

@@ -64,6 +64,15 @@ def test_without_the_mask_and_with_an_edit(run: Run, ids: list[int]) -> None:
     assert windowed["edits"] == "window:1"
 
 
+def test_the_end_of_text_is_put_first(run: Run, ids: list[int]) -> None:
+    found = json.loads(run("trace", TEXT, "-l", "1", "--endoftext", "--json").stdout)
+    end = gpt2viz.load_model().tokenizer.end_of_text
+    assert end is not None
+    assert found["token_ids"] == [end, *ids]
+    assert_allclose(found["values"], weights([end, *ids])[1, 0], atol=1e-5)
+    assert json.loads(run("trace", "<|endoftext|>", "--json").stdout)["token_ids"] != [end]
+
+
 def test_a_stage_without_heads_or_layers(run: Run) -> None:
     model = gpt2viz.load_model()
     stream = json.loads(run("trace", TEXT, "-s", "residual_out", "-l", "3", "--json").stdout)
