@@ -58,7 +58,8 @@ def table_bytes(table: pd.DataFrame, kind: TableKind, about: About | None = None
     if about is not None and len(safe):
         said = f"{about.title} · {about.source}"
         if changed:
-            said += f" · {changed} cells begin with ' so that no spreadsheet runs them"
+            cells = "1 cell begins" if changed == 1 else f"{changed} cells begin"
+            said += f" · {cells} with ' so that no spreadsheet runs it"
         safe[ABOUT] = [_text_cell(said), *[None] * (len(safe) - 1)]
     written: str = safe.to_csv(index=False, lineterminator="\r\n")
     return written.encode("utf-8-sig")
@@ -203,10 +204,12 @@ def _without_formulas(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
         changed += made is not value
         return made
 
-    safe_cells = table.astype(object).map(safe) if len(table) else table.copy()
-    for name in table.columns:  # numbers keep their type, and so their spelling
-        if pd.api.types.is_numeric_dtype(table[name]):
-            safe_cells[name] = table[name]
+    columns = [
+        # Numbers keep their type, and so their spelling.
+        column if pd.api.types.is_numeric_dtype(column) else column.astype(object).map(safe)
+        for _, column in table.items()
+    ]
+    safe_cells = pd.concat(columns or [table], axis=1).copy()  # a copy is one piece in memory
     safe_cells.columns = pd.Index([safe(str(name)) for name in table.columns])
     return safe_cells, changed
 

@@ -133,7 +133,7 @@ def test_no_text_in_a_csv_is_a_formula(texts: list[str]) -> None:
 def test_changed_cells_are_counted() -> None:
     table = pd.DataFrame({"token": ["=1+1", "@a", "b"]})
     said = rows(export.table_bytes(table, "csv", ABOUT))[1][1]
-    assert said.endswith("2 cells begin with ' so that no spreadsheet runs them")
+    assert said.endswith("2 cells begin with ' so that no spreadsheet runs it")
 
 
 def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
@@ -276,3 +276,12 @@ def test_lines_are_saved_as_wide_as_their_numbers(trace: gpt2viz.Trace) -> None:
     kept = np.where(weights >= found.at_rest, weights, 0)
     np.testing.assert_allclose(drawn, kept, atol=1 / WIDTHS)
     assert ((drawn > 0) == (kept > 0)).all()
+
+
+def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
+    numbers = np.arange(600, dtype=np.float32).reshape(2, 300)
+    wide = pd.DataFrame(numbers, index=["=a", "b"], columns=[f"{n} ·x" for n in range(300)])
+    saved = pd.read_csv(io.BytesIO(export.table_bytes(wide, "csv", export.About("weights"))))
+    np.testing.assert_array_equal(saved.iloc[:, 1:301], numbers)
+    assert saved.iloc[0, 0] == "'=a"
+    assert "1 cell begins with ' so" in saved["about"][0]
