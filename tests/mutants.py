@@ -9,6 +9,7 @@ numbers are compared with independent oracles; this shows that the comparison bi
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -20,7 +21,6 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-import streamlit as st
 
 from tests.faults import MUTANTS, Mutant
 
@@ -49,8 +49,9 @@ def exit_code(tests: Iterable[str]) -> tuple[int, str]:
     All in this process, with the package loaded anew: loading torch each time would take longer
     than the tests do. Streamlit's caches outlive that, with what the last fault put into them.
     """
-    st.cache_data.clear()
-    st.cache_resource.clear()
+    if streamlit := sys.modules.get("streamlit"):  # imported here, it would come before pytest
+        streamlit.cache_data.clear()
+        streamlit.cache_resource.clear()
     for name in list(sys.modules):
         if name.split(".")[0] in ("gpt2viz", "tests"):
             del sys.modules[name]
@@ -73,6 +74,7 @@ def survivors(mutants: Sequence[Mutant]) -> int:
     Raises ``RuntimeError`` where the tests don't pass as the code is.
     """
     survived = 0
+    logging.raiseExceptions = False  # Streamlit goes on logging to the stderr of a test before
     sys.dont_write_bytecode = True  # two mutants of one length within a second look alike to it
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         copy = Path(folder)
