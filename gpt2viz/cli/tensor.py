@@ -109,7 +109,7 @@ class Tensor:
             path.write_text(json.dumps(finite(self.document), ensure_ascii=False) + "\n", "utf-8")
         elif kind == "html":
             title = self.panel.title
-            save_page(path, [(title, self.figure)], self.about, [(title, self.table)])
+            save_page(path, [(title, self.figure)], self.about, [("Its numbers", self.table)])
         else:
             save_figure(self.figure, path, self.about)
 

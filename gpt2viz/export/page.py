@@ -60,19 +60,22 @@ def page_html(
 ) -> str:
     """One HTML page with the pictures alive: the pointer shows the numbers, a drag enlarges.
 
-    plotly.js is inside, 4.8 MB of it, and the page forbids itself any request. Of a table longer
-    than ``LONGEST_TABLE`` rows only these are written, and it is said. All texts are escaped.
+    A picture that is called like the page has no heading of its own. plotly.js is inside, 4.8 MB
+    of it, and the page forbids itself any request. Of a table longer than ``LONGEST_TABLE`` rows
+    only these are written, and it is said. All texts are escaped.
     """
-    title = escape(about.title if about else "gpt2viz")
+    title = about.title if about else "gpt2viz"
     head = _HEAD.format(
-        title=title,
+        title=escape(title),
         source=escape(about.source if about else ""),
         version=escape(about.version if about else ""),
         family=FAMILY,
         plotlyjs=get_plotlyjs(),
     )
-    body = [f"<h1>{title}</h1>", _facts(about) if about else ""]
-    body += [_picture(name, figure) for name, figure in pictures]
+    body = [f"<h1>{escape(title)}</h1>", _facts(about) if about else ""]
+    for name, figure in pictures:
+        body += [] if name == title else [f"<h2>{escape(name)}</h2>"]
+        body.append(_picture(name, figure))
     body += [_table(name, table) for name, table in tables]
     return f"{head}<body>\n{chr(10).join(body)}\n</body>\n</html>\n"
 
@@ -97,8 +100,7 @@ def _picture(name: str, figure: go.Figure) -> str:
     made = in_light(figure).to_html(
         full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True}
     )
-    label = escape(name, quote=True)
-    return f'<h2>{escape(name)}</h2><figure role="img" aria-label="{label}">{made}</figure>'
+    return f'<figure role="img" aria-label="{escape(name, quote=True)}">{made}</figure>'
 
 
 def _table(name: str, table: pd.DataFrame) -> str:

@@ -114,5 +114,5 @@ def _in_light(part: Any, named: bool) -> Any:
 def _caption(about: About, width: int) -> list[str]:
     """Title and source, in lines that fit the width: a letter takes half of its height or so."""
     letters = max(20, round((width - 16) / (0.52 * _FONT)))
-    source = about.source.replace("gpt2viz ", "gpt2viz\u00a0")
+    source = about.source.replace("gpt2viz ", "gpt2viz\u00a0").replace(" · ", "\u00a0· ")
     return [line for part in (about.title, source) for line in textwrap.wrap(part, letters)]

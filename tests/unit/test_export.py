@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import struct
 import subprocess
 from dataclasses import replace
@@ -276,6 +277,16 @@ def test_lines_are_saved_as_wide_as_their_numbers(trace: gpt2viz.Trace) -> None:
     kept = np.where(weights >= found.at_rest, weights, 0)
     np.testing.assert_allclose(drawn, kept, atol=1 / WIDTHS)
     assert ((drawn > 0) == (kept > 0)).all()
+
+
+def test_a_page_says_its_title_once(trace: gpt2viz.Trace, tmp_path: Path) -> None:
+    path = export.save_figure(trace.heatmap(0, 0), tmp_path / "x.html", ABOUT)
+    page = path.read_text(encoding="utf-8")
+    assert f"<h1>{ABOUT.title}</h1>" in page
+    assert "<h2>" not in page
+    assert f'aria-label="{ABOUT.title}"' in page
+    several = [(ABOUT.title, trace.heatmap(0, 0)), ("Another head", trace.heatmap(0, 1))]
+    assert re.findall("<h2>(.*?)</h2>", export.page_html(several, ABOUT)) == ["Another head"]
 
 
 def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
