@@ -871,6 +871,13 @@ MUTANTS = (
         FIRST_VISIT + "test_the_first_use_of_a_word_is_a_link",
     ),
     Mutant(
+        "two cases are told apart by colour alone",
+        "figures/palette.py",
+        'FILLS = ("", "\\\\")',
+        'FILLS = ("", "")',
+        "tests/app/test_pictures.py::test_every_picture_has_words_and_a_table[mask-{}]",
+    ),
+    Mutant(
         "a picture's largest number is the first row's 1",
         "export/spoken.py",
         "np.where(several[:, None], finite, np.nan) if several.any() else finite",

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from gpt2viz.figures.grid import LEGEND_ABOVE
-from gpt2viz.figures.palette import ColorScale, Palette
+from gpt2viz.figures.palette import FILLS, ColorScale, Palette, filled
 from gpt2viz.figures.panel import Mask
 from gpt2viz.figures.pooling import block_starts, pool_by_maximum
 from gpt2viz.labels import markup_safe, shorten
@@ -144,21 +144,19 @@ def probability_bars(
 ) -> go.Figure:
     """Next-token probabilities in percent, one bar a token or a pair to compare two ``cases``.
 
-    ``rest`` says that the last one stands for many tokens together; it is drawn hatched.
+    ``rest`` says that the last one stands for many tokens together; it is hatched the other way.
     """
     places = list(range(len(tokens)))
     figure = go.Figure()
-    for (name, values), color in zip(cases.items(), (colors.accent, colors.second), strict=False):
+    looks = zip((colors.accent, colors.second), FILLS, strict=True)
+    for (name, values), (color, fill) in zip(cases.items(), looks, strict=False):
         figure.add_trace(
             go.Bar(
                 x=list(values),
                 y=places,
                 name=name,
                 orientation="h",
-                marker={
-                    "color": color,
-                    "pattern": {"shape": [""] * (len(places) - rest) + ["/"] * rest},
-                },
+                marker=filled(color, [fill] * (len(places) - rest) + ["/"] * rest),
                 text=[f"{value:.2f} %" for value in values],
                 textposition="outside",
                 cliponaxis=False,

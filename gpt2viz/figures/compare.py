@@ -14,7 +14,7 @@ from gpt2viz.comparison import Nearest, Pair, Path, Place
 from gpt2viz.figures.from_trace import difference, head_stage
 from gpt2viz.figures.grid import LEGEND_ABOVE
 from gpt2viz.figures.measure import mean_of_heads, one_head, weights_measure
-from gpt2viz.figures.palette import Palette
+from gpt2viz.figures.palette import FILLS, POINTS, Palette, filled
 from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.figures.runs import naming_edits
 from gpt2viz.labels import markup_safe, shorten
@@ -39,7 +39,8 @@ def path_lines(paths: Mapping[str, tuple[Path, Path]], colors: Palette) -> go.Fi
     to it, dotted, where they add it. Up to two names.
     """
     figure = go.Figure()
-    for (name, both), color in zip(paths.items(), (colors.accent, colors.second), strict=False):
+    looks = zip((colors.accent, colors.second), POINTS, strict=True)
+    for (name, both), (color, point) in zip(paths.items(), looks, strict=False):
         for what, path, dash in zip(
             ("stream", "added by the part"), both, ("solid", "dot"), strict=True
         ):
@@ -50,6 +51,7 @@ def path_lines(paths: Mapping[str, tuple[Path, Path]], colors: Palette) -> go.Fi
                     name=f"{name}: {what}",
                     mode="lines+markers",
                     line={"color": color, "dash": dash},
+                    marker={"symbol": point},
                     customdata=path.difference,
                     hovertemplate="layer · part: %{x}<br>cosine similarity %{y:.6f}<br>largest "
                     "difference of a number %{customdata:.3g}<extra></extra>",
@@ -88,14 +90,15 @@ def aligned_bars(
     ``labels`` are both sides' tokens, ``names`` what the two are called.
     """
     figure = go.Figure()
-    for side, color in ((0, colors.second), (1, colors.accent)):  # as in the signed scale of b − a
+    # in the colours of the signed scale of b − a
+    for side, (color, fill) in enumerate(zip((colors.second, colors.accent), FILLS, strict=True)):
         places = [pair[side] for pair in pairs]
         figure.add_trace(
             go.Bar(
                 x=list(range(len(pairs))),
                 y=np.array([np.nan if n is None else rows[side][n] for n in places]),
                 name=names[side],
-                marker={"color": color},
+                marker=filled(color, fill),
                 customdata=[
                     "none" if n is None else f"{n} {markup_safe(labels[side][n])}" for n in places
                 ],

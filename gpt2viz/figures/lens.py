@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from gpt2viz.figures.palette import Palette
+from gpt2viz.figures.palette import POINTS, Palette
 from gpt2viz.figures.panel import Axis
 from gpt2viz.figures.scales import color_axis
 from gpt2viz.labels import markup_safe, shorten
@@ -42,7 +42,7 @@ def lens_map(
     names = Axis("", [labels[n] for n in lens.positions], lens.positions).names()
     columns = {name: (lens, n) for n, name in enumerate(names)}
     figure = _pictures(columns, vocabulary, colors, widths=[0.7, 0.15, 0.15])
-    _curves(figure, "", (lens, at), colors.accent, colors.second)
+    _curves(figure, "", (lens, at), (colors.accent, colors.second))
     ends = {"x0": at - 0.5, "x1": at + 0.5, "y0": -0.5, "y1": len(lens.places) - 0.5}
     figure.add_shape(type="rect", line={"color": colors.second, "width": 2.5}, **ends)
     figure.update_xaxes(title={"text": "after token"}, col=1)
@@ -59,10 +59,9 @@ def lens_of_runs(
     """
     columns = {name: (lens, 0) for name, lens in runs.items()}
     figure = _pictures(columns, vocabulary, colors, widths=[0.4, 0.3, 0.3])
-    for (name, reading), color in zip(
-        columns.items(), (colors.accent, colors.second), strict=False
-    ):
-        _curves(figure, name, reading, color, color)
+    looks = zip((colors.accent, colors.second), POINTS, strict=True)
+    for (name, reading), (color, point) in zip(columns.items(), looks, strict=False):
+        _curves(figure, name, reading, (color, color), point)
     figure.update_layout(legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.09})
     return figure
 
@@ -99,9 +98,16 @@ def _pictures(
     return figure
 
 
-def _curves(figure: go.Figure, name: str, reading: Reading, rank: str, entropy: str) -> None:
+def _curves(
+    figure: go.Figure,
+    name: str,
+    reading: Reading,
+    colors: tuple[str, str],
+    point: str = POINTS[0],
+) -> None:
     """Add one reading's rank and entropy in these colours; a ``name`` goes into the legend."""
     lens, at = reading
+    rank, entropy = colors
     extra = f"<extra>{name}</extra>"
     for column, values, color, unit in (
         (2, lens.rank[:, at], rank, "rank %{x:,}"),
@@ -112,6 +118,7 @@ def _curves(figure: go.Figure, name: str, reading: Reading, rank: str, entropy: 
             y=[place_name(place) for place in lens.places],
             mode="lines+markers",
             line={"color": color},
+            marker={"symbol": point},
             name=name,
             hovertemplate=f"%{{y}}<br>{unit}{extra}",
             showlegend=bool(name) and column == 2,

@@ -7,12 +7,17 @@ means magnitude.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 ColorScale = list[tuple[float, str]]
 
 #: Lines of one picture are told apart by these too, in the order of their colours.
 DASHES = ("solid", "dash", "dot", "dashdot")
+#: Two cases of one picture are told apart by these too: what fills their bars, and their points.
+FILLS = ("", "\\")
+POINTS = ("circle", "diamond-open")
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,12 @@ DARK = Palette(
     value="#63d3a4",
     sources=("#93a8ff", "#ff9d57", "#63d3a4", "#e79be3"),
 )
+
+
+def filled(color: str, fill: str | Sequence[str]) -> dict[str, Any]:
+    """How bars look: full, or hatched within an edge, so that a thin one is still seen."""
+    pattern = {"shape": fill, "size": 6, "solidity": 0.35}
+    return {"color": color, "line": {"color": color, "width": 1}, "pattern": pattern}
 
 
 def palette(dark: bool) -> Palette:

@@ -16,7 +16,7 @@ def loss_curves(record: TrainingRecord, colors: Palette) -> go.Figure:
     for name, values, color, dash in (
         ("held-out text", record.held_out, colors.accent, "solid"),
         ("random tokens, the first time", record.first_half, colors.second, "dot"),
-        ("the same tokens, said again", record.second_half, colors.second, "solid"),
+        ("the same tokens, said again", record.second_half, colors.second, "dash"),
     ):
         figure.add_trace(
             go.Scatter(
