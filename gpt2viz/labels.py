@@ -54,6 +54,13 @@ def isolated(text: str) -> str:
     return f"\u2068{text}\u2069" if turns else text
 
 
+def counted(n: int, things: str) -> str:
+    """How many there are: "4 tokens", "1 token". ``things`` begins with a plural."""
+    first, _, rest = things.partition(" ")
+    singular = {"entries": "entry"}.get(first, first.removesuffix("s"))
+    return " ".join(filter(None, [f"{n:,}", singular if n == 1 else first, rest]))
+
+
 def shorten(text: str, width: int = 14) -> str:
     """At most ``width`` characters, the middle of a longer text left out."""
     if len(text) <= width:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from gpt2viz import Trace, export
 from gpt2viz.export import About
-from gpt2viz.ui import address, browser_picture, opening, show
+from gpt2viz.ui import address, browser_picture, opened, opening, show
 
 _MIME = {
     "csv": "text/csv",
@@ -23,36 +23,26 @@ _MIME = {
 
 _STYLE = """
 <style>
-[data-testid="stPopoverBody"]:has(.st-key-save_body) { width: 27rem; max-width: 94vw; }
 .st-key-save_body [data-testid="stCode"] code { white-space: pre-wrap; word-break: break-all; }
 .st-key-browser_picture { position: absolute; }
-.st-key-menu [data-testid="stPopoverButton"]:is(:hover, [aria-expanded="true"]),
-.st-key-menu [data-testid="stPopoverButton"]:is(:hover, [aria-expanded="true"]) * {
-  color: var(--st-primary-color);
-}
 </style>
 """
 
 
-@st.fragment
 def button() -> None:
     """Draw the button, and what it opens. Nothing is made before it is asked for."""
-    opened = st.popover(
+    opened.button(
         "Save",
-        icon=":material/download:",
-        type="tertiary",
-        help="Pictures, tables, the whole run, this page, or a link to it",
+        _body,
         key="save",
-        on_change="rerun",
+        icon="download",
+        help="Pictures, tables, the whole run, this page, or a link to it",
+        width=27,
     )
-    st.html(_STYLE)
-    if not opened.open:
-        return
-    with opened, st.container(key="save_body"):
-        _body()
 
 
 def _body() -> None:
+    st.html(_STYLE)
     found = show.shown()
     traces = found.traces()
     with st.spinner("Reading the model's checksum …"):
