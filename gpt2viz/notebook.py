@@ -18,7 +18,7 @@ from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.measure import GRID
 from gpt2viz.figures.palette import LIGHT
 from gpt2viz.figures.pooling import pool_by_maximum, pool_panel
-from gpt2viz.labels import label
+from gpt2viz.labels import counted, label
 from gpt2viz.stages import STAGE
 from gpt2viz.tables import panel_table
 from gpt2viz.traces import WRITTEN, Array, Trace
@@ -103,10 +103,15 @@ def html(trace: Trace) -> str:
         else "<small><code>trace.overview()</code> draws every head.</small>"
     )
     return (
-        f"<div><p><b>{escape(trace.model_name)}</b> · {config.n_layer} layers of {config.n_head} "
-        f"heads · {len(labels):,} tokens · causal mask {'on' if trace.causal else 'off'}"
+        f"<div><p><b>{escape(trace.model_name)}</b> · {_size(trace)} · "
+        f"{counted(len(labels), 'tokens')} · causal mask {'on' if trace.causal else 'off'}"
         f"{escape(edits)}</p><p>{chips}{more}</p>{picture}</div>"
     )
+
+
+def _size(trace: Trace) -> str:
+    n_layer, n_head = trace.config.n_layer, trace.config.n_head
+    return f"{counted(n_layer, 'layers')} of {counted(n_head, 'heads')}"
 
 
 def _labels(trace: Trace) -> list[str]:

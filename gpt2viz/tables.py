@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arithmetic import CellArithmetic
 from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.labels import counted
 from gpt2viz.stages import AXES, axis_sizes
 from gpt2viz.traces import Array, Trace
 
@@ -48,10 +49,10 @@ def containing(table: pd.DataFrame, text: str) -> pd.DataFrame:
     return table[found]
 
 
-def axis_table(trace: Trace) -> list[tuple[str, int, str]]:
-    """(letter, size in this run, meaning) of every axis."""
+def axis_table(trace: Trace) -> list[tuple[str, str]]:
+    """Every axis: its letter, and how many of what it has in this run, such as "4 tokens"."""
     sizes = axis_sizes(trace.config, len(trace.tokens))
-    return [(axis, sizes[axis], meaning) for axis, meaning in AXES.items()]
+    return [(axis, counted(sizes[axis], meaning)) for axis, meaning in AXES.items()]
 
 
 def panel_table(panel: Panel) -> pd.DataFrame:
@@ -131,7 +132,7 @@ def next_token_table(
         "model (%)": 100 * np.append(model[best], np.delete(model, best).sum()),
         "drawn from (%)": 100 * np.append(drawn[best], np.delete(drawn, best).sum()),
     }
-    names = [labels[n] for n in best] + [f"all other {others:,} tokens"]
+    names = [labels[n] for n in best] + [f"all other {counted(others, 'tokens')}"]
     ids = pd.array([*best, None], dtype="Int64")
     return pd.DataFrame({"token": names, "id": ids} | columns)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpt2viz.config import GPT2Config
 from gpt2viz.edits import Edit
 from gpt2viz.fingerprint import WeightFiles
-from gpt2viz.labels import label
+from gpt2viz.labels import counted, label
 from gpt2viz.stages import STAGE, STAGES
 
 Array = NDArray[np.float32]
@@ -191,10 +191,10 @@ class Trace:
         edits = f", edits {','.join(map(str, self.edits))}" if self.edits else ""
         written = (f"{n}:{label(part)}" for n, part in enumerate(self.token_bytes[:WRITTEN]))
         more = f" … and {n_tokens - WRITTEN:,} more" if n_tokens > WRITTEN else ""
+        size = f"{counted(config.n_layer, 'layers')} of {counted(config.n_head, 'heads')}"
         return (
-            f"Trace of {n_tokens:,} token{'s' * (n_tokens > 1)} through {self.model_name} "
-            f"({config.n_layer} layers of {config.n_head} heads), causal mask "
-            f"{'on' if self.causal else 'off'}{edits}\n{' '.join(written)}{more}"
+            f"Trace of {counted(n_tokens, 'tokens')} through {self.model_name} ({size}), causal "
+            f"mask {'on' if self.causal else 'off'}{edits}\n{' '.join(written)}{more}"
         )
 
     def heatmap(self, layer: int, head: int, stage: str = "weights") -> Any:

@@ -4,18 +4,14 @@ from dataclasses import replace
 
 import streamlit as st
 
-from gpt2viz.comparison import align, largest_differences, nearest, path, stream_places
+from gpt2viz.comparison import align
 from gpt2viz.figures.compare import (
     aligned_bars,
     difference_of_matched,
-    nearest_table,
-    path_lines,
     side_panel,
 )
-from gpt2viz.figures.find import head_map
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.labels import markup_safe
-from gpt2viz.patterns import likeness
 from gpt2viz.ui import compare, compared, frame, lines, say, show, two_texts
 from gpt2viz.ui.clicks import on_click
 from gpt2viz.ui.source import Line
@@ -60,7 +56,9 @@ for n, (letter, side) in enumerate(sides.items()):
             )
         else:
             figure = heatmaps([panels[n]], view.colors, height=380, row=side.token)
-            show.picture(figure, key=f"weights_{letter}", alt=titles[n], made_by=made_by)
+            show.picture(
+                figure, key=f"weights_{letter}", alt=titles[n], made_by=made_by, shrinks=True
+            )
 with pictures[2], st.container(key="side_change"):
     figure = heatmaps(
         [change],
@@ -75,6 +73,7 @@ with pictures[2], st.container(key="side_change"):
         key="difference",
         alt=f"Weights of B minus weights of A ({titles[1]}; {titles[0]})",
         made_by=(difference_of_matched,),
+        shrinks=True,
     )
 drag = None if what == "text" else part.drag(panels[0])  # two sentences are not one window
 for area, n in (("a", 0), ("b", 1), ("change", 0)):
@@ -102,54 +101,10 @@ show.picture(
     made_by=(align, aligned_bars),
 )
 
-say.markdown(f"#### {compared.MAP_TITLE[what == 'head']}")
-with st.container(key="side_heads"):
-    quantity, numbers = compared.every_head(both, what, chosen[0])
-    figure = heatmaps(
-        [head_map(numbers, quantity)],
-        view.colors,
-        height=110 + 30 * len(numbers),
-        numbers=16,
-        row=chosen[1][0],
-        column=chosen[1][1],
-        bar=quantity,
-        legend=False,
-    )
-    made_by = (likeness,) if what == "head" else (largest_differences,)
-    show.picture(
-        figure, key="heads_map", alt=f"Every head of every layer: {quantity}", made_by=made_by
-    )
-say.caption(compared.MAP_CAPTION[what == "head"])
+compared.draw_map(both, what, chosen)
 on_click("side_heads", compared.choose_head(what))
 
 if paths:
-    say.markdown("#### The path of the token's vector through the layers")
-    curve, numbers = st.columns(2, gap="large")
-    with curve:
-        show.picture(
-            path_lines(paths, view.colors),
-            key="path",
-            alt="Cosine similarity of the token's two vectors after every part of the model",
-            made_by=(path, nearest),
-        )
-        say.caption(
-            "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "
-            "right angles. Drawn through: the residual stream, to which every part adds. Dotted: "
-            "what the part adds." + compared.PATH_NOTE.get(what, "")
-        )
-    with numbers:
-        say.caption(
-            "**Nearest tokens of the vocabulary** to the stream, by cosine similarity with their "
-            "embeddings: the three nearest at each place."
-        )
-        found = {
-            name: nearest(side.trace, side.token, stream_places(side.trace.config.n_layer), top=3)
-            for name, side in zip(names, sides.values(), strict=True)
-        }
-        table = nearest_table(
-            found, stream_places(view.model.config.n_layer), compared.vocabulary(both)
-        )
-        show.table(table, "Nearest tokens to the stream", height=min(440, 38 + 35 * len(table)))
-
+    compared.draw_paths(both, paths, what, names)
 if what != "head":
     compared.next_tokens(both)

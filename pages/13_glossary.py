@@ -3,6 +3,7 @@
 import streamlit as st
 
 from gpt2viz.glossary import TERM, TERMS, containing
+from gpt2viz.labels import counted
 from gpt2viz.ui import address, frame, glossary
 
 frame.open_menu("Glossary")
@@ -26,7 +27,7 @@ if chosen:
     glossary.entry(TERM[chosen], chosen=True)
 if not found:
     st.info("No word here has that in its name or meaning. Try a shorter one.")
-st.markdown(f"#### {len(found)} words")
+st.markdown(f"#### {counted(len(found), 'words')}")
 rest = [term for term in found if term.key != chosen]
 half = -(-len(rest) // 2)
 for column, terms in zip(st.columns(2, gap="large"), (rest[:half], rest[half:]), strict=True):

@@ -62,7 +62,7 @@ with st.container(key="masks"):
                 row=view.query,
                 bar="attention weight",
             )
-            show.picture(figure, key="on_off", alt=alt)
+            show.picture(figure, key="on_off", alt=alt, shrinks=True)
     figure = heatmaps(
         [change],
         view.colors,
@@ -77,6 +77,7 @@ with st.container(key="masks"):
         key="change",
         alt=f"Weights of layer {layer}, head {head}, mask off − on",
         made_by=(difference,),
+        shrinks=True,
     )
     show.code(Line(view.trace, "masked_scores", layer), place=both, of=[alt])
 for area in ("mask", "masks"):

@@ -15,9 +15,7 @@ say.markdown(
     f"**{n_parameters:,} parameters**. Recorded while the model ran, not from a list."
 )
 legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
-say.markdown(
-    " · ".join(f"**{axis}** {size:,} {meaning}" for axis, size, meaning in sizes), place=legend
-)
+say.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), place=legend)
 wanted = search.text_input(
     "Filter",
     placeholder="such as weights, h.0, Linear or (B, nh, T, T)",

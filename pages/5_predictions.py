@@ -50,13 +50,15 @@ with numbers:
     left.metric(
         "Entropy",
         f"{entropy(model):.2f} bits",
-        help="How undecided the model is. 0: sure of one token. Each bit more doubles the number "
-        f"of tokens it hesitates between; {len(model):,} equally probable ones would be the most.",
+        help=say.tip(
+            "How undecided the model is. 0: sure of one token. Each bit more doubles the number of "
+            f"tokens it hesitates between; {len(model):,} equally probable ones would be the most."
+        ),
     )
     right.metric(
         "Can be drawn",
         f"{(drawn > 0).sum():,}",
-        help="Tokens with a probability above 0 after temperature, top-k and top-p.",
+        help=say.tip("Tokens with a probability above 0 after temperature, top-k and top-p."),
     )
     percent = st.column_config.NumberColumn(format="%.3f")
     formats = {name: percent for name in table.columns if "%" in name}

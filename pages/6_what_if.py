@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from gpt2viz import divergence, logit_lens, sampling_distribution, tables
+from gpt2viz import logit_lens
 from gpt2viz.comparison import largest_differences
 from gpt2viz.figures.find import head_map
 from gpt2viz.figures.from_trace import difference
@@ -74,7 +74,7 @@ with st.container(key="whatif"):
                 row=view.query,
                 bar="attention weight",
             )
-            show.picture(figure, key="before_after", alt=alt, made_by=made_by)
+            show.picture(figure, key="before_after", alt=alt, made_by=made_by, shrinks=True)
     figure = heatmaps(
         [change],
         view.colors,
@@ -89,6 +89,7 @@ with st.container(key="whatif"):
         key="weight_change",
         alt=f"Weights of layer {layer}, head {head}, changed − baseline",
         made_by=(difference,),
+        shrinks=True,
     )
 cell = "a cell of the difference" if as_lines else "a cell"
 say.caption(
@@ -101,20 +102,14 @@ on_click("whatif", whatif.hide(view, part, before), part.drag(before))
 
 frame.stop_without_numbers(baseline, changed)
 position = view.n_tokens - 1 if view.query is None else view.query
-logits = [run.logits_at(position) for run in (baseline, changed)]
-p_before, p_after = map(sampling_distribution, logits)
 names = cache.vocabulary(view.model.name)
 say.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
-first, second, distance = st.columns(3)
-for place, title, p in ((first, "Baseline", p_before), (second, "Changed", p_after)):
-    two_predictions.most_probable(place, f"{title}: most probable next", p, names)
-distance.metric(
-    "KL divergence from the baseline",
-    f"{divergence(logits[1], logits[0]):.4f} bits",
-    help="How many more bits the baseline's next token costs on average when the changed model is "
-    "believed: Σ p log₂(p / q), p baseline, q changed. 0 where both predict the same.",
+table = two_predictions.compare(
+    [run.logits_at(position) for run in (baseline, changed)],
+    ("baseline", "changed"),
+    ["Baseline: most probable next", "Changed: most probable next"],
+    names,
 )
-table = tables.largest_changes(p_before, p_after, names, top=6)
 if len(table):
     two_predictions.draw(
         table,
@@ -123,7 +118,7 @@ if len(table):
         alt=f"Tokens whose probability rose or fell most after token {position}",
         name="Largest changes of next-token probabilities",
         order="The largest rises, then the largest falls, over the whole vocabulary.",
-        made_by=(Line(changed, "last_logits"), sampling_distribution, divergence),
+        made_by=(Line(changed, "last_logits"),),
     )
 elif edits:
     say.caption("No probability has changed after this token.")

@@ -4,17 +4,14 @@ import streamlit as st
 
 from gpt2viz.attribution import taken
 from gpt2viz.figures.find import atlas, drawn_pattern, head_map
-from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.measure import GRID
-from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.heads import Scores, distance, entropy, head_scores, largest, weight_on
 from gpt2viz.labels import label
 from gpt2viz.patterns import drawn, likeness, similarity
 from gpt2viz.ui import alike, cache, controls, drawing, find, frame, lines, say, show, zoom
 from gpt2viz.ui.clicks import on_click, open_head
 from gpt2viz.ui.ranked import ranked
-from gpt2viz.ui.source import Line
+from gpt2viz.ui.stages import draw_weights
 
 SIMILARITY = "cosine similarity"
 #: What the scores of heads are made of.
@@ -108,17 +105,7 @@ def by_head() -> None:
             "all rows but the first: 1 for the same weights, 0 where no key gets weight from both."
         )
     with picture:
-        title = f"Layer {layer} · Head {head}"
-        panel = head_stage(view.trace, view.labels, "weights", layer, head, title)
-        alt = f"Weights of layer {layer}, head {head}"
-        made_by = (Line(view.trace, "weights", layer),)
-        if as_lines:
-            say.markdown(f":small[{title}]")
-            lines.draw(view, [panel], [title], key="chosen_lines", alt=alt, made_by=made_by)
-        else:
-            panels = [pool_panel(panel, GRID)]
-            figure = heatmaps(panels, view.colors, height=340, row=view.query, numbers=0)
-            show.picture(figure, key="chosen_head", alt=alt, made_by=made_by)
+        draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340)
     with found:
         values = find.alike(view, layer, head)
         similarity_map(values)

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from gpt2viz.export.sheets import Drawn, matrices, series
-from gpt2viz.labels import isolated
+from gpt2viz.labels import counted, isolated
 
 #: Of so many matrices or curves each is described; of more, only what stands out.
 FEW = 4
@@ -95,7 +95,7 @@ def _bars(name: str, x: Sequence[object], y: Sequence[object]) -> str:
     if not points:
         return ""
     size, place = max(points)
-    return f"{_named(name)}{len(points)} bars, highest {_number(size)} at {place}"
+    return f"{_named(name)}{counted(len(points), 'bars')}, highest {_number(size)} at {place}"
 
 
 def _curve(name: str, x: Sequence[object], y: Sequence[object]) -> str:

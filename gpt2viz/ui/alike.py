@@ -14,6 +14,7 @@ from gpt2viz.figures.similarity import (
     similarity_map,
     tree,
 )
+from gpt2viz.labels import counted
 from gpt2viz.similarity import similarities
 from gpt2viz.ui import address, say, show
 from gpt2viz.ui.clicks import on_click, open_head
@@ -71,7 +72,7 @@ def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int
         AT_LEAST,
         required=True,
         wrap=True,
-        help="Two groups become one while the mean similarity of their heads is so much.",
+        help=say.tip("Two groups become one while the mean similarity of their heads is so much."),
         **address.choice("alike", AT_LEAST, 0.9),
     )
     found = groups(joined, at_least)
@@ -82,7 +83,9 @@ def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int
         column_config={"least alike": st.column_config.NumberColumn(format="%.3f")},
     )
     alone = len(names) - sum(map(len, found))
-    say.caption(f"{alone:,} of {len(names):,} heads are in no group: none is so much like them.")
+    say.caption(
+        f"In no group, as none is so much like them: {alone:,} of {counted(len(names), 'heads')}."
+    )
     return found
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from gpt2viz import tables
 from gpt2viz.arithmetic import CellArithmetic
+from gpt2viz.labels import counted
 from gpt2viz.ui import say, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
@@ -32,7 +33,7 @@ def _dot(_view: View, cell: CellArithmetic, _key: int) -> None:
     say.markdown("**1 · Raw score: q·k**")
     _table("q·k, dimension by dimension", tables.dot_product_table(cell))
     terms = " ".join(f"{product:+.3f}" for product in cell.products)
-    say.markdown(f":small[Sum of the {len(cell.products)} products: {terms}]")
+    say.markdown(f":small[Sum of {counted(len(cell.products), 'products')}: {terms}]")
     say.markdown(f"**= {cell.score:.4f}** :gray[(the model: {cell.model_score:.4f})]")
 
 

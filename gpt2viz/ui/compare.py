@@ -177,7 +177,7 @@ def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place,
         head = controls.head(both.a.view, min(c.n_head for c in configs))
         whole: bool = st.toggle(
             "Mean of all heads",
-            help="Compares layers: the mean of each layer's heads in place of one head.",
+            help=say.tip("Compares layers: the mean of each layer's heads in place of one head."),
             **address.switch("whole", False),
         )
         as_lines = lines.wanted(*parts)

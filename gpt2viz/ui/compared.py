@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
-from gpt2viz import divergence, sampling_distribution, tables
-from gpt2viz.comparison import Path, addition_places, largest_differences, path, stream_places
+from gpt2viz.comparison import (
+    Path,
+    addition_places,
+    largest_differences,
+    nearest,
+    path,
+    stream_places,
+)
+from gpt2viz.figures.compare import nearest_table, path_lines
+from gpt2viz.figures.find import head_map
+from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.panel import Axis
 from gpt2viz.heads import Scores
-from gpt2viz.ui import address, cache, find, frame, say, two_predictions, two_texts
+from gpt2viz.patterns import likeness
+from gpt2viz.ui import address, cache, find, frame, say, show, two_predictions, two_texts
 from gpt2viz.ui.clicks import Cell, choose_map_head
-from gpt2viz.ui.compare import Sides
+from gpt2viz.ui.compare import Place, Sides
 from gpt2viz.ui.lines import on_every_page
 from gpt2viz.ui.text import literal
 
@@ -58,12 +68,34 @@ def choose_head(what: str) -> Callable[[Cell], None]:
     return clicked
 
 
-def every_head(both: Sides, what: str, place: tuple[int, int | None]) -> tuple[str, Scores]:
-    """What the map of heads shows, and its numbers (n_layer, n_head)."""
-    if what == "head":
-        layer, head = place
-        return "cosine similarity", find.alike(both.a.view, layer, head)
-    return "largest difference", apart(both)
+def draw_map(both: Sides, what: str, places: Sequence[Place]) -> None:
+    """Every head at a glance: how far its sides are apart, or how like A's head it is.
+
+    ``places`` are those that both sides show: B's is framed.
+    """
+    like = what == "head"
+    say.markdown(f"#### {MAP_TITLE[like]}")
+    (layer, head), shown = places
+    numbers = find.alike(both.a.view, layer, head) if like else apart(both)
+    quantity = "cosine similarity" if like else "largest difference"
+    with st.container(key="side_heads"):
+        figure = heatmaps(
+            [head_map(numbers, quantity)],
+            both.a.view.colors,
+            height=110 + 30 * len(numbers),
+            numbers=16,
+            row=shown[0],
+            column=shown[1],
+            bar=quantity,
+            legend=False,
+        )
+        show.picture(
+            figure,
+            key="heads_map",
+            alt=f"Every head of every layer: {quantity}",
+            made_by=(likeness,) if like else (largest_differences,),
+        )
+    say.caption(MAP_CAPTION[like])
 
 
 def paths(both: Sides, what: str) -> dict[str, tuple[Path, Path]]:
@@ -82,6 +114,38 @@ def paths(both: Sides, what: str) -> dict[str, tuple[Path, Path]]:
             path(a, b, at, addition_places(n_layer)),
         )
     }
+
+
+def draw_paths(
+    both: Sides, paths: dict[str, tuple[Path, Path]], what: str, names: Sequence[str]
+) -> None:
+    """The ``paths`` as curves, beside the tokens that the stream of either side is nearest to."""
+    colors, n_layer = both.a.view.colors, both.a.trace.config.n_layer
+    say.markdown("#### The path of the token's vector through the layers")
+    curve, numbers = st.columns(2, gap="large")
+    with curve:
+        show.picture(
+            path_lines(paths, colors),
+            key="path",
+            alt="Cosine similarity of the token's two vectors after every part of the model",
+            made_by=(path, nearest),
+        )
+        say.caption(
+            "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "
+            "right angles. Drawn through: the residual stream, to which every part adds. Dotted: "
+            "what the part adds." + PATH_NOTE.get(what, "")
+        )
+    with numbers:
+        say.caption(
+            "**Nearest tokens of the vocabulary** to the stream, by cosine similarity with their "
+            "embeddings: the three nearest at each place."
+        )
+        found = {
+            name: nearest(side.trace, side.token, stream_places(side.trace.config.n_layer), top=3)
+            for name, side in zip(names, (both.a, both.b), strict=True)
+        }
+        table = nearest_table(found, stream_places(n_layer), vocabulary(both))
+        show.table(table, "Nearest tokens to the stream", height=min(440, 38 + 35 * len(table)))
 
 
 def apart(both: Sides) -> Scores:
@@ -106,24 +170,16 @@ def next_tokens(both: Sides) -> None:
     """What comes after the token on both sides, and how far the two predictions are apart."""
     sides = (both.a, both.b)
     frame.stop_without_numbers(both.a.trace, both.b.trace)
-    logits = [side.trace.logits_at(side.token) for side in sides]
-    predicted = [sampling_distribution(row) for row in logits]
-    names = vocabulary(both)
     say.markdown("#### What comes next?")
-    places = st.columns(3)
-    for column, letter, side, p in zip(places[:2], "AB", sides, predicted, strict=True):
-        after = f"{side.token} “{literal(side.view.labels[side.token])}”"
-        two_predictions.most_probable(column, f"{letter}: most probable after {after}", p, names)
-    if len(logits[0]) == len(logits[1]):
-        places[2].metric(
-            "KL divergence of B from A",
-            f"{divergence(logits[1], logits[0]):.4f} bits",
-            help="How many more bits A's next token costs on average when B is believed: "
-            "Σ p log₂(p / q), p of A, q of B. 0 where both predict the same.",
-        )
-    shared = min(map(len, logits))
-    one, other = (p[:shared] for p in predicted)
-    table = tables.largest_changes(one, other, names, top=6, names=("A", "B"))
+    table = two_predictions.compare(
+        [side.trace.logits_at(side.token) for side in sides],
+        ("A", "B"),
+        [
+            f"{letter}: most probable after {side.token} “{literal(side.view.labels[side.token])}”"
+            for letter, side in zip("AB", sides, strict=True)
+        ],
+        vocabulary(both),
+    )
     if table.empty:
         say.caption("Both predict the same, to the last digit.")
         return
@@ -136,5 +192,4 @@ def next_tokens(both: Sides) -> None:
         alt="Tokens whose probability differs most between A and B",
         name="Largest differences of next-token probabilities",
         order="Where B is above A most, then where it is below, over the whole vocabulary.",
-        made_by=(sampling_distribution, divergence),
     )

@@ -16,7 +16,9 @@ def layer(view: View, among: int | None = None) -> int:
         layers,
         required=True,
         wrap=True,
-        help="A model is a stack of layers; each reads what the one below wrote. 0 is the first.",
+        help=say.tip(
+            "A model is a stack of layers; each reads what the one below wrote. 0 is the first."
+        ),
         **address.choice("layer", layers, 0),
     )
     return chosen
@@ -30,8 +32,10 @@ def head(view: View, among: int | None = None) -> int:
         heads,
         required=True,
         wrap=True,
-        help="Each layer has several heads. Each computes weights of its own: "
-        "how much every token takes from every other.",
+        help=say.tip(
+            "Each layer has several heads. Each computes weights of its own: "
+            "how much every token takes from every other."
+        ),
         **address.choice("head", heads, 0),
     )
     return chosen
@@ -44,7 +48,9 @@ def heads_beside(view: View, head: int) -> list[int]:
         "More heads",
         others,
         selection_mode="multi",
-        help="Up to three more heads in the same picture, each with its own colour and dash.",
+        help=say.tip(
+            "Up to three more heads in the same picture, each with its own colour and dash."
+        ),
         **address.several("more", others, []),
     )
     return [n for n in chosen if n != head][:3]
@@ -58,7 +64,7 @@ def key_token(view: View) -> int:
         tokens,
         format_func=lambda n: f"{n} {labels[n]}",
         width=180,
-        help="The query (chosen above; else the last token) looks at this token.",
+        help=say.tip("The query (chosen above; else the last token) looks at this token."),
         **address.choice("key", tokens, 0),
     )
     return chosen
@@ -71,7 +77,7 @@ def several_layers(view: View) -> list[int]:
         "Layers",
         layers,
         selection_mode="multi",
-        help="Two to four layers. The first one is compared with each of the others.",
+        help=say.tip("Two to four layers. The first one is compared with each of the others."),
         **address.several("layers", layers, sorted({0, layers[-1]})),
     )
     if len(chosen) > 4:
@@ -87,8 +93,10 @@ def head_or_whole(view: View) -> int | str:
         heads,
         required=True,
         wrap=True,
-        help="One head, the mean of all heads of the layer, or the attention rollout: the means "
-        "of this layer and all below it multiplied, half of each kept for the residual stream.",
+        help=say.tip(
+            "One head, the mean of all heads of the layer, or the attention rollout: the means "
+            "of this layer and all below it multiplied, half of each kept for the residual stream."
+        ),
         **address.choice("compare", heads, "mean"),
     )
     return chosen

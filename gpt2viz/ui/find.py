@@ -168,9 +168,11 @@ def look() -> str:
         "Rank the heads by",
         [WEIGHT, GIVEN],
         required=True,
-        help="The weight is how much of the query's attention goes to these tokens together. "
-        "What they give is a vector: their value vectors by weight, summed, through the head's "
-        "part of W_O. A large weight on short vectors gives little (Kobayashi et al. 2020).",
+        help=say.tip(
+            "The weight is how much of the query's attention goes to these tokens together. "
+            "What they give is a vector: their value vectors by weight, summed, through the head's "
+            "part of W_O. A large weight on short vectors gives little (Kobayashi et al. 2020)."
+        ),
         **address.choice("rank", [WEIGHT, GIVEN], WEIGHT),
     )
     return chosen

@@ -10,7 +10,7 @@ from gpt2viz import EditError, Model, parse_edits
 from gpt2viz.config import END_OF_TEXT
 from gpt2viz.edits import moved
 from gpt2viz.patterns import moved_cells, parse_cells
-from gpt2viz.ui import address
+from gpt2viz.ui import address, say
 from gpt2viz.ui.text import literal
 
 _NAME = "endoftext"
@@ -38,11 +38,13 @@ def switch(model: Model) -> None:
     st.toggle(
         f"{WRITTEN} first",
         disabled=not there,
-        help=f"Puts the token {WRITTEN} before your sentence. GPT-2 was trained with it between "
-        "texts; the bundled model was not. Heads that would rest on your first word can rest on "
-        "it instead."
-        if there
-        else f"This model's vocabulary has no token {WRITTEN}.",
+        help=say.tip(
+            f"Puts the token {WRITTEN} before your sentence. GPT-2 was trained with it between "
+            "texts; the bundled model was not. Heads that would rest on your first word can rest "
+            "on it instead."
+            if there
+            else f"This model's vocabulary has no token {WRITTEN}."
+        ),
         on_change=changed,
         **bound,
     )

@@ -47,8 +47,7 @@ _STYLE = """
 .stMainBlockContainer > div > .stVerticalBlock { gap: .6rem; }
 blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !important; }
 .katex-display { padding: .3rem; }
-[data-testid="stCaptionContainer"] :is(p, li, code) { color: inherit; }
-[data-testid="stCaptionContainer"] { color: inherit; opacity: .78; }
+[data-testid="stCaptionContainer"] { opacity: .78; &, & :is(p, li, code) { color: inherit; } }
 [data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
 .st-key-tokens button { font-family: ui-monospace, monospace; }
 .stHorizontalBlock { row-gap: .6rem; }
@@ -57,6 +56,9 @@ blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !im
   .st-key-stages .stHorizontalBlock:has(> .stColumn:nth-child(4)) { flex-wrap: wrap; }
   .st-key-stages .stHorizontalBlock > .stColumn:is(:nth-child(4), :nth-last-child(n + 4),
     :nth-last-child(4) ~ *) { flex: 1 1 calc(50% - 1rem); min-width: calc(50% - 1rem); }
+}
+@media (min-width: 641px) { /* three matrices across, each a square in a third of the page */
+  [class*="st-key-shrinks-"] { height: min(29vw + 5px, 390px) !important; min-height: 0 !important }
 }
 @media (min-width: 2000px) { html { font-size: 120%; } }
 @media (max-width: 640px) {
@@ -130,7 +132,7 @@ def _run(model: Model) -> Trace:
         ids = model.tokenizer.encode(st.session_state["text"], end_of_text_first=first.is_on())
         trace = cache.run(model.name, tuple(ids), causal)
     except ContextError as error:
-        _too_long(model, error)
+        limits.too_long(model, error)
     except GPT2VizError as error:
         st.info(str(error), icon=":material/edit:")
         st.stop()
@@ -178,7 +180,9 @@ def _model_and_sentence() -> Model:
     sentence.text_input(
         "Sentence",
         placeholder="Type a sentence and press Enter",
-        help="The text that the model reads. It is cut into tokens: words or parts of words.",
+        help=say.tip(
+            "The text that the model reads. It is cut into tokens: words or parts of words."
+        ),
         **address.text("text", EXAMPLES["Crane"]),
     )
     with chosen:
@@ -187,8 +191,10 @@ def _model_and_sentence() -> Model:
         pair = st.container(gap=None)
     pair.toggle(
         "Causal mask",
-        help="On, as the model was trained: a token sees itself and the tokens before it. "
-        "Off: it sees the later ones too.",
+        help=say.tip(
+            "On, as the model was trained: a token sees itself and the tokens before it. "
+            "Off: it sees the later ones too."
+        ),
         **address.switch("causal", True),
     )
     _examples()
@@ -226,18 +232,3 @@ def _examples() -> None:
             address.put("query", None)
 
     st.pills("Examples", EXAMPLES, key="example", on_change=pick, label_visibility="collapsed")
-
-
-def _too_long(model: Model, error: ContextError) -> None:
-    counted = f" {first.WRITTEN} counts as one." if first.is_on() else ""
-    st.warning(f"{error}{counted}", icon=":material/content_cut:")
-    fits = error.n_positions - first.is_on()
-    ids = model.tokenizer.encode(st.session_state["text"])[:fits]
-    start = b"".join(map(model.tokenizer.token_bytes, ids)).decode("utf-8", errors="ignore")
-    st.button(
-        f"Use the first {fits:,} tokens",
-        on_click=address.put,
-        args=("text", start),
-        type="primary",
-    )
-    st.stop()

@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz.generation import draw
 from gpt2viz.labels import label
-from gpt2viz.ui import address, cache, limits, show
+from gpt2viz.ui import address, cache, limits, say, show
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.predictions import Sampling
 from gpt2viz.ui.text import literal
@@ -95,7 +95,9 @@ def seed() -> int:
         "Seed",
         0,
         seeds[-1],
-        help="Decides the draws where the temperature is above 0: the same seed, the same text.",
+        help=say.tip(
+            "Decides the draws where the temperature is above 0: the same seed, the same text."
+        ),
         **address.choice("seed", seeds, 0),
     )
     return chosen

@@ -7,13 +7,15 @@
 from __future__ import annotations
 
 import os
+from typing import NoReturn
 
 import streamlit as st
 from streamlit import runtime
 
-from gpt2viz import CheckpointError, GPT2Config
+from gpt2viz import CheckpointError, ContextError, GPT2Config, Model
+from gpt2viz.labels import counted
 from gpt2viz.memory import total_memory
-from gpt2viz.ui import owner
+from gpt2viz.ui import address, first, owner
 from gpt2viz.ui.text import literal
 
 #: Tokens of a text; by default as many as the model reads.
@@ -56,7 +58,7 @@ def admit() -> None:
         st.stop()
     if not st.session_state.get(_ADMITTED) and _connected() > most:
         st.warning(
-            f"This server is full: its owner lets {most:,} visitors in at a time. "
+            f"This server is full: its owner lets {counted(most, 'visitors')} in at a time. "
             "Reload the page in a minute.",
             icon=":material/group:",
         )
@@ -69,7 +71,7 @@ def notice() -> None:
     if owner.is_local():
         return
     most = os.environ.get(TOKENS_VARIABLE)
-    tokens = f" of up to {int(float(most)):,} tokens" if most else ""
+    tokens = f" of up to {counted(int(float(most)), 'tokens')}" if most else ""
     st.caption(
         "Other machines can reach this server. Visitors can run the models that are listed on "
         f"**Models** on texts{tokens}, and fetch those that its owner has allowed. They can't "
@@ -99,3 +101,19 @@ def _number(variable: str, default: float) -> float:
     if variable in (TOKENS_VARIABLE, SESSIONS_VARIABLE) and number < 1:
         raise CheckpointError(f"{variable} must be 1 or more, not {raw!r:.40}")
     return number
+
+
+def too_long(model: Model, error: ContextError, name: str = "text", whose: str = "") -> NoReturn:
+    """Say that the text of that ``name`` in the address is too long, offer its start, and stop."""
+    first_too = f" {first.WRITTEN} counts as one." if first.is_on() else ""
+    st.warning(f"{whose}{error}{first_too}", icon=":material/content_cut:")
+    fits = error.n_positions - first.is_on()
+    ids = model.tokenizer.encode(st.session_state[name])[:fits]
+    start = b"".join(map(model.tokenizer.token_bytes, ids)).decode("utf-8", errors="ignore")
+    st.button(
+        f"Use the first {fits:,} tokens",
+        on_click=address.put,
+        args=(name, start),
+        type="primary",
+    )
+    st.stop()

@@ -49,8 +49,10 @@ def wanted(*parts: Window) -> bool:
         format_func=str.capitalize,
         required=True,
         disabled=not few,
-        help="The same numbers twice: cells of a matrix, or lines from each token to the tokens "
-        f"that it looks at. Lines are drawn up to {MOST_TOKENS} tokens.",
+        help=say.tip(
+            "The same numbers twice: cells of a matrix, or lines from each token to the tokens "
+            f"that it looks at. Lines are drawn up to {MOST_TOKENS} tokens."
+        ),
         **address.choice("picture", ["matrix", "lines"], "matrix"),
     )
     if chosen == "lines" and not few:

@@ -22,6 +22,7 @@ from gpt2viz.figures.measure import (
 )
 from gpt2viz.figures.panel import Panel
 from gpt2viz.figures.pooling import pool_panel
+from gpt2viz.labels import counted
 from gpt2viz.stages import Scale
 from gpt2viz.traces import Array, Trace
 from gpt2viz.ui import address, say
@@ -71,10 +72,12 @@ def words(sums_to_one: bool = True) -> bool:
     chosen: bool = st.toggle(
         "Whole words",
         disabled=not sums_to_one,
-        help="Takes the tokens of a word together: a word's row is the mean of its tokens' rows, "
-        "its column the sum of their columns. Rows still sum to 1."
-        if sums_to_one
-        else "Lengths can't be added up, so these numbers are shown for tokens only.",
+        help=say.tip(
+            "Takes the tokens of a word together: a word's row is the mean of its tokens' rows, "
+            "its column the sum of their columns. Rows still sum to 1."
+            if sums_to_one
+            else "Lengths can't be added up, so these numbers are shown for tokens only."
+        ),
         **address.switch("words", False, movable=sums_to_one),
     )
     return chosen
@@ -93,9 +96,9 @@ def words_note(view: View) -> str:
     if n_words == view.n_tokens:
         return "**Whole words**: here each word is one token, so nothing changes."
     return (
-        f"**Whole words**: {view.n_tokens} tokens are {n_words} words. A word's row is the mean of "
-        "its tokens' rows, its column the sum of their columns (Clark et al. 2019). A number "
-        "before a word is the place of its first token."
+        f"**Whole words**: {view.n_tokens} tokens are {counted(n_words, 'words')}. A word's row is "
+        "the mean of its tokens' rows, its column the sum of their columns (Clark et al. 2019). A "
+        "number before a word is the place of its first token."
     )
 
 

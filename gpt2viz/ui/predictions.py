@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import streamlit as st
 
-from gpt2viz.ui import address, cache
+from gpt2viz.ui import address, cache, say
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -40,20 +40,22 @@ def sampling(prefix: str = "", temperature: float = 1.0) -> Sampling:
     chosen = heat.select_slider(
         "Temperature",
         TEMPERATURES,
-        help="Divides the logits: below 1 the probable tokens gain, above 1 they lose, "
-        "at 0 only the most probable one is left.",
+        help=say.tip(
+            "Divides the logits: below 1 the probable tokens gain, above 1 they lose, "
+            "at 0 only the most probable one is left."
+        ),
         **address.choice(f"{prefix}temperature", TEMPERATURES, temperature),
     )
     kept = count.select_slider(
         "Top-k",
         COUNTS,
-        help="Keeps only the k most probable tokens.",
+        help=say.tip("Keeps only the k most probable tokens."),
         **address.choice(f"{prefix}top_k", COUNTS, "all"),
     )
     part = share.select_slider(
         "Top-p",
         SHARES,
-        help="Keeps the fewest tokens that together reach this probability.",
+        help=say.tip("Keeps the fewest tokens that together reach this probability."),
         **address.choice(f"{prefix}top_p", SHARES, 1.0),
     )
     return {"temperature": chosen, "top_k": None if kept == "all" else kept, "top_p": part}
@@ -87,7 +89,7 @@ def _pick(view: View, title: str, name: str, offered: list[str], default: str) -
         title,
         offered if written in offered else [written, *offered],
         accept_new_options=True,
-        help="The most probable tokens are offered. Any other can be typed; · is a space.",
+        help=say.tip("The most probable tokens are offered. Any other can be typed; · is a space."),
         **widget,
     )
     if written == NONE:

@@ -14,7 +14,7 @@ from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.measure import GRID
 from gpt2viz.heads import Scores
 from gpt2viz.traces import Trace
-from gpt2viz.ui import address, lines, show, zoom
+from gpt2viz.ui import address, lines, say, show, zoom
 from gpt2viz.ui.clicks import on_click, open_head
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.source import Line
@@ -104,7 +104,7 @@ def _layers(view: View) -> list[int]:
         every,
         selection_mode="multi",
         wrap=True,
-        help="Lists the heads of these layers only. None chosen: of all layers.",
+        help=say.tip("Lists the heads of these layers only. None chosen: of all layers."),
         **address.several("only", every, []),
     )
     return chosen

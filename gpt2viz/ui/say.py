@@ -1,7 +1,8 @@
 """What the pages say, in Markdown: the first use of each of the glossary's words is a link there.
 
 Every caption and explanation is written with ``markdown`` or ``caption``; an alert says
-``linked(…)``. Headings, code, formulas, tables and what is quoted “so” stay as they are.
+``linked(…)``, a widget's help ``tip(…)``. Headings, code, formulas, tables and what is quoted
+“so” stay as they are.
 """
 
 from __future__ import annotations
@@ -77,7 +78,20 @@ def caption(text: str, *, place: Any = st, **options: Any) -> None:
 
 def linked(text: str) -> str:
     """The Markdown ``text``, with a link at each word that the page has not linked before."""
-    done: set[str] = st.session_state["_linked"]
+    return _link_first_uses(text, st.session_state["_linked"])
+
+
+def tip(text: str) -> str:
+    """What a widget says when it is pointed at (its ``help``), with a link at each word.
+
+    Whatever the page has linked: a tip is read by itself. It stays open under the pointer, but
+    can't be reached by keyboard, where the menu's *Words* leads to the same places.
+    """
+    return _link_first_uses(text, set())
+
+
+def _link_first_uses(text: str, done: set[str]) -> str:
+    """``text`` with a link at the first use of each word that isn't ``done``, which they become."""
 
     def link_first(found: re.Match[str]) -> str:
         word = found["word"]

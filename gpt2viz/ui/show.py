@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz import Trace, export
+from gpt2viz.labels import counted
 from gpt2viz.ui import cache, source
 from gpt2viz.ui.source import Made
 
@@ -61,8 +62,11 @@ def picture(
     place: Any = st,
     made_by: Sequence[Made] = (),
     of_run: bool = True,
+    shrinks: bool = False,
 ) -> None:
     """Draw a Plotly figure, in the container ``place`` if it is given.
+
+    One that ``shrinks`` is as high as the frame's style says, which knows the width of the page.
 
     ``made_by`` is the code that made its numbers; it can be read below the picture.
 
@@ -71,7 +75,12 @@ def picture(
     stands out in its numbers and, where it is ``of_run``, what was read.
     """
     _remember(shown().pictures, alt, figure)
-    place.plotly_chart(figure, key=key, alt=in_words(alt, export.spoken(figure), of_run))
+    place.plotly_chart(
+        figure,
+        key=f"shrinks-{key}" if shrinks else key,
+        alt=in_words(alt, export.spoken(figure), of_run),
+        height="stretch" if shrinks else "content",
+    )
     if made_by:
         code(*made_by, of=[alt], place=place)
 
@@ -88,7 +97,10 @@ def _read() -> str:
     masks = {causal for _, _, causal, *_ in runs}
     if not lengths:
         return ""
-    said = f"Sentence{'s' * (len(lengths) > 1)} of {' and '.join(map(str, lengths))} tokens"
+    longest = counted(lengths[-1], "tokens")
+    said = f"Sentence of {longest}"
+    if len(lengths) > 1:
+        said = f"Sentences of {' and '.join([*map(str, lengths[:-1]), longest])}"
     if len(masks) > 1:  # the picture's own words say which
         return f"{said}."
     return f"{said}, causal mask {'on' if True in masks else 'off'}."

@@ -9,7 +9,9 @@ import numpy as np
 from gpt2viz import STAGE
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import NUMBERS_FIT, heatmaps
+from gpt2viz.figures.measure import GRID
 from gpt2viz.figures.panel import Matrix, Panel
+from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.stages import axis_sizes, formula
 from gpt2viz.ui import address, lines, say, show
 from gpt2viz.ui.clicks import Cell, Dragged
@@ -64,6 +66,26 @@ def draw_stage(
     say.caption(_caption(view, whole, layer))
     show.code(Line(view.trace, key, layer), of=[alt])
     return panel
+
+
+def draw_weights(
+    view: View, layer: int, head: int, *, key: str, as_lines: bool, height: int, numbers: int = 0
+) -> None:
+    """Draw the attention weights of one head over the whole text, as a matrix or as lines.
+
+    ``numbers`` are written into the matrix where it has no more columns.
+    """
+    title = f"Layer {layer} · Head {head}"
+    panel = head_stage(view.trace, view.labels, "weights", layer, head, title)
+    alt = f"Attention weights of layer {layer}, head {head}"
+    made_by = (Line(view.trace, "weights", layer),)
+    if as_lines:
+        say.markdown(f":small[{title}]")
+        lines.draw(view, [panel], [title], key=f"{key}_lines", alt=alt, made_by=made_by)
+    else:
+        panels = [pool_panel(panel, GRID)]
+        figure = heatmaps(panels, view.colors, height=height, row=view.query, numbers=numbers)
+        show.picture(figure, key=key, alt=alt, made_by=made_by)
 
 
 def _height(values: Matrix, pairs: bool) -> int:

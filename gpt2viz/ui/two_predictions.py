@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
+from gpt2viz import divergence, sampling_distribution, tables
 from gpt2viz.figures.charts import probability_bars
 from gpt2viz.figures.palette import Palette
 from gpt2viz.labels import isolated
@@ -17,10 +17,35 @@ from gpt2viz.ui import say, show
 from gpt2viz.ui.source import Made
 
 
-def most_probable(place: Any, title: str, p: NDArray[np.float64], names: Sequence[str]) -> None:
-    """The token with the largest of the probabilities ``p``, (n_vocab,), and how large it is."""
-    best = int(p.argmax())
-    place.metric(title, f"“{isolated(names[best])}” {100 * p[best]:.2f} %")
+def compare(
+    logits: Sequence[NDArray[np.float32]],
+    names: tuple[str, str],
+    titles: Sequence[str],
+    vocabulary: Sequence[str],
+) -> pd.DataFrame:
+    """What two predictions hold most probable and how far they are apart, under their ``titles``.
+
+    ``logits`` are (n_vocab,) each, of two sizes where two models' vocabularies have. Returns the
+    ``tables.largest_changes`` from the first to the second, called by their ``names``.
+    """
+    predicted = [sampling_distribution(row) for row in logits]
+    *places, distance = st.columns(3)
+    for place, title, p in zip(places, titles, predicted, strict=True):
+        best = int(p.argmax())
+        place.metric(title, f"“{isolated(vocabulary[best])}” {100 * p[best]:.2f} %")
+    first, second = names
+    if len(logits[0]) == len(logits[1]):
+        distance.metric(
+            f"KL divergence of {second} from {first}",
+            f"{divergence(logits[1], logits[0]):.4f} bits",
+            help=say.tip(
+                f"How many more bits the next token of {first} costs on average when {second} is "
+                f"believed: Σ p log₂(p / q), p {first}, q {second}. 0 where both predict the same."
+            ),
+        )
+    shared = min(map(len, logits))
+    one, other = (p[:shared] for p in predicted)
+    return tables.largest_changes(one, other, vocabulary, top=6, names=names)
 
 
 def draw(
@@ -31,7 +56,7 @@ def draw(
     alt: str,
     name: str,
     order: str,
-    made_by: Sequence[Made],
+    made_by: Sequence[Made] = (),
 ) -> None:
     """A table of ``tables.largest_changes`` as bars and as numbers; ``order`` says its order."""
     bars, numbers = st.columns([5, 4], gap="medium")
@@ -41,7 +66,7 @@ def draw(
         place=bars,
         key=key,
         alt=alt,
-        made_by=made_by,
+        made_by=(*made_by, sampling_distribution, divergence),
     )
     formats = {
         column: st.column_config.NumberColumn(format="%+.3f" if "points" in column else "%.3f")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from gpt2viz import GPT2VizError
+from gpt2viz import ContextError, GPT2VizError
 from gpt2viz.comparison import Path, addition_places, align, path, shared, stream_places
 from gpt2viz.labels import label
 from gpt2viz.patterns import Cell, parse_cells
-from gpt2viz.ui import address, cache, first, say
+from gpt2viz.ui import address, cache, first, limits, say
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -51,6 +51,8 @@ def second(view: View) -> View:
     try:
         ids = view.model.tokenizer.encode(current, end_of_text_first=first.is_on())
         trace = cache.run(view.model.name, tuple(ids), view.trace.causal)
+    except ContextError as error:
+        limits.too_long(view.model, error, _TEXT, "Second sentence: ")
     except GPT2VizError as error:
         st.info(f"Second sentence: {error}", icon=":material/edit:")
         st.stop()
@@ -144,8 +146,10 @@ def verdict(
         place.metric(
             f"Apart by, {name}",
             "0 exactly" if value == 0 else f"{value:.3g}",
-            help="The largest difference of any of its two vectors' numbers, in any layer: of the "
-            "stream, and of what attention and MLP add to it.",
+            help=say.tip(
+                "The largest difference of any of its two vectors' numbers, in any layer: of the "
+                "stream, and of what attention and MLP add to it."
+            ),
         )
     one = f"“{literal(view.labels[a])}” ({a})"
     with words:

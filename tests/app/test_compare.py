@@ -119,7 +119,14 @@ def test_an_empty_second_text_and_one_that_is_too_long() -> None:
     assert at.info[0].value.startswith("Second sentence: There is no text yet")
     assert not at.get("plotly_chart")
     at = open_page("two", text=FIRST, text2="fish " * 300)
-    assert at.info[0].value.startswith("Second sentence: ")
+    assert at.warning[0].value.startswith("Second sentence: The text has 301 tokens")
+    assert not at.get("plotly_chart")
+    (offer,) = (button for button in at.button if button.label == "Use the first 256 tokens")
+    offer.click().run()
+    assert at.query_params["text2"] == "fish" + " fish" * 255
+    assert at.text_input(key="text").value == FIRST
+    assert not at.warning
+    assert heatmaps(figure(at, "weights_b"))["weights"].shape == (256, 256)
 
 
 def test_end_of_text_comes_first_in_both() -> None:

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.ui import show
-from tests.app.pages import open_page
+from tests.app.pages import figure, heatmaps, open_page
 from tests.parity.numpy_gpt2 import reference
 
 PAGES = {"attention": "one_head", "inside": "stage_weights", "compare": "layers_chart"}
@@ -130,12 +130,22 @@ def test_a_token_hidden_by_an_edit_is_no_line() -> None:
 def test_the_best_heads_and_the_chosen_one() -> None:
     at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2", picture="lines")
     run = weights(ids(TEXT))
-    agree(alone(at, "chosen_lines"), run[1][2])
+    agree(alone(at, "chosen_head_lines"), run[1][2])
     ranked = at.dataframe[0].value
     for n in range(4):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
         agree(alone(at, f"best_lines_{n}"), run[layer][head])
         assert sent(at, f"best_lines_{n}")["chosen"] == 2
+
+
+def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways() -> None:
+    place = {"chapter": "heads", "text": TEXT, "layer": "1", "head": "2", "query": "2"}
+    expected = weights(ids(TEXT))[1][2]
+    at = open_page("textbook", **place)
+    assert_allclose(heatmaps(figure(at, "real_head"))["weights"], expected, **TOLERANCE)
+    at = open_page("textbook", picture="lines", **place)
+    assert "real_head" not in charts(at)
+    agree(alone(at, "real_head_lines"), expected)
 
 
 def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -154,3 +155,29 @@ def test_a_notebooks_figure_opens_without_a_network(
     offline.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")
     (weights,) = offline.evaluate(_NUMBERS)
     np.testing.assert_allclose(weights, trace.stage("weights", 1, 0)[-1], rtol=1e-6)
+
+
+def test_a_notebook_that_shuts_each_output_in_shows_it_all(
+    offline: Page, trace: gpt2viz.Trace, tmp_path: Path
+) -> None:
+    """Some show every output in a sandboxed frame that may run scripts and ask nobody."""
+    policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
+    figure = _Offline(in_each=True).to_mimebundle(trace.heatmap(1, 0).to_dict())["text/html"]
+    output = (
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}; img-src data: blob:">'
+        f"{trace._repr_mimebundle_()['text/html']}{figure}"
+    )
+    (tmp_path / "x.html").write_text(
+        '<meta charset="utf-8"><iframe sandbox="allow-scripts" width="900" height="800" '
+        f'srcdoc="{escape(output)}"></iframe>',
+        encoding="utf-8",
+    )
+    offline.goto((tmp_path / "x.html").as_uri())
+    frame = offline.frames[1]
+    frame.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")
+    (weights,) = frame.evaluate(_NUMBERS)
+    np.testing.assert_allclose(weights, trace.stage("weights", 1, 0)[-1], rtol=1e-6)
+    assert frame.evaluate("document.querySelector('img').naturalWidth") > 100
+    assert frame.get_by_text("4 layers of 6 heads").count() == 1
+    assert frame.evaluate("window.hacked") is None
+    assert frame.evaluate("window.origin") == "null"

@@ -44,6 +44,17 @@ def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
     look(page, runOnly=["color-contrast"])  # all that a theme changes
 
 
+def test_on_a_narrow_page_pictures_end_where_their_squares_do(visit: Callable[..., Page]) -> None:
+    page = visit("causal_mask", width=1000)
+    below = """plots => plots.map(plot => {
+      const bottom = (part) => part.getBoundingClientRect().bottom
+      return bottom(plot) - bottom(plot.querySelector(".xtitle"))
+    })"""
+    left = page.locator(".st-key-masks .js-plotly-plot").evaluate_all(below)
+    assert len(left) == 2
+    assert all(0 <= room < 60 for room in left)
+
+
 def opened(page: Page, path: str) -> None:
     """The sentence of the address stands there, and pictures of it."""
     if path != "models":  # it begins with what can be chosen, without a sentence

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpt2viz.labels import label, markup_safe, shorten
+from gpt2viz.labels import counted, label, markup_safe, shorten
 
 tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf-8", "ignore"))
 
@@ -63,3 +63,18 @@ def test_shorten_keeps_both_ends() -> None:
     assert shorten("short") == "short"
     assert shorten("Donaudampfschifffahrt", 9) == "Dona…ahrt"
     assert len(shorten("x" * 100, 14)) == 14
+
+
+@pytest.mark.parametrize(
+    ("n", "things", "said"),
+    [
+        (1, "tokens", "1 token"),
+        (0, "tokens", "0 tokens"),
+        (1024, "tokens", "1,024 tokens"),
+        (1, "texts at once", "1 text at once"),
+        (1, "entries of the vocabulary", "1 entry of the vocabulary"),
+        (2, "heads of a layer (n_head)", "2 heads of a layer (n_head)"),
+    ],
+)
+def test_one_thing_is_not_said_as_many(n: int, things: str, said: str) -> None:
+    assert counted(n, things) == said

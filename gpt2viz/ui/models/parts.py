@@ -25,7 +25,7 @@ def draw(name: str, colors: Palette) -> None:
     whole = sum(counts)
     say.markdown(
         f"**{whole:,} parameters**, {spell(4 * whole)} in memory (four bytes each). Its "
-        f"{config.n_layer} layers are built alike and have weights of their own."
+        f"layers ({config.n_layer}) are built alike and have weights of their own."
     )
     table, chart = st.columns(2, gap="large")
     with table:

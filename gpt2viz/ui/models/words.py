@@ -26,7 +26,7 @@ def draw(name: str, _colors: Palette) -> None:
     tokenizer = cache.tokenizer(name)
     typed = st.text_input(
         "A word, or a few",
-        help="A space before a word belongs to it: with and without are different tokens.",
+        help=say.tip("A space before a word belongs to it: with and without are different tokens."),
         width=420,
         **address.text("word", _EXAMPLE),
     )

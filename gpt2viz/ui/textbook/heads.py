@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
+from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE
 from gpt2viz.textbook import heads, steps, variants
-from gpt2viz.ui import address, controls, say, show
+from gpt2viz.ui import address, controls, lines, say, show, zoom
+from gpt2viz.ui.stages import draw_weights
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, vectors
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.ui.textbook.tables import table
 
 #: Heads this near to the best one do the same work.
@@ -159,11 +161,16 @@ def _real(book: Book) -> list[Question]:
     )
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
-    weights = view.trace.stage("weights", layer)[0, head]
-    masked = np.isneginf(view.trace.stage("masked_scores", layer)[0, head])
-    title = f"Attention weights of layer {layer}, head {head}"
-    panel = pairs(title, weights, view.labels, "attention weight", masked)
-    picture(book, "real_head", [panel], "unit", height=420, of_run=True)
+        as_lines = lines.wanted(zoom.whole_text(view.n_tokens))
+    draw_weights(
+        view,
+        layer,
+        head,
+        key="real_head",
+        as_lines=as_lines,
+        height=420,
+        numbers=NUMBERS_FIT_LARGE,
+    )
     config = view.trace.config
     scores = {
         (n, m): _to_itself(view.trace.stage("weights", n)[0, m])

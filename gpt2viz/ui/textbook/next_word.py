@@ -35,7 +35,7 @@ def draw(book: Book) -> list[Question]:
         heat: float = st.selectbox(
             "Temperature t",
             temperatures,
-            help="Logits are divided by it: below 1 the likely become likelier, above 1 less so.",
+            help=say.tip("Divides the logits: below 1 the likely become likelier, above 1 less."),
             **address.choice("heat", temperatures, 1.0),
         )
     scores = logits.logits(x, rows)[0]

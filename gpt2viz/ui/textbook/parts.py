@@ -77,8 +77,6 @@ def picture(
     panels: Sequence[Panel],
     scale: Scale = "signed",
     height: int = 260,
-    *,
-    of_run: bool = False,
 ) -> None:
     """Panels side by side on one scale, with their numbers in the cells where they fit."""
     few = all(len(panel.values) <= _MOST_ROWS for panel in panels)
@@ -92,7 +90,7 @@ def picture(
         legend=any(panel.masked is not None for panel in panels),
     )
     said = "; ".join(panel.title for panel in panels)
-    show.picture(figure, key=key, alt=said, of_run=of_run)
+    show.picture(figure, key=key, alt=said, of_run=False)
 
 
 def code(*objects: Callable[..., Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
+from gpt2viz.labels import counted
 from gpt2viz.textbook import embeddings
 from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.checks import Question
@@ -29,8 +30,9 @@ def draw_tokens(book: Book) -> list[Question]:
     heading("E2")
     say.markdown(
         f"The table of this model has **{n_vocab:,}** rows (its vocabulary) of **{C}** numbers. "
-        f"Your sentence has T = {len(labels)} tokens; the first {min(C, _SHOWN)} numbers of each "
-        "vector are drawn here. The chips above show each token's place in the vocabulary."
+        f"Your sentence has T = {counted(len(labels), 'tokens')}; the first {min(C, _SHOWN)} "
+        "numbers of each vector are drawn here. The chips above show each token's place in the "
+        "vocabulary."
     )
     rows = trace.stage("token_embedding")[0]
     shown = slice(0, _SHOWN)
