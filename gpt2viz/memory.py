@@ -1,14 +1,26 @@
-"""How much memory a model needs and how much is free, in bytes, before anything is loaded."""
+"""How much memory a model needs and how much is free, in bytes, before anything is loaded.
+
+And how much of what was let go the C library keeps.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
+from functools import lru_cache
 from pathlib import Path
 
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import TooLargeError
 
+#: Where glibc is told the number of its arenas before a program starts.
+ARENAS_VARIABLE = "MALLOC_ARENA_MAX"
+#: Arenas for all threads. By default glibc makes one for each, up to eight a core.
+ARENAS = 2
+
 _FLOAT32 = 4
+_M_ARENA_MAX = -8  # malloc.h
 
 
 def run_bytes(config: GPT2Config) -> int:
@@ -61,6 +73,23 @@ def spell(n_bytes: int) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:,.0f} GB" if size >= 999.5 else f"{size:.3g} GB"
+
+
+@lru_cache(maxsize=1)
+def bound_arenas() -> bool:
+    """Let all threads of a server share two arenas of the C library; whether it was told so.
+
+    Each rerun of a page is a thread of its own, and an arena keeps some of what its thread let
+    go. Python runs one thread at a time anyway. Call it before there are many threads: with eight
+    arenas glibc has made up its mind. Nothing is done where ``MALLOC_ARENA_MAX`` says how many
+    there are, and none can be where the C library isn't glibc.
+    """
+    if sys.platform != "linux" or ARENAS_VARIABLE in os.environ:
+        return False
+    try:
+        return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS))
+    except (OSError, AttributeError):  # another C library
+        return False
 
 
 def _field(file: Path, name: str, unit: int) -> int | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gpt2viz import settings
+from gpt2viz import memory, settings
 from gpt2viz.checkpoint import weight_bytes
 
 
@@ -56,6 +56,7 @@ def app(
     given += [part for name in names for part in ("--allow-model", name)]
     flags = ["--server.port", str(port), "--server.address", host]
     flags += ["--server.headless", str(not browser).lower()]
+    memory.bound_arenas()
     # Loaded only here: it takes as long as all the rest.
     from streamlit.web import cli
 

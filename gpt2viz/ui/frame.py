@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
+from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace, memory
 from gpt2viz.figures.palette import Palette, palette
 from gpt2viz.finite import first_not_finite
 from gpt2viz.labels import label
@@ -99,6 +99,7 @@ def open_menu(title: str) -> Palette:
     """Draw the menu, for a page that can do without a sentence."""
     st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(_STYLE)
+    memory.bound_arenas()
     leftovers.forget()
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         menu(title)

@@ -95,3 +95,4 @@ def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:
     assert st.get_option("server.enableCORS") is True
     assert st.get_option("server.enableStaticServing") is False
     assert st.get_option("client.showErrorDetails") == "none"
+    assert st.get_option("server.maxCacheDataSize") == "64mb"

@@ -16,7 +16,7 @@ import streamlit.web.cli
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz import settings
+from gpt2viz import memory, settings
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.cli import COMMANDS
 from gpt2viz.heads import SCORES, head_scores
@@ -179,6 +179,15 @@ def test_app_is_local_and_hands_on_what_the_owner_says(
         "--server.headless": "true",
     }
     assert own == list(arguments)
+
+
+def test_app_bounds_the_memory_that_threads_keep_before_there_are_any(
+    run: Run, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers: list[int] = []
+    monkeypatch.setattr(memory, "bound_arenas", lambda: servers.append(len(started)))
+    assert run("app", "--port", "8700", "--no-browser").exit_code == 0
+    assert servers == [0]
 
 
 def test_app_says_what_is_wrong_before_it_starts(
