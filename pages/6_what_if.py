@@ -13,6 +13,7 @@ from gpt2viz.interventions import changes
 from gpt2viz.ui import (
     cache,
     controls,
+    find,
     frame,
     lines,
     measures,
@@ -145,11 +146,12 @@ if edits and baseline.explicit and changed.explicit:
         figure = heatmaps(
             [head_map(found, "largest change of a weight")],
             view.colors,
-            height=110 + 30 * view.model.config.n_layer,
+            height=find.map_height(view),
             numbers=16,
             row=layer,
             column=head,
             bar="largest change",
+            legend=False,
         )
         show.picture(
             figure,

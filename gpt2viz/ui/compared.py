@@ -82,7 +82,7 @@ def draw_map(both: Sides, what: str, places: Sequence[Place]) -> None:
         figure = heatmaps(
             [head_map(numbers, quantity)],
             both.a.view.colors,
-            height=110 + 30 * len(numbers),
+            height=find.map_height(both.a.view),
             numbers=16,
             row=shown[0],
             column=shown[1],

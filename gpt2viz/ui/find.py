@@ -12,6 +12,7 @@ from gpt2viz import CheckpointError
 from gpt2viz.across import Survey, read_survey
 from gpt2viz.attribution import taken
 from gpt2viz.heads import SCORES, SEED, Scores
+from gpt2viz.labels import counted
 from gpt2viz.patterns import likeness, similarity
 from gpt2viz.traces import Pairs, Trace
 from gpt2viz.ui import address, cache, say, show
@@ -85,7 +86,7 @@ def explain(probe: Trace, across: Survey | None) -> None:
     many = (
         ""
         if across is None
-        else f" **Third row**: the mean over {across.n_passages:,} passages of up to "
+        else f" **Third row**: the mean over {counted(across.n_passages, 'passages')} of up to "
         f"{across.n_tokens} tokens, with the mask on. {literal(across.about)}"
     )
     say.caption(
@@ -121,9 +122,10 @@ def habit(texts: Iterable[str]) -> tuple[str, str]:
 def interval_note(across: Survey) -> None:
     """What the ± of a score across many texts is, and what it takes for granted."""
     say.caption(
-        f"**± (95 %)**: 1.96 standard errors of the mean over up to {across.n_passages:,} "
-        "passages, **as if each had been drawn on its own**. Passages of one text are more alike "
-        "than that, so for other texts the mean is less certain than ± says."
+        "**± (95 %)**: 1.96 standard errors of the mean over up to "
+        f"{counted(across.n_passages, 'passages')}, **as if each had been drawn on its own**. "
+        "Passages of one text are more alike than that, so for other texts the mean is less "
+        "certain than ± says."
     )
 
 
