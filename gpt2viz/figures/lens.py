@@ -20,6 +20,10 @@ if TYPE_CHECKING:  # torch stays out of the pictures
 #: A lens and the number of one of its positions: what a column or a curve shows.
 Reading = tuple["LogitLens", int]
 
+# At the lower edge, whatever the height: a share of it would lie on the numbers of a low axis.
+_BELOW = {"orientation": "h", "x": 1, "xanchor": "right"}
+_BELOW |= {"y": 0, "yref": "container", "yanchor": "bottom"}
+
 
 def place_name(place: tuple[str, int | None]) -> str:
     """Where on the stream a row of the lens is: "layer 2, after MLP"."""
@@ -62,7 +66,7 @@ def lens_of_runs(
     looks = zip((colors.accent, colors.second), POINTS, strict=True)
     for (name, reading), (color, point) in zip(columns.items(), looks, strict=False):
         _curves(figure, name, reading, (color, color), point)
-    figure.update_layout(legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.09})
+    figure.update_layout(legend=_BELOW)
     return figure
 
 

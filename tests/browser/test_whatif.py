@@ -35,6 +35,13 @@ def test_clicking_cells_hides_keys_and_the_link_brings_them_back(visit: Visit) -
     assert_allclose(after, expected, atol=1e-6)
     assert_allclose(before, edited("", 0, 0), atol=1e-6)
     assert_allclose(change, expected - before, atol=1e-6)
+    lens = page.locator(".st-key-lens_runs")
+    legend, numbers = (
+        lens.locator(part).last.bounding_box() for part in (".legend", ".x3tick text")
+    )
+    assert legend
+    assert numbers
+    assert legend["y"] > numbers["y"] + numbers["height"]
     click_cell(page, "where", 3, 4)
     assert_allclose(panels(page)[1], edited("forbid:2:1,forbid:3:0", 3, 4), atol=1e-6)
     click_cell(page, "whatif", 3, 0, panel=1)  # grey there: shown again
