@@ -45,15 +45,16 @@ def heatmap(trace: Trace, layer: int, head: int, stage: str = "weights") -> go.F
         [panel],
         LIGHT,
         scale=STAGE[stage].scale,
-        height=480,
+        height=540,
         numbers=NUMBERS_FIT_LARGE if panel.columns.title == "key" else 0,
         bar=panel.quantity,
     )
-    return _on_its_own(figure, 620)
+    return _on_its_own(figure, 660)
 
 
 def heads(trace: Trace, layer: int, stage: str = "weights") -> go.Figure:
     """One stage of every head of a layer, side by side on one scale."""
+    across = 3 if trace.config.n_head <= 9 else 4
     panels = [
         pool_panel(head_stage(trace, _labels(trace), stage, layer, n, f"Head {n}"), GRID // 4)
         for n in range(trace.config.n_head)
@@ -62,12 +63,12 @@ def heads(trace: Trace, layer: int, stage: str = "weights") -> go.Figure:
         panels,
         LIGHT,
         scale=STAGE[stage].scale,
-        n_columns=4,
-        height=60 + 240 * -(-len(panels) // 4),
+        n_columns=across,
+        height=60 + 240 * -(-len(panels) // across),
         numbers=0,
         bar=panels[0].quantity,
     )
-    return _on_its_own(figure, 1000)
+    return _on_its_own(figure, 250 * across)
 
 
 def overview(trace: Trace) -> go.Figure:

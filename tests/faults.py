@@ -875,7 +875,7 @@ MUTANTS = (
         "figures/palette.py",
         'FILLS = ("", "\\\\")',
         'FILLS = ("", "")',
-        "tests/app/test_pictures.py::test_every_picture_has_words_and_a_table[mask-{}]",
+        "tests/app/test_pictures.py::test_every_picture_has_words_a_table_and_code[mask-{}]",
     ),
     Mutant(
         "a picture's largest number is the first row's 1",

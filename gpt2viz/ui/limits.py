@@ -111,7 +111,7 @@ def too_long(model: Model, error: ContextError, name: str = "text", whose: str =
     ids = model.tokenizer.encode(st.session_state[name])[:fits]
     start = b"".join(map(model.tokenizer.token_bytes, ids)).decode("utf-8", errors="ignore")
     st.button(
-        f"Use the first {fits:,} tokens",
+        f"Use the first {counted(fits, 'tokens')}",
         on_click=address.put,
         args=(name, start),
         type="primary",
