@@ -100,6 +100,7 @@ def open_menu(title: str) -> Palette:
     st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(_STYLE)
     memory.bound_arenas()
+    memory.pass_over_modules()
     leftovers.forget()
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         menu(title)

@@ -53,6 +53,11 @@ def test_a_page_that_is_open_holds_on_to_no_run(page: str, alive: Callable[[], i
     assert not visitor.exception  # and is still there
 
 
+def test_garbage_is_not_looked_for_among_the_modules() -> None:
+    open_page("attention")
+    assert gc.get_freeze_count() > 100_000  # what torch, Plotly and Streamlit are made of
+
+
 def widgets(visitor: AppTest) -> int:
     """How many widgets Streamlit remembers, which it tells nobody."""
     return len(visitor._session_state._state._new_widget_state.widget_metadata)
