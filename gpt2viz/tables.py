@@ -56,11 +56,14 @@ def axis_table(trace: Trace) -> list[tuple[str, str]]:
 
 
 def panel_table(panel: Panel) -> pd.DataFrame:
-    """The numbers of one heatmap; rows and columns are named with position and token."""
+    """The numbers of one heatmap; rows and columns are named with position and token.
+
+    The index and the columns are called what the axes are, such as query and key.
+    """
     return pd.DataFrame(
         panel.values,
-        index=pd.Index(_named(panel.rows)),
-        columns=_named(panel.columns),
+        index=pd.Index(_named(panel.rows), name=panel.rows.title),
+        columns=pd.Index(_named(panel.columns), name=panel.columns.title),
     )
 
 

@@ -34,9 +34,10 @@ def test_the_printed_table_has_the_weights(run: Run, ids: list[int]) -> None:
     result = run("trace", TEXT, "--layer", "3", "--head", "2")
     assert result.exit_code == 0
     assert result.stderr == "Running stories …\n"
-    title, names, *rows = result.stdout.splitlines()
+    title, names, below, *rows = result.stdout.splitlines()
     assert title == "Attention weights, layer 3, head 2 · stories"
-    assert names.split() == ["0", "A", "1", "·crane", "2", "·ate", "3", "·fish"]
+    assert below.strip() == "query"
+    assert names.split() == ["key", "0", "A", "1", "·crane", "2", "·ate", "3", "·fish"]
     printed = [[float(cell) for cell in row.split()[2:]] for row in rows]
     assert_allclose(printed, weights(ids)[3, 2], atol=6e-4)
 
@@ -94,8 +95,9 @@ def test_files(run: Run, ids: list[int]) -> None:
     with np.load("run.npz") as arrays:
         for layer in range(4):
             assert_allclose(arrays[f"weights.{layer}"][0], expected[layer], atol=1e-5)
-    csv = pd.read_csv("w.csv").iloc[:, 1:5]
-    assert_allclose(csv, expected[3, 2], atol=1e-5)
+    csv = pd.read_csv("w.csv")
+    assert csv.columns[0] == "query"
+    assert_allclose(csv.iloc[:, 1:5], expected[3, 2], atol=1e-5)
     parquet = pq.read_table("w.parquet").to_pandas().iloc[:, 1:5]
     assert_allclose(parquet.astype(float), expected[3, 2], atol=1e-5)
     document = json.loads(Path("w.json").read_text(encoding="utf-8"))
