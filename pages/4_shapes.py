@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from gpt2viz import tables
+from gpt2viz import export, tables
 from gpt2viz.ui import address, frame, say, show
 
 view = frame.open_page("Shapes")
@@ -23,10 +23,12 @@ wanted = search.text_input(
     **address.text("filter", ""),
 )
 shown = tables.containing(table, wanted)
+# Without the checksum of the weights, which takes a while to read; Save writes it too.
+said = export.About("shapes", view.model.name, text=view.trace.text, causal=view.trace.causal)
 download.download_button(
     "CSV",
-    shown.to_csv(index=False),
-    file_name=f"gpt2viz-shapes-{view.model.name}-{view.n_tokens}-tokens.csv",
+    export.table_bytes(shown, "csv", said),
+    file_name=export.file_name(said, "csv"),
     mime="text/csv",
     icon=":material/download:",
     on_click="ignore",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
+from typing import Any
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import gpt2viz
 from gpt2viz.ui import cache
 from tests.app.pages import PAGES, ROOT, WITHOUT, array, figure, heatmaps, open_page
 
@@ -170,6 +174,25 @@ def test_what_is_chosen_stays_when_the_page_changes() -> None:
     assert address == {"text": "Man bites dog", "layer": "2"}
     at = open_page("mask", **address)
     assert "Attention weights of layer 2, head 0" in "".join(m.value for m in at.markdown)
+
+
+def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    pressed: dict[str, Any] = {}
+
+    def button(_place: Any, label: str, data: bytes, **options: Any) -> bool:
+        pressed[label] = data, options["file_name"]
+        return False
+
+    monkeypatch.setattr("streamlit.delta_generator.DeltaGenerator.download_button", button)
+    open_page("shapes", filter="attn.attend.weights", text="A crane=1")
+    made, name = pressed["CSV"]
+    table = pd.read_csv(io.BytesIO(made))
+    run = gpt2viz.trace(gpt2viz.load_model(), "A crane=1")
+    records = [record for record in run.tensors if record.key == "weights"]
+    assert list(table["tensor"]) == [record.name for record in records]
+    assert list(table["shape"]) == [f"({', '.join(map(str, r.shape))})" for r in records]
+    assert "“A crane=1” · model stories · causal mask on" in table["about"][0]
+    assert name == "gpt2viz_stories_A-crane-1_shapes_causal.csv"
 
 
 def test_no_text_is_one_message_and_no_picture() -> None:
