@@ -884,4 +884,18 @@ MUTANTS = (
         "finite",
         "tests/unit/test_spoken.py::test_a_matrix",
     ),
+    Mutant(
+        "widgets that are gone stay with their visitor",
+        "ui/leftovers.py",
+        "if name not in state]",
+        "if not name]",
+        "tests/app/test_leftovers.py::test_pages_that_are_gone_leave_no_widgets_behind",
+    ),
+    Mutant(
+        "a chip holds on to the run",
+        "ui/tokens.py",
+        "{small(ids[n])}",
+        "{small(trace.token_ids[n])}",
+        "tests/app/test_leftovers.py::test_a_page_that_is_open_holds_on_to_no_run[attention]",
+    ),
 )

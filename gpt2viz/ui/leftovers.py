@@ -9,8 +9,8 @@ def forget() -> None:
     """Let go of the callbacks of widgets that this visitor's page no longer has.
 
     Streamlit drops the value of such a widget and keeps all the rest of it for as long as the
-    visitor stays. A row of tokens is another widget for each sentence, so that every sentence
-    ever typed would leave something behind. For the frame, before it draws a page.
+    visitor stays, with whatever its callbacks hold on to: of every page that was ever opened. For
+    the frame, before it draws a page.
     """
     context = get_script_run_ctx()
     # Streamlit tells this to nobody; its version is pinned to a minor. Where it has changed, all

@@ -1,4 +1,4 @@
-"""A visitor who stays holds on to no run, and leaves nothing of former sentences behind."""
+"""A visitor who stays holds on to no run, and leaves nothing of former pages behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.ui import cache
-from tests.app.pages import PAGES, open_page
+from tests.app.pages import PAGES, ROOT, open_page
 
 #: What opens the parts of a page that hold the most.
 OPENED = {
@@ -63,9 +63,9 @@ def widgets(visitor: AppTest) -> int:
     return len(visitor._session_state._state._new_widget_state.widget_metadata)
 
 
-def test_a_sentence_that_is_gone_leaves_no_widgets_behind() -> None:
+def test_pages_that_are_gone_leave_no_widgets_behind() -> None:
     visitor, kept = open_page("attention"), []
-    for n in range(4):
-        visitor.text_input(key="text").set_value(f"the cat sat on mat {n}").run()
+    for page in ("inside", "mask", "find", "attention", "inside"):
+        visitor.switch_page(str(ROOT / PAGES[page])).run()
         kept.append(widgets(visitor))
-    assert kept == [kept[0]] * 4
+    assert kept[-1] == kept[0]  # both times those of this page and of the one before
