@@ -115,6 +115,7 @@ def aligned_bars(
     figure.update_layout(
         height=260,
         barmode="group",
+        bargap=1 - min(0.8, 0.1 + 0.1 * len(pairs)),  # a few bars are no walls
         margin={"l": 8, "r": 8, "t": 34, "b": 8},
         legend=LEGEND_ABOVE,
         plot_bgcolor="rgba(0,0,0,0)",

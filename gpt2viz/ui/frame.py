@@ -62,6 +62,7 @@ blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !im
 }
 @media (min-width: 2000px) { html { font-size: 120%; } }
 @media (max-width: 640px) {
+  [class*="st-key-shrinks-"] { height: 350px !important; min-height: 0 !important }
   :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif) { overflow-x: auto; }
   :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif)
     .stElementContainer:has(.stPlotlyChart) { min-width: 40rem; }

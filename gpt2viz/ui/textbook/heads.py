@@ -178,11 +178,13 @@ def _real(book: Book) -> list[Question]:
         for m in range(config.n_head)
     }
     best, here = max(scores.values()), scores[layer, head]
+    told = f"This one gives itself {here:.2f} on average."
+    if len(view.labels) == 1:
+        told = "A single token can see nothing else: write a longer sentence first."
     return [
         Question(
             "real_self",
-            "Find a head in which every token looks most at **itself**. This one gives itself "
-            f"{here:.2f} on average.",
+            f"Find a head in which every token looks most at **itself**. {told}",
             "Look for a dark diagonal. The page “Layers” shows several layers at once.",
             f"Mean weight on the token itself: {here:.2f}; the most of all "
             f"{config.n_layer * config.n_head} heads for this sentence is {best:.2f}. Where it is "
