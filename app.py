@@ -3,10 +3,10 @@
 import streamlit as st
 
 from gpt2viz import tables
-from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
+from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE
 from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import controls, frame, lines, measures, say, show, zoom
-from gpt2viz.ui.clicks import choose_head_and_query, choose_query, on_click
+from gpt2viz.ui import controls, frame, lines, measures, say, show, tiles, zoom
+from gpt2viz.ui.clicks import choose_head_and_query, choose_query
 
 view = frame.open_page("Attention")
 part = zoom.window(view)
@@ -26,15 +26,6 @@ numbers = measures.measure(view, layer, shown, whole_words)
 every_head = [
     part.fit(one_head(numbers, n, f"Head {n}", str(n)), GRID_OF_MANY) for n in range(n_head)
 ]
-grid = heatmaps(
-    every_head,
-    view.colors,
-    scale=numbers.scale,
-    n_columns=3 if n_head <= 9 else 4,
-    height=240 * -(-n_head // (3 if n_head <= 9 else 4)),
-    row=view.query,
-    numbers=0,
-)
 between = " · whole words" if whole_words else ""
 ones = [part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{between}", shown)) for n in heads]
 one = ones[0]
@@ -44,7 +35,18 @@ with every, st.container(key="heads"):
         say.caption(
             f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is its block's largest."
         )
-    show.picture(grid, key="all_heads", alt=f"{what}, all heads of layer {layer}")
+    tiles.draw(
+        every_head,
+        view.colors,
+        key="all_heads",
+        alt=f"{what}, all heads of layer {layer}",
+        scale=numbers.scale,
+        tallest=180,
+        n_columns=3 if n_head <= 9 else 4,
+        row=view.query,
+        choose=choose_head_and_query(every_head[0].rows),
+        drag=part.drag(every_head[0]),
+    )
 with large, st.container(key="head_large"):
     if as_lines:
         say.markdown(f":small[Layer {layer} · Head {', '.join(map(str, heads))}{between}]")
@@ -52,16 +54,19 @@ with large, st.container(key="head_large"):
         alt = f"{what} of layer {layer}, head {', '.join(map(str, heads))}"
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
     else:
-        figure = heatmaps(
+        tiles.draw(
             [one],
             view.colors,
+            key="one_head",
+            alt=f"{what}, layer {layer}, head {head}",
             scale=numbers.scale,
-            height=400,
+            tallest=360,
             row=view.query,
             numbers=NUMBERS_FIT_LARGE,
             bar=numbers.quantity,
+            choose=choose_query(one.rows),
+            drag=part.drag(one),
         )
-        show.picture(figure, key="one_head", alt=f"{what}, layer {layer}, head {head}")
     measures.proof(view, [layer])
     with st.container(horizontal=True):
         show.code(
@@ -80,5 +85,3 @@ with large, st.container(key="head_large"):
                 "whether it is the word or its place, put \\<\\|endoftext\\|\\> first: does the "
                 "strong column stay with your first word, or go to the new first token?"
             )
-on_click("heads", choose_head_and_query(every_head[0].rows), part.drag(every_head[0]))
-on_click("head_large", choose_query(one.rows), part.drag(one))

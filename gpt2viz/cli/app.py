@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import socket
 import sys
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 
 import click
 
 from gpt2viz import memory, settings
-from gpt2viz.checkpoint import weight_bytes
+
+#: What a page imports that takes long: torch, pandas and Plotly, and no module of Streamlit's.
+_HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.export")
 
 
 @click.command()
@@ -50,6 +54,8 @@ def app(
         gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
     """
     for folder in folders:
+        from gpt2viz.checkpoint import weight_bytes  # torch takes a second
+
         weight_bytes(folder)  # what can't be loaded is said here, and not on a page
     _free(host, port)
     given = [part for folder in folders for part in ("--model", str(folder.resolve()))]
@@ -60,8 +66,15 @@ def app(
     # Loaded only here: it takes as long as all the rest.
     from streamlit.web import cli
 
+    Thread(target=_load_ahead, daemon=True).start()
     sys.argv = ["streamlit", "run", str(settings.APP / "app.py"), *flags, "--", *given]
     cli.main(sys.argv[1:], prog_name="streamlit", standalone_mode=False)
+
+
+def _load_ahead() -> None:
+    """Import what pages need, while the browser still fetches Streamlit's own files."""
+    for name in _HEAVY:
+        import_module(name)
 
 
 def _free(host: str, port: int) -> None:

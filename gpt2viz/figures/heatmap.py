@@ -12,7 +12,7 @@ The visual language, the same in every picture:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -20,7 +20,7 @@ import plotly.graph_objects as go
 from gpt2viz.figures.grid import Place, margins, places, title
 from gpt2viz.figures.palette import Palette
 from gpt2viz.figures.panel import Axis, Mask, Panel
-from gpt2viz.figures.scales import color_axis, number_format, shared_range
+from gpt2viz.figures.scales import color_axis, decimals, shared_range
 from gpt2viz.stages import Scale
 
 #: Up to this many columns the number stands in the cell, where pictures stand side by side.
@@ -60,7 +60,7 @@ def heatmaps(
     """
     n_columns = min(n_columns, len(panels))
     low, high = shared_range(panels, scale)
-    written = number_format(high)
+    written = f"%{{z:.{decimals(high)}f}}"
     layout: dict[str, Any] = {"shapes": [], "annotations": []}
     traces: list[dict[str, Any]] = []
     kinds: dict[str, str] = {}
@@ -107,8 +107,8 @@ def _traces(
         "hovertemplate": f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
         "texttemplate": written,
     }
-    special = _special(panel, colors)
-    kinds |= {legend: color for legend, color, *_ in special}
+    special = [kind for kind in specials(panel, colors) if kind.cells.any()]
+    kinds |= {kind.name: kind.color for kind in special}
     return [numbers | common] + [
         {
             "z": np.where(cells, np.float32(1), np.float32("nan")),
@@ -124,19 +124,30 @@ def _traces(
     ]
 
 
-def _special(panel: Panel, colors: Palette) -> list[tuple[str, str, Mask, str, str]]:
-    """(legend, colour, cells, hover, sign) for the cells whose colour is not on the scale.
+class Special(NamedTuple):
+    """Cells whose colour is not on the scale, and what legend and pointer say of them.
 
     The sign stands in the cell where others have their number, so that colour isn't all there is.
     """
+
+    name: str
+    color: str
+    cells: Mask
+    text: str
+    sign: str
+
+
+def specials(panel: Panel, colors: Palette) -> tuple[Special, Special, Special]:
+    """The masked, the NaN and the infinite cells of a panel; a later kind is drawn over others."""
     values = panel.values
     masked = np.zeros(values.shape, bool) if panel.masked is None else panel.masked
-    kinds = [
-        (panel.masked_name, colors.masked, masked, panel.masked_text, "×"),
-        ("NaN: not a number", colors.nan, np.isnan(values), "NaN: not a number", "NaN"),
-        ("infinite", colors.infinite, np.isinf(values) & ~masked, "infinite", "∞"),
-    ]
-    return [kind for kind in kinds if kind[2].any()]
+    infinite = np.isinf(values) & ~masked
+    nan = "NaN: not a number"
+    return (
+        Special(panel.masked_name, colors.masked, masked, panel.masked_text, "×"),
+        Special(nan, colors.nan, np.isnan(values), nan, "NaN"),
+        Special("infinite", colors.infinite, infinite, "infinite", "∞"),
+    )
 
 
 def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dict[str, Any]]:

@@ -33,17 +33,22 @@ class Axis:
 
     def names(self) -> list[str]:
         """The labels told apart by position: Plotly merges equal ones without a word."""
-        names = [markup_safe(text) for text in self._short()]
+        return [markup_safe(name) for name in self.plain_names()]
+
+    def plain_names(self) -> list[str]:
+        """The names for pictures that read no markup."""
         places = self.positions or range(len(self.labels))
-        return [t if t == str(n) else f"{n} {t}" for n, t in zip(places, names, strict=True)]
+        return [
+            t if t == str(n) else f"{n} {t}" for n, t in zip(places, self._short(), strict=True)
+        ]
 
     def longest(self) -> str:
         """The longest of the names that may stand at the axis, as plain text."""
-        short = self._short()
-        if len(short) > FEW:
-            places = self.positions or range(len(short))
-            short = [f"{n} {text}" for n, text in zip(places, short, strict=True)]
-        return max(short, key=len)
+        return max(self.plain_ends(), key=len)
+
+    def plain_ends(self) -> list[str]:
+        """What may stand at the axis, as plain text: a short side's labels have no position."""
+        return self.plain_names() if len(self.labels) > FEW else self._short()
 
     def place(self, position: int) -> int | None:
         """The row or column that holds the token at a position of the text, if one does."""

@@ -20,10 +20,9 @@ def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
     return (0.0 if scale == "amount" else -peak), peak
 
 
-def number_format(high: float) -> str:
-    """Two decimals, or as many as show two digits of the largest number."""
-    decimals = int(np.clip(1 - np.floor(np.log10(high)), 2, 8))
-    return f"%{{z:.{decimals}f}}"
+def decimals(high: float) -> int:
+    """Two, or as many as show two digits of the largest number."""
+    return int(np.clip(1 - np.floor(np.log10(high)), 2, 8))
 
 
 def color_axis(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, NoReturn
 
 import streamlit as st
 
@@ -81,12 +81,12 @@ def on_click(
     key = f"{area}_clicks"
 
     def clicked() -> None:
-        if then and (cell := _cell(st.session_state[key].cell)):
-            then(cell)
+        if then and (sent := st.session_state[key].cell):
+            then(cell(sent))
 
     def dragged() -> None:
-        if drag and (part := st.session_state[key].part):
-            drag(Dragged(part["panel"], tuple(part["rows"]), tuple(part["columns"])))
+        if drag and (sent := st.session_state[key].part):
+            drag(part(sent))
 
     found = _listen(
         key=key,
@@ -94,7 +94,7 @@ def on_click(
         on_cell_change=clicked,
         on_part_change=dragged,
     )
-    return _cell(found.cell)
+    return cell(found.cell) if found.cell else None
 
 
 def open_head(layer: int, head: int) -> NoReturn:
@@ -128,7 +128,11 @@ def choose_map_head(which: str = "") -> Callable[[Cell], None]:
     return choose
 
 
-def _cell(sent: dict[str, str | int] | None) -> Cell | None:
-    if not sent:
-        return None
+def cell(sent: Mapping[str, Any]) -> Cell:
+    """A clicked cell, as the browser sends it."""
     return Cell(str(sent["panel"]), int(sent["row"]), int(sent["column"]))
+
+
+def part(sent: Mapping[str, Any]) -> Dragged:
+    """A part that was dragged out, as the browser sends it."""
+    return Dragged(str(sent["panel"]), tuple(sent["rows"]), tuple(sent["columns"]))

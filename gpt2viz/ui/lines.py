@@ -93,7 +93,7 @@ def draw(
         choose(rows.position(int(st.session_state[key].query)))
 
     show.numbers(found.table(), f"{alt}, as lines", printed(found, view.colors))
-    said = show.in_words(f"{alt}, as lines", export.stand_out([_drawn(one) for one in panels]))
+    said = show.in_words(f"{alt}, as lines", export.stand_out([show.matrix(one) for one in panels]))
     _draw(
         key=key,
         data={"shows": f"{view.model.name}, {alt}"} | _data(view, found, said),
@@ -146,13 +146,6 @@ def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:
         "chosen": -1 if chosen is None else chosen,
         "colors": view.colors.sources,
     }
-
-
-def _drawn(panel: Panel) -> export.Drawn:
-    rows, columns = ([f"{n} {text}" for n, text in _ends(a)] for a in (panel.rows, panel.columns))
-    return export.Drawn(
-        panel.title, panel.rows.title, panel.columns.title, rows, columns, panel.values
-    )
 
 
 def _ends(axis: Axis) -> list[tuple[int, str]]:

@@ -63,9 +63,8 @@ def _body() -> None:
 
 
 def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
-    pictures = found.pictures | found.printed
-    name: str = st.selectbox("Picture", list(pictures), key="save_picture")
-    figure, said = pictures[name], about(name)
+    name: str = st.selectbox("Picture", [*found.pictures, *found.printed], key="save_picture")
+    figure, said = found.figure(name), about(name)
     drawn = export.on_paper(figure, said)
     wanted = ""
     with st.container(horizontal=True):
@@ -131,13 +130,15 @@ def _trace_bytes(found: show.Shown, name: str, kind: export.TraceKind) -> bytes:
 
 
 def _page(found: show.Shown, about: About) -> None:
-    pictures, tables = found.pictures | found.printed, found.tables
+    pictures, tables = [*found.pictures, *found.printed], found.tables
     if pictures or tables:
         st.markdown("**The pictures and tables of this page** in one file that opens anywhere")
         _download(
             "html",
             about,
-            lambda: export.page_html(list(pictures.items()), about, tables.items()).encode(),
+            lambda: export.page_html(
+                [(name, found.figure(name)) for name in pictures], about, tables.items()
+            ).encode(),
             words="HTML",
         )
     st.markdown("**What is chosen**, to open it again here or on another machine")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz import Trace, export
+from gpt2viz.figures.panel import Panel
 from gpt2viz.labels import counted
 from gpt2viz.ui import cache, source
 from gpt2viz.ui.source import Made
@@ -19,13 +20,14 @@ from gpt2viz.ui.source import Made
 class Shown:
     """What the open page shows by now, by what it says of it, and the runs behind it.
 
-    ``numbers`` are those of pictures that aren't Plotly's; they are among the ``tables`` too.
+    ``pictures`` are made when they are wanted. ``numbers`` are those of pictures that have none in
+    Plotly's form; they are among the ``tables`` too.
     """
 
     page: str
     arrived: bool = True  # whether another page was open before
     runs: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # what ``cache.run`` takes
-    pictures: dict[str, Any] = field(default_factory=dict)
+    pictures: dict[str, Callable[[], Any]] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     explained: set[str] = field(default_factory=set)  # pictures whose code can be read
 
@@ -35,6 +37,10 @@ class Shown:
 
     numbers: dict[str, pd.DataFrame] = field(default_factory=dict)
     printed: dict[str, Any] = field(default_factory=dict)  # those pictures, as they are saved
+
+    def figure(self, name: str) -> Any:
+        """A picture in Plotly's form."""
+        return self.pictures[name]() if name in self.pictures else self.printed[name]
 
 
 def begin(page: str) -> None:
@@ -74,7 +80,7 @@ def picture(
     those who can't see it, and in the name of the file if it is saved. The former also hear what
     stands out in its numbers and, where it is ``of_run``, what was read.
     """
-    _remember(shown().pictures, alt, figure)
+    _remember(shown().pictures, alt, lambda: figure)
     place.plotly_chart(
         figure,
         key=f"shrinks-{key}" if shrinks else key,
@@ -83,6 +89,22 @@ def picture(
     )
     if made_by:
         code(*made_by, of=[alt], place=place)
+
+
+def drawn(alt: str, figure: Callable[[], Any], panels: Sequence[Panel]) -> str:
+    """Remember a picture that isn't drawn by Plotly here; its text alternative.
+
+    ``figure`` makes it in Plotly's form, for those who save it; ``panels`` are its matrices.
+    """
+    _remember(shown().pictures, alt, figure)
+    return in_words(alt, export.stand_out([matrix(panel) for panel in panels]))
+
+
+def matrix(panel: Panel) -> export.Drawn:
+    """A panel, to be put into words."""
+    rows, columns = panel.rows, panel.columns
+    names = rows.plain_names(), columns.plain_names()
+    return export.Drawn(panel.title, rows.title, columns.title, *names, panel.values)
 
 
 def in_words(alt: str, numbers: str, of_run: bool = True) -> str:
@@ -139,7 +161,7 @@ def numbers_of(name: str) -> int:
     """Draw the numbers of a picture that the page shows as a table; how many there are."""
     found = shown()
     kept = found.numbers.get(name)
-    rows = export.figure_table(found.pictures[name]) if kept is None else kept
+    rows = export.figure_table(found.pictures[name]()) if kept is None else kept
     st.dataframe(rows, hide_index=True, height=min(420, 38 + 35 * len(rows)))
     return len(rows)
 

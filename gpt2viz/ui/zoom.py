@@ -41,18 +41,20 @@ class Window:
         """True where each cell of the model is a cell of a large picture."""
         return max(len(self.queries), len(self.keys)) <= GRID
 
-    def drag(self, panel: Panel) -> Callable[[Dragged], None]:
-        """What to do where a part of a picture with the axes of ``panel`` is dragged out."""
+    def drag(self, panel: Panel) -> Callable[[Dragged], None] | None:
+        """What to do where a part of a picture with the axes of ``panel`` is dragged out.
+
+        None for a short text: the picture's own zoom shows all that there is.
+        """
         rows, columns = panel.rows, panel.columns  # without the numbers, which need not stay
 
         def choose(dragged: Dragged) -> None:
-            if self.n_tokens > GRID:  # else Plotly's own zoom shows all that there is
-                queries = _places(rows, dragged.rows, self.queries.stop)
-                keys = _places(columns, dragged.columns, self.keys.stop)
-                if queries[0] < queries[1] and keys[0] < keys[1]:  # else it is within one cell
-                    address.put(_NAME, (*queries, *keys))
+            queries = _places(rows, dragged.rows, self.queries.stop)
+            keys = _places(columns, dragged.columns, self.keys.stop)
+            if queries[0] < queries[1] and keys[0] < keys[1]:  # else it is within one cell
+                address.put(_NAME, (*queries, *keys))
 
-        return choose
+        return choose if self.n_tokens > GRID else None
 
 
 def _places(axis: Axis, cells: tuple[int, int], end: int) -> tuple[int, int]:

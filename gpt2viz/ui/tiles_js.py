@@ -1,0 +1,216 @@
+"""Small matrices in the browser: all cells on one canvas, numbers under the pointer and by keys."""
+
+CSS = """
+.tiles { position: relative; outline-offset: 3px; }
+.tiles:focus-visible { outline: 2px solid var(--st-primary-color); border-radius: .25rem; }
+canvas { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; }
+.at, .drag { position: absolute; display: none; pointer-events: none; box-sizing: border-box; }
+.at { border: 2px solid var(--st-primary-color); }
+.drag { background: var(--st-primary-color); opacity: .25; }
+.say {
+  position: absolute; display: none; pointer-events: none; z-index: 2; white-space: pre;
+  padding: .25rem .5rem; border: 1px solid var(--st-border-color); border-radius: .25rem;
+  background: var(--st-background-color); color: var(--st-text-color); font-size: .8rem;
+  line-height: 1.35; max-width: 100%; overflow: hidden; text-overflow: ellipsis;
+}
+.say b { font-weight: 600; }
+"""
+
+JS = """
+const GAP = 10, TITLE = 20, LINE = 13, FONT = 12, BAR = 64
+
+// A JSON header, then the numbers, then one bit a cell for what is masked: see tiles.py.
+function read(bytes) {
+  const { buffer } = bytes.slice()
+  const length = new DataView(buffer).getUint32(0, true)
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
+  const count = head.names.length * head.rows.length * head.columns.length
+  const values = new Float32Array(buffer, 4 + length, count)
+  const bits = new Uint8Array(buffer, 4 + length + 4 * count)
+  return { ...head, values, masked: (n) => bits[n >> 3] >> (n & 7) & 1 }
+}
+
+const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
+
+// 0 is a number on the scale, 1 masked, 2 NaN, 3 infinite.
+function kind({ values, masked }, n) {
+  if (Number.isNaN(values[n])) return 2
+  return masked(n) ? 1 : Number.isFinite(values[n]) ? 0 : 3
+}
+
+function shade({ scale, low, high }, value) {
+  const share = Math.min(1, Math.max(0, (value - low) / (high - low)))
+  const n = Math.max(1, scale.findIndex(([stop]) => share <= stop))
+  const [[from, first], [to, second]] = [scale[n - 1], scale[n]]
+  const part = (share - from) / (to - from), a = rgb(first), b = rgb(second)
+  return a.map((x, i) => Math.round(x + part * (b[i] - x)))
+}
+
+// Every panel as a picture of one pixel a cell.
+function images(p) {
+  const [rows, columns] = [p.rows.length, p.columns.length], size = rows * columns
+  const shades = Array.from({ length: 1024 }, (_, n) =>
+    shade(p, p.low + (p.high - p.low) * n / 1023))
+  const special = p.special.map(({ color }) => rgb(color))
+  return p.names.map((_, panel) => {
+    const canvas = document.createElement("canvas")
+    canvas.width = columns
+    canvas.height = rows
+    const context = canvas.getContext("2d"), image = context.createImageData(columns, rows)
+    for (let n = 0; n < size; n++) {
+      const cell = panel * size + n, what = kind(p, cell)
+      const share = (p.values[cell] - p.low) / (p.high - p.low)
+      image.data.set(what ? special[what - 1]
+        : shades[Math.round(1023 * Math.min(1, Math.max(0, share)))], 4 * n)
+      image.data[4 * n + 3] = 255
+    }
+    context.putImageData(image, 0, 0)
+    return canvas
+  })
+}
+
+// Where everything stands, in CSS pixels.
+function plan(p, [top, bottom, first, last], width, measure) {
+  const nRows = bottom - top, nColumns = last - first
+  const longest = (names) => Math.max(...names.map(measure))
+  const left = longest(p.rowEnds.slice(top, bottom)) + LINE + 12
+  const across = Math.min(p.across, p.names.length), down = Math.ceil(p.names.length / across)
+  const pitch = (width - left - (p.bar ? BAR : 2) + GAP) / across
+  const cell = Math.min((pitch - GAP) / nColumns, p.tallest / nRows)
+  const names = longest(p.columnEnds.slice(first, last)), upright = names > cell - 4
+  const below = upright ? names : LINE
+  const legend = p.special.some(({ there }) => there) ? LINE + 9 : 0
+  const [w, h] = [cell * nColumns, cell * nRows]
+  const boxes = p.names.map((_, n) => ({
+    x: left + (n % across) * pitch,
+    y: legend + TITLE + Math.floor(n / across) * (h + TITLE + 4),
+    first: n % across === 0, last: n + across >= p.names.length,
+  }))
+  const height = legend + down * (h + TITLE + 4) + below + LINE + 12
+  return { boxes, cell, w, h, upright, below, height }
+}
+
+function draw(view) {
+  const { p, range, canvas } = view, width = view.clientWidth
+  if (!width) return
+  const style = getComputedStyle(view), font = `${FONT}px ${style.fontFamily}`
+  const pen = canvas.getContext("2d")
+  pen.font = font
+  const look = view.look = plan(p, range, width, (name) => pen.measureText(name).width)
+  canvas.width = Math.round(width * devicePixelRatio)
+  canvas.height = Math.round(look.height * devicePixelRatio)
+  canvas.style.height = `${look.height}px`
+  pen.scale(devicePixelRatio, devicePixelRatio)
+  pen.font = font
+  pen.fillStyle = style.color
+  pen.imageSmoothingEnabled = false
+  legend(pen, p, width)
+  if (p.bar) colorBar(pen, p, look, width)
+  look.boxes.forEach((box, n) => {
+    const [top, bottom, first, last] = range, { cell, w, h } = look
+    pen.drawImage(view.images[n], first, top, last - first, bottom - top, box.x, box.y, w, h)
+    if (last - first <= p.numbers) numbers(pen, p, n, range, look)
+    pen.lineWidth = 1
+    pen.fillStyle = style.color
+    pen.strokeStyle = p.line
+    pen.strokeRect(box.x - .5, box.y - .5, w + 1, h + 1)
+    pen.textAlign = "center"
+    pen.textBaseline = "alphabetic"
+    pen.fillText(p.titles[n], box.x + w / 2, box.y - 6)
+    ends(pen, p, range, look, box)
+    if (p.row >= top && p.row < bottom) {
+      pen.strokeStyle = p.frame
+      pen.lineWidth = bottom - top <= 20 ? 2.5 : 1
+      pen.strokeRect(box.x, box.y + (p.row - top) * cell, w, cell)
+    }
+  })
+}
+
+// Numbers in the cells, dark or light as can be read there (WCAG 2.2, relative luminance).
+function numbers(pen, p, panel, [top, bottom, first, last], { boxes, cell }) {
+  const { x, y } = boxes[panel], linear = (c) => ((c / 255 + .055) / 1.055) ** 2.4
+  pen.textAlign = "center"
+  pen.textBaseline = "middle"
+  pen.strokeStyle = p.line
+  for (let row = top; row < bottom; row++) for (let column = first; column < last; column++) {
+    const n = (panel * p.rows.length + row) * p.columns.length + column, what = kind(p, n)
+    const [r, g, b] = what ? rgb(p.special[what - 1].color) : shade(p, p.values[n])
+    const light = .2126 * linear(r) + .7152 * linear(g) + .0722 * linear(b) > .179
+    const [left, above] = [x + (column - first) * cell, y + (row - top) * cell]
+    pen.fillStyle = light ? "#1c2030" : "#ffffff"
+    pen.fillText(what ? p.special[what - 1].sign : p.values[n].toFixed(p.decimals),
+      left + cell / 2, above + cell / 2)
+    pen.strokeRect(left, above, cell, cell)
+  }
+}
+
+function colorBar(pen, p, { boxes, w, h }, width) {
+  const x = boxes[0].x + w + 14, y = boxes[0].y, tall = Math.min(200, h)
+  const shades = pen.createLinearGradient(0, y + tall, 0, y)
+  for (const [stop, color] of p.scale) shades.addColorStop(stop, color)
+  const ink = pen.fillStyle
+  pen.fillStyle = shades
+  pen.fillRect(x, y, 10, tall)
+  pen.fillStyle = ink
+  pen.strokeStyle = p.line
+  pen.strokeRect(x, y, 10, tall)
+  pen.textAlign = "left"
+  pen.textBaseline = "middle"
+  for (const share of [0, .5, 1]) {
+    const value = Number((p.low + share * (p.high - p.low)).toPrecision(3))
+    pen.fillText(String(value), x + 14, y + tall - share * (tall - 10) - 5)
+  }
+  turned(pen, p.bar, x + 44, y + tall / 2, "center")
+}
+
+function legend(pen, p, width) {
+  pen.textAlign = "right"
+  pen.textBaseline = "middle"
+  let right = width - 2
+  for (const { name, color } of p.special.filter(({ there }) => there)) {
+    pen.fillText(name, right, LINE / 2 + 1)
+    right -= pen.measureText(name).width + 17
+    const ink = pen.fillStyle
+    pen.fillStyle = color
+    pen.fillRect(right, 1, 12, 12)
+    pen.fillStyle = ink
+    right -= 16
+  }
+}
+
+// The names on the left of a row of panels and below the last one, as many as there is room for.
+function ends(pen, p, [top, bottom, first, last], { cell, w, h, upright, below }, box) {
+  const step = (space) => [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
+  if (box.first) {
+    pen.textAlign = "right"
+    pen.textBaseline = "middle"
+    for (let n = top; n < bottom; n += step(LINE))
+      pen.fillText(p.rowEnds[n], box.x - 5, box.y + (n - top + .5) * cell)
+    turned(pen, p.down, LINE / 2, box.y + h / 2, "center")
+  }
+  if (!box.last) return
+  const by = step(upright ? LINE : 0)
+  for (let n = first; n < last; n += by) {
+    const x = box.x + (n - first + .5) * cell
+    if (upright) turned(pen, p.columnEnds[n], x, box.y + h + 5, "right")
+    else {
+      pen.textAlign = "center"
+      pen.textBaseline = "top"
+      pen.fillText(p.columnEnds[n], x, box.y + h + 5)
+    }
+  }
+  pen.textAlign = "center"
+  pen.textBaseline = "top"
+  pen.fillText(p.wide, box.x + w / 2, box.y + h + below + 8)
+}
+
+function turned(pen, text, x, y, align) {
+  pen.save()
+  pen.translate(x, y)
+  pen.rotate(-Math.PI / 2)
+  pen.textAlign = align
+  pen.textBaseline = "middle"
+  pen.fillText(text, 0, 0)
+  pen.restore()
+}
+"""

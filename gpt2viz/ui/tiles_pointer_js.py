@@ -1,0 +1,150 @@
+"""Small matrices under the pointer and by keyboard: numbers, clicks, and parts dragged out."""
+
+JS = """
+// The panel and the place in it, in cells, where the middle of the first cell is 0.
+function place({ look, range }, x, y) {
+  const { boxes, cell, w, h } = look
+  const panel = boxes.findIndex((box) =>
+    x >= box.x && x < box.x + w && y >= box.y && y < box.y + h)
+  if (panel < 0) return null
+  return {
+    panel,
+    row: (y - boxes[panel].y) / cell + range[0] - .5,
+    column: (x - boxes[panel].x) / cell + range[2] - .5,
+  }
+}
+
+const under = (at) => at &&
+  { panel: at.panel, row: Math.round(at.row), column: Math.round(at.column) }
+
+function cover(view, element, panel, top, bottom, first, last) {
+  const { boxes, cell } = view.look, [down, , across] = view.range
+  Object.assign(element.style, {
+    display: "block", left: `${boxes[panel].x + (first - across) * cell}px`,
+    top: `${boxes[panel].y + (top - down) * cell}px`,
+    width: `${(last - first) * cell}px`, height: `${(bottom - top) * cell}px`,
+  })
+}
+
+// What stands in a cell, in text nodes only: tokens are anybody's text.
+function tell(view, at) {
+  const { p, say, frame } = view
+  view.at = at
+  say.style.display = frame.style.display = "none"
+  if (!at) return
+  const n = (at.panel * p.rows.length + at.row) * p.columns.length + at.column
+  const what = kind(p, n)
+  const said = what ? p.special[what - 1].text
+    : `${p.quantity} ${String(Number(p.values[n].toPrecision(6)))}`
+  const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
+  say.replaceChildren(`${p.titles[at.panel]}\\n${p.down} `, bold(p.rows[at.row]),
+    `\\n${p.wide} `, bold(p.columns[at.column]), `\\n${said}`)
+  cover(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
+  say.style.display = "block"
+  const x = frame.offsetLeft + frame.offsetWidth + 8, y = frame.offsetTop + frame.offsetHeight + 8
+  const fits = x + say.offsetWidth <= view.clientWidth
+  say.style.left = `${fits ? x : Math.max(0, frame.offsetLeft - say.offsetWidth - 8)}px`
+  say.style.top = `${Math.min(y, Math.max(0, view.clientHeight - say.offsetHeight))}px`
+}
+
+const MOVES = {
+  ArrowUp: ["row", -1], ArrowDown: ["row", 1], ArrowLeft: ["column", -1], ArrowRight: ["column", 1],
+  PageUp: ["panel", -1], PageDown: ["panel", 1],
+}
+
+function walk(view, event) {
+  const { p, range } = view
+  if (event.key === "Escape") {
+    tell(view, null)
+    zoom(view, [0, p.rows.length, 0, p.columns.length])
+  } else if ((event.key === "Enter" || event.key === " ") && view.at) choose(view, view.at)
+  else if (MOVES[event.key]) {
+    const [what, by] = MOVES[event.key]
+    const at = { ...view.at ?? { panel: 0, row: range[0], column: range[2] } }
+    const ends = { row: range, column: range.slice(2), panel: [0, p.names.length] }[what]
+    if (view.at) at[what] = Math.min(Math.max(at[what] + by, ends[0]), ends[1] - 1)
+    tell(view, at)
+  } else return
+  event.preventDefault()
+}
+
+function choose(view, { panel, row, column }) {
+  view.send("cell", { panel: view.p.names[panel], row, column })
+}
+
+function zoom(view, range) {
+  view.range = range
+  draw(view)
+}
+
+// The cells whose middle was dragged over: a long text's are asked for, others are enlarged.
+function drag(view, from, to) {
+  const cells = (a, b) => {
+    const [low, high] = [a, b].sort((x, y) => x - y)
+    return [Math.ceil(low), Math.floor(high)]
+  }
+  const rows = cells(from.row, to.row), columns = cells(from.column, to.column)
+  if (view.p.long) view.send("part", { panel: view.p.names[from.panel], rows, columns })
+  else if (rows[0] < rows[1] && columns[0] < columns[1])
+    zoom(view, [rows[0], rows[1] + 1, columns[0], columns[1] + 1])
+}
+
+function listen(view) {
+  const { canvas, dragged } = view
+  let from = null, start = null
+  canvas.onpointerdown = (event) => {
+    start = [event.offsetX, event.offsetY]
+    from = place(view, ...start)
+    if (from) canvas.setPointerCapture(event.pointerId)
+  }
+  const end = ({ offsetX, offsetY }) => {
+    if (!from || Math.hypot(offsetX - start[0], offsetY - start[1]) < 6) return null
+    const { w, h, boxes } = view.look, box = boxes[from.panel]
+    const inside = (value, low, size) => Math.min(Math.max(value, low), low + size - .01)
+    return place(view, inside(offsetX, box.x, w), inside(offsetY, box.y, h))
+  }
+  canvas.onpointermove = (event) => {
+    const to = end(event)
+    if (!to) return tell(view, under(place(view, event.offsetX, event.offsetY)))
+    tell(view, null)
+    const [top, bottom] = [from.row, to.row].sort((a, b) => a - b)
+    const [first, last] = [from.column, to.column].sort((a, b) => a - b)
+    cover(view, dragged, from.panel, top + .5, bottom + .5, first + .5, last + .5)
+  }
+  canvas.onpointerup = (event) => {
+    const to = end(event), clicked = from && under(from)
+    dragged.style.display = "none"
+    if (to) drag(view, from, to)
+    else if (clicked) choose(view, clicked)
+    from = null
+  }
+  canvas.onpointerleave = () => from || tell(view, null)
+  canvas.ondblclick = () => zoom(view, [0, view.p.rows.length, 0, view.p.columns.length])
+  view.onkeydown = (event) => walk(view, event)
+  view.onblur = () => tell(view, null)
+  new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
+}
+
+function sized(view) {
+  view.wide = view.clientWidth
+  draw(view)
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const view = parentElement.querySelector(".tiles")
+  const known = view.p, p = view.p = read(data)
+  view.send = setTriggerValue
+  view.images = images(p)
+  view.setAttribute("aria-label", p.alt)
+  if (!known) {
+    for (const name of ["canvas", "frame", "dragged", "say"])
+      view[name] = view.querySelector(`[data-part=${name}]`)
+    listen(view)
+  }
+  const same = known && ["rows", "columns"].every((side) =>
+    known[side].length === p[side].length && known[side].every((name, n) => name === p[side][n]))
+  if (!same) view.range = [0, p.rows.length, 0, p.columns.length]
+  tell(view, null)
+  sized(view)
+}
+"""
