@@ -13,7 +13,7 @@ from playwright.sync_api import Page, sync_playwright
 from tests.browser.conftest import FLAGS
 
 # Looks once a frame, and notes the time in the frame after a change, when it has been painted.
-# PLOTS: Plotly makes a new `calcdata` each time that it draws. Else: any new element or canvas.
+# PLOTS: a canvas is painted, or Plotly has made a new `calcdata`. Else: any new element too.
 _WATCH = """
 (() => {
   const known = new WeakMap()
@@ -30,7 +30,8 @@ _WATCH = """
     brush[name] = function (...given) { brushed = true; return original.apply(this, given) }
   }
   const newPlot = () => {
-    let found = false
+    let found = brushed
+    brushed = false
     for (const plot of document.querySelectorAll(".js-plotly-plot")) {
       if (plot.calcdata && known.get(plot) !== plot.calcdata) {
         known.set(plot, plot.calcdata)

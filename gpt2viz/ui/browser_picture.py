@@ -6,18 +6,14 @@ from typing import Any
 
 import streamlit as st
 
-# Plotly is in the page already, though under no name: the camera of any chart leads to it. The
-# camera is given a figure of ours in place of its chart. A component starts anew when its popover
-# opens again, so what was saved is remembered by the page.
+# Plotly is in the page, though under no name: the camera of any chart leads to it, if only the one
+# that Save shows. The camera is given a figure of ours in place of its chart. A component starts
+# anew when its popover opens again, so what was saved is remembered by the page.
 _JS = """
 export default function ({ data }) {
   const done = (window.gpt2vizSaved ??= new Set())
   if (!data.id || done.has(data.id)) return
-  const charts = [...document.querySelectorAll(".js-plotly-plot")]
-  for (const chart of charts) {
-    const buttons = chart._fullLayout?._modeBar?.buttons?.flat() ?? []
-    const camera = buttons.find((button) => button.name === "toImage")
-    if (!camera) continue
+  const save = (chart, camera) => {
     done.add(data.id)
     // Plotly clicks on a link of its own in the page, which would close the popover.
     const own = (event) => {
@@ -33,8 +29,18 @@ export default function ({ data }) {
       config: chart._context,
       _context: { ...chart._context, toImageButtonOptions: data.options },
     })
-    return
   }
+  const look = () => {
+    for (const chart of document.querySelectorAll(".js-plotly-plot")) {
+      const buttons = chart._fullLayout?._modeBar?.buttons?.flat() ?? []
+      const camera = buttons.find((button) => button.name === "toImage")
+      if (camera) return save(chart, camera)
+    }
+    waiting = setTimeout(look, 100)
+  }
+  let waiting
+  look()
+  return () => clearTimeout(waiting)
 }
 """
 
@@ -45,7 +51,7 @@ def save(wanted: str, figure: Any = None, **options: Any) -> None:
     """Let the browser save a figure, once for every new ``wanted``; "" for none.
 
     ``options`` are Plotly's: ``format`` "svg" or "png", ``filename`` without its ending, ``width``
-    and ``height`` in pixels, ``scale``. Needs a chart on the page.
+    and ``height`` in pixels, ``scale``. Waits for a chart of Plotly's on the page.
     """
     data: dict[str, Any] = {"id": wanted}
     if wanted:

@@ -128,7 +128,7 @@ def drag(part: Window, drawn: Panel) -> Callable[[Dragged], None]:
     enlarge = part.drag(drawn)
 
     def dragged(what: Dragged) -> None:
-        if what.panel in PAIRS:
+        if enlarge and what.panel in PAIRS:
             enlarge(what)
 
     return dragged

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import struct
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,14 +56,71 @@ def plain(markdown: str) -> str:
 
 
 def figure(at: AppTest, key: str) -> Any:
-    """The Plotly figure of a chart, as the browser gets it."""
-    found = [c for c in at.get("plotly_chart") if c.proto.id.endswith(f"-{key}")]
-    assert len(found) == 1, f"{key}: {len(found)} charts"
-    return json.loads(found[0].proto.spec)
+    """The Plotly figure of a chart, as the browser gets it; matrices on a canvas in that form."""
+    found = [c.proto.spec for c in at.get("plotly_chart") if c.proto.id.endswith(f"-{key}")]
+    assert len(found) < 2, f"{key}: {len(found)} charts"
+    return json.loads(found[0]) if found else as_figure(canvas(at, key))
+
+
+def canvas(at: AppTest, key: str) -> bytes:
+    """What a canvas draws matrices from, as the browser gets it."""
+    parts = [c.proto for c in at.get("bidi_component") if c.proto.id.endswith(f"-{key}")]
+    assert len(parts) == 1, f"{key}: {len(parts)} pictures"
+    sent: bytes = parts[0].bytes
+    return sent
+
+
+def pictures(at: AppTest) -> dict[str, str]:
+    """The text alternative of every chart and every canvas on the page, by its key."""
+    drawn = {chart.proto.id: chart.proto.alt for chart in at.get("plotly_chart")}
+    for part in at.get("bidi_component"):
+        if part.proto.bytes:
+            drawn[part.proto.id] = unpacked(part.proto.bytes)[0]["alt"]
+    return {name.split("-")[-1]: alt for name, alt in drawn.items()}
+
+
+def unpacked(message: bytes) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """What a canvas gets: the header, numbers and masked cells (n, rows, columns)."""
+    (length,) = struct.unpack_from("<I", message)
+    header = json.loads(message[4 : 4 + length])
+    shape = len(header["names"]), len(header["rows"]), len(header["columns"])
+    values = np.frombuffer(message, "<f4", int(np.prod(shape)), 4 + length).reshape(shape)
+    bits = np.frombuffer(message, np.uint8, offset=4 + length + values.nbytes)
+    return header, values, np.unpackbits(bits, count=values.size, bitorder="little").reshape(shape)
+
+
+def as_figure(message: bytes) -> dict[str, Any]:
+    """The matrices of a canvas as Plotly would be given them."""
+    header, values, masked = unpacked(message)
+    data: list[dict[str, Any]] = []
+    for n, name in enumerate(header["names"]):
+        one = {"type": "heatmap", "meta": name, "x": header["columns"], "y": header["rows"]}
+        cells = np.where(masked[n], np.float32(1), np.float32("nan"))
+        said = f"{header['quantity']} %{{z:.6g}}"
+        data.append(one | {"z": values[n], "coloraxis": "coloraxis", "hovertemplate": said})
+        if masked[n].any():
+            data.append(one | {"z": cells, "hovertemplate": header["special"][0]["text"]})
+    frame = {"y0": header["row"] - 0.5, "y1": header["row"] + 0.5}
+    frame |= {"x0": -0.5, "x1": len(header["columns"]) - 0.5}
+    layout = {
+        "shapes": [frame] * len(values) if header["row"] >= 0 else [],
+        "annotations": [{"text": title} for title in header["titles"]],
+        "xaxis": {"title": {"text": header["wide"]}, "ticktext": header["columnEnds"]},
+        "yaxis": {"title": {"text": header["down"]}, "ticktext": header["rowEnds"]},
+        "coloraxis": {
+            "cmin": header["low"],
+            "cmax": header["high"],
+            "colorscale": header["scale"],
+            "colorbar": {"title": {"text": header["bar"]}},
+        },
+    }
+    return {"data": data, "layout": layout}
 
 
 def array(encoded: Any) -> np.ndarray:
     """The numbers of an array that Plotly sends in binary."""
+    if isinstance(encoded, np.ndarray):
+        return encoded
     flat = np.frombuffer(base64.b64decode(encoded["bdata"]), np.dtype(encoded["dtype"]))
     return flat.reshape([int(n) for n in str(encoded.get("shape", flat.size)).split(",")])
 

@@ -12,7 +12,17 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.ui import cache
-from tests.app.pages import PAGES, ROOT, WITHOUT, array, figure, heatmaps, open_page
+from tests.app.pages import (
+    PAGES,
+    ROOT,
+    WITHOUT,
+    array,
+    canvas,
+    figure,
+    heatmaps,
+    open_page,
+    pictures,
+)
 
 #: One of something is not said as many: "1 tokens", but "1 is" and "head 1 is".
 ONE_OF_MANY = re.compile(r"(?<![\d.,·−-])\b1 (?!is|less|was|has|as|this|its|pass)[a-z]+s\b")
@@ -93,12 +103,12 @@ def test_equal_tokens_keep_rows_of_their_own() -> None:
     spec = figure(open_page("attention", text="the cat the cat the"), "one_head")
     names = spec["data"][0]["x"]
     assert len(set(names)) == len(names)
-    assert spec["layout"]["xaxis"]["type"] == "category"
     assert spec["layout"]["xaxis"]["ticktext"][1] == spec["layout"]["xaxis"]["ticktext"][3]
 
 
 def test_first_token_is_at_the_top_left() -> None:
-    layout = figure(open_page("attention"), "one_head")["layout"]
+    layout = figure(open_page("inside"), "stage_weights")["layout"]
+    assert layout["xaxis"]["type"] == "category"
     bottom, top = layout["yaxis"]["range"]
     left, right = layout["xaxis"]["range"]
     assert (bottom, top, left, right) == (3.5, -0.5, -0.5, 3.5)
@@ -156,7 +166,7 @@ def test_the_last_layer_cannot_be_taken_away() -> None:
 def test_every_page_is_visited_in_one_session() -> None:
     chosen = {"text": "Dog bites man", "layer": "2", "query": "1"}
     at = open_page("attention", **chosen)
-    first = figure(at, "one_head")
+    first = canvas(at, "one_head")
     for path in [*PAGES.values(), *WITHOUT.values(), "app.py"]:
         at.switch_page(str(ROOT / path))
         at.query_params |= chosen  # as the links of the menu carry them
@@ -164,7 +174,7 @@ def test_every_page_is_visited_in_one_session() -> None:
         assert not at.exception, path
         assert not said(at), path
         assert at.query_params == chosen, path
-    assert figure(at, "one_head") == first
+    assert canvas(at, "one_head") == first
 
 
 def test_what_is_chosen_stays_when_the_page_changes() -> None:
@@ -198,13 +208,13 @@ def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.Monkey
 def test_no_text_is_one_message_and_no_picture() -> None:
     at = open_page("attention", text="")
     assert said(at) == "There is no text yet. Type a word or a sentence."
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
 
 
 def test_too_many_tokens_offers_the_first_part() -> None:
     at = open_page("attention", text="the cat " * 200)
     assert "reads at most 256 at once" in said(at)
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
     [offer] = [button for button in at.button if button.label == "Use the first 256 tokens"]
     offer.click().run()
     assert not said(at)
@@ -234,5 +244,5 @@ def test_a_broken_model_is_one_message(monkeypatch: pytest.MonkeyPatch, tmp_path
     cache.models.clear()
     at = open_page("attention")
     assert "no config\\.json" in said(at)
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
     cache.models.clear()

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.ui import cache
-from tests.app.pages import array, figure, heatmaps, open_page
+from tests.app.pages import array, figure, heatmaps, open_page, pictures
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference, softmax
 
@@ -111,13 +111,13 @@ def test_partners_and_the_readers_own() -> None:
     assert lines(at)["mask on: stream"][-1] == pytest.approx(expected, abs=2e-3)
     at = open_page("two", text=FIRST, text2="A crane", query="3")
     assert "no partner" in at.info[0].value
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
 
 
 def test_an_empty_second_text_and_one_that_is_too_long() -> None:
     at = open_page("two", text=FIRST, text2="")
     assert at.info[0].value.startswith("Second sentence: There is no text yet")
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
     at = open_page("two", text=FIRST, text2="fish " * 300)
     assert at.warning[0].value.startswith("Second sentence: The text has 301 tokens")
     assert not at.get("plotly_chart")
@@ -213,7 +213,7 @@ def test_baseline_and_what_if() -> None:
     assert any("Both predict the same" in caption.value for caption in none.caption)
     wrong = open_page("two", text=FIRST, differs="edits", edits="off:9.0")
     assert len(wrong.warning) == 1
-    assert not wrong.get("plotly_chart")
+    assert not pictures(wrong)
 
 
 def models(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
@@ -257,7 +257,7 @@ def test_models_of_two_sizes_share_some_heads(
     assert p.argmax() >= 410  # a token that the small one has no number for
     assert float(at.metric[0].value.split()[-2]) == pytest.approx(100 * p.max(), abs=0.01)
     assert len(at.metric) == 2  # no KL divergence between vocabularies of two sizes
-    assert not [c for c in at.get("plotly_chart") if c.proto.id.endswith("-path")]
+    assert "path" not in pictures(at)
 
 
 def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,4 +280,4 @@ def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.Monk
         "together, and this server keeps up to 10 bytes" in e.value.replace("\\", "")
         for e in at.error
     ] == [True]
-    assert not at.get("plotly_chart")
+    assert not pictures(at)

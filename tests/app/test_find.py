@@ -17,7 +17,7 @@ from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
 from gpt2viz.ui import cache
-from tests.app.pages import array, figure, heatmaps, open_page
+from tests.app.pages import array, figure, heatmaps, open_page, pictures
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference
 
@@ -99,7 +99,7 @@ def test_one_token_has_no_score() -> None:
     assert notes.count("no such<br>query") == 8
     assert "could show “induction”" in at.info[0].value
     assert not at.dataframe
-    assert len(at.get("plotly_chart")) == 1
+    assert len(pictures(at)) == 1
 
 
 def test_who_looks_from_here_to_there(stages: Any) -> None:
@@ -129,7 +129,7 @@ def test_only_keys_that_the_query_may_see_are_offered() -> None:
     at = open_page("find", text=TEXT, find="look", query="4")
     (pills,) = [group for group in at.get("button_group") if group.proto.id.endswith("-keys")]
     assert len(pills.proto.options) == 5
-    assert not at.get("plotly_chart")  # none is chosen
+    assert not pictures(at)  # none is chosen
     off = open_page("find", text=TEXT, find="look", query="4", causal="false")
     (pills,) = [group for group in off.get("button_group") if group.proto.id.endswith("-keys")]
     assert len(pills.proto.options) == 15
@@ -193,7 +193,7 @@ def test_all_heads_by_likeness(stages: Any) -> None:
     )
     alone = open_page("find", text="A", find="all")
     assert "With one token" in alone.info[0].value
-    assert not alone.get("plotly_chart")
+    assert not pictures(alone)
 
 
 def test_a_pattern_begins_anew_and_painted_cells_go() -> None:

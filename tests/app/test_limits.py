@@ -8,7 +8,7 @@ import pytest
 import streamlit as st
 
 from gpt2viz.ui import cache, limits
-from tests.app.pages import open_page
+from tests.app.pages import open_page, pictures
 from tests.app.test_behaviour import said
 
 LONG = "the cat sat on the mat and the dog"
@@ -29,12 +29,12 @@ def test_a_text_may_be_as_long_as_the_owner_allows(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(limits.TOKENS_VARIABLE, "6")
     at = open_page("attention", text=LONG)
     assert "this server reads at most 6 at once" in said(at)
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
     (shorten,) = (button for button in at.button if button.label == "Use the first 6 tokens")
     shorten.click().run()
     assert at.text_input(key="text").value == "the cat sat on the mat"
     assert not said(at)
-    assert len(at.get("plotly_chart")) == 2
+    assert len(pictures(at)) == 2
 
 
 @pytest.mark.parametrize("page", ["find", "generate", "two"])
@@ -57,10 +57,10 @@ def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(limits, "_connected", lambda: 31)
     late = open_page("attention")
     assert "This server is full: its owner lets 30 visitors in" in said(late)
-    assert not late.get("plotly_chart")
-    assert inside.run().get("plotly_chart")  # who is in stays in
+    assert not pictures(late)
+    assert pictures(inside.run())  # who is in stays in
     monkeypatch.setattr(limits, "_connected", lambda: 30)
-    assert late.run().get("plotly_chart")
+    assert pictures(late.run())
 
 
 @pytest.mark.parametrize("value", ["many", "-1", "0", "nan", "inf", "1e400", "0.5"])
@@ -72,7 +72,7 @@ def test_a_limit_that_is_no_number_is_one_message(
     at = open_page("attention")
     (message,) = (error.value.replace("\\", "") for error in at.error)
     assert message.startswith(f"{name} must be")
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
 
 
 def test_on_an_address_that_others_reach_visitors_are_told(

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.ui import show
-from tests.app.pages import figure, heatmaps, open_page
+from tests.app.pages import figure, heatmaps, open_page, pictures
 from tests.parity.numpy_gpt2 import reference
 
 PAGES = {"attention": "one_head", "inside": "stage_weights", "compare": "layers_chart"}
@@ -23,8 +23,8 @@ TEXT, SECOND = "A crane ate fish", "The steel was lifted by a crane"
 TOLERANCE = {"rtol": 2e-3, "atol": 2e-3}
 
 
-def charts(at: object) -> set[str]:
-    return {c.proto.id.split("-")[-1] for c in at.get("plotly_chart")}  # type: ignore[attr-defined]
+def charts(at: AppTest) -> set[str]:
+    return set(pictures(at))
 
 
 def sent(at: AppTest, key: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import streamlit as st
 import gpt2viz
 from gpt2viz import memory
 from gpt2viz.ui import cache, limits, owner
-from tests.app.pages import open_page
+from tests.app.pages import open_page, pictures
 from tests.checkpoints import write_checkpoint
 
 
@@ -78,7 +78,7 @@ def test_too_large_a_model_is_one_message(
     at = open_page("attention", model="a")
     (said,) = [error.value for error in at.error]
     assert "needs 222 kB of memory: 130 kB for its weights" in said.replace("\\", "")
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
 
 
 def test_a_model_is_ready_again_after_it_was_let_go(
@@ -100,4 +100,4 @@ def test_a_broken_list_of_the_owner_is_one_message(
     at = open_page("attention")
     (said,) = [error.value for error in at.error]
     assert "gpt2viz.toml: can't be read" in said.replace("\\", "")
-    assert not at.get("plotly_chart")
+    assert not pictures(at)

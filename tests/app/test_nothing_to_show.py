@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.ui import cache
-from tests.app.pages import PAGES, open_page
+from tests.app.pages import PAGES, open_page, pictures
 
 LONG = "the cat " * 200
 FRAME = {"Sentence", "Model", "Examples", "Causal mask", "\\<\\|endoftext\\|\\> first", "Chapters"}
@@ -23,7 +23,7 @@ def half_drawn(at: AppTest) -> list[str]:
     controls = [*at.get("button_group"), *at.selectbox, *at.toggle, *at.text_input, *at.radio]
     found = [one.label for one in controls if one.label not in FRAME]
     found += [block.value for block in at.markdown if block.value.startswith("#")]
-    found += [c.proto.id for c in at.get("plotly_chart")]
+    found += pictures(at)
     return found + ["table"] * len(at.dataframe) + [one.label for one in at.metric]
 
 
@@ -67,7 +67,7 @@ def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], told:
 def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:
     at = open_page("predictions", text="A")
     assert any("Nothing is read before the first token" in text.value for text in at.caption)
-    assert not any(c.proto.id.endswith("-surprise") for c in at.get("plotly_chart"))
+    assert "surprise" not in pictures(at)
 
 
 def test_a_model_that_cannot_be_loaded_says_what_to_do(

@@ -14,7 +14,7 @@ from gpt2viz.export import figure_table
 from gpt2viz.glossary import TERM, TERMS
 from gpt2viz.provenance import MARK
 from gpt2viz.ui.textbook.contents import CHAPTERS
-from tests.app.pages import PAGES, ROOT, open_page, plain
+from tests.app.pages import PAGES, ROOT, open_page, pictures, plain
 
 #: Addresses that together show every picture of the pages.
 VIEWS = [(page, {}) for page in PAGES]
@@ -43,17 +43,12 @@ def squeezed(text: str) -> str:
 SOURCE = [squeezed(path.read_text(encoding="utf-8")) for path in (ROOT / "gpt2viz").rglob("*.py")]
 
 
-def pictures(at: AppTest) -> list[str]:
-    """The text alternative of every chart on the page."""
-    return [chart.proto.alt for chart in at.get("plotly_chart")]
-
-
 @pytest.mark.parametrize(("page", "view"), VIEWS, ids=str)
 def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str]) -> None:
     at = open_page(page, text="the cat saw the cat", layer="1", head="2", **view)
     assert view.items() <= at.query_params.items()  # else it is the page's first state
     shown = at.session_state["_shown"]
-    alts = pictures(at)
+    alts = list(pictures(at).values())
     assert len(alts) == len(shown.pictures)
     for alt, name in zip(sorted(alts), sorted(shown.pictures), strict=True):
         check_alt(page, alt, name)
@@ -61,8 +56,8 @@ def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str
     check_code(at, page)
     check_tips(at)
     for name, drawn in shown.pictures.items():
-        assert len(figure_table(drawn)), name
-        check_looks(drawn)
+        assert len(figure_table(drawn())), name
+        check_looks(drawn())
     for name, numbers in shown.numbers.items():
         assert {"query", "key", "value"} < set(numbers.columns), name
 

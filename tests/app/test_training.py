@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.ui import cache
-from tests.app.pages import array, figure, open_page, plain
+from tests.app.pages import array, figure, open_page, pictures, plain
 from tests.checkpoints import write_checkpoint
 
 CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
@@ -54,7 +54,7 @@ def test_a_model_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "plain"))
     at = open_page("training", model="plain", text="A crane")
     assert ["no `training.json`" in info.value for info in at.info] == [True]
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
 
 
 def test_a_broken_record_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,4 +63,4 @@ def test_a_broken_record_is_one_message(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "broken"))
     at = open_page("training", model="broken", text="A crane")
     assert ["this is no record" in error.value for error in at.error] == [True]
-    assert not at.get("plotly_chart")
+    assert not pictures(at)

@@ -14,7 +14,7 @@ from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
-from tests.app.pages import array, figure, heatmaps, masks, open_page, plain
+from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures, plain
 from tests.app.test_behaviour import said
 from tests.parity.numpy_gpt2 import softmax
 
@@ -193,7 +193,7 @@ def test_an_impossible_edit_is_not_added() -> None:
 def test_an_edit_that_does_not_fit_is_one_message(edits: str, told: str) -> None:
     at = open_page("whatif", edits=edits)
     assert told in said(at)
-    assert not at.get("plotly_chart")
+    assert not pictures(at)
     at.button(key="undo_0").click().run()
     assert not said(at)
     assert figure(at, "before_after")

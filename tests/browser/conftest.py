@@ -168,6 +168,8 @@ _DRAWN = """
   && !document.querySelector("[data-testid='stSkeleton']")
   && [...document.querySelectorAll("[data-testid='stPlotlyChart']")]
        .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
+  && [...document.querySelectorAll("[class*='st-key-'] *")]
+       .every(part => !part.shadowRoot?.querySelector(".tiles:not([aria-label])"))
 """
 
 

@@ -7,19 +7,45 @@ from typing import Any
 
 import numpy as np
 from numpy.testing import assert_allclose
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 import gpt2viz
 from tests.browser.conftest import open_from_menu, settle
 
 Visit = Callable[..., Page]
 
-# What Plotly drew: the places of the cells and their numbers, of each heatmap on the scale.
+# What Plotly drew: the places of the cells and their numbers, of each heatmap on the scale. And
+# what a canvas draws from; its colours are checked in test_tiles.
 DRAWN = """
 key => [...document.querySelectorAll(`.st-key-${key} .js-plotly-plot`)].flatMap(plot =>
   plot.calcdata.filter(([c]) => c.trace.type === "heatmap" && c.trace.coloraxis)
     .map(([c]) => ({ name: c.trace.meta, x: [...c.x], y: [...c.y], z: c.z.map(r => [...r]) })))
+  .concat([...document.querySelectorAll(`.st-key-${key} *`)]
+    .map(part => part.shadowRoot?.querySelector(".tiles")?.p).filter(Boolean)
+    .flatMap(({ names, rows, columns, values }) => names.map((name, n) => ({ name,
+      z: rows.map((_, row) => [...values.slice((n * rows.length + row) * columns.length,
+        (n * rows.length + row + 1) * columns.length)]) }))))
 """
+
+# The middle of a cell on screen, of a picture of Plotly's or on a canvas.
+PLACE = """
+(plot, [panel, row, column]) => {
+  const box = plot.getBoundingClientRect()
+  if (plot.look) {
+    const { boxes, cell } = plot.look, [top, , first] = plot.range
+    return [box.x + boxes[panel].x + (column - first + .5) * cell,
+      box.y + boxes[panel].y + (row - top + .5) * cell]
+  }
+  const n = panel ? panel + 1 : ""
+  const x = plot._fullLayout[`xaxis${n}`], y = plot._fullLayout[`yaxis${n}`]
+  return [box.x + x._offset + x.l2p(column), box.y + y._offset + y.l2p(row)]
+}
+"""
+
+
+def picture(page: Page, key: str, n: int = 0) -> Locator:
+    """The n-th picture of a container."""
+    return page.locator(f".st-key-{key} .js-plotly-plot, .st-key-{key} .tiles").nth(n)
 
 
 def drawn(page: Page, key: str) -> list[dict[str, Any]]:
@@ -34,17 +60,9 @@ def weights(text: str, layer: int, causal: bool = True) -> np.ndarray:
 
 def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, panel: int = 0) -> None:
     """Click the middle of a cell, in the n-th panel of the n-th chart of a container."""
-    plot = page.locator(f".st-key-{key} .js-plotly-plot").nth(chart)
+    plot = picture(page, key, chart)
     plot.scroll_into_view_if_needed()
-    place = plot.evaluate(
-        """(plot, [panel, row, column]) => {
-          const n = panel ? panel + 1 : ""
-          const x = plot._fullLayout[`xaxis${n}`], y = plot._fullLayout[`yaxis${n}`]
-          const box = plot.getBoundingClientRect()
-          return [box.x + x._offset + x.l2p(column), box.y + y._offset + y.l2p(row)]
-        }""",
-        [panel, row, column],
-    )
+    place = plot.evaluate(PLACE, [panel, row, column])
     page.mouse.move(*place)
     page.wait_for_timeout(200)
     page.mouse.click(*place)
@@ -54,10 +72,8 @@ def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, pane
 
 def test_the_first_screen_needs_no_scrolling(visit: Visit) -> None:
     page = visit()
-    panels = page.locator(".st-key-heads .js-plotly-plot").all()
-    assert panels
-    for panel in panels:
-        box = panel.bounding_box()
+    for key in ("heads", "head_large"):
+        box = picture(page, key).bounding_box()
         assert box
         assert box["y"] + box["height"] <= 900
 
@@ -81,9 +97,15 @@ def test_what_is_drawn_is_what_the_model_computed(visit: Visit) -> None:
     assert [int(panel["name"]) for panel in shown] == list(range(6))
     for head, panel in enumerate(shown):
         assert_allclose(panel["z"], expected[head], rtol=1e-6, atol=1e-7)
-        # Five columns and rows of one cell each, although tokens repeat.
-        assert_allclose(panel["x"], np.arange(6) - 0.5)
-        assert_allclose(panel["y"], np.arange(6) - 0.5)
+
+
+def test_equal_tokens_keep_cells_of_their_own(visit: Visit) -> None:
+    text = "the cat saw the cat"
+    page = visit("inside_head", text=text, layer=2, head=1)
+    shown = next(panel for panel in drawn(page, "stages") if panel["name"] == "weights")
+    assert_allclose(shown["z"], weights(text, layer=2)[1], rtol=1e-6, atol=1e-7)
+    assert_allclose(shown["x"], np.arange(6) - 0.5)
+    assert_allclose(shown["y"], np.arange(6) - 0.5)
 
 
 def test_dimensions_are_drawn_one_by_one(visit: Visit) -> None:
@@ -126,7 +148,7 @@ def test_clicking_a_cell_chooses_head_and_row(visit: Visit) -> None:
     click_cell(page, "heads", row=2, column=1, panel=4)
     assert "head=4" in page.url
     assert "query=2" in page.url
-    expect(page.get_by_text("Layer 0 · Head 4")).to_be_visible()
+    expect(page.get_by_role("application", name="layer 0, head 4")).to_be_visible()
     assert_allclose(drawn(page, "head_large")[0]["z"], weights("A crane ate fish", 0)[4], atol=1e-6)
 
 
@@ -200,17 +222,23 @@ def test_a_fast_typist_ends_with_the_last_sentence(visit: Visit) -> None:
 
 
 def test_colours_follow_the_theme_even_when_it_changes(visit: Visit) -> None:
-    plot = "document.querySelector('.st-key-heads .js-plotly-plot')"
-    zero = f"{plot}?._fullLayout?.coloraxis?.colorscale"
-    page = visit("")
-    assert page.evaluate(zero)[0][1] == "#ffffff"
+    plot = "document.querySelector('.st-key-stages .js-plotly-plot')"
+    zero = f"{plot}?._fullLayout?.coloraxis?.colorscale[2][1]"  # of a signed scale
+    page = visit("inside_head")
+    assert page.evaluate(zero) == "#ffffff"
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function(f"{zero}?.[0][1] === '#12141c'")
-    assert visit("", dark=True).evaluate(zero)[0][1] == "#12141c"
+    page.wait_for_function(f"{zero} === '#12141c'")
+    scale = "view => view.p.scale[0][1]"
+    page = visit("", dark=True)
+    assert picture(page, "heads").evaluate(scale) == "#12141c"
+    page.emulate_media(color_scheme="light")
+    page.wait_for_timeout(300)
+    settle(page)
+    assert picture(page, "heads").evaluate(scale) == "#ffffff"
 
 
 def test_half_a_surrogate_in_the_address_is_a_picture(visit: Visit, server: str) -> None:
     page = visit()
     page.goto(f"{server}/?text=%ED%A0%80 crane")
     settle(page)
-    expect(page.locator(".st-key-heads .js-plotly-plot")).to_be_visible()
+    expect(picture(page, "heads")).to_be_visible()

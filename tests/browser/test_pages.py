@@ -62,12 +62,12 @@ def opened(page: Page, path: str) -> None:
         assert sentence.input_value() == TRAP
     expect(page.locator(".stException")).to_have_count(0)
     if path not in ("shapes", "models", "generate"):  # tables; nothing before the first new token
-        assert page.locator(".js-plotly-plot .heatmaplayer image").count() > 0
+        assert page.locator(".js-plotly-plot .heatmaplayer image, .tiles canvas").count() > 0
 
 
 def nothing_ran(page: Page) -> None:
     """Not when the page was made, nor under the pointer."""
-    for plot in page.locator(".js-plotly-plot .nsewdrag").all()[:2]:
+    for plot in page.locator(".js-plotly-plot .nsewdrag, .tiles canvas").all()[:2]:
         plot.hover(force=True)
         page.wait_for_timeout(100)
     assert page.evaluate("typeof canary") == "undefined"

@@ -23,7 +23,7 @@ def shows(page: Page, text: str, layer: int, causal: bool = True) -> None:
         assert_allclose(a, b, atol=1e-6)
     assert_allclose(drawn(page, "head_large")[0]["z"], expected[0], atol=1e-6)
     expect(page.locator("[data-stale='true']")).to_have_count(0)
-    expect(page.locator(".js-plotly-plot")).to_have_count(2)
+    expect(page.locator(".tiles")).to_have_count(2)
     expect(page.locator(".stException")).to_have_count(0)
 
 

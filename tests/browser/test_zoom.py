@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import gpt2viz
 from tests.browser.conftest import running_app, settle
-from tests.browser.test_browser import drawn
+from tests.browser.test_browser import PLACE, drawn, picture
 from tests.checkpoints import write_checkpoint
 
 TEXT = "x " * 200
@@ -36,17 +36,8 @@ def page(browser: Browser, folder: Path) -> Iterator[Page]:
 
 def drag(page: Page, key: str, start: tuple[float, float], end: tuple[float, float]) -> None:
     """Drag from one (row, column) to another in the first panel of a container."""
-    plot = page.locator(f".st-key-{key} .js-plotly-plot").first
-    ends = [
-        plot.evaluate(
-            """(plot, [row, column]) => {
-              const { xaxis: x, yaxis: y } = plot._fullLayout, box = plot.getBoundingClientRect()
-              return [box.x + x._offset + x.l2p(column), box.y + y._offset + y.l2p(row)]
-            }""",
-            list(place),
-        )
-        for place in (start, end)
-    ]
+    plot = picture(page, key)
+    ends = [plot.evaluate(PLACE, [0, *place]) for place in (start, end)]
     page.mouse.move(*ends[0])
     page.mouse.down()
     page.mouse.move(*ends[1], steps=6)
@@ -71,8 +62,10 @@ def test_a_drag_shows_that_part_and_a_button_the_whole(page: Page, folder: Path)
     part = drawn(page, "head_large")[0]
     assert_allclose(part["z"], expected[0, top:bottom, left:right], rtol=1e-4, atol=1e-7)
     assert len(drawn(page, "heads")) == 4
-    axis = "document.querySelector('.st-key-head_large .js-plotly-plot')._fullLayout.yaxis.range"
-    assert page.evaluate(axis) == [bottom - top - 0.5, -0.5]
+    assert picture(page, "head_large").evaluate("view => view.range.slice(0, 2)") == [
+        0,
+        bottom - top,
+    ]
 
     drag(page, "head_large", (10.2, 20.2), (29.8, 39.8))
     closer = window(page)

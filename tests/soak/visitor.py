@@ -13,12 +13,15 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import ClientConnection, connect
 
+from tests.app.pages import unpacked
+
 
 class Screen:
     """What one run of a page's script sent."""
 
     def __init__(self) -> None:
         self.figures: dict[str, Any] = {}
+        self.canvases: dict[str, bytes] = {}
         self.inputs: dict[str, tuple[str, str]] = {}
         self.exceptions: list[str] = []
         self.raw: list[bytes] = []
@@ -36,6 +39,9 @@ class Screen:
         elif kind == "plotly_chart":
             key = element.plotly_chart.id.rsplit("-", 1)[-1]
             self.figures[key] = element.plotly_chart.spec
+        elif kind == "bidi_component" and element.bidi_component.bytes:
+            key = element.bidi_component.id.rsplit("-", 1)[-1]
+            self.canvases[key] = element.bidi_component.bytes
         elif kind == "text_input":
             self.inputs[element.text_input.label] = (
                 element.text_input.id,
@@ -44,6 +50,8 @@ class Screen:
 
     def matrices(self, key: str) -> list[np.ndarray]:
         """The numbers of a chart's heatmaps, those that are painted over them left out."""
+        if key in self.canvases:
+            return list(unpacked(self.canvases[key])[1])
         found = []
         for trace in json.loads(self.figures[key])["data"]:
             if trace["type"] == "heatmap" and trace.get("coloraxis"):

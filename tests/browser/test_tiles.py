@@ -1,0 +1,196 @@
+"""The canvas of small matrices, alone in an empty page: each colour is that of its number."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from playwright.sync_api import Browser, Page, expect
+
+from gpt2viz.figures.palette import LIGHT
+from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.ui import tiles, tiles_js, tiles_pointer_js
+from tests.browser.test_browser import PLACE
+
+_OPEN = """
+async ([html, css, code, message, width]) => {
+  document.body.innerHTML = `<style>:root { --st-primary-color: #3550c8 } ${css}</style>
+    <div id="here" style="width: ${width}px">${html}</div>`
+  const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }))
+  const { default: draw } = await import(url)
+  window.sent = []
+  const parentElement = document.getElementById("here")
+  const setTriggerValue = (name, value) => window.sent.push([name, value])
+  window.draw = (text) => draw({ parentElement, setTriggerValue,
+    data: Uint8Array.from(atob(text), (char) => char.charCodeAt(0)) })
+  window.draw(message)
+}
+"""
+
+# The colour a little inside the top left corner of every cell: beside its number and frames.
+_PAINTED = """
+() => {
+  const view = document.querySelector(".tiles"), canvas = view.querySelector("canvas")
+  const { boxes, cell } = view.look, [top, bottom, first, last] = view.range
+  const pen = canvas.getContext("2d"), span = (n) => [...Array(n).keys()]
+  const at = (n) => Math.round((n + .15) * cell * devicePixelRatio)
+  return boxes.map(({ x, y }) => span(bottom - top).map((row) => span(last - first).map((column) =>
+    [...pen.getImageData(x * devicePixelRatio + at(column), y * devicePixelRatio + at(row), 1, 1)
+      .data].slice(0, 3))))
+}
+"""
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1000, "height": 800})
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text))
+    yield page
+    page.close()
+    # Chromium's advice to this test, which reads pixels.
+    assert [said for said in complaints if "willReadFrequently" not in said] == []
+
+
+def panels(values: np.ndarray, masked: np.ndarray | None = None) -> list[Panel]:
+    rows, columns = (
+        [f"{side}{n}" for n in range(size)]
+        for side, size in zip("qk", values.shape[1:], strict=True)
+    )
+    return [
+        Panel(f"Head {n}", one, Axis("query", rows), Axis("key", columns), str(n), masked=masked)
+        for n, one in enumerate(values)
+    ]
+
+
+def message(of: list[Panel], **more: Any) -> str:
+    header = tiles._header(of, LIGHT, more.pop("scale", "unit"), more.pop("row", None))
+    header |= {
+        "alt": "Two heads.",
+        "across": 2,
+        "tallest": 200,
+        "numbers": 0,
+        "bar": "",
+        "long": False,
+    }
+    return base64.b64encode(tiles.packed(header | more, of)).decode()
+
+
+def show(page: Page, of: list[Panel], **more: Any) -> None:
+    code = tiles_js.JS + tiles_pointer_js.JS
+    page.evaluate(_OPEN, [tiles._HTML, tiles_js.CSS, code, message(of, **more), 600])
+
+
+def painted(page: Page) -> np.ndarray:
+    return np.array(page.evaluate(_PAINTED), float)
+
+
+def rgb(color: str) -> list[int]:
+    return [int(color[n : n + 2], 16) for n in (1, 3, 5)]
+
+
+def colors(values: np.ndarray, scale: list[tuple[float, str]]) -> np.ndarray:
+    """Between two stops of a scale each channel is in proportion."""
+    stops = [stop for stop, _ in scale]
+    channels = zip(*(rgb(color) for _, color in scale), strict=True)
+    return np.stack([np.interp(values, stops, channel) for channel in channels], axis=-1)
+
+
+@pytest.mark.parametrize("numbers", [0, 8])
+def test_colours_are_those_of_the_numbers(page: Page, numbers: int) -> None:
+    values = np.random.default_rng(0).random((3, 8, 8), np.float32)
+    show(page, panels(values), numbers=numbers, bar="attention weight", row=2)
+    assert_allclose(painted(page), colors(values, LIGHT.unit), atol=2)
+
+
+def test_signed_numbers_and_those_without_a_colour(page: Page) -> None:
+    values = np.random.default_rng(1).normal(size=(1, 6, 6)).astype(np.float32)
+    values[0, 0, 1], values[0, 2, 3], values[0, 3, 3] = np.nan, np.inf, -np.inf
+    masked = np.triu(np.ones((6, 6), bool), 3)
+    values[0, 0, 5] = np.nan  # masked too
+    show(page, panels(values, masked), scale="signed", numbers=6)
+    high = np.abs(values[np.isfinite(values)]).max()
+    expected = colors(np.nan_to_num(values[0]) / high / 2 + 0.5, LIGHT.signed)
+    expected[masked] = rgb(LIGHT.masked)
+    expected[np.isnan(values[0])] = rgb(LIGHT.nan)
+    expected[np.isinf(values[0]) & ~masked] = rgb(LIGHT.infinite)
+    assert_allclose(painted(page)[0], expected, atol=2)
+
+
+def place(page: Page, panel: int, row: float, column: float) -> list[float]:
+    found: list[float] = page.locator(".tiles").evaluate(PLACE, [panel, row, column])
+    return found
+
+
+def test_the_number_under_the_pointer_and_a_click(page: Page) -> None:
+    values = np.random.default_rng(2).random((2, 5, 5), np.float32)
+    show(page, panels(values))
+    page.mouse.move(*place(page, 1, 3, 2))
+    said = page.locator(".say")
+    expect(said).to_have_text(
+        f"Head 1\nquery 3 q3\nkey 2 k2\nattention weight {values[1, 3, 2]:.6g}"
+    )
+    page.mouse.click(*place(page, 1, 3, 2))
+    assert page.evaluate("sent") == [["cell", {"panel": "1", "row": 3, "column": 2}]]
+    page.mouse.move(5, 780)
+    expect(said).to_be_hidden()
+
+
+def test_tokens_are_never_markup(page: Page) -> None:
+    values = np.ones((1, 1, 1), np.float32)
+    trap = Axis("query", ["<img src=x onerror=hacked=1>"]), Axis("key", ["<b>$x$</b>"])
+    show(page, [Panel("<i>Head</i>", values[0], *trap)])
+    page.mouse.move(*place(page, 0, 0, 0))
+    expect(page.locator(".say")).to_contain_text("<b>$x$</b>")
+    assert page.locator(".tiles :is(img, i)").count() == 0
+
+
+def test_by_keyboard(page: Page) -> None:
+    values = np.random.default_rng(3).random((2, 4, 4), np.float32)
+    show(page, panels(values))
+    expect(page.locator(".tiles")).to_have_attribute("aria-label", "Two heads.")
+    page.keyboard.press("Tab")
+    for key in (
+        "ArrowDown",
+        "ArrowDown",
+        "ArrowRight",
+        "PageDown",
+        "ArrowUp",
+        "ArrowUp",
+        "ArrowUp",
+    ):
+        page.keyboard.press(key)
+    expect(page.locator(".say")).to_contain_text("Head 1\nquery 0 q0\nkey 1 k1")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert page.evaluate("sent") == [["cell", {"panel": "1", "row": 0, "column": 2}]]
+
+
+def test_a_drag_enlarges_a_part_and_numbers_appear(page: Page) -> None:
+    values = np.random.default_rng(4).random((1, 30, 30), np.float32)
+    show(page, panels(values), numbers=10, across=1)
+    page.mouse.move(*place(page, 0, 3.7, 9.7))
+    page.mouse.down()
+    page.mouse.move(*place(page, 0, 9.3, 15.3), steps=4)
+    page.mouse.up()
+    assert page.locator(".tiles").evaluate("view => view.range") == [4, 10, 10, 16]
+    assert_allclose(painted(page)[0], colors(values[0, 4:10, 10:16], LIGHT.unit), atol=2)
+    assert page.evaluate("sent") == []
+    page.evaluate("draw", message(panels(values / 2), numbers=10, across=1))
+    assert_allclose(painted(page)[0], colors(values[0, 4:10, 10:16] / 2, LIGHT.unit), atol=2)
+    page.mouse.dblclick(*place(page, 0, 5, 11))
+    assert page.locator(".tiles").evaluate("view => view.range") == [0, 30, 0, 30]
+
+
+def test_a_drag_over_a_long_text_asks_for_the_part(page: Page) -> None:
+    show(page, panels(np.zeros((2, 40, 40), np.float32)), long=True)
+    page.mouse.move(*place(page, 1, 4.2, 10.2))
+    page.mouse.down()
+    page.mouse.move(*place(page, 1, 9.2, 15.2), steps=4)
+    page.mouse.up()
+    assert page.evaluate("sent") == [["part", {"panel": "1", "rows": [5, 9], "columns": [11, 15]}]]
