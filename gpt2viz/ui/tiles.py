@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -69,7 +70,7 @@ def draw(
     """
     figure = partial(
         heatmaps,
-        panels,
+        [_alone(panel) for panel in panels],
         colors,
         scale=scale,
         n_columns=n_columns,
@@ -98,6 +99,12 @@ def draw(
 
     data = packed(header, panels)
     _draw(key=key, data=data, on_cell_change=clicked, on_part_change=dragged)
+
+
+def _alone(panel: Panel) -> Panel:
+    """The panel with numbers of its own: those of a run must not stay for its sake."""
+    masked = None if panel.masked is None else panel.masked.copy()
+    return replace(panel, values=panel.values.copy(), masked=masked)
 
 
 def _header(
