@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import plotly.graph_objects as go
 import streamlit as st
 
-# Plotly is in the page, though under no name: the camera of any chart leads to it, if only the one
-# that Save shows. The camera is given a figure of ours in place of its chart. A component starts
+# Streamlit brings Plotly into the page with the first chart, though under no name: the camera of
+# any chart leads to it, and is given a figure of ours in place of its chart. A component starts
 # anew when its popover opens again, so what was saved is remembered by the page.
 _JS = """
 export default function ({ data }) {
@@ -51,8 +52,10 @@ def save(wanted: str, figure: Any = None, **options: Any) -> None:
     """Let the browser save a figure, once for every new ``wanted``; "" for none.
 
     ``options`` are Plotly's: ``format`` "svg" or "png", ``filename`` without its ending, ``width``
-    and ``height`` in pixels, ``scale``. Waits for a chart of Plotly's on the page.
+    and ``height`` in pixels, ``scale``.
     """
+    with st.container(key="browser_plotly"):  # an empty chart, where the page has no other
+        st.plotly_chart(go.Figure(), key="for_its_camera")
     data: dict[str, Any] = {"id": wanted}
     if wanted:
         data |= {"figure": figure.to_json(), "options": options}

@@ -1,4 +1,4 @@
-"""A button of the menu that opens into something: made once it is open, not before."""
+"""A button that opens into something: made once it is open, not before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ _STYLE = """
 
 @st.fragment
 def button(
-    label: str, body: Callable[[], None], *, key: str, icon: str, help: str, width: int
+    label: str,
+    body: Callable[[], object],
+    *,
+    key: str,
+    width: int,
+    icon: str | None = None,
+    help: str | None = None,
 ) -> None:
     """Draw the button and, where it is open, what ``body`` draws, ``width`` letters wide.
 
@@ -27,7 +33,7 @@ def button(
     """
     place = st.popover(
         label,
-        icon=f":material/{icon}:",
+        icon=icon and f":material/{icon}:",
         type="tertiary",
         help=help,
         key=key,

@@ -25,8 +25,7 @@ _STYLE = """
 <style>
 .st-key-save_body [data-testid="stCode"] code { white-space: pre-wrap; word-break: break-all; }
 .st-key-browser_picture { position: absolute; }
-.st-key-save_preview { zoom: .4; pointer-events: none; }
-.st-key-save_preview .modebar-container { display: none; }
+.st-key-browser_plotly { position: absolute; visibility: hidden; overflow: hidden; height: 0; }
 </style>
 """
 
@@ -68,8 +67,6 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
     name: str = st.selectbox("Picture", [*found.pictures, *found.printed], key="save_picture")
     figure, said = found.figure(name), about(name)
     drawn = export.on_paper(figure, said)
-    with st.container(key="save_preview"):
-        st.plotly_chart(drawn, theme=None, width="content", key="preview", alt=f"{name}, for print")
     wanted = ""
     with st.container(horizontal=True):
         for kind in ("svg", "png"):

@@ -142,8 +142,13 @@ def table(
 
     ``name`` says in a line what is in it, for the name of the file if it is saved.
     """
-    _remember(shown().tables, name, pd.DataFrame(frame))
+    keep(pd.DataFrame(frame), name)
     return place.dataframe(frame, **options)
+
+
+def keep(frame: pd.DataFrame, name: str) -> None:
+    """Remember a table that can be saved; draws nothing."""
+    _remember(shown().tables, name, frame)
 
 
 def numbers(frame: pd.DataFrame, name: str, figure: Any = None) -> None:

@@ -62,7 +62,8 @@ def test_the_attention_page_in_words(stages: Any, members: np.ndarray) -> None:
     assert [shape["y0"] for shape in one["layout"]["shapes"]] == [1.5]  # token 3 is in word 2
     assert "between words" in one["layout"]["coloraxis"]["colorbar"]["title"]["text"]
     assert "are 6 words" in " ".join(block.value for block in at.caption)
-    assert list(at.dataframe[0].value.index)[2:4] == ["2 ·didn't", "4 ·cross"]
+    (table,) = at.session_state["_shown"].tables.values()
+    assert list(table.index)[2:4] == ["2 ·didn't", "4 ·cross"]
 
 
 def test_words_without_the_first_one(stages: Any, members: np.ndarray) -> None:

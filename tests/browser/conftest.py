@@ -50,8 +50,7 @@ def running_app(**environment: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
-    command += ["--server.port", str(port), "--server.headless", "true"]
+    command = [sys.executable, "-m", "gpt2viz", "app", "--port", str(port), "--no-browser"]
     address = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(

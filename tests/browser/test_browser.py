@@ -152,6 +152,14 @@ def test_clicking_a_cell_chooses_head_and_row(visit: Visit) -> None:
     assert_allclose(drawn(page, "head_large")[0]["z"], weights("A crane ate fish", 0)[4], atol=1e-6)
 
 
+def test_the_large_matrix_as_a_table(visit: Visit) -> None:
+    page = visit()
+    tables = page.get_by_test_id("stDataFrame")
+    expect(tables).to_have_count(0)
+    page.get_by_role("button", name="These numbers as a table").click()
+    expect(tables).to_be_visible()
+
+
 def test_clicking_a_score_writes_its_sum_out(visit: Visit) -> None:
     page = visit("inside_head", layer=1, head=2)
     click_cell(page, "stages", row=2, column=1, chart=3)
