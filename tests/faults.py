@@ -897,5 +897,10 @@ MUTANTS = (
         "{small(ids[n])}",
         "{small(trace.token_ids[n])}",
         "tests/app/test_leftovers.py::test_a_page_that_is_open_holds_on_to_no_run[attention]",
+        "a canvas masks other cells",
+        "ui/tiles.py",
+        'np.packbits(masked, bitorder="little")',
+        "np.packbits(masked)",
+        "tests/app/test_numbers.py::test_all_heads_of_a_layer",
     ),
 )

@@ -17,7 +17,7 @@ canvas { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; }
 """
 
 JS = """
-const GAP = 10, TITLE = 20, LINE = 13, FONT = 12, BAR = 64
+const GAP = 10, TITLE = 20, LINE = 13, FONT = 12, BAR = 64, LARGEST = 110
 
 // A JSON header, then the numbers, then one bit a cell for what is masked: see tiles.py.
 function read(bytes) {
@@ -76,7 +76,7 @@ function plan(p, [top, bottom, first, last], width, measure) {
   const left = longest(p.rowEnds.slice(top, bottom)) + LINE + 12
   const across = Math.min(p.across, p.names.length), down = Math.ceil(p.names.length / across)
   const pitch = (width - left - (p.bar ? BAR : 2) + GAP) / across
-  const cell = Math.min((pitch - GAP) / nColumns, p.tallest / nRows)
+  const cell = Math.min((pitch - GAP) / nColumns, p.tallest / nRows, LARGEST)
   const names = longest(p.columnEnds.slice(first, last)), upright = names > cell - 4
   const below = upright ? names : LINE
   const legend = p.special.some(({ there }) => there) ? LINE + 9 : 0
