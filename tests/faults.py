@@ -897,6 +897,8 @@ MUTANTS = (
         "{small(ids[n])}",
         "{small(trace.token_ids[n])}",
         "tests/app/test_leftovers.py::test_a_page_that_is_open_holds_on_to_no_run[attention]",
+    ),
+    Mutant(
         "a canvas masks other cells",
         "ui/tiles.py",
         'np.packbits(masked, bitorder="little")',
