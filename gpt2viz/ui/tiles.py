@@ -29,7 +29,7 @@ _HTML = """
   <canvas data-part="canvas"></canvas>
   <div class="at" data-part="frame"></div>
   <div class="drag" data-part="dragged"></div>
-  <div class="say" data-part="say" aria-live="polite"></div>
+  <div class="tip" data-part="tip" aria-live="polite"></div>
 </div>
 """
 

@@ -7,13 +7,13 @@ canvas { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; }
 .at, .drag { position: absolute; display: none; pointer-events: none; box-sizing: border-box; }
 .at { border: 2px solid var(--st-primary-color); }
 .drag { background: var(--st-primary-color); opacity: .25; }
-.say {
+.tip {
   position: absolute; display: none; pointer-events: none; z-index: 2; white-space: pre;
   padding: .25rem .5rem; border: 1px solid var(--st-border-color); border-radius: .25rem;
   background: var(--st-background-color); color: var(--st-text-color); font-size: .8rem;
   line-height: 1.35; max-width: 100%; overflow: hidden; text-overflow: ellipsis;
 }
-.say b { font-weight: 600; }
+.tip b { font-weight: 600; }
 """
 
 JS = """

@@ -28,23 +28,23 @@ function cover(view, element, panel, top, bottom, first, last) {
 
 // What stands in a cell, in text nodes only: tokens are anybody's text.
 function tell(view, at) {
-  const { p, say, frame } = view
+  const { p, tip, frame } = view
   view.at = at
-  say.style.display = frame.style.display = "none"
+  tip.style.display = frame.style.display = "none"
   if (!at) return
   const n = (at.panel * p.rows.length + at.row) * p.columns.length + at.column
   const what = kind(p, n)
   const said = what ? p.special[what - 1].text
     : `${p.quantity} ${String(Number(p.values[n].toPrecision(6)))}`
   const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
-  say.replaceChildren(`${p.titles[at.panel]}\\n${p.down} `, bold(p.rows[at.row]),
+  tip.replaceChildren(`${p.titles[at.panel]}\\n${p.down} `, bold(p.rows[at.row]),
     `\\n${p.wide} `, bold(p.columns[at.column]), `\\n${said}`)
   cover(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
-  say.style.display = "block"
+  tip.style.display = "block"
   const x = frame.offsetLeft + frame.offsetWidth + 8, y = frame.offsetTop + frame.offsetHeight + 8
-  const fits = x + say.offsetWidth <= view.clientWidth
-  say.style.left = `${fits ? x : Math.max(0, frame.offsetLeft - say.offsetWidth - 8)}px`
-  say.style.top = `${Math.min(y, Math.max(0, view.clientHeight - say.offsetHeight))}px`
+  const fits = x + tip.offsetWidth <= view.clientWidth
+  tip.style.left = `${fits ? x : Math.max(0, frame.offsetLeft - tip.offsetWidth - 8)}px`
+  tip.style.top = `${Math.min(y, Math.max(0, view.clientHeight - tip.offsetHeight))}px`
 }
 
 const MOVES = {
@@ -137,7 +137,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   view.images = images(p)
   view.setAttribute("aria-label", p.alt)
   if (!known) {
-    for (const name of ["canvas", "frame", "dragged", "say"])
+    for (const name of ["canvas", "frame", "dragged", "tip"])
       view[name] = view.querySelector(`[data-part=${name}]`)
     listen(view)
   }

@@ -131,7 +131,7 @@ def test_the_number_under_the_pointer_and_a_click(page: Page) -> None:
     values = np.random.default_rng(2).random((2, 5, 5), np.float32)
     show(page, panels(values))
     page.mouse.move(*place(page, 1, 3, 2))
-    said = page.locator(".say")
+    said = page.locator(".tip")
     expect(said).to_have_text(
         f"Head 1\nquery 3 q3\nkey 2 k2\nattention weight {values[1, 3, 2]:.6g}"
     )
@@ -146,7 +146,7 @@ def test_tokens_are_never_markup(page: Page) -> None:
     trap = Axis("query", ["<img src=x onerror=hacked=1>"]), Axis("key", ["<b>$x$</b>"])
     show(page, [Panel("<i>Head</i>", values[0], *trap)])
     page.mouse.move(*place(page, 0, 0, 0))
-    expect(page.locator(".say")).to_contain_text("<b>$x$</b>")
+    expect(page.locator(".tip")).to_contain_text("<b>$x$</b>")
     assert page.locator(".tiles :is(img, i)").count() == 0
 
 
@@ -165,7 +165,7 @@ def test_by_keyboard(page: Page) -> None:
         "ArrowUp",
     ):
         page.keyboard.press(key)
-    expect(page.locator(".say")).to_contain_text("Head 1\nquery 0 q0\nkey 1 k1")
+    expect(page.locator(".tip")).to_contain_text("Head 1\nquery 0 q0\nkey 1 k1")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     assert page.evaluate("sent") == [["cell", {"panel": "1", "row": 0, "column": 2}]]

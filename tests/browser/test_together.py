@@ -8,15 +8,17 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import settle
-from tests.browser.test_browser import drawn, weights
+from tests.browser.test_browser import DRAWN, drawn, weights
 
 Visit = Callable[..., Page]
 
 
 def shows(page: Page, text: str, layer: int, causal: bool = True) -> None:
     """All heads of the layer, the large one, and nothing of a run before."""
-    settle(page)
     expected = weights(text, layer, causal)
+    T = len(expected[0])
+    page.wait_for_function(f"T => ({DRAWN})('heads')[0]?.z.length === T", arg=T)
+    settle(page)
     found = [panel["z"] for panel in drawn(page, "heads")]
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
