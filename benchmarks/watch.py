@@ -19,6 +19,7 @@ _WATCH = """
   const known = new WeakMap()
   let elements = 0
   let brushed = false
+  let painted = false
   window.drawn = window.drawnFirst = window.quietFrames = 0
   document.addEventListener("pointerdown", () => { window.clicked = performance.now() }, true)
   document.addEventListener("keydown", (event) => {
@@ -27,11 +28,15 @@ _WATCH = """
   const brush = CanvasRenderingContext2D.prototype
   for (const name of ["putImageData", "drawImage", "fillRect"]) {
     const original = brush[name]
-    brush[name] = function (...given) { brushed = true; return original.apply(this, given) }
+    brush[name] = function (...given) {
+      brushed = true
+      painted ||= name !== "fillRect"  // that one only asks the theme for its colour
+      return original.apply(this, given)
+    }
   }
   const newPlot = () => {
-    let found = brushed
-    brushed = false
+    let found = painted
+    painted = false
     for (const plot of document.querySelectorAll(".js-plotly-plot")) {
       if (plot.calcdata && known.get(plot) !== plot.calcdata) {
         known.set(plot, plot.calcdata)
