@@ -68,18 +68,10 @@ def draw(
     for ``heatmaps``. ``choose`` is called with a cell that is clicked, and ``drag`` with the part
     that is dragged out; where it is None, that part is enlarged.
     """
-    figure = partial(
-        heatmaps,
-        [_alone(panel) for panel in panels],
-        colors,
-        scale=scale,
-        n_columns=n_columns,
-        height=(tallest + 60) * -(-len(panels) // n_columns),
-        row=row,
-        numbers=numbers,
-        bar=bar,
-    )
-    said = show.drawn(alt, figure, panels)
+    height = (tallest + 60) * -(-len(panels) // n_columns)
+    options = {"scale": scale, "n_columns": n_columns, "row": row, "numbers": numbers, "bar": bar}
+    kept = [_alone(panel) for panel in panels]
+    said = show.drawn(alt, partial(heatmaps, kept, colors, height=height, **options), panels)
     header = _header(panels, colors, scale, row) | {
         "alt": f"{said} {_KEYS}",
         "across": n_columns,
