@@ -69,7 +69,13 @@ def draw(
     that is dragged out; where it is None, that part is enlarged.
     """
     height = (tallest + 60) * -(-len(panels) // n_columns)
-    options = {"scale": scale, "n_columns": n_columns, "row": row, "numbers": numbers, "bar": bar}
+    options: dict[str, Any] = {
+        "scale": scale,
+        "n_columns": n_columns,
+        "row": row,
+        "numbers": numbers,
+        "bar": bar,
+    }
     kept = [_alone(panel) for panel in panels]
     said = show.drawn(alt, partial(heatmaps, kept, colors, height=height, **options), panels)
     header = _header(panels, colors, scale, row) | {
