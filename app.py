@@ -1,13 +1,11 @@
 """Attention: every head of one layer at a glance, and one of them large."""
 
-from functools import partial
-
 import streamlit as st
 
 from gpt2viz import tables
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE
 from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import controls, frame, lines, measures, opened, say, show, tiles, zoom
+from gpt2viz.ui import controls, frame, lines, measures, say, show, tiles, zoom
 from gpt2viz.ui.clicks import choose_head_and_query, choose_query
 
 view = frame.open_page("Attention")
@@ -75,10 +73,10 @@ with large, st.container(key="head_large"):
             *measures.made_by(view, layer, shown, whole_words),
             of=[f"{what}, all heads of layer {layer}", f"{what}, layer {layer}, head {head}"],
         )
-        table = tables.panel_table(one)
-        show.keep(table, f"{what}, layer {layer}, head {head}")
-        opened.button(
-            "These numbers as a table", partial(st.dataframe, table), key="table", width=40
+        show.table_on_demand(
+            "These numbers as a table",
+            tables.panel_table(one),
+            f"{what}, layer {layer}, head {head}",
         )
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
             say.markdown(

@@ -6,6 +6,8 @@ from typing import Any
 
 import streamlit as st
 
+from gpt2viz.ui import show
+
 # Streamlit brings Plotly into the page with the first chart, though under no name: the camera of
 # any chart leads to it, and is given a figure of ours in place of its chart. A component starts
 # anew when its popover opens again, so what was saved is remembered by the page.
@@ -53,8 +55,7 @@ def save(wanted: str, figure: Any = None, **options: Any) -> None:
     ``options`` are Plotly's: ``format`` "svg" or "png", ``filename`` without its ending, ``width``
     and ``height`` in pixels, ``scale``.
     """
-    with st.container(key="browser_plotly"):  # an empty chart, where the page has no other
-        st.plotly_chart({"data": [{"type": "scatter"}]}, key="for_its_camera")
+    show.bring_plotly()  # the page may have no chart
     data: dict[str, Any] = {"id": wanted}
     if wanted:
         data |= {"figure": figure.to_json(), "options": options}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,7 @@ import streamlit as st
 from gpt2viz import Trace, export
 from gpt2viz.figures.panel import Panel
 from gpt2viz.labels import counted
-from gpt2viz.ui import cache, source
+from gpt2viz.ui import cache, opened, source
 from gpt2viz.ui.source import Made
 
 
@@ -142,13 +143,20 @@ def table(
 
     ``name`` says in a line what is in it, for the name of the file if it is saved.
     """
-    keep(pd.DataFrame(frame), name)
+    _remember(shown().tables, name, pd.DataFrame(frame))
     return place.dataframe(frame, **options)
 
 
-def keep(frame: pd.DataFrame, name: str) -> None:
-    """Remember a table that can be saved; draws nothing."""
+def table_on_demand(label: str, frame: pd.DataFrame, name: str) -> None:
+    """A button that opens into a table; it can be saved without."""
     _remember(shown().tables, name, frame)
+    opened.button(label, partial(st.dataframe, frame), key="table", width=40)
+
+
+def bring_plotly() -> None:
+    """Have Streamlit load Plotly into the page, by a chart that nobody sees."""
+    with st.container(key="browser_plotly"):
+        st.plotly_chart({"data": [{"type": "scatter"}]}, key="unseen")
 
 
 def numbers(frame: pd.DataFrame, name: str, figure: Any = None) -> None:
