@@ -21,10 +21,8 @@ DEV := .venv/.dev
 
 .PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences audit bench clean
 
-# Each rerun of a page is a thread of its own: with an arena for each, the C library would keep more
-# of what they let go (docs/soak.md).
 run: $(RUNTIME)  ## open the app
-	MALLOC_ARENA_MAX=2 GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT)
+	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT)
 
 test: $(DEV)  ## every test; those in a browser need Chromium
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected'

@@ -109,10 +109,10 @@ def server(environment: dict[str, str], log: Path) -> Iterator[tuple[int, int]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    command = [sys.executable, "-m", "gpt2viz", "app", "--no-browser"]
     with log.open("w") as file:
         process = subprocess.Popen(
-            [*command, "--server.port", str(port)],
+            [*command, "--port", str(port)],
             cwd=ROOT,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -163,7 +163,6 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     environment = {
         "GPT2VIZ_MODELS": str(folder / "tiny"),
         "GPT2VIZ_CACHE_MB": str(CACHE_MB),
-        "MALLOC_ARENA_MAX": "2",  # as make run has it
     }
     log = folder / "log"
     load = os.getloadavg()[0]
