@@ -85,7 +85,7 @@ def tip(text: str) -> str:
     """What a widget says when it is pointed at (its ``help``), with a link at each word.
 
     Whatever the page has linked: a tip is read by itself. It stays open under the pointer, but
-    can't be reached by keyboard, where the menu's *Words* leads to the same places.
+    can't be reached by keyboard; by keyboard the glossary is in the menu, under *Words*.
     """
     return _link_first_uses(text, set())
 

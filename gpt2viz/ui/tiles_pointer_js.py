@@ -140,6 +140,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     for (const name of ["canvas", "frame", "dragged", "tip"])
       view[name] = view.querySelector(`[data-part=${name}]`)
     listen(view)
+    if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
   }
   const same = known && ["rows", "columns"].every((side) =>
     known[side].length === p[side].length && known[side].every((name, n) => name === p[side][n]))
