@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -147,11 +148,20 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(part)
 
 
+class Server(ThreadingHTTPServer):
+    """One that says nothing of clients who hang up, as those do whose disk is full."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
     """Serve ``hub`` on a free port; its ``address`` is then known."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Answer,), {"hub": hub}))
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), type("Bound", (Answer,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_address[1]}"
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
