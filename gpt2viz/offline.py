@@ -5,6 +5,7 @@ Plotly's own renderers for notebooks ask a server for MathJax, or for plotly.js 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import plotly.io as pio
@@ -12,6 +13,13 @@ from plotly.io.base_renderers import MimetypeRenderer, PlotlyRenderer
 from plotly.offline import get_plotlyjs
 
 _NAME = "gpt2viz"
+
+# VS Code shows small outputs first, and so a figure before the plotly.js that another cell brings.
+_SCRIPT = re.compile(r"<script>(.*)</script>", re.DOTALL)
+_WAITS = r"""<script>(function draw() {
+if (!window.Plotly) return setTimeout(draw, 100)
+\1
+})()</script>"""
 
 
 class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
@@ -25,7 +33,7 @@ class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
             fig_dict, full_html=False, include_plotlyjs=self.in_each, include_mathjax=False
         )
         shown: dict[str, Any] = PlotlyRenderer().to_mimebundle(fig_dict)
-        return shown | {"text/html": html}
+        return shown | {"text/html": html if self.in_each else _SCRIPT.sub(_WAITS, html)}
 
 
 def offline(in_each: bool = False) -> None:

@@ -149,7 +149,7 @@ def test_a_notebooks_figure_opens_without_a_network(
 ) -> None:
     html = _Offline(in_each).to_mimebundle(trace.heatmap(1, 0).to_dict())["text/html"]
     if not in_each:
-        html = f"<script>{pio._html.get_plotlyjs()}</script>{html}"
+        html += f"<script>{pio._html.get_plotlyjs()}</script>"  # VS Code shows the small one first
     (tmp_path / "x.html").write_text(f'<meta charset="utf-8">{html}', encoding="utf-8")
     offline.goto((tmp_path / "x.html").as_uri())
     offline.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")
