@@ -76,6 +76,14 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
         can = export.can_draw()
         _download("pdf", said, lambda: export.figure_bytes(figure, "pdf", said), enabled=can)
     kind = wanted.partition("-")[0]
+    st.caption(
+        "For print: on white, 300 pixels an inch, with a line that says where it comes from."
+        + ("" if can else " PDF needs Chromium on the server; an SVG prints as sharply.")
+    )
+    numbers = found.numbers[name] if name in found.numbers else export.figure_table(figure)
+    if len(numbers):
+        _as_table("Its numbers, one row each", numbers, said)
+    # Last: who has the picture may at once press a button above, and it must be this run's.
     browser_picture.save(
         wanted,
         drawn,
@@ -85,13 +93,6 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
         height=drawn.layout.height,
         scale=export.DPI / export.PLOTLY_DPI if kind == "png" else 1,
     )
-    st.caption(
-        "For print: on white, 300 pixels an inch, with a line that says where it comes from."
-        + ("" if can else " PDF needs Chromium on the server; an SVG prints as sharply.")
-    )
-    numbers = found.numbers[name] if name in found.numbers else export.figure_table(figure)
-    if len(numbers):
-        _as_table("Its numbers, one row each", numbers, said)
 
 
 def _table(found: show.Shown, about: Callable[[str], About]) -> None:

@@ -25,6 +25,7 @@ def open_save(page: Page, tab: str) -> None:
 
 def saved(page: Page, button: str) -> tuple[str, Path]:
     """Press a button of the open tab: the file's name, and where it lies."""
+    settle(page)
     with page.expect_download(timeout=30_000) as found:
         page.get_by_role("tabpanel").get_by_role("button", name=button).locator(
             "visible=true"
