@@ -79,22 +79,24 @@ def on_click(
     by a name, its run among it.
     """
     key = f"{area}_clicks"
+    found = _listen(key=key, data={"area": area}, **answers(key, then, drag))
+    return _cell(found.cell) if found.cell else None
+
+
+def answers(
+    key: str, then: Callable[[Cell], None] | None, drag: Callable[[Dragged], None] | None
+) -> dict[str, Any]:
+    """The callbacks of a component that sends clicked cells and parts that are dragged out."""
 
     def clicked() -> None:
         if then and (sent := st.session_state[key].cell):
-            then(cell(sent))
+            then(_cell(sent))
 
     def dragged() -> None:
         if drag and (sent := st.session_state[key].part):
-            drag(part(sent))
+            drag(Dragged(str(sent["panel"]), tuple(sent["rows"]), tuple(sent["columns"])))
 
-    found = _listen(
-        key=key,
-        data={"area": area},
-        on_cell_change=clicked,
-        on_part_change=dragged,
-    )
-    return cell(found.cell) if found.cell else None
+    return {"on_cell_change": clicked, "on_part_change": dragged}
 
 
 def open_head(layer: int, head: int) -> NoReturn:
@@ -128,11 +130,5 @@ def choose_map_head(which: str = "") -> Callable[[Cell], None]:
     return choose
 
 
-def cell(sent: Mapping[str, Any]) -> Cell:
-    """A clicked cell, as the browser sends it."""
+def _cell(sent: Mapping[str, Any]) -> Cell:
     return Cell(str(sent["panel"]), int(sent["row"]), int(sent["column"]))
-
-
-def part(sent: Mapping[str, Any]) -> Dragged:
-    """A part that was dragged out, as the browser sends it."""
-    return Dragged(str(sent["panel"]), tuple(sent["rows"]), tuple(sent["columns"]))

@@ -31,13 +31,12 @@ class Shown:
     pictures: dict[str, Callable[[], Any]] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     explained: set[str] = field(default_factory=set)  # pictures whose code can be read
+    numbers: dict[str, pd.DataFrame] = field(default_factory=dict)
+    printed: dict[str, Any] = field(default_factory=dict)  # those pictures, as they are saved
 
     def traces(self) -> dict[str, Trace]:
         """The runs, from the cache or made again: a visitor's page holds on to none of them."""
         return {name: cache.run(*run) for name, run in self.runs.items()}
-
-    numbers: dict[str, pd.DataFrame] = field(default_factory=dict)
-    printed: dict[str, Any] = field(default_factory=dict)  # those pictures, as they are saved
 
     def figure(self, name: str) -> Any:
         """A picture in Plotly's form."""

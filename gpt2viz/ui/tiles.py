@@ -22,7 +22,7 @@ from gpt2viz.figures.panel import Panel
 from gpt2viz.figures.scales import decimals, shared_range
 from gpt2viz.stages import Scale
 from gpt2viz.ui import show, tiles_js, tiles_pointer_js
-from gpt2viz.ui.clicks import Cell, Dragged, cell, part
+from gpt2viz.ui.clicks import Cell, Dragged, answers
 
 _HTML = """
 <div class="tiles" tabindex="0" role="application">
@@ -86,17 +86,7 @@ def draw(
         "bar": bar,
         "long": drag is not None,
     }
-
-    def clicked() -> None:
-        if sent := st.session_state[key].cell:
-            choose(cell(sent))
-
-    def dragged() -> None:
-        if drag and (sent := st.session_state[key].part):
-            drag(part(sent))
-
-    data = packed(header, panels)
-    _draw(key=key, data=data, on_cell_change=clicked, on_part_change=dragged)
+    _draw(key=key, data=packed(header, panels), **answers(key, choose, drag))
 
 
 def _alone(panel: Panel) -> Panel:
