@@ -24,6 +24,7 @@ OURS: Mapping[str, str] = {
     "transformers eager, output_attentions": "eager",
     "gpt2viz trace": "gpt2viz",
     "gpt2viz trace + one layer's weights": "gpt2viz_and_a_layer",
+    "gpt2viz trace, explicit=False": "gpt2viz_fused",
     "gpt2viz trace, explicit=True": "gpt2viz_explicit",
 }
 

@@ -65,6 +65,14 @@ def gpt2viz_and_a_layer(folder: Path) -> Run:
     return lambda ids: trace(ids).stage("weights", 5)
 
 
+def gpt2viz_fused(folder: Path) -> Run:
+    """A trace that keeps q, k and v and makes scores and weights from them when they are shown."""
+    import gpt2viz
+
+    model = gpt2viz.load_model(folder)
+    return lambda ids: gpt2viz.trace(model, ids, explicit=False)
+
+
 def gpt2viz_explicit(folder: Path) -> Run:
     """A trace with every score and weight of every head kept, as TransformerLens keeps them."""
     import gpt2viz
@@ -152,6 +160,7 @@ CONTENDERS: dict[str, Callable[[Path], Run]] = {
         eager,
         gpt2viz,
         gpt2viz_and_a_layer,
+        gpt2viz_fused,
         gpt2viz_explicit,
         transformer_lens,
         transformer_lens_bridge,

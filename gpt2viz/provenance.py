@@ -16,6 +16,11 @@ from gpt2viz import model as model_source
 #: Stands above the line that made a tensor.
 MARK = "# ↓ made here"
 
+_SOURCE = model_source.__file__
+# Nearer frames are this function's, the hook's and the three of PyTorch's that called it. To look
+# at those too would take as long as all the rest of the hook.
+_FIRST = 5
+
 
 def operation(module: nn.Module, formula: str) -> str:
     """What the module does, from the module itself; a tap or a container is its ``formula``."""
@@ -32,8 +37,8 @@ def operation(module: nn.Module, formula: str) -> str:
 
 def line_of_model() -> int:
     """The line of ``model.py`` that is running, or 0; for use inside a hook."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename != model_source.__file__:
+    frame: FrameType | None = sys._getframe(_FIRST)
+    while frame is not None and frame.f_code.co_filename != _SOURCE:
         frame = frame.f_back
     return frame.f_lineno if frame else 0
 
@@ -66,4 +71,4 @@ def method_at(line: int) -> tuple[str, str]:
 
 @lru_cache(maxsize=1)
 def _source_lines() -> tuple[str, ...]:
-    return tuple(Path(model_source.__file__).read_text(encoding="utf-8").splitlines())
+    return tuple(Path(_SOURCE).read_text(encoding="utf-8").splitlines())

@@ -103,9 +103,16 @@ MUTANTS = (
     Mutant(
         "hooks stay after an error",
         "recording.py",
-        "handle.remove()",
+        "module._forward_hooks.pop(_OURS, None)",
         "pass",
         TRACING + "test_no_hook_is_left_behind",
+    ),
+    Mutant(
+        "a line too far from the tensor",
+        "provenance.py",
+        "_FIRST = 5",
+        "_FIRST = 6",
+        TRACING + "test_code_is_the_line_of_the_model_that_made_the_tensor",
     ),
     Mutant(
         "arrays can be written",

@@ -91,7 +91,7 @@ def test_only_the_tracer_registers_hooks_in_the_app() -> None:
     hooking = {
         named(path)
         for path in SOURCES
-        if "register_forward" in path.read_text(encoding="utf-8")
+        if re.search("register_.*forward|_forward_hooks", path.read_text(encoding="utf-8"))
         and layer_of(path) != "training"  # measures heads between steps, on a model of its own
     }
     assert hooking == {f"gpt2viz/{name}.py" for name in ("tracing", "recording", "derived")}
