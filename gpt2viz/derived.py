@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gpt2viz.model import Attend
+from gpt2viz.model import Attend, hidden_pairs
 from gpt2viz.threads import threads
 from gpt2viz.traces import Array, Pairs
 
@@ -22,29 +20,26 @@ def derive(
 
     ``divisor`` is ``GPT2Config.layer_divisor``; ``hidden`` (T, T) is True where a key is hidden
     from a query besides the causal mask. Returns the stages ``keys``, of ``FROM_HEADS``, as
-    ``STAGES`` declares them. Each core takes one head after the other: its matrices fit into the
-    core's cache, those of twelve heads don't.
+    ``STAGES`` declares them. One head after the other: its matrices fit into a core's cache, and
+    each takes the memory that the one before let go.
     """
     q, k, v = qkv
     if "head_output" not in keys:
         v = v[..., :0]  # where nobody asks for the output, there is nothing to mix
-    pairs = None if hidden is None else torch.tensor(hidden)
-    found: dict[str, Tensor] = {}
-
-    @torch.inference_mode()
-    def one(head: int) -> None:
-        attend, made = Attend(divisor).eval(), dict[str, Tensor]()
-        for key in keys:
-            attend.get_submodule(key).register_forward_hook(_keep(made, key))
-        attend(*(torch.from_numpy(x[:, head : head + 1].copy()) for x in (q, k, v)), causal, pairs)
-        for key, output in made.items():
-            if head == 0:
-                found[key] = torch.empty(*q.shape[:2], *output.shape[2:])
-            found[key][:, head] = output[:, 0]
-
-    with threads(1), ThreadPoolExecutor(os.cpu_count()) as workers:
-        one(0)  # it makes room for the others
-        list(workers.map(one, range(1, q.shape[1])))
+    n_head, n_queries, hs = q.shape[1:]
+    attend, made, found = Attend(divisor).eval(), dict[str, Tensor](), dict[str, Tensor]()
+    for key in keys:
+        attend.get_submodule(key).register_forward_hook(_keep(made, key))
+    with torch.inference_mode(), threads(2 * n_head * n_queries * k.shape[2] * hs):
+        pairs = None if hidden is None else torch.tensor(hidden)
+        mask = hidden_pairs(n_queries, causal, pairs, torch.device("cpu"))  # once for all heads
+        for head in range(n_head):
+            one = (torch.from_numpy(x[:, head : head + 1].copy()) for x in (q, k, v))
+            attend(*one, causal=False, forbidden=mask)
+            for key, output in made.items():
+                if head == 0:
+                    found[key] = torch.empty(*q.shape[:2], *output.shape[2:])
+                found[key][:, head] = output[:, 0]
     return {key: read_only(tensor) for key, tensor in found.items()}
 
 
