@@ -47,6 +47,8 @@ def main() -> None:
     clock = "capture only: time on the clock, or the processor's, which waits for nobody"
     parser.add_argument("--clock", choices=["seconds", "cpu"], default="seconds", help=clock)
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="parts to measure")
+    alone = "capture only: without TransformerLens and nnsight, for more rounds in less time"
+    parser.add_argument("--alone", action="store_true", help=alone)
     given = parser.parse_args()
     if not (FOLDER / "config.json").is_file():
         write_checkpoint(FOLDER, **SIZES)
@@ -56,7 +58,7 @@ def main() -> None:
         f"{given.threads} threads, {given.clock}, load before: {load}"
     )
     if "capture" in given.only:
-        capture(given.lengths, given.rounds, given.threads, given.clock)
+        capture(given.lengths, given.rounds, given.threads, given.clock, alone=given.alone)
     in_browser = set(given.only) - {"capture"}
     chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if in_browser and not chromium:

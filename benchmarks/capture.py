@@ -97,12 +97,15 @@ def peak(contender: str, threads: int, python: Path, n_tokens: int) -> str:
     return f"{median(found):,.0f} ({min(found):,.0f} to {max(found):,.0f})"
 
 
-def capture(lengths: list[int], rounds: int, threads: int, clock: str) -> None:
-    """Print the ratios to the baseline, round by round, and the peak memory."""
+def capture(lengths: list[int], rounds: int, threads: int, clock: str, *, alone: bool) -> None:
+    """Print the ratios to the baseline, round by round, and the peak memory.
+
+    ``alone`` leaves out the tools that need environments of their own.
+    """
     with ExitStack() as stack:
         running, peaks = dict[str, Contender](), dict[str, str]()
         wanted: dict[str, tuple[str, str | None]] = {n: (made, None) for n, made in OURS.items()}
-        for environment, peer in CAPTURE.items():
+        for environment, peer in () if alone else CAPTURE.items():
             wanted |= {name: (made, environment) for name, made in peer.contenders.items()}
         for name, (contender, place) in wanted.items():
             try:
