@@ -49,6 +49,6 @@ def _keep(made: dict[str, Tensor], key: str) -> Callable[[nn.Module, Any, Tensor
 
 def read_only(tensor: Tensor) -> Array:
     """A tensor as a float32 array that nobody can write to, without a copy where possible."""
-    array: Array = tensor.numpy(force=True)
+    array: Array = tensor.float().numpy(force=True)
     array.flags.writeable = False
     return array
