@@ -62,6 +62,10 @@ def app(
     given += [part for name in names for part in ("--allow-model", name)]
     flags = ["--server.port", str(port), "--server.address", host]
     flags += ["--server.headless", str(not browser).lower()]
+    # Streamlit's welcome asks a site for this machine's address, and brings a box over the pages
+    # that offers help to those who write apps.
+    flags += ["--logger.hideWelcomeMessage", "true"]
+    click.echo(f"Starting gpt2viz at {_address(host, port)}; Ctrl-C ends it.")
     memory.bound_arenas()
     # Loaded only here: it takes as long as all the rest.
     from streamlit.web import cli
@@ -75,6 +79,14 @@ def _load_ahead() -> None:
     """Import what pages need, while the browser still fetches Streamlit's own files."""
     for name in _HEAVY:
         import_module(name)
+
+
+def _address(host: str, port: int) -> str:
+    """Where a browser finds the app; for every host, here and from other machines."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104 (only compared)
+        others = f"http://{socket.gethostname()}:{port}"
+        return f"http://localhost:{port}, for other machines {others}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _free(host: str, port: int) -> None:

@@ -1,12 +1,31 @@
-"""The tour and the words of a page, in a real browser."""
+"""What a newcomer meets: the page that opens by itself, the tour, the words of a page."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import settle
+from tests.browser.conftest import running_app, settle
+
+
+def test_started_at_home_it_opens_by_itself_and_nothing_lies_over_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Streamlit has an offer for those who write apps, on a machine where their helpers live."""
+    (tmp_path / ".claude").mkdir()
+    opener = tmp_path / "xdg-open"
+    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/opened"\n')
+    opener.chmod(0o755)
+    home = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with running_app("--browser", **home) as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        settle(page)
+        expect(page.locator(".stSkillsNudge")).to_have_count(0)
+        assert (tmp_path / "opened").read_text() == address
 
 
 def test_the_tour_goes_through_the_app_and_can_be_left(visit: Callable[..., Page]) -> None:

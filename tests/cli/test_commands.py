@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import numpy as np
@@ -177,8 +178,25 @@ def test_app_is_local_and_hands_on_what_the_owner_says(
         "--server.port": "8700",
         "--server.address": "127.0.0.1",
         "--server.headless": "true",
+        "--logger.hideWelcomeMessage": "true",
     }
     assert own == list(arguments)
+
+
+@pytest.mark.parametrize(
+    ("host", "there"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8700;"),
+        ("::1", "http://[::1]:8700;"),
+        ("0.0.0.0", f"http://localhost:8700, for other machines http://{gethostname()}:8700;"),  # noqa: S104
+    ],
+)
+def test_app_says_where_it_is(
+    run: Run, started: list[list[str]], monkeypatch: pytest.MonkeyPatch, host: str, there: str
+) -> None:
+    monkeypatch.setattr("gpt2viz.cli.app._free", lambda *_: None)  # a machine without IPv6
+    said = run("app", "--port", "8700", "--host", host, "--no-browser").stdout
+    assert said == f"Starting gpt2viz at {there} Ctrl-C ends it.\n"
 
 
 def test_app_bounds_the_memory_that_threads_keep_before_there_are_any(
