@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 # How processor threads wait (see ``threads``): read when torch is loaded, and never again.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Large tensors come in pages of 2 MB (see ``memory``), also read when torch is loaded.
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 # What needs torch, which takes two seconds to load, and the module that it comes from when it is
 # first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.

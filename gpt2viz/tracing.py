@@ -11,6 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from gpt2viz import memory
 from gpt2viz.checkpoint import Model
 from gpt2viz.derived import derive, read_only
 from gpt2viz.edits import REFERENCE_TEXT, Edit, check, forbidden
@@ -102,6 +103,7 @@ def _run(
     with (
         _TURN,
         torch.inference_mode(),
+        memory.used_again(4 * len(ids) * network.config.n_embd),
         threads(len(ids) * 12 * network.config.n_layer * network.config.n_embd**2),
         _changing(network, wanted),  # before the recording: what is recorded is what went on
         recording(network, left_out) as seen,

@@ -864,6 +864,13 @@ MUTANTS = (
         "tests/unit/test_threads.py::test_runs_that_overlap_leave_the_threads_as_they_were",
     ),
     Mutant(
+        "a long run gives its pages back after each layer",
+        "memory.py",
+        "    _mallopt(_M_TRIM_THRESHOLD, 2**30)\n",
+        "",
+        "tests/unit/test_arenas.py::test_a_long_run_uses_its_pages_again",
+    ),
+    Mutant(
         "the lens heard by other runs",
         "lens.py",
         "F.linear(normed, network.lm_head.weight)",

@@ -1,4 +1,4 @@
-"""Many threads share two of the C library's arenas."""
+"""What the C library does with memory: arenas that threads share, and pages that are used again."""
 
 from __future__ import annotations
 
@@ -58,3 +58,40 @@ def test_threads_share_them(
     answer, count = run.stdout.split()
     assert answer == said
     assert least <= int(count) <= most
+
+
+#: New pages that 30 times three blocks of 24 MB ask for, each three let go before the next come.
+PAGES = """
+import contextlib, ctypes, resource, sys
+from gpt2viz import memory
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+with memory.used_again(int(sys.argv[1])):
+    start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(30):
+        blocks = [libc.malloc(24_000_000) for _ in range(3)]
+        for block in blocks:
+            ctypes.memset(block, 1, 24_000_000)
+        for block in blocks:
+            libc.free(block)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told what it keeps")
+@pytest.mark.parametrize(
+    ("nbytes", "given", "again"),
+    [
+        (memory.LARGE, "", True),
+        (memory.LARGE - 1, "", False),  # a short run: glibc decides
+        (memory.LARGE, "131072", False),  # what the owner says holds
+    ],
+)
+def test_a_long_run_uses_its_pages_again(nbytes: int, given: str, again: bool) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
+    environment |= {"PYTHONPATH": str(ROOT)} | ({memory.TRIM_VARIABLE: given} if given else {})
+    command = [sys.executable, "-c", PAGES, str(nbytes)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    of_three_blocks = 3 * 24_000_000 // os.sysconf("SC_PAGE_SIZE")
+    assert (int(run.stdout) < 3 * of_three_blocks) == again

@@ -1,4 +1,4 @@
-"""Threads sleep while they wait: that must be settled before torch is loaded."""
+"""What must be settled before torch is loaded: threads sleep while they wait, pages are large."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -14,12 +15,14 @@ import torch
 
 from gpt2viz.threads import ONE_THREAD, threads
 
+ROOT = Path(__file__).parents[2]
+
 WATCH = """
 import importlib.abc, os, sys
 class Watch(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name == "torch":
-            print(os.environ.get("OMP_WAIT_POLICY"), flush=True)
+            print(*map(os.environ.get, ("OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE")), flush=True)
             os._exit(0)  # it is settled: torch itself would take seconds
 sys.meta_path.insert(0, Watch())
 import gpt2viz
@@ -27,12 +30,18 @@ gpt2viz.load_model
 """
 
 
-@pytest.mark.parametrize(("given", "expected"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "A"}, "A")])
-def test_how_threads_wait_is_set_before_torch(given: dict[str, str], expected: str) -> None:
-    environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"} | given
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, ["PASSIVE", "1"]), ({"OMP_WAIT_POLICY": "A", "THP_MEM_ALLOC_ENABLE": "0"}, ["A", "0"])],
+)
+def test_it_is_set_before_torch_unless_the_owner_did(
+    given: dict[str, str], expected: list[str]
+) -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "THP_"))}
+    environment = kept | {"PYTHONPATH": str(ROOT)} | given
     command = [sys.executable, "-c", WATCH]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [expected]
+    assert done.stdout.split() == expected
 
 
 @pytest.fixture
