@@ -7,6 +7,8 @@ MODEL ?=
 # Names that visitors may load from the Hugging Face hub, with commas between; by default every
 # name, as only this machine reaches the app: make run ALLOW=gpt2,distilgpt2
 ALLOW ?=
+# Where the models compute: make run DEVICE=cuda, or mps
+DEVICE ?= cpu
 # The text file that the bundled model is trained on: make train CORPUS=books.txt.xz, then
 # make survey CORPUS=books.txt.xz, as a survey belongs to the weights that it was made with
 CORPUS ?=
@@ -22,7 +24,7 @@ DEV := .venv/.dev
 .PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences audit bench clean
 
 run: $(RUNTIME)  ## open the app
-	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT)
+	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
 
 test: $(DEV)  ## every test; those in a browser need Chromium
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected'

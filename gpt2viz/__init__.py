@@ -16,6 +16,7 @@ from gpt2viz.edits import Edit, parse_edits
 from gpt2viz.errors import (
     CheckpointError,
     ContextError,
+    DeviceError,
     EditError,
     ExportError,
     GPT2VizError,
@@ -64,6 +65,7 @@ __all__ = [
     "Choice",
     "ContextError",
     "Contributions",
+    "DeviceError",
     "Edit",
     "EditError",
     "ExportError",

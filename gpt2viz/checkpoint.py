@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from gpt2viz import memory
+from gpt2viz import devices, memory
+from gpt2viz.captured import read_only
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, read_json
@@ -18,7 +20,7 @@ from gpt2viz.fingerprint import WeightFiles
 from gpt2viz.model import GPT2
 from gpt2viz.settings import BUNDLED as BUNDLED
 from gpt2viz.tokenizer import Tokenizer, load_tokenizer
-from gpt2viz.traces import Trace
+from gpt2viz.traces import Array, Trace
 from gpt2viz.weights import Stored, headers, read, weight_files
 
 # What can be read; narrower formats need scales of their own.
@@ -39,6 +41,19 @@ class Model:
     weights: WeightFiles | None = field(default=None, repr=False)
 
     @property
+    def unembedding(self) -> Array:
+        """The unembedding matrix (n_vocab, C): what turns the end of the stream into logits.
+
+        The network's own memory; that of a GPU is copied once.
+        """
+        weight = self.network.lm_head.weight
+        return read_only(weight) if weight.device.type == "cpu" else self._unembedding
+
+    @cached_property
+    def _unembedding(self) -> Array:
+        return read_only(self.network.lm_head.weight)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of its weights; the float32 ones are mapped from their file."""
         return sum(weight.nbytes for weight in self.network.parameters())
@@ -55,15 +70,16 @@ class Model:
         return by_head, merge.bias  # type: ignore[return-value]
 
 
-def load_model(folder: str | Path = BUNDLED, name: str | None = None) -> Model:
+def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: str = "cpu") -> Model:
     """Load a checkpoint folder: ``config.json``, safetensors and tokenizer files.
 
     Weights become float32; those that are so already stay in their file, which is mapped into
-    memory and shared with others who map it. Raises ``CheckpointError`` that names the file, the
-    tensor, what was found and what was expected (NaN and infinity are refused too), and
-    ``TooLargeError`` before anything is read where the memory is too small.
+    memory and shared with others who map it. ``device`` is where the model computes, such as
+    "cuda" or "mps". Raises ``CheckpointError`` that names the file, the tensor, what was found and
+    what was expected (NaN and infinity are refused too), ``TooLargeError`` before anything is read
+    where the memory is too small, or a GPU's is, and ``DeviceError`` for one that isn't here.
     """
-    folder = Path(folder)
+    place, folder = devices.find(device), Path(folder)
     name = name or folder.resolve().name
     config, stored = _survey(folder)
     tokenizer = load_tokenizer(folder)
@@ -79,9 +95,11 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None) -> Model:
     if config.tie_word_embeddings:
         _tie(weights)
     network.load_state_dict(weights, assign=True)
+    network.eval().requires_grad_(False)
+    with devices.enough_memory(name, place):
+        network.to(place)
     if config.tie_word_embeddings:
         network.lm_head.weight = network.wte.weight
-    network.eval().requires_grad_(False)
     return Model(name, config, network, tokenizer, WeightFiles.of(weight_files(folder)))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gpt2viz.captured import read_only
 from gpt2viz.model import Attend, hidden_pairs
 from gpt2viz.threads import threads
 from gpt2viz.traces import Array, Pairs
@@ -45,10 +46,3 @@ def derive(
 
 def _keep(made: dict[str, Tensor], key: str) -> Callable[[nn.Module, Any, Tensor], None]:
     return lambda _module, _inputs, output: made.__setitem__(key, output)
-
-
-def read_only(tensor: Tensor) -> Array:
-    """A tensor as a float32 array that nobody can write to, without a copy where possible."""
-    array: Array = tensor.float().numpy(force=True)
-    array.flags.writeable = False
-    return array

@@ -19,6 +19,10 @@ class HubError(GPT2VizError):
     """A model that could not be had from the hub by its name."""
 
 
+class DeviceError(GPT2VizError):
+    """A device that this machine doesn't have."""
+
+
 class TextError(GPT2VizError):
     """A text that can't be turned into tokens."""
 

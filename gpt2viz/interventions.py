@@ -40,7 +40,7 @@ def _of_head(edit: Edit, reference: Trace | None) -> Change:
             raise ValueError(_OTHER.format(edit))
         changed = heads.clone()  # (B, nh, T, hs)
         if mean is not None:
-            changed[:, edit.head] = torch.tensor(mean, device=heads.device, dtype=heads.dtype)
+            changed[:, edit.head] = torch.tensor(mean).to(heads.device, heads.dtype)
         elif edit.kind == "off":
             changed[:, edit.head] = 0  # and not times 0, which leaves NaN
         else:

@@ -93,7 +93,7 @@ def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
     with torch.inference_mode():
         here = torch.from_numpy(stream).to(norm.weight.device)
         normed = F.layer_norm(here, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-        return F.linear(normed, network.lm_head.weight).to("cpu", torch.float64)
+        return F.linear(normed, network.lm_head.weight).cpu().double()  # MPS has no double
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,5 +186,5 @@ def _inside(value: int, start: int, stop: int, what: str) -> int:
 
 
 def _double(weight: Tensor) -> Numbers:
-    numbers: Numbers = weight.detach().to("cpu", torch.float64).numpy()
+    numbers: Numbers = weight.detach().cpu().double().numpy()
     return numbers

@@ -11,12 +11,11 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from gpt2viz.captured import Place
 from gpt2viz.model import GPT2
 from gpt2viz.provenance import code_of, line_of_model, operation
 from gpt2viz.stages import STAGES, Stage, formula, places
 from gpt2viz.traces import TensorRecord
-
-Place = tuple[str, int | None]
 
 # PyTorch counts hooks from 0. Put in by hand, as ``register_forward_hook`` would: its handles, one
 # for each of the 233 tensors of GPT-2 small, take 1 ms of a short run of 45.

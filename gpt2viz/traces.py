@@ -220,11 +220,11 @@ class Trace:
     @property
     def nbytes(self) -> int:
         """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
+        captured = (made.nbytes for made in self.tensors if (made.key, made.layer) in self.captured)
         looked_at = list(self._derived.values())  # another thread may look at a stage meanwhile
-        derived = (array for last in looked_at for array in last.stages.values())
+        derived = (array.nbytes for last in looked_at for array in last.stages.values())
         logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
-        arrays = (*self.captured.values(), *derived)
-        return logits + sum(array.nbytes for array in arrays)
+        return logits + sum(captured) + sum(derived)
 
 
 def _notebook() -> Any:

@@ -11,9 +11,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from gpt2viz import memory
+from gpt2viz import devices, memory
+from gpt2viz.captured import Captured, read_only
 from gpt2viz.checkpoint import Model
-from gpt2viz.derived import derive, read_only
+from gpt2viz.derived import derive
 from gpt2viz.edits import REFERENCE_TEXT, Edit, check, forbidden
 from gpt2viz.errors import ContextError, EditError, TextError
 from gpt2viz.interventions import Change, changes
@@ -49,8 +50,8 @@ def trace(
     heads, by default ``reference_run(model)``.
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
-    for more tokens than the model has positions and ``EditError`` for an edit that doesn't fit.
-    Safe for many threads.
+    for more tokens than the model has positions, ``EditError`` for an edit that doesn't fit and
+    ``TooLargeError`` where a GPU's memory is too small for the run. Safe for many threads.
     """
     ids = _token_ids(model, text)
     network, edits = model.network, _edits(edits)
@@ -72,8 +73,8 @@ def trace(
         causal=causal,
         explicit=explicit,
         next_token_probabilities=read_only(logits[:, -1].softmax(dim=-1)),
-        captured={place: read_only(tensor) for place, tensor in seen.kept.items()},
-        unembedding=read_only(network.lm_head.weight),
+        captured=Captured(seen.kept),
+        unembedding=model.unembedding,
         derive=derive,
         describe=partial(shape_table, seen.made),
         edits=edits,
@@ -101,6 +102,7 @@ def _run(
     device = network.wte.weight.device
     left_out = () if explicit else (*FROM_STREAM, *(() if wanted else FROM_HEADS))
     with (
+        devices.enough_memory(f"{len(ids):,} tokens", device),
         _TURN,
         torch.inference_mode(),
         memory.used_again(4 * len(ids) * network.config.n_embd),
@@ -108,8 +110,8 @@ def _run(
         _changing(network, wanted),  # before the recording: what is recorded is what went on
         recording(network, left_out) as seen,
     ):
-        batch = torch.tensor([ids], device=device)  # (B, T)
-        pairs = None if hidden is None else torch.tensor(hidden, device=device)  # (T, T)
+        batch = torch.tensor([ids]).to(device)  # (B, T)
+        pairs = None if hidden is None else torch.tensor(hidden).to(device)  # (T, T)
         logits = network(  # (B, 1, n_vocab)
             batch, causal=causal, explicit=explicit, last_only=True, forbidden=pairs
         )

@@ -116,7 +116,7 @@ MUTANTS = (
     ),
     Mutant(
         "arrays can be written",
-        "derived.py",
+        "captured.py",
         "array.flags.writeable = False",
         "pass",
         TRACING + "test_arrays_are_read_only_float32_with_the_declared_shape",
@@ -862,6 +862,27 @@ MUTANTS = (
         "or before == 1:",
         "or False:",
         "tests/unit/test_threads.py::test_runs_that_overlap_leave_the_threads_as_they_were",
+    ),
+    Mutant(
+        "to ask whether a stage was kept moves it",
+        "captured.py",
+        "        return place in self._kept  ",
+        "        return super().__contains__(place)  ",
+        "tests/parity/test_devices.py::test_only_what_is_looked_at_is_moved",
+    ),
+    Mutant(
+        "the token ids stay on the CPU",
+        "tracing.py",
+        "torch.tensor([ids]).to(device)",
+        "torch.tensor([ids])",
+        "tests/parity/test_devices.py::test_every_stage_is_the_cpus",
+    ),
+    Mutant(
+        "the unembedding moved in each run",
+        "checkpoint.py",
+        "    @cached_property\n    def _unembedding",
+        "    @property\n    def _unembedding",
+        "tests/parity/test_devices.py::test_only_what_is_looked_at_is_moved",
     ),
     Mutant(
         "a long run gives its pages back after each layer",

@@ -88,9 +88,6 @@ class Tensors:
 
 def activations(trace: Trace) -> list[Tensors]:
     """What the run made, by stage, in its order. Fused steps make no scores and weights to keep."""
-    kept: dict[str, int] = {}
-    for (key, _layer), array in trace.captured.items():
-        kept[key] = kept.get(key, 0) + array.nbytes
     return [
         Tensors(
             STAGE[key].label,
@@ -98,7 +95,7 @@ def activations(trace: Trace) -> list[Tensors]:
             records[0].shape,
             len(records),
             sum(record.nbytes for record in records),
-            kept.get(key, 0),
+            sum(made.nbytes for made in records if (key, made.layer) in trace.captured),
         )
         for key, records in _by_key(trace)
     ]

@@ -11,6 +11,7 @@ from threading import Thread
 import click
 
 from gpt2viz import memory, settings
+from gpt2viz.cli import options
 
 #: What a page imports that takes long: torch, pandas and Plotly, and no module of Streamlit's.
 _HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.export")
@@ -33,6 +34,7 @@ _HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.
     metavar="NAME",
     help='What visitors may fetch from the hub; may be given again, "*" for all.',
 )
+@options.device
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
 @click.option(
     "--host",
@@ -42,7 +44,12 @@ _HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.
 )
 @click.option("--browser/--no-browser", default=True, help="Open a browser.", show_default=True)
 def app(
-    folders: tuple[Path, ...], names: tuple[str, ...], port: int, host: str, browser: bool
+    folders: tuple[Path, ...],
+    names: tuple[str, ...],
+    device: str,
+    port: int,
+    host: str,
+    browser: bool,
 ) -> None:
     """Open the app; Ctrl-C ends it.
 
@@ -53,13 +60,19 @@ def app(
         gpt2viz app --model ~/models/mine --port 8600
         gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
     """
+    # What can't be loaded is said here, and not on a page; torch takes a second.
     for folder in folders:
-        from gpt2viz.checkpoint import weight_bytes  # torch takes a second
+        from gpt2viz.checkpoint import weight_bytes
 
-        weight_bytes(folder)  # what can't be loaded is said here, and not on a page
+        weight_bytes(folder)
+    if device != "cpu":
+        from gpt2viz import devices
+
+        devices.find(device)
     _free(host, port)
     given = [part for folder in folders for part in ("--model", str(folder.resolve()))]
     given += [part for name in names for part in ("--allow-model", name)]
+    given += ["--device", device]
     flags = ["--server.port", str(port), "--server.address", host]
     flags += ["--server.headless", str(not browser).lower()]
     # Streamlit's welcome asks a site for this machine's address, and brings a box over the pages

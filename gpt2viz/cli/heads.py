@@ -35,7 +35,7 @@ from gpt2viz.survey.run import survey
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Heads a score.")
 @click.option("--tokens", type=int, default=64, show_default=True, help="Tokens in a passage.")
 @click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True)
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@options.device
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--address", help="Of a Ray cluster; without it Ray starts a local one.")
 @click.option("--about", default="", help="What the texts are, for those who see it in the app.")

@@ -26,6 +26,9 @@ model = click.option(
     metavar="NAME|FOLDER",
     help="A name that `gpt2viz models` lists, or a checkpoint folder.",
 )
+device = click.option(
+    "--device", default="cpu", show_default=True, help="Where the model computes: cpu, cuda or mps."
+)
 #: Runs the model on what the command was given.
 Run = Callable[[], gpt2viz.Trace]
 
@@ -44,9 +47,10 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         endoftext: bool,
         edits: str,
         quiet: bool,
+        device: str,
         **others: Any,
     ) -> Any:
-        run = partial(_run, text, model, not no_causal, endoftext, edits, quiet)
+        run = partial(_run, text, model, not no_causal, endoftext, edits, quiet, device)
         return command(run=run, quiet=quiet, **others)
 
     text = click.argument("text")
@@ -60,7 +64,7 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
     first = click.option(
         "--endoftext", is_flag=True, help="Put the token <|endoftext|> first, if the model has it."
     )
-    for decorate in (quiet, as_json, edits, first, causal, model, text):
+    for decorate in (quiet, as_json, device, edits, first, causal, model, text):
         ready = decorate(ready)
     return ready
 
@@ -89,7 +93,7 @@ def find(name: str) -> tuple[str, Path]:
 
 
 def _run(
-    given: str, name: str, causal: bool, endoftext: bool, edits: str, silent: bool
+    given: str, name: str, causal: bool, endoftext: bool, edits: str, silent: bool, device: str
 ) -> gpt2viz.Trace:
     """Trace a text; "-" reads it from stdin."""
     try:
@@ -99,7 +103,7 @@ def _run(
     written = _stdin() if given == "-" else given
     name, folder = find(name)
     note(silent, f"Running {name} …")
-    loaded = gpt2viz.load_model(folder, name)
+    loaded = gpt2viz.load_model(folder, name, device)
     read = loaded.tokenizer.encode(written, end_of_text_first=True) if endoftext else written
     return gpt2viz.trace(loaded, read, causal=causal, edits=changes)
 

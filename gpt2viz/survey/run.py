@@ -33,8 +33,8 @@ def survey(
 
     ``about`` says in words what the texts are, for those who see the result; ``progress`` hears
     after each shard how many are done, and of how many. Raises ``SurveyError`` where ``out``
-    holds another survey, there is no text, passages are longer than the model's context, or a
-    machine has no such ``device``; and what ``load_model`` raises.
+    holds another survey, there is no text, or passages are longer than the model's context;
+    ``DeviceError`` where a machine has no such ``device``; and what ``load_model`` raises.
     """
     n_positions = gpt2viz.load_model(model).config.n_positions
     if not 2 <= n_tokens <= n_positions:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from gpt2viz import devices
 from gpt2viz.checkpoint import Model
-from gpt2viz.errors import SurveyError
 from gpt2viz.heads import SCORES
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.sums import Numbers, Sums, Where, merged, of_passages
@@ -25,14 +25,9 @@ def score(model: Model, shard: Shard, n_tokens: int, device: str = "cpu") -> Sum
 
     Each document is cut into passages; what is left at its end is one too, if it has
     ``SHORTEST`` tokens. A passage is scored alone, as if nothing stood before it. Raises
-    ``SurveyError`` where this machine has no such ``device``.
+    ``DeviceError`` where this machine has no such ``device``.
     """
-    config = model.config
-    try:
-        network = model.network.to(device)
-    except (AssertionError, RuntimeError) as error:  # torch raises either
-        why = str(error).split("\n")[0]
-        raise SurveyError(f"There is no device {device!r} here: {why}") from None
+    config, network = model.config, model.network.to(devices.find(device))
     found = [_nothing(config.n_layer, config.n_head)]
     for passages in _batches(model, shard, n_tokens):
         ids = [ids for _, ids in passages]

@@ -51,8 +51,8 @@ def name_of_fetched(name: str) -> str | None:
 def load(name: str) -> gpt2viz.Model:
     """The model of that name, one for all visitors; older ones go where it needs their room.
 
-    Raises ``CheckpointError``, ``TooLargeError`` where even alone it doesn't fit, or ``KeyError``
-    for an unknown name.
+    Raises ``CheckpointError``, ``TooLargeError`` where even alone it doesn't fit, ``DeviceError``,
+    or ``KeyError`` for an unknown name.
     """
     folder, kept = model_folders()[name], models()
 
@@ -60,10 +60,10 @@ def load(name: str) -> gpt2viz.Model:
         with st.spinner("Loading the model …"):
             _forget(kept.make_room(weight_bytes(folder)))
             try:
-                return gpt2viz.load_model(folder, name)
+                return gpt2viz.load_model(folder, name, owner.device())
             except gpt2viz.TooLargeError:
                 _forget(kept.make_room(kept.budget))
-                return gpt2viz.load_model(folder, name)
+                return gpt2viz.load_model(folder, name, owner.device())
 
     return kept.get(name, make)
 

@@ -1,6 +1,6 @@
-"""What the server's owner decides: which folders are shown, and which names visitors may load.
+"""What the server's owner decides: folders shown, names that visitors may load, the device.
 
-    streamlit run app.py -- --model folder --allow-model gpt2 --allow-model owner/name
+    streamlit run app.py -- --model folder --allow-model gpt2 --allow-model owner/name --device cuda
 
 or the variables and the file that ``gpt2viz.settings`` reads.
 A name of the hub is allowed where it, or "*", is listed. Where nothing is listed, a server that
@@ -46,6 +46,11 @@ def allows(name: str) -> bool:
     return is_local()
 
 
+def device() -> str:
+    """Where the models of this server compute, such as "cpu" or "cuda"."""
+    return str(_arguments().device)
+
+
 def is_local() -> bool:
     """Whether only this machine reaches the server."""
     return st.get_option("server.address") in _LOCAL
@@ -55,4 +60,5 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--allow-model", action="append", default=[])
+    parser.add_argument("--device", default="cpu")
     return parser.parse_known_args(sys.argv[1:])[0]

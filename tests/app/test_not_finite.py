@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_a_score_of_minus_infinity_is_not_called_masked(tiny: gpt2viz.Model) -> 
     for key in ("scaled_scores", "masked_scores"):
         changed = trace.stage(key, 0).copy()
         changed[0, 2, 1, 0] = -np.inf
-        trace.captured[key, 0] = changed  # type: ignore[index]
+        trace = replace(trace, captured={**trace.captured, (key, 0): changed})
     expected = np.triu(np.ones((3, 3), bool), 1)
     assert_array_equal(mask_of(trace, 0, 2), expected)
     assert_array_equal(mask_of(trace, 0, 1), expected)

@@ -180,7 +180,7 @@ def test_app_is_local_and_hands_on_what_the_owner_says(
         "--server.headless": "true",
         "--logger.hideWelcomeMessage": "true",
     }
-    assert own == list(arguments)
+    assert own == [*arguments, "--device", "cpu"]
 
 
 @pytest.mark.parametrize(
@@ -214,6 +214,8 @@ def test_app_says_what_is_wrong_before_it_starts(
     result = run("app", "--model", str(tmp_path))
     assert (result.exit_code, "no config.json" in result.stderr) == (1, True)
     assert run("app", "--model", "nowhere").exit_code == 2
+    result = run("app", "--device", "abacus")
+    assert (result.exit_code, "no device 'abacus'" in result.stderr) == (1, True)
     assert run("app", "--port", "70000").exit_code == 2
     result = run("app", "--host", "192.0.2.1")
     assert (result.exit_code, "192.0.2.1:8501 can't be used" in result.stderr) == (1, True)

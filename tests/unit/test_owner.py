@@ -33,6 +33,14 @@ def test_where_nothing_is_listed_only_this_machine_may_load_all(
     assert owner.allows("someone/tiny") is allowed
 
 
+@pytest.mark.parametrize(("given", "device"), [([], "cpu"), (["--device", "cuda:1"], "cuda:1")])
+def test_where_the_models_compute(
+    monkeypatch: pytest.MonkeyPatch, given: list[str], device: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["app.py", *given])
+    assert owner.device() == device
+
+
 def test_an_address_that_is_not_set_is_every_address(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
