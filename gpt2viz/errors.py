@@ -15,12 +15,12 @@ class TooLargeError(CheckpointError):
     """A whole checkpoint that needs more memory than is free."""
 
 
+class DeviceError(CheckpointError):
+    """A checkpoint for a device that this machine doesn't have."""
+
+
 class HubError(GPT2VizError):
     """A model that could not be had from the hub by its name."""
-
-
-class DeviceError(GPT2VizError):
-    """A device that this machine doesn't have."""
 
 
 class TextError(GPT2VizError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 import streamlit as st
 
 from gpt2viz.ui import cache, limits
-from tests.app.pages import open_page, pictures
+from tests.app.pages import PAGES, WITHOUT, open_page, pictures
 from tests.app.test_behaviour import said
 
 LONG = "the cat sat on the mat and the dog"
@@ -96,3 +97,16 @@ def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:
     assert st.get_option("server.enableStaticServing") is False
     assert st.get_option("client.showErrorDetails") == "none"
     assert st.get_option("server.maxCacheDataSize") == "64mb"
+
+
+@pytest.mark.parametrize("page", [*PAGES, *WITHOUT])
+def test_a_device_that_is_not_here_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["app.py", "--device", "abacus"])
+    at = open_page(page)
+    assert not at.exception
+    if page not in ("models", *WITHOUT):  # these run nothing yet
+        (message,) = at.error
+        assert "There is no device 'abacus' here; there is cpu" in message.value.replace("\\", "")
+        assert not pictures(at)
