@@ -62,7 +62,7 @@ def test_threads_share_them(
 
 #: New pages that 30 times three blocks of 24 MB ask for, each three let go before the next come.
 PAGES = """
-import contextlib, ctypes, resource, sys
+import ctypes, resource, sys
 from gpt2viz import memory
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
