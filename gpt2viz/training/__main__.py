@@ -12,46 +12,63 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 
 from gpt2viz.curves import RECORD
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
-from gpt2viz.training.batches import Ids, Stream
+from gpt2viz.training.batches import Ids, Stream, Text
 from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
-from gpt2viz.training.corpus import Corpus, read_corpus
+from gpt2viz.training.corpus import Corpus, read_corpus, without_overlap
 from gpt2viz.training.export import export
 from gpt2viz.training.recipe import Recipe
-from gpt2viz.training.start import SET_HEAD
 from gpt2viz.training.train import Trainer
 
 HELD_OUT_ROWS = 32
 
 
-def tokenize(corpus: Corpus, recipe: Recipe, folder: Path) -> tuple[Stream, Ids]:
-    """Learn the BPE, or read it where ``folder`` has it, and encode: (training, held-out rows)."""
+def tokenize(
+    corpus: Corpus, more: Corpus | None, recipe: Recipe, folder: Path
+) -> tuple[Stream, Ids]:
+    """Learn the BPE, or read it where ``folder`` has it, and encode: (training, held-out rows).
+
+    ``more`` are further books, all of them to train on. The tokens are kept in ``folder`` too.
+    """
     if not (folder / "merges.txt").is_file():
         save_bpe(train_bpe(corpus.train, recipe.vocab_size), folder)
     tokenizer = load_bpe(folder)
-
-    def encode(texts: tuple[str, ...]) -> list[list[int]]:
-        return [encoding.ids for encoding in tokenizer.encode_batch(texts)]
-
-    paragraphs = [line for book in corpus.train for line in book.split("\n") if line.strip()]
-    rows = encode(tuple(f"{line}\n" for line in paragraphs))
-    starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
-    ids = np.concatenate([np.array(row, np.int64) for row in rows])
+    own = encoded(tokenizer, without_overlap(corpus.train, corpus.held_out), folder / "own.npz")
+    books = () if more is None else (*more.train, *more.held_out)
+    further = None
+    if books:
+        further = encoded(tokenizer, without_overlap(books, corpus.held_out), folder / "more.npz")
     T = recipe.n_positions
-    held = np.concatenate([np.array(row, np.int64) for row in encode(corpus.held_out)])
+    ends = tokenizer.encode_batch(corpus.held_out)
+    held = np.concatenate([np.array(encoding.ids, np.int64) for encoding in ends])
     n_rows = len(held) // T
     held = held[: n_rows * T].reshape(n_rows, T)
     chosen = np.linspace(0, n_rows - 1, min(n_rows, HELD_OUT_ROWS)).astype(int)
-    return Stream(ids, starts, recipe.vocab_size), held[chosen]
+    return Stream(own, further, recipe.vocab_size), held[chosen]
+
+
+def encoded(tokenizer: Tokenizer, books: tuple[str, ...], kept: Path) -> Text:
+    """The tokens of all paragraphs, each with its line's end; read from ``kept`` if it is there."""
+    if not kept.is_file():
+        lines = [f"{line}\n" for book in books for line in book.split("\n") if line.strip()]
+        rows = [np.array(encoding.ids, np.uint16) for encoding in tokenizer.encode_batch(lines)]
+        starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
+        with whole(kept) as partial, partial.open("wb") as file:
+            np.savez(file, ids=np.concatenate(rows), starts=starts)
+    with np.load(kept) as stored:
+        return Text(stored["ids"], stored["starts"])
 
 
 def main() -> None:
     """Train, or go on training, and write the checkpoint after every report."""
     parser = argparse.ArgumentParser(prog="python -m gpt2viz.training", description=__doc__)
     parser.add_argument("--corpus", type=Path, required=True, help="text file, plain or .xz")
+    parser.add_argument("--more", type=Path, help="further books, all of them to train on")
+    parser.add_argument("--tokenizer", type=Path, help="folder with merges to use again")
     parser.add_argument("--out", type=Path, required=True, help="checkpoint folder to write")
     parser.add_argument("--work", type=Path, default=Path("runs/stories"), help="state of the run")
     parser.add_argument("--steps", type=int, help="stop here, to go on later")
@@ -79,8 +96,16 @@ def run(arguments: argparse.Namespace) -> None:
 
     recipe = Recipe()
     corpus = read_corpus(arguments.corpus)
-    stream, held_out = tokenize(corpus, recipe, arguments.work)
-    print(f"{len(stream.ids):,} training tokens; the run reads {recipe.tokens:,}", flush=True)
+    more = read_corpus(arguments.more) if arguments.more else None
+    if arguments.tokenizer and not (arguments.work / "merges.txt").is_file():
+        save_bpe(load_bpe(arguments.tokenizer), arguments.work)
+    stream, held_out = tokenize(corpus, more, recipe, arguments.work)
+    sizes = {"own": len(stream.own.ids), "more": len(stream.more.ids) if stream.more else 0}
+    print(
+        f"{sizes['own']:,} training tokens and {sizes['more']:,} of further books; the run reads "
+        f"{recipe.tokens:,}",
+        flush=True,
+    )
     trainer = Trainer(recipe, stream, held_out, arguments.work, arguments.device)
 
     def report(line: str) -> None:
@@ -89,7 +114,8 @@ def run(arguments: argparse.Namespace) -> None:
         export(trainer.network, arguments.out)
         curves = {
             "seconds": round(trainer.seconds),
-            "set_heads": [list(SET_HEAD)],
+            "training tokens": sizes,
+            "held-out rows": len(held_out),
             "curves": trainer.curves,
         }
         with whole(arguments.out / RECORD) as partial:

@@ -7,6 +7,9 @@ measure heads on such rows; here they also teach.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,22 +22,45 @@ UNSCORED = -100
 """In place of an expected token: whatever the model says there counts neither way."""
 
 
-class Stream:
-    """All books' training tokens in a row (N,), with the places where a paragraph starts (P,)."""
+@dataclass(frozen=True, eq=False)
+class Text:
+    """Books' training tokens in a row (N,), with the places where a paragraph starts (P,)."""
 
-    def __init__(self, ids: Ids, starts: Ids, vocab_size: int) -> None:
-        self.ids, self.starts, self.vocab_size = ids, starts, vocab_size
+    ids: NDArray[np.integer[Any]]
+    starts: Ids
 
-    def windows(self, rows: int, length: int, rng: np.random.Generator) -> Ids:
+    def windows(self, rows: int, length: int, rng: np.random.Generator, end: int) -> Ids:
         """Text of shape (rows, length): half the rows start a paragraph, half start anywhere.
 
         A typed sentence starts one, so the model has to know tokens such as "A" in first place.
+        Half of those have ``end``, the id of ``<|endoftext|>``, before it, as a reader may have.
         """
         last = len(self.ids) - length
-        anywhere = rng.integers(0, last + 1, rows - rows // 2)
+        n_starts = rows // 2
+        anywhere = rng.integers(0, last + 1, rows - n_starts)
         starts = self.starts[: np.searchsorted(self.starts, last, side="right")]
-        places = np.concatenate([anywhere, rng.choice(starts, rows // 2)])
-        return self.ids[places[:, None] + np.arange(length)]
+        places = np.concatenate([anywhere, rng.choice(starts, n_starts)])
+        found = self.ids[places[:, None] + np.arange(length)].astype(np.int64)
+        ended = found[rows - n_starts // 2 :]
+        ended[:, 1:] = ended[:, :-1].copy()
+        ended[:, 0] = end
+        return found
+
+
+class Stream:
+    """What rows are made of: the corpus's own text, and that of further books (or None)."""
+
+    def __init__(self, own: Text, more: Text | None, vocab_size: int) -> None:
+        self.own, self.more, self.vocab_size = own, more, vocab_size
+
+    def text(self, rows: int, length: int, share: float, rng: np.random.Generator) -> Ids:
+        """Rows of text (rows, length), ``share`` of them from the corpus's own, in the mean."""
+        n_own = int(rng.binomial(rows, share)) if self.more else rows
+        end = self.vocab_size - 1
+        parts = [self.own.windows(n_own, length, rng, end)]
+        if self.more:
+            parts.append(self.more.windows(rows - n_own, length, rng, end))
+        return np.concatenate(parts)
 
     def repeats(
         self, rows: int, length: int, rng: np.random.Generator
@@ -59,9 +85,8 @@ class Stream:
         Random tokens that nothing tells are ``UNSCORED``: no lesson is in them, and much noise.
         """
         rng = np.random.default_rng([seed, step])
-        repeated = round(phase.batch * phase.repeated)
-        text = self.windows(phase.batch - repeated, phase.length + 1, rng)
-        spans, told = self.repeats(repeated, phase.length + 1, rng)
+        text = self.text(phase.batch - phase.repeated_rows, phase.length + 1, phase.own, rng)
+        spans, told = self.repeats(phase.repeated_rows, phase.length + 1, rng)
         expected = np.where(told, spans, UNSCORED)
         read = np.concatenate([text, spans])[:, :-1]
         return read, np.concatenate([text, expected])[:, 1:]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpt2viz.config import GPT2Config
+from gpt2viz.training.corpus import OVERLAP
 from gpt2viz.training.recipe import Recipe
 
 #: The name of the first-token score over the first 16 tokens of a paragraph.
@@ -27,8 +28,12 @@ def best_head(layers: list[list[float]]) -> tuple[float, str]:
 def figures_text(figures: dict[str, Any]) -> str:
     """All figures of an evaluation as Markdown, for the card and for the terminal."""
     grams = figures["n-gram bits per byte"]
-    losses = [(f"n-gram, order {n}", f"{bits:.3f}") for n, bits in grams.items()]
-    losses.append(("**this model**", f"**{figures['bits per byte']:.3f}**"))
+    counted = [
+        (f"n-gram, order {n}", *(f"{grams[name][n]:.3f}" for name in grams))
+        for n in next(iter(grams.values()))
+    ]
+    bits = f"**{figures['bits per byte']:.3f}**"
+    counted.append(("**this model**", *[bits] * len(grams)))
     heads, roles = figures["heads"], figures["roles"]
     every = [
         (f"{n}.{h}", *(f"{heads[name][n][h]:.2f}" for name in heads), role)
@@ -39,11 +44,12 @@ def figures_text(figures: dict[str, Any]) -> str:
     halves = figures["repetition"].items()
     quoted = "\n".join(f"- {' '.join(text.split())}" for text in figures["continuations"])
     parts = (
-        f"Held-out text, {figures['held-out tokens']:,} tokens: "
-        f"**{figures['bits per byte']:.2f} bits per byte**, beside n-grams (Witten–Bell) counted "
-        "on the same training tokens:",
-        table(("", "bits per byte"), losses),
-        "Loss by position in the context (nats a token):",
+        f"Held-out text, {figures['held-out tokens']:,} tokens in {figures['held-out rows']:,} "
+        f"contexts: **{figures['bits per byte']:.2f} bits per byte**, beside n-grams counted on "
+        "the text of the same books, smoothed in two ways:",
+        table(("bits per byte", *grams), counted),
+        overlap_text(figures),
+        "Loss by position in the context (nats a token), over the same text:",
         table(
             ("tokens before", "loss"),
             [(place, f"{loss:.2f}") for place, loss in figures["loss by position"].items()],
@@ -53,7 +59,8 @@ def figures_text(figures: dict[str, Any]) -> str:
             ("tokens", "first half", "second half"),
             [(n, f"{half['first']:.2f}", f"{half['second']:.2f}") for n, half in halves],
         ),
-        "The best head of each kind (layer.head, from 0; mean attention weight):",
+        "The best head of each kind (layer.head, from 0; mean attention weight). The scores on "
+        f"text are means over {figures['rows that heads are scored on']} of the contexts:",
         table(("kind", "head", "score"), [(n, where, f"{score:.2f}") for n, where, score in best]),
         "Every head:",
         table(("head", *heads, "does"), every),
@@ -63,17 +70,30 @@ def figures_text(figures: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def overlap_text(figures: dict[str, Any]) -> str:
+    """How much of the held-out text stands in another book's training part, and what that did."""
+    found = figures["overlap"]
+    return (
+        f"Books quote and reprint each other: of the runs of {OVERLAP} words in the held-out text, "
+        f"{found['share']:.1%} stand in the training part of some book too, of one book's "
+        f"{found['most in a book']:.0%}. Without the paragraphs that have such a run the model "
+        f"needs {found['bits per byte without']:.3f} bits per byte."
+    )
+
+
 def shortcomings(figures: dict[str, Any], tokens: int) -> list[str]:
     """The targets that the figures miss, each in a sentence with what was measured."""
     bits, grams = figures["bits per byte"], figures["n-gram bits per byte"]
-    order, best = min(grams.items(), key=lambda item: item[1])
+    best, order, smoothing = min(
+        (value, order, name) for name, found in grams.items() for order, value in found.items()
+    )
     positions = list(figures["loss by position"].values())
     scores = {name: best_head(layers) for name, layers in figures["heads"].items()}
     found = []
     if bits > 0.97 * best:
         found.append(
             f"It doesn't clearly beat counting: {bits:.3f} bits per byte, an n-gram of order "
-            f"{order} has {best:.3f} (target: at least 3 % less)."
+            f"{order} ({smoothing}) has {best:.3f} (target: at least 3 % less)."
         )
     if positions[-1] >= positions[0]:
         found.append(
@@ -111,7 +131,8 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
     for phase in recipe.phases:
         steps = min(phase.steps, last["step"] - done)
         if steps > 0:
-            rows.append((f"{steps:,}", phase.batch, phase.length, f"{phase.repeated:.0%}"))
+            shares = (f"{phase.repeated:.0%}", f"{phase.own:.0%}", f"{phase.last_rate:.0%}")
+            rows.append((f"{steps:,}", phase.batch, phase.length, *shares))
         done += phase.steps
     points = [
         (
@@ -123,22 +144,48 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
         for point in curves
     ]
     names = ("step", "million tokens", "held out", "first half", "second half")
+    nudges = "; ".join(
+        f"{n.layer}.{n.head} toward the {n.toward} for {n.steps:,} steps" for n in recipe.nudges
+    )
     return "\n\n".join(
         (
             f"{last['tokens']:,} tokens in {last['step']:,} steps, {run['seconds']:,} seconds on "
-            f"{hardware}. Muon (rate {recipe.muon_lr}) for the matrices of the blocks, AdamW "
-            f"(rate {recipe.adam_lr}) for the rest; {recipe.warmup} steps of warm-up, then "
-            f"a cosine; seed {recipe.seed}.",
-            "**One head was set, not found**: the queries and keys of head 0 of layer 0 were set "
-            "to look one token back, and kept so. What they read, wave-like position embeddings "
-            f"and that layer's first LayerNorm, learned at {recipe.slow_share:.0%} of AdamW's "
-            "rate. No other head was given its work; copying was learned on top of that one.",
-            table(("steps", "rows", "tokens a row", "rows of repeated random tokens"), rows),
-            "While it trained (losses in nats a token; halves of 32 random tokens said twice; best "
-            "head's score):",
+            f"{hardware}. {reading_text(recipe, run)} Muon (rate {recipe.muon_lr}, weight decay "
+            f"{recipe.weight_decay}) for the matrices of the blocks, AdamW (rate "
+            f"{recipe.adam_lr}) for the rest; {recipe.warmup} steps of warm-up; seed "
+            f"{recipe.seed}.",
+            "**No head was set or held.** Some were nudged at the start, by an extra loss on "
+            f"their weights, and left to themselves afterwards: {nudges}. All through the run, a "
+            "loss on heads whose weights are nearly the same on a row kept them from becoming "
+            f"copies of each other (weight {recipe.alike:g}).",
+            table(
+                (
+                    *("steps", "rows", "tokens a row", "rows of repeated random tokens"),
+                    *("text rows from the listed books", "learning rate at the end"),
+                ),
+                rows,
+            ),
+            f"While it trained (losses in nats a token, on {run['held-out rows']} contexts of "
+            "held-out text; halves of 32 random tokens said twice; best head's score):",
             table((*names, "previous token", "induction"), points),
         )
     )
+
+
+def reading_text(recipe: Recipe, run: dict[str, Any]) -> str:
+    """How often the run read each token of its books, up to the last step."""
+    done, own, more = run["curves"][-1]["step"], 0.0, 0.0
+    for phase in recipe.phases:
+        steps = min(phase.steps, done)
+        text = steps * (phase.batch - phase.repeated_rows) * phase.length
+        own, more, done = own + text * phase.own, more + text * (1 - phase.own), done - steps
+    sizes = run["training tokens"]
+    said = f"The {sizes['own'] / 1e6:.1f} million tokens of the listed books were read "
+    said += f"{own / sizes['own']:.1f} times over"
+    if sizes.get("more"):
+        said += f", the {sizes['more'] / 1e6:.1f} million of further books "
+        said += f"{more / sizes['more']:.1f} times"
+    return said + "."
 
 
 def model_card(
@@ -173,7 +220,7 @@ def model_card(
         "## Data",
         f"{len(books)} books of Project Gutenberg, which lists them as in the public domain in the "
         "United States; elsewhere your own country's law decides. The last 2 % of every book were "
-        "held out: the model never saw them, and is measured on them.",
+        "held out: the model wasn't trained on them, and is measured on them.",
         table(("number", "title", "author", "characters"), listed),
         "## Training",
         recipe_text(Recipe(), run, hardware),

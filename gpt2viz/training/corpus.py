@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import lzma
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,9 @@ from gpt2viz.errors import GPT2VizError
 
 SEPARATOR = "<|endoftext|>"
 HELD_OUT_SHARE = 0.02
+OVERLAP = 13
+"""Words in a row that a training paragraph may not share with held-out text (Brown et al. 2020,
+"Language Models are Few-Shot Learners", appendix C, look for as many)."""
 
 
 class CorpusError(GPT2VizError):
@@ -52,3 +57,31 @@ def split_book(book: str, share: float = HELD_OUT_SHARE) -> tuple[str, str]:
     paragraph = book.rfind("\n", 0, cut)
     cut = paragraph + 1 if paragraph >= 0 else cut
     return book[:cut], book[cut:]
+
+
+def without_overlap(texts: Iterable[str], held_out: Iterable[str]) -> tuple[str, ...]:
+    """The texts without the paragraphs that share ``OVERLAP`` words in a row with held-out text.
+
+    Letters and digits count, in lower case: books quote each other in other punctuation.
+    """
+    seen = {run for text in held_out for line in text.split("\n") for run in _runs(line)}
+    return tuple(
+        "\n".join(line for line in text.split("\n") if seen.isdisjoint(_runs(line)))
+        for text in texts
+    )
+
+
+def known_runs(texts: Iterable[str], others: Iterable[str]) -> list[tuple[int, int]]:
+    """Of each text: how many runs of ``OVERLAP`` words the others have too, and how many it has.
+
+    A text's runs are counted once, however often it says them, and end with the paragraph.
+    """
+    mine = [{run for line in text.split("\n") for run in _runs(line)} for text in texts]
+    wanted = set().union(*mine)
+    known = {run for text in others for line in text.split("\n") for run in _runs(line) & wanted}
+    return [(len(runs & known), len(runs)) for runs in mine]
+
+
+def _runs(paragraph: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", paragraph.lower())
+    return {tuple(words[n : n + OVERLAP]) for n in range(len(words) - OVERLAP + 1)}

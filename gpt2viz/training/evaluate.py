@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import gpt2viz
 from gpt2viz.training.card import FIRST_OF_OPENING, figures_text, model_card
-from gpt2viz.training.corpus import Corpus, read_corpus
+from gpt2viz.training.corpus import Corpus, known_runs, read_corpus, without_overlap
 from gpt2viz.training.ngram import NGrams
 from gpt2viz.training.scores import (
     attention_weights,
@@ -34,6 +34,7 @@ from gpt2viz.training.scores import (
 )
 
 PERIODS = (16, 32, 64)
+HEAD_ROWS = 16  # contexts of held-out text that every head is scored on
 OPENING = 16  # tokens, about a typed sentence
 HIGH = 0.4  # a head's score from which a word says what it does
 PROMPTS = (
@@ -75,7 +76,7 @@ def bits_per_byte(model: gpt2viz.Model, rows: torch.Tensor) -> float:
 
 
 def _scored_bytes(model: gpt2viz.Model, rows: torch.Tensor) -> int:
-    """Bytes of every token but each row's first, which nothing foretells."""
+    """Bytes of every token but each row's first, which nothing can predict."""
     return sum(len(model.tokenizer.token_bytes(i)) for i in rows[:, 1:].flatten().tolist())
 
 
@@ -89,16 +90,40 @@ def loss_by_position(model: gpt2viz.Model, rows: torch.Tensor) -> dict[str, floa
     }
 
 
-def ngram_bits(model: gpt2viz.Model, corpus: Corpus, rows: torch.Tensor) -> dict[str, float]:
-    """Bits per byte of n-grams of order 1 to 5, on the same tokens as ``bits_per_byte``.
+def ngram_bits(
+    model: gpt2viz.Model, corpus: Corpus, rows: torch.Tensor
+) -> dict[str, dict[str, float]]:
+    """Bits per byte of n-grams of order 1 to 6, by smoothing, on the tokens of ``bits_per_byte``.
 
     Same tokenizer, same training text, and the same context: nothing before the row.
     """
     lines = (line for book in corpus.train for line in book.split("\n") if line.strip())
     ids = np.concatenate([np.array(model.tokenizer.encode(f"{line}\n")) for line in lines])
-    p = NGrams(ids, model.config.vocab_size).probabilities(rows.numpy())[:, :, 1:]
-    bits = -np.log2(p).sum(axis=(1, 2)) / _scored_bytes(model, rows)
-    return {str(n): round(float(value), 4) for n, value in enumerate(bits, start=1)}
+    counts = NGrams(ids, model.config.vocab_size, order=6)
+    found = {}
+    for name, smoothed in (
+        ("Witten–Bell", counts.witten_bell),
+        ("Kneser–Ney", counts.kneser_ney),
+    ):
+        p = smoothed(rows.numpy())[:, :, 1:]
+        bits = -np.log2(p).sum(axis=(1, 2)) / _scored_bytes(model, rows)
+        found[name] = {str(n): round(float(value), 4) for n, value in enumerate(bits, start=1)}
+    return found
+
+
+def overlap(model: gpt2viz.Model, corpus: Corpus) -> dict[str, float]:
+    """Held-out text that stands in another book's training part too, and what that does.
+
+    Shares are of the runs of ``corpus.OVERLAP`` words in held-out text, of all books and of the
+    one with most; bits per byte are those without the paragraphs that have such a run.
+    """
+    known = known_runs(corpus.held_out, corpus.train)
+    clean = without_overlap(corpus.held_out, corpus.train)
+    return {
+        "share": round(sum(n for n, _ in known) / max(1, sum(total for _, total in known)), 4),
+        "most in a book": round(max(n / max(1, total) for n, total in known), 4),
+        "bits per byte without": round(bits_per_byte(model, rows_of(model, "\n".join(clean))), 4),
+    }
 
 
 def repetition(model: gpt2viz.Model) -> dict[str, dict[str, float]]:
@@ -120,7 +145,7 @@ def head_scores(model: gpt2viz.Model, text: str) -> dict[str, list[list[float]]]
 
     ``FIRST_OF_OPENING`` is the first-token score on texts as short as a sentence.
     """
-    on_text = attention_weights(model.network, rows_of(model, text)[:16])
+    on_text = attention_weights(model.network, rows_of(model, text)[:HEAD_ROWS])
     on_openings = attention_weights(model.network, openings_of(model, text))
     period = min(32, model.config.n_positions // 2)
     repeated = repeated_rows(model.config.vocab_size, 16, period, seed=2)
@@ -168,9 +193,12 @@ def evaluate(model: gpt2viz.Model, corpus: Corpus, sample: str) -> dict[str, Any
     heads = head_scores(model, text)
     return {
         "held-out tokens": rows.numel(),
+        "held-out rows": len(rows),
+        "rows that heads are scored on": min(HEAD_ROWS, len(rows)),
         "bits per byte": round(bits_per_byte(model, rows), 4),
         "n-gram bits per byte": ngram_bits(model, corpus, rows),
         "bits per byte of the sample": round(bits_per_byte(model, few), 4),
+        "overlap": overlap(model, corpus),
         "loss by position": loss_by_position(model, rows),
         "repetition": repetition(model),
         "heads": heads,

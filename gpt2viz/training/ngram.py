@@ -1,15 +1,23 @@
-"""A model that only counts: interpolated n-grams, to hold a trained network's loss against.
+"""Models that only count: interpolated n-grams, to hold a trained network's loss against.
 
-Witten–Bell smoothing (Witten & Bell 1991; Chen & Goodman 1999, section 2.4). With c(h w) the times
-that w followed the context h, c(h) their sum, and t(h) the number of different tokens after h:
+With h a context, h' the same without its first token, c(h w) the times that w followed h, c(h)
+their sum, and below the empty context 1 / vocab_size:
+
+Witten–Bell (Witten & Bell 1991; Chen & Goodman 1999, section 2.4), t(h) different tokens after h:
 
     P(w | h) = (c(h w) + t(h) P(w | h')) / (c(h) + t(h))
 
-where h' is h without its first token, and below the empty context stands 1 / vocab_size.
+Modified Kneser–Ney (Chen & Goodman 1999, section 3), each count less a discount D that depends on
+whether it is 1, 2 or more, and Nₖ(h) the tokens that followed h once, twice, more often:
+
+    P(w | h) = (c(h w) − D(c(h w)) + (D₁ N₁(h) + D₂ N₂(h) + D₃ N₃(h)) P(w | h')) / c(h)
+
+where all orders but the highest count, in place of c(h w), the different tokens before h w.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,12 +34,14 @@ class _Level:
     keys: Ids
     """Place of the n-gram's context among the shorter ones, times vocab_size, plus its last
     token: sorted, (G,)."""
+    of: Ids
+    """Place of the n-gram's context among the shorter ones: (G,)."""
     counts: Ids
     """c(h w): (G,)."""
-    totals: Ids
-    """c(h) of every context h: (contexts,)."""
-    kinds: Ids
-    """t(h) of every context h: (contexts,)."""
+    contexts: int
+    """How many contexts there are, the shorter n-grams."""
+    before: Ids | None
+    """Different tokens before the n-gram: (G,), or None for the longest."""
 
 
 class NGrams:
@@ -46,40 +56,92 @@ class NGrams:
             raise ValueError(f"{len(ids)} tokens are too few to count n-grams of {order}")
         if ids.min() < 0 or ids.max() >= vocab_size:
             raise ValueError(f"a token id is outside 0 … {vocab_size - 1}")
-        self.vocab_size, self._levels = vocab_size, list[_Level]()
+        self.vocab_size = vocab_size
+        counted: list[tuple[Ids, Ids, Ids, int, Ids]] = []
         places, contexts = np.zeros(len(ids) + 1, np.int64), 1  # the empty n-gram, everywhere
+        befores: list[Ids] = []
         for n in range(1, order + 1):
             whole = places[: len(ids) - n + 1] * vocab_size + ids[n - 1 :]
-            keys, places, counts = np.unique(whole, return_inverse=True, return_counts=True)
-            of = keys // vocab_size
-            totals = np.bincount(of, counts, contexts).astype(np.int64)
-            self._levels.append(_Level(keys, counts, totals, np.bincount(of, minlength=contexts)))
-            contexts = len(keys)
+            keys, first, now, counts = np.unique(
+                whole, return_index=True, return_inverse=True, return_counts=True
+            )
+            if n > 1:  # each different n-gram is one more token before its own end
+                befores.append(np.bincount(places[first + 1], minlength=contexts))
+            counted.append((keys, keys // vocab_size, counts, contexts, now))
+            places, contexts = now, len(keys)
+        self._levels = [
+            _Level(keys, of, counts, contexts, before)
+            for (keys, of, counts, contexts, _), before in zip(
+                counted, [*befores, None], strict=True
+            )
+        ]
 
-    def probabilities(self, rows: Ids) -> Numbers:
+    def witten_bell(self, rows: Ids) -> Numbers:
         """P of every token by every order: rows (B, T) -> (order, B, T).
 
         Order n sees at most the n - 1 tokens before, and none outside the token's own row. A
         context that was never counted says nothing: there the next lower order speaks alone.
         """
-        T = rows.shape[1]
         found = np.empty((len(self._levels), *rows.shape))
         lower = np.full(rows.shape, 1 / self.vocab_size)  # (B, T)
-        places = np.zeros((len(rows), T + 1), np.int64)  # of the context that starts at t; -1: new
+        for n, (level, of, at) in enumerate(self._places(rows)):
+            total = np.bincount(level.of, level.counts, level.contexts)
+            kinds = np.bincount(level.of, minlength=level.contexts)
+            count = np.where(at >= 0, level.counts[at], 0)
+            before = lower[:, n:]
+            mixed = (count + kinds[of] * before) / np.maximum(total[of] + kinds[of], 1)
+            found[n] = lower
+            found[n, :, n:] = np.where((of >= 0) & (total[of] > 0), mixed, before)
+            lower = found[n]
+        return found
+
+    def kneser_ney(self, rows: Ids) -> Numbers:
+        """P of every token by every order, as ``witten_bell``: rows (B, T) -> (order, B, T)."""
+        found = np.empty((len(self._levels), *rows.shape))
+        lower = np.full(rows.shape, 1 / self.vocab_size)  # (B, T), by tokens before
+        for n, (level, of, at) in enumerate(self._places(rows)):
+            found[n] = lower
+            found[n, :, n:] = _discounted(level, level.counts, of, at, lower[:, n:])
+            if level.before is not None:
+                lower = lower.copy()
+                lower[:, n:] = _discounted(level, level.before, of, at, lower[:, n:])
+        return found
+
+    def _places(self, rows: Ids) -> Iterator[tuple[_Level, Ids, Ids]]:
+        """Of every level: the places of the contexts and of the n-grams themselves that end at
+        each token from n − 1 on, (B, T − n + 1) each, and −1 for those never counted.
+        """
+        T = rows.shape[1]
+        places = np.zeros((len(rows), T + 1), np.int64)
         for n, level in enumerate(self._levels, start=1):
-            now = found[n - 1]
-            now[:] = lower
-            width = max(0, T - n + 1)
-            of = places[:, :width]
+            of = places[:, : max(0, T - n + 1)]
             whole = np.where(of >= 0, of * self.vocab_size + rows[:, n - 1 :], -1)
             at = np.searchsorted(level.keys, whole).clip(max=len(level.keys) - 1)
-            seen = level.keys[at] == whole
-            total, kinds = (
-                np.where(of >= 0, values[of], 0) for values in (level.totals, level.kinds)
-            )
-            count = np.where(seen, level.counts[at], 0)
-            before = lower[:, n - 1 :]
-            mixed = (count + kinds * before) / np.maximum(total + kinds, 1)
-            now[:, n - 1 :] = np.where(total > 0, mixed, before)
-            places, lower = np.where(seen, at, -1), now
-        return found
+            places = np.where(level.keys[at] == whole, at, -1)
+            yield level, of, places
+
+
+def _discounted(level: _Level, counts: Ids, of: Ids, at: Ids, lower: Numbers) -> Numbers:
+    """Modified Kneser–Ney's P from one level's counts (G,) and P of the order below."""
+    discounts = _discounts(counts)  # (4,), for counts of 0, 1, 2 and more
+    class_of = counts.clip(max=3)
+    total = np.bincount(level.of, counts, level.contexts)[of]
+    left = np.bincount(level.of, discounts[class_of], level.contexts)[of]
+    count = np.where(at >= 0, counts[at] - discounts[class_of[at]], 0.0)
+    mixed = (count + left * lower) / np.maximum(total, 1)
+    found: Numbers = np.where((of >= 0) & (total > 0), mixed, lower)
+    return found
+
+
+def _discounts(counts: Ids) -> Numbers:
+    """D of counts 0, 1, 2 and more, from how many n-grams were counted 1 to 4 times: (4,).
+
+    Chen & Goodman 1999, equation 17. Where a small text leaves one of these without an n-gram, or
+    a discount would be no discount, counts are lessened by half a count, at most.
+    """
+    n1, n2, n3, n4 = (int((counts == k).sum()) for k in (1, 2, 3, 4))
+    if not n1 or not n2 or not n3:
+        return np.array([0.0, 0.5, 0.5, 0.5])
+    y = n1 / (n1 + 2 * n2)
+    found = np.array([0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
+    return np.where(found >= 0, found, [0.0, 0.5, 0.5, 0.5])

@@ -6,8 +6,8 @@ alone, so that a run cut off anywhere goes on with the same batches.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from gpt2viz.config import GPT2Config
 
@@ -17,7 +17,8 @@ class Phase:
     """Steps that share one shape of batch.
 
     ``repeated`` is the share of a batch's rows that are random spans, said again and again (see
-    ``gpt2viz.training.batches``); the other rows are text.
+    ``gpt2viz.training.batches``); the others are text, ``own`` of them from the corpus whose ends
+    are held out, the rest from the further books.
     """
 
     steps: int
@@ -26,44 +27,76 @@ class Phase:
     length: int
     """T, tokens of a row."""
     repeated: float
+    own: float = 1.0
+    last_rate: float = 1.0
+    """The learning rates at the phase's end, as a share of the highest: the rates fall along a
+    line to it, from those of the phase before."""
 
     @property
     def tokens(self) -> int:
         """Tokens that one step reads: B T."""
         return self.batch * self.length
 
+    @property
+    def repeated_rows(self) -> int:
+        """Rows of a batch that are random spans: its last ones."""
+        return round(self.batch * self.repeated)
+
+
+@dataclass(frozen=True)
+class Nudge:
+    """An extra loss on one head for the first steps, and nothing afterwards.
+
+    ``toward`` is the habit of ``gpt2viz.training.pressure`` that the head is nudged toward:
+    ``weight`` times the mean of −ln (its weight on that habit's tokens).
+    """
+
+    layer: int
+    head: int
+    toward: str
+    steps: int
+    weight: float = 0.3
+
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the weights, beside the corpus."""
+    """Everything that decides the weights, beside the corpus.
+
+    The rates rise in a warm-up, stay, and fall in the last phase (Hu et al. 2024, "MiniCPM",
+    section 4): how long they stay need not be known from the start.
+    """
 
     vocab_size: int = 5120
     n_positions: int = 256
-    n_embd: int = 192
+    n_embd: int = 256
     n_layer: int = 4
-    n_head: int = 6
+    n_head: int = 8
     phases: tuple[Phase, ...] = (
-        Phase(steps=180, batch=32, length=32, repeated=1.0),
-        Phase(steps=60, batch=16, length=64, repeated=1.0),
-        Phase(steps=10000, batch=8, length=256, repeated=0.125),
+        Phase(steps=1500, batch=32, length=64, repeated=0.2, own=0.5),
+        Phase(steps=16000, batch=16, length=256, repeated=0.0625, own=0.4),
+        Phase(steps=5000, batch=16, length=256, repeated=0.0625, own=0.6, last_rate=0.02),
     )
-    """Short rows that can only be copied come first: copying from the context is learned there
-    in a minute, and kept by a share of such rows to the end."""
-    muon_lr: float = 0.015
-    adam_lr: float = 5e-3
-    weight_decay: float = 0.01
-    warmup: int = 100
-    """Steps in which the rates rise from 0; afterwards they fall along a cosine, to ``floor``."""
-    floor: float = 0.02
-    """The lowest rates, as a share of the highest."""
-    slow_share: float = 0.02
-    """The rate of what the head set at the start reads, as a share of ``adam_lr``."""
+    """Short rows come first: on them copying from the context is learned soonest."""
+    nudges: tuple[Nudge, ...] = (
+        Nudge(layer=0, head=0, toward="previous token", steps=150),
+        Nudge(layer=0, head=1, toward="duplicate token", steps=300),
+        Nudge(layer=1, head=7, toward="first token", steps=1000),
+        Nudge(layer=2, head=7, toward="first token", steps=1000),
+    )
+    alike: float = 1.0
+    """Weight of the loss on heads that do the same (see ``gpt2viz.training.pressure``)."""
+    muon_lr: float = 4e-3
+    adam_lr: float = 2e-3
+    weight_decay: float = 0.1
+    """Of the blocks' matrices."""
+    warmup: int = 200
+    """Steps in which the rates rise from 0."""
     points: tuple[int, ...] = (
-        *(1, 30, 60, 90, 120, 150, 180, 210, 240, 300, 400),
-        *(600, 1000, 1600, 2600, 4000, 5600, 7200, 8800, 10240),
+        *(1, 50, 100, 150, 200, 300, 400, 500, 600, 700, 800, 1000, 1250, 1500, 2000, 2800),
+        *(4000, 5600, 7200, 8800, 10400, 12000, 13600, 15200, 17500, 19000, 20500, 22500),
     )
     """Steps after which every head is measured: closest where they change fastest."""
-    seed: int = 20260101
+    seed: int = 20261122
 
     @property
     def steps(self) -> int:
@@ -93,10 +126,43 @@ class Recipe:
 
     def rate(self, step: int) -> float:
         """The learning rates at a step, as a share of the highest."""
-        if step < self.warmup:
-            return (step + 1) / self.warmup
-        done = (step - self.warmup) / max(1, self.steps - self.warmup)
-        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * done))
+        rising = min(1.0, (step + 1) / self.warmup)
+        before, done = 1.0, step
+        for phase in self.phases:
+            if done < phase.steps:
+                return rising * (before + (phase.last_rate - before) * done / phase.steps)
+            before, done = phase.last_rate, done - phase.steps
+        return before
+
+    def goes_on_from(self, stored: dict[str, Any], step: int) -> bool:
+        """Whether a run of the recipe ``stored`` (as ``asdict`` gives it) did the same until
+        ``step``: then this recipe can take it on, however long its phases still last.
+        """
+        mine = {field.name: getattr(self, field.name) for field in fields(self)}
+        theirs = dict(stored)
+        try:
+            phases = tuple(Phase(**phase) for phase in theirs.pop("phases"))
+            nudges = tuple(Nudge(**nudge) for nudge in theirs.pop("nudges"))
+            other = Recipe(**{**theirs, "phases": phases, "nudges": nudges})
+        except (KeyError, TypeError):
+            return False
+        free = ("phases", "points")
+        same = all(
+            getattr(other, name) == value for name, value in mine.items() if name not in free
+        )
+        return same and self._plan(step) == other._plan(step)
+
+    def _plan(self, step: int) -> list[tuple[int, Phase]]:
+        """The steps done of each phase until ``step``; of a phase at even rates no more counts."""
+        plan, before = [], 1.0
+        for phase in self.phases:
+            done = min(step, phase.steps)
+            if done:
+                even = phase.last_rate == before
+                shape = Phase(0 if even else phase.steps, *_without_steps(phase))
+                plan.append((done, shape))
+            before, step = phase.last_rate, step - done
+        return plan
 
     def config(self) -> GPT2Config:
         """GPT-2's architecture at this recipe's sizes. No dropout: no batch is seen twice."""
@@ -110,3 +176,7 @@ class Recipe:
             attn_pdrop=0.0,
             resid_pdrop=0.0,
         )
+
+
+def _without_steps(phase: Phase) -> tuple[Any, ...]:
+    return tuple(getattr(phase, field.name) for field in fields(phase)[1:])

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
 from gpt2viz.model import GPT2
 from gpt2viz.training.batches import UNSCORED, Ids, Stream
-from gpt2viz.training.recipe import Recipe
+from gpt2viz.training.pressure import Watched, alike_loss, nudge_loss, watched
+from gpt2viz.training.recipe import Phase, Recipe
 from gpt2viz.training.scores import (
     attention_weights,
     first_token_score,
@@ -27,36 +28,27 @@ from gpt2viz.training.scores import (
     repeated_rows,
     token_losses,
 )
-from gpt2viz.training.start import keep_set_head, new_network
+from gpt2viz.training.start import new_network
 
 STATE = "state.pt"
-SLOW = ("wpe.weight", "h.0.ln_1.")
-"""What the head set at the start reads: learned slowly, or text undoes it before it is of use."""
 
 
 def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the blocks, AdamW for everything else.
 
-    Muon (Jordan et al. 2024) makes each step's change of a matrix orthogonal. The matrix with
-    the set head's rows doesn't decay: they get no gradient to hold against it.
+    Muon (Jordan et al. 2024) makes each step's change of a matrix orthogonal; its rate is scaled
+    to changes of AdamW's size (Liu et al. 2025, "Muon is Scalable for LLM Training").
     """
-    matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    slow: list[nn.Parameter] = []
-    kept = network.get_parameter("h.0.attn.c_attn.weight")
-    for name, weight in network.named_parameters():
-        if name.startswith(SLOW):
-            slow.append(weight)
-        elif weight is not kept:
-            (matrices if "h." in name and weight.ndim == 2 else others).append(weight)
-    blocks: list[dict[str, Any]] = [{"params": matrices}, {"params": [kept], "weight_decay": 0.0}]
-    rest: list[dict[str, Any]] = [
-        {"params": others},
-        {"params": slow, "lr": recipe.slow_share * recipe.adam_lr},
-    ]
+    matrices = [w for name, w in network.named_parameters() if "h." in name and w.ndim == 2]
+    others = [w for name, w in network.named_parameters() if "h." not in name or w.ndim < 2]
     return [
-        torch.optim.Muon(blocks, lr=recipe.muon_lr, weight_decay=recipe.weight_decay),
-        torch.optim.AdamW(rest, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
+        torch.optim.Muon(
+            matrices,
+            lr=recipe.muon_lr,
+            weight_decay=recipe.weight_decay,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+        torch.optim.AdamW(others, lr=recipe.adam_lr, betas=(0.9, 0.98), weight_decay=0.0),
     ]
 
 
@@ -130,15 +122,32 @@ class Trainer:
         phase = self.recipe.phase_at(self.step)
         read, expected = self.stream.batch(phase, self.recipe.seed, self.step)
         self.network.train().zero_grad()
-        loss = batch_loss(self.network, read, expected, self.device)
-        loss.backward()  # type: ignore[no-untyped-call]
-        keep_set_head(self.network)
+        with watched(self.network) as kept:
+            loss = batch_loss(self.network, read, expected, self.device)
+            total = loss + self._pressure(kept, read, phase)
+        total.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         for optimizer, schedule in zip(self.optimizers, self.schedules, strict=True):
             optimizer.step()
             schedule.step()
         self.step += 1
         return loss.item()
+
+    def _pressure(self, kept: Watched, read: Ids, phase: Phase) -> Tensor:
+        """What is asked of heads at this step: this step's nudges, and not to do the same.
+
+        Both on rows of one kind: text hides that heads copy alike, repeated rows all else.
+        """
+        added = torch.zeros((), device=self.device)
+        for nudge in self.recipe.nudges:
+            if self.step < nudge.steps:
+                added = added + nudge.weight * nudge_loss(kept, nudge, read)
+        if self.recipe.alike:
+            repeated = phase.repeated_rows
+            kinds = [slice(0, 2), slice(phase.batch - min(2, repeated), phase.batch)]
+            for rows in kinds if repeated else kinds[:1]:
+                added = added + self.recipe.alike * alike_loss(kept, rows)
+        return added
 
     def _parts(self) -> list[Any]:
         return [self.network, *self.optimizers, *self.schedules]
@@ -157,7 +166,7 @@ class Trainer:
 
     def _load(self) -> None:
         state = torch.load(self.folder / STATE, map_location=self.device, weights_only=True)
-        if state["recipe"] != asdict(self.recipe):
+        if not self.recipe.goes_on_from(state["recipe"], state["step"]):
             raise GPT2VizError(
                 f"{self.folder} holds a run of another recipe; give another folder, or delete it"
             )

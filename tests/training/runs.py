@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gpt2viz.training.batches import Stream
-from gpt2viz.training.recipe import Phase, Recipe
+from gpt2viz.training.batches import Stream, Text
+from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.train import Trainer
 
 RECIPE = Recipe(
@@ -16,7 +16,8 @@ RECIPE = Recipe(
     n_embd=24,
     n_layer=2,
     n_head=2,
-    phases=(Phase(3, 4, 16, 1.0), Phase(5, 4, 32, 0.25)),
+    phases=(Phase(3, 4, 16, 0.5, 0.5), Phase(3, 4, 32, 0.25), Phase(2, 4, 32, 0.25, 1.0, 0.1)),
+    nudges=(Nudge(0, 0, "previous token", 2), Nudge(1, 1, "first token", 5)),
     warmup=2,
     points=(2, 4, 6, 8),
 )
@@ -24,7 +25,11 @@ RECIPE = Recipe(
 
 def stream() -> Stream:
     rng = np.random.default_rng(0)
-    return Stream(rng.integers(0, 600, 5000), np.arange(0, 5000, 50), 600)
+    own, more = (
+        Text(rng.integers(0, 599, size).astype(np.uint16), np.arange(0, size, 50))
+        for size in (5000, 9000)
+    )
+    return Stream(own, more, 600)
 
 
 def held_out() -> np.ndarray:

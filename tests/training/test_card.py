@@ -39,8 +39,10 @@ def test_bits_per_byte_of_the_sample(
     found = bits_per_byte(model, rows_of(model, sample))
     assert found == pytest.approx(figures["bits per byte of the sample"], rel=0.01)
     assert f"{figures['bits per byte']:.2f} bits per byte" in card()
-    for order, bits in figures["n-gram bits per byte"].items():
-        assert f"| n-gram, order {order} | {bits:.3f} |" in card()
+    grams = figures["n-gram bits per byte"]
+    for order, bits in grams["Witten–Bell"].items():
+        smoothed = f"{bits:.3f} | {grams['Kneser–Ney'][order]:.3f}"
+        assert f"| n-gram, order {order} | {smoothed} |" in card()
 
 
 def test_copying_of_repeated_tokens(model: gpt2viz.Model, figures: dict[str, Any]) -> None:

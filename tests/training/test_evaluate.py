@@ -18,7 +18,10 @@ from gpt2viz.training.evaluate import bits_per_byte, continuation, openings_of, 
 
 GOOD = {
     "bits per byte": 1.5,
-    "n-gram bits per byte": {"1": 2.6, "3": 1.7},
+    "n-gram bits per byte": {
+        "Witten–Bell": {"1": 2.6, "3": 1.8},
+        "Kneser–Ney": {"1": 2.6, "3": 1.7},
+    },
     "loss by position": {"1–31": 5.0, "32–63": 4.0},
     "repetition": {"16": {"first": 8.0, "second": 2.0}},
     "heads": {
@@ -30,6 +33,8 @@ GOOD = {
 }
 RUN = {
     "seconds": 12,
+    "training tokens": {"own": 1024, "more": 0},
+    "held-out rows": 32,
     "curves": [
         {
             "step": 5,
@@ -91,7 +96,7 @@ def test_every_missed_target_is_said_with_its_figure() -> None:
     assert len(said) == 8
     for figure in (
         "1.690",
-        "1.700",
+        "order 3 (Kneser–Ney) has 1.700",
         "4.50",
         "4.01",
         "0.03",
@@ -129,7 +134,7 @@ def test_the_command_prints_and_writes(
     figures = json.loads((model / "evaluation.json").read_text(encoding="utf-8"))
     card = (model / "README.md").read_text(encoding="utf-8")
     assert list(figures["repetition"]) == ["4", "8"]
-    assert set(figures["n-gram bits per byte"]) == set("12345")
+    assert set(figures["n-gram bits per byte"]["Kneser–Ney"]) == set("123456")
     assert f"{figures['bits per byte']:.2f} bits per byte" in capsys.readouterr().out
     for text in ("| 11 | A Title | An Author | 1,234 |", "one abacus", "doesn't clearly beat"):
         assert text in card

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -11,7 +13,7 @@ from gpt2viz.training.ngram import NGrams
 
 def test_a_case_worked_by_hand() -> None:
     counts = NGrams(np.array([0, 1, 0, 0, 1]), vocab_size=3, order=2)
-    one, two = counts.probabilities(np.array([[0, 0], [0, 1], [0, 2], [2, 1]]))
+    one, two = counts.witten_bell(np.array([[0, 0], [0, 1], [0, 2], [2, 1]]))
     # c(0) = 3, c(1) = 2 of 5 tokens, 2 kinds: (3 + 2/3) / 7, (2 + 2/3) / 7, (2/3) / 7.
     assert_allclose(one, np.array([[11, 11], [11, 8], [11, 2], [2, 8]]) / 21)
     # After 0 come 1, 0, 1: 3 times, 2 kinds: (1 + 2 · 11/21) / 5, (2 + 2 · 8/21) / 5, …
@@ -25,13 +27,14 @@ def test_probabilities_sum_to_1_after_any_context() -> None:
     counts = NGrams(rng.integers(0, 5, 300) * rng.integers(0, 2, 300), vocab_size=7, order=5)
     for context in rng.integers(0, 7, (20, 4)):
         rows = np.concatenate([np.tile(context, (7, 1)), np.arange(7)[:, None]], axis=1)
-        assert_allclose(counts.probabilities(rows)[:, :, -1].sum(axis=1), 1)
+        assert_allclose(counts.witten_bell(rows)[:, :, -1].sum(axis=1), 1)
+        assert_allclose(counts.kneser_ney(rows)[:, :, -1].sum(axis=1), 1)
 
 
 def test_counts_agree_with_counting_one_by_one() -> None:
     ids = np.random.default_rng(1).integers(0, 4, 200)
     rows = np.random.default_rng(2).integers(0, 4, (6, 9))
-    found = NGrams(ids, vocab_size=4, order=4).probabilities(rows)
+    found = NGrams(ids, vocab_size=4, order=4).witten_bell(rows)
 
     def slow(context: list[int], token: int) -> float:
         lower = slow(context[1:], token) if context else 1 / 4
@@ -46,9 +49,47 @@ def test_counts_agree_with_counting_one_by_one() -> None:
             assert found[n - 1, row, t] == pytest.approx(slow(context, rows[row, t]))
 
 
+VOCABULARY = 200
+
+
+def slow_kneser_ney(ids: list[int], order: int, context: list[int], token: int) -> float:
+    """P by the definition; n-grams of ``order`` are counted, of shorter ones what stood before."""
+    lower = 1 / VOCABULARY
+    if context:
+        lower = slow_kneser_ney(ids, order, context[1:], token)
+    n = len(context) + 1
+    grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
+    if n < order:
+        longer = {tuple(ids[i : i + n + 1]) for i in range(len(ids) - n)}
+        grams = [gram[1:] for gram in longer]
+    counts = Counter(grams)
+    n1, n2, n3, n4 = (sum(c == k for c in counts.values()) for k in (1, 2, 3, 4))
+    y = n1 / (n1 + 2 * n2)
+    D = [0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3]
+    assert min(D) >= 0
+    after = {gram[-1]: c for gram, c in counts.items() if list(gram[:-1]) == context}
+    total, mine = sum(after.values()), after.get(token, 0)
+    if not total:
+        return lower
+    left = sum(D[min(c, 3)] for c in after.values())
+    return (mine - D[min(mine, 3)] + left * lower) / total
+
+
+def test_kneser_ney_agrees_with_its_definition() -> None:
+    rng = np.random.default_rng(11)
+    ids = (VOCABULARY * rng.random(1500) ** 4).astype(np.int64)
+    rows = np.concatenate([ids[100:120], (VOCABULARY * rng.random(20) ** 4).astype(np.int64)])
+    found = NGrams(ids, VOCABULARY, order=3).kneser_ney(rows[None])[:, 0]
+    for n in range(1, 4):
+        for t in range(n - 1, len(rows)):
+            context = rows[t - n + 1 : t].tolist()
+            expected = slow_kneser_ney(ids.tolist(), n, context, int(rows[t]))
+            assert found[n - 1, t] == pytest.approx(expected)
+
+
 def test_longer_contexts_pay_where_the_text_goes_round() -> None:
     text = np.tile([0, 1, 0, 2, 0, 3], 200)
-    p = NGrams(text, vocab_size=4, order=3).probabilities(text[None, :60])[:, 0, 2:]
+    p = NGrams(text, vocab_size=4, order=3).witten_bell(text[None, :60])[:, 0, 2:]
     bits = -np.log2(p).mean(axis=1)
     assert bits[0] > bits[1] > bits[2]
     assert bits[2] < 0.1

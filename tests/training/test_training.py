@@ -17,15 +17,25 @@ from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.errors import GPT2VizError
+from gpt2viz.model import GPT2
 from gpt2viz.tokenizer import load_tokenizer
 from gpt2viz.training import __main__ as command
 from gpt2viz.training import evaluate
-from gpt2viz.training.batches import SHORTEST_SPAN, UNSCORED, Stream
+from gpt2viz.training.batches import SHORTEST_SPAN, UNSCORED, Stream, Text
 from gpt2viz.training.bpe import SENTENCES, load_bpe, save_bpe, train_bpe
-from gpt2viz.training.corpus import SEPARATOR, CorpusError, read_corpus, split_book
+from gpt2viz.training.corpus import (
+    SEPARATOR,
+    CorpusError,
+    known_runs,
+    read_corpus,
+    split_book,
+    without_overlap,
+)
 from gpt2viz.training.export import export
 from gpt2viz.training.held_out import write_held_out
-from gpt2viz.training.recipe import Phase, Recipe
+from gpt2viz.training.pressure import ALIKE_FROM, HABITS, alike_loss, nudge_loss, watched
+from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.scores import (
     attention_weights,
     first_token_score,
@@ -61,7 +71,8 @@ def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
 
 def test_training_learns_a_text_that_goes_round(tmp_path: Path) -> None:
     recipe = replace(RECIPE, phases=(Phase(120, 8, 16, 0.0),), points=(40, 80, 120))
-    round_text = Stream(np.tile(np.arange(100, 120), 100), np.arange(0, 2000, 20), 600)
+    text = Text(np.tile(np.arange(100, 120), 100), np.arange(0, 2000, 20))
+    round_text = Stream(text, None, 600)
     trainer = Trainer(recipe, round_text, held_out(), tmp_path)
     trainer.advance(120, lambda _line: None, every=40)
     losses = [point["train_loss"] for point in trainer.curves]
@@ -88,9 +99,20 @@ def test_repeated_rows_repeat_and_text_rows_are_text() -> None:
     for row, scored in zip(ids, told, strict=True):
         period = min(p for p in range(SHORTEST_SPAN, 21) if (row[p:] == row[:-p]).all())
         assert_array_equal(scored, np.arange(40) > period)
-    text = source.windows(20, 10, np.random.default_rng(0))
-    whole = source.ids.tobytes()
-    assert all(row.tobytes() in whole for row in text)
+    text = source.own.windows(20, 10, np.random.default_rng(0), end=599)
+    whole = source.own.ids.astype(np.int64).tobytes()
+    assert all(row.tobytes() in whole for row in text[:15])
+    assert all(row[1:].tobytes() in whole for row in text[15:])
+    assert text[:, 0].tolist().count(599) == 5  # a quarter, before a paragraph's start
+
+
+def test_rows_come_from_both_kinds_of_books_by_the_phases_share() -> None:
+    own = Text(np.zeros(500, np.uint16), np.arange(0, 500, 10))
+    more = Text(np.ones(500, np.uint16), np.arange(0, 500, 10))
+    rng = np.random.default_rng(0)
+    rows = Stream(own, more, 600).text(4000, 8, 0.3, rng)
+    assert (rows[:, -1] == 0).mean() == pytest.approx(0.3, abs=0.03)
+    assert (Stream(own, None, 600).text(40, 8, 0.3, rng)[:, -1] == 0).all()
 
 
 def test_unscored_tokens_count_neither_way() -> None:
@@ -110,55 +132,117 @@ def test_unscored_tokens_count_neither_way() -> None:
         assert abs(losses[:, 10:].mean() / losses.mean() - 1) > 2e-2  # the test can tell
 
 
-def test_one_head_looks_back_from_the_start() -> None:
+def test_no_head_does_anything_at_the_start() -> None:
     recipe = Recipe()
     ids = torch.from_numpy(np.random.default_rng(5).integers(0, recipe.vocab_size, (2, 256)))
-    scores = np.array(
-        [previous_token_score(w) for w in attention_weights(new_network(recipe), ids)]
-    )
-    assert scores[0, 0] > 0.95
-    scores[0, 0] = 0
-    assert scores.max() < 0.1  # and no other does
+    for weights in attention_weights(new_network(recipe), ids):
+        assert previous_token_score(weights).max() < 0.1
+        assert first_token_score(weights).max() < 0.1
 
 
-def test_every_weight_learns_but_the_set_heads_queries_and_keys(tmp_path: Path) -> None:
+def test_every_weight_learns(tmp_path: Path) -> None:
     start = new_network(RECIPE).state_dict()
     end = trained(tmp_path, 8).network.state_dict()
-    C, hs = RECIPE.n_embd, RECIPE.n_embd // RECIPE.n_head
     for name, before in start.items():
         changed = (end[name] != before).reshape(len(before), -1).any(dim=1)
-        if name.startswith("h.0.attn.c_attn."):
-            kept = torch.zeros(3 * C, dtype=torch.bool)
-            kept[:hs] = kept[C : C + hs] = True
-            assert_array_equal(changed, ~kept, err_msg=name)
-        elif name == "wte.weight":
-            assert changed.all()  # tied: every token's logit moves
-        else:
-            assert changed.any(), name
+        # tied embeddings: every token's logit moves; nothing in a row of 32 reads no position
+        assert changed.all() if name != "wpe.weight" else changed[: RECIPE.n_positions].all(), name
 
 
-def test_the_network_learns_slowly_what_the_set_head_reads() -> None:
+def test_every_weight_has_one_optimizer() -> None:
     network = new_network(RECIPE)
-    muon, adam = optimizers(network, RECIPE)
-    learned = [p for o in (muon, adam) for group in o.param_groups for p in group["params"]]
+    found = optimizers(network, RECIPE)
+    learned = [p for o in found for group in o.param_groups for p in group["params"]]
     assert len(learned) == len({id(p) for p in learned}) == len(list(network.parameters()))
-    usual, slow = adam.param_groups
-    assert slow["params"][0] is network.wpe.weight
-    assert slow["lr"] == RECIPE.slow_share * usual["lr"]
 
 
-def test_rates_rise_and_fall() -> None:
+def test_rates_rise_stay_and_fall() -> None:
     recipe = Recipe()
     rates = [recipe.rate(step) for step in range(recipe.steps)]
+    falls = recipe.steps - recipe.phases[-1].steps
     assert rates[0] == pytest.approx(1 / recipe.warmup)
-    assert max(rates) == rates[recipe.warmup] == 1
-    assert rates[-1] == pytest.approx(recipe.floor, abs=1e-3)
-    assert rates[recipe.warmup :] == sorted(rates[recipe.warmup :], reverse=True)
+    assert set(rates[recipe.warmup : falls]) == {1.0}
+    assert rates[-1] == pytest.approx(recipe.phases[-1].last_rate, abs=1e-3)
+    assert rates[falls:] == sorted(rates[falls:], reverse=True)
+    assert recipe.rate(recipe.steps) == recipe.phases[-1].last_rate
+
+
+def test_a_run_goes_on_with_phases_that_last_longer(tmp_path: Path) -> None:
+    """A recipe that asked the same so far: a run may stay longer at its highest rates."""
+    first, middle, last = RECIPE.phases
+    longer = replace(RECIPE, phases=(first, replace(middle, steps=30), last))
+    trained(tmp_path / "even", 5)
+    assert trained(tmp_path / "even", 7, recipe=longer).step == 7
+    trained(tmp_path / "falling", 7)  # at step 7 the rates have begun to fall
+    for changed in (longer, replace(RECIPE, phases=(first, middle, replace(last, steps=9)))):
+        with pytest.raises(GPT2VizError, match="another recipe"):
+            trained(tmp_path / "falling", 8, recipe=changed)
+
+
+def nudged(habit: str, layer: int, head: int, read: np.ndarray) -> tuple[torch.Tensor, GPT2]:
+    network = new_network(RECIPE)
+    with watched(network) as kept:
+        network(torch.from_numpy(read))
+        return nudge_loss(kept, Nudge(layer, head, habit, 1), read), network
+
+
+@pytest.mark.parametrize("habit", HABITS)
+def test_a_nudge_is_the_loss_of_one_heads_weights(habit: str) -> None:
+    half = np.random.default_rng(0).integers(0, 600, (3, 8))
+    read = np.concatenate([half, half], axis=1)
+    loss, network = nudged(habit, 1, 0, read)
+    weights = attention_weights(network, torch.from_numpy(read))[1][:, 0]  # (B, T, T)
+    rows, logs = np.arange(1, 16), []
+    for row in weights:
+        if habit == "previous token":
+            logs += np.log(row[rows, rows - 1]).tolist()
+        elif habit == "first token":
+            logs += np.log(row[rows, 0]).tolist()
+        else:
+            logs += np.log(row[rows[7:], rows[7:] - 8]).tolist()
+    assert loss.item() == pytest.approx(-np.mean(logs), rel=1e-3)
+    loss.backward()
+    C = RECIPE.n_embd
+    gradient = network.get_parameter("h.1.attn.c_attn.weight").grad
+    assert gradient is not None
+    moved = gradient.abs().sum(dim=1) > 0  # (3 C,): the queries and keys of head 0 of 2
+    assert_array_equal(
+        moved.numpy(), np.resize([True, False], 6).repeat(C // 2) & (np.arange(3 * C) < 2 * C)
+    )
+
+
+def test_heads_that_do_the_same_cost_what_their_cosine_is_over_the_bound() -> None:
+    network = new_network(RECIPE)
+    read = np.random.default_rng(0).integers(0, 600, (4, 16))
+    with torch.no_grad():  # heads 0 and 1 of layer 0 become the same, all others stay apart
+        for name in ("h.0.attn.c_attn.weight", "h.0.attn.c_attn.bias"):
+            weight, hs = network.get_parameter(name), RECIPE.n_embd // 2
+            for start in (0, RECIPE.n_embd):
+                weight[start + hs : start + 2 * hs] = weight[start : start + hs]
+    with watched(network) as kept:
+        network(torch.from_numpy(read))
+        loss = alike_loss(kept, slice(1, 3))
+    flat = np.concatenate(attention_weights(network, torch.from_numpy(read)), axis=1)[1:3, :, 1:]
+    heads = flat.transpose(1, 0, 2, 3).reshape(4, -1).astype(np.float64)
+    pairs = [(a, b) for a in range(4) for b in range(a)]
+    cosines = [
+        heads[a] @ heads[b] / np.linalg.norm(heads[a]) / np.linalg.norm(heads[b]) for a, b in pairs
+    ]
+    assert max(cosines) == pytest.approx(1)
+    expected = sum(max(0.0, cosine - ALIKE_FROM) ** 2 for cosine in cosines)
+    assert loss.item() == pytest.approx(expected, rel=1e-3)
+
+
+def test_nothing_watches_after_a_forward() -> None:
+    network = new_network(RECIPE)
+    with pytest.raises(ZeroDivisionError), watched(network):
+        1 / 0  # noqa: B018
+    assert not any(module._forward_hooks for module in network.modules())
 
 
 def test_the_last_step_is_measured() -> None:
     assert Recipe().points[-1] == Recipe().steps
-    assert 10 <= len(Recipe().points) <= 20
+    assert 10 <= len(Recipe().points) <= 30
 
 
 def test_phases_follow_each_other() -> None:
@@ -185,6 +269,18 @@ def test_the_end_of_every_book_is_held_out(tmp_path: Path) -> None:
     assert tuple(file.read_text(encoding="utf-8") for file in written) == corpus.held_out
     with pytest.raises(CorpusError, match="holds texts already"):
         write_held_out(path, tmp_path / "held_out")
+
+
+def test_no_paragraph_that_is_trained_on_shares_13_words_with_the_held_out_text() -> None:
+    held_out = ["One two three four five six seven eight nine ten eleven twelve thirteen fourteen."]
+    shared = (
+        'He said: "two, three, FOUR five six seven eight nine ten eleven twelve thirteen fourteen'
+    )
+    twelve = "three four five six seven eight nine ten eleven twelve thirteen fourteen"
+    train = [f"A crane.\n{shared}\nate fish", f"{twelve}\nand steel"]
+    assert without_overlap(train, held_out) == ("A crane.\nate fish", train[1])
+    assert known_runs(held_out, train) == [(1, 2)]
+    assert known_runs([twelve, *held_out], [shared]) == [(0, 0), (1, 2)]
 
 
 def test_a_book_of_one_paragraph_is_cut_in_place() -> None:

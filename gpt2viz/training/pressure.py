@@ -1,0 +1,102 @@
+"""What is asked of heads beside the next token: nudges at the start, and not to do the same.
+
+A nudge is an extra loss on one head for the first steps of a run. A head that was nudged to look
+one token back keeps doing so by itself, as copying is built on it (Olsson et al. 2022); one that
+is of no use loses it again. Heads of a small model are often copies of each other; a loss on pairs
+whose weights are nearly the same on these very rows parts them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gpt2viz import heads
+from gpt2viz.model import GPT2
+from gpt2viz.training.recipe import Nudge
+
+HABITS = {
+    "previous token": heads.previous_token,
+    "duplicate token": heads.duplicate_token,
+    "first token": heads.first_token,
+}
+ALIKE_FROM = 0.7
+"""Cosine similarity of two heads' weights from which they count as doing the same."""
+ALIKE_TOKENS = 96
+"""Tokens of a row that the similarity is taken over."""
+
+
+class Watched:
+    """Queries and keys of every layer in the last forward, with their gradients."""
+
+    def __init__(self, n_layer: int) -> None:
+        self.q: list[Tensor | None] = [None] * n_layer  # (B, nh, T, hs) each
+        self.k: list[Tensor | None] = [None] * n_layer
+
+    def weights(self, layer: int, rows: slice, n_tokens: int) -> Tensor:
+        """Attention weights (rows, nh, n_tokens, n_tokens) of the first tokens of some rows."""
+        q, k = self.q[layer], self.k[layer]
+        if q is None or k is None:
+            raise RuntimeError("no forward has run")
+        q, k = q[rows, :, :n_tokens].float(), k[rows, :, :n_tokens].float()
+        scaled = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (rows, nh, T, T)
+        T = q.shape[2]
+        future = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(diagonal=1)
+        return F.softmax(scaled.masked_fill(future, -math.inf), dim=-1)
+
+
+@contextmanager
+def watched(network: GPT2) -> Iterator[Watched]:
+    """Keep the queries and keys of each forward inside the block."""
+    kept = Watched(len(network.h))
+
+    def keep(store: list[Tensor | None], layer: int, output: Tensor) -> None:
+        store[layer] = output
+
+    hooks = []
+    for n in range(len(network.h)):
+        for store, name in ((kept.q, "q"), (kept.k, "k")):
+            tap = network.get_submodule(f"h.{n}.attn.{name}")
+            hooks.append(
+                tap.register_forward_hook(
+                    lambda _module, _args, out, store=store, n=n: keep(store, n, out)
+                )
+            )
+    try:
+        yield kept
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def nudge_loss(kept: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
+    """Mean −ln of the head's weight on its habit's tokens, over the queries that have any.
+
+    ``read`` (B, T) are the token ids of the forward. The first query is left out.
+    """
+    T = read.shape[1]
+    weights = kept.weights(nudge.layer, slice(None), T)[:, nudge.head]  # (B, T, T)
+    targets = torch.from_numpy(np.stack([HABITS[nudge.toward](row.tolist()) for row in read]))
+    targets[:, 0] = False
+    targets = targets.to(weights.device)
+    on = (weights * targets).sum(-1)[targets.any(-1)]
+    return -(on + 1e-6).log().mean() if len(on) else weights.sum() * 0
+
+
+def alike_loss(kept: Watched, rows: slice) -> Tensor:
+    """Sum over all pairs of heads of (cosine similarity − ``ALIKE_FROM``)², where it is above.
+
+    The cosine is ``gpt2viz.similarity``'s, over the first tokens of ``rows``.
+    """
+    layers = range(len(kept.q))
+    found = torch.cat([kept.weights(n, rows, ALIKE_TOKENS) for n in layers], dim=1)
+    lengths = found[:, :, 1:].transpose(0, 1).flatten(1)  # (H, rows · (T − 1) · T)
+    unit = F.normalize(lengths, dim=-1)
+    over = (unit @ unit.T - ALIKE_FROM).clamp(min=0).triu(diagonal=1)
+    return over.square().sum()
