@@ -14,8 +14,8 @@ DEVICE ?= cpu
 CORPUS ?=
 
 BUNDLED := assets/models/stories
-HELD_OUT := The texts are the last 2 % of the books that the model learned from, which it never \
-read; its card lists them in this order.
+HELD_OUT := The texts are the last 2 % of the books that the model learned from, held out from its \
+training; its card lists them in this order.
 
 BIN := .venv/bin
 RUNTIME := .venv/.runtime
@@ -58,7 +58,7 @@ check: lint mutants test  ## all that CI runs
 train: $(DEV)  ## make the bundled model again, from a corpus file
 	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" --out $(BUNDLED)
 
-survey: $(RUNTIME)  ## score the bundled model's heads on the part of the corpus that it never read
+survey: $(RUNTIME)  ## score the bundled model's heads on the part of the corpus that was held out
 	rm -rf runs/held_out runs/survey
 	$(BIN)/python -m gpt2viz.training.held_out --corpus "$(CORPUS)" --out runs/held_out
 	$(BIN)/python -m gpt2viz heads --corpus runs/held_out --out runs/survey --about "$(HELD_OUT)"

@@ -36,6 +36,8 @@ class TrainingRecord:
     second_half: Numbers
     scores: dict[str, Numbers]
     set_heads: tuple[tuple[int, int], ...]
+    held_out_rows: int | None = None
+    """Contexts of held-out text that the losses were measured on, where the record says so."""
 
 
 def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | None:
@@ -58,6 +60,7 @@ def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | Non
             second_half=_column(points, "second_half_loss"),
             scores={n: _column(points, key, n_layer, n_head) for n, key in SCORES.items()},
             set_heads=tuple((int(layer), int(head)) for layer, head in stored.get("set_heads", [])),
+            held_out_rows=None if (rows := stored.get("held-out rows")) is None else int(rows),
         )
     except (ArithmeticError, KeyError, OSError, TypeError, ValueError) as error:
         raise CheckpointError(

@@ -27,9 +27,11 @@ with losses:
         of_run=False,
         made_by=(token_losses,),
     )
+    measured = f", here over {n} contexts of held-out text" if (n := record.held_out_rows) else ""
     say.caption(
-        "Loss is −ln of the probability given to the token that really came, on average; one nat "
-        "is 1.44 bits. Random tokens can't be foretold the first time. Where they are said again, "
+        "Loss is −ln of the probability given to the token that really came, on average"
+        f"{measured}; one nat "
+        "is 1.44 bits. Random tokens can't be predicted the first time. Where they are said again, "
         "a model that has learned to **copy** knows them: the two orange curves part."
     )
 with heads:

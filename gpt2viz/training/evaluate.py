@@ -103,7 +103,7 @@ def ngram_bits(
     found = {}
     for name, smoothed in (
         ("Witten–Bell", counts.witten_bell),
-        ("Kneser–Ney", counts.kneser_ney),
+        ("modified Kneser–Ney", counts.kneser_ney),
     ):
         p = smoothed(rows.numpy())[:, :, 1:]
         bits = -np.log2(p).sum(axis=(1, 2)) / _scored_bytes(model, rows)

@@ -1,4 +1,4 @@
-"""``python -m gpt2viz.training.held_out --corpus FILE --out FOLDER``: what training never read.
+"""``python -m gpt2viz.training.held_out --corpus FILE --out FOLDER``: what is held out from training.
 
 One text file for each book of the corpus, numbered as they stand there, from 0.
 """

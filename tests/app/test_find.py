@@ -244,7 +244,7 @@ def test_the_bundled_survey_is_of_the_bundled_model() -> None:
     at = open_page("find", text="A crane", on="texts", habit="induction")
     assert not at.warning
     said = " ".join(caption.value for caption in at.caption)
-    assert "which it never read" in said
+    assert "held out from its training" in said
     assert "as if each had been drawn on its own" in said
     stored = pd.read_csv(BUNDLED / "survey" / "passages.csv", keep_default_na=False)
     model, tried = gpt2viz.load_model(), 0

@@ -41,7 +41,7 @@ def test_bits_per_byte_of_the_sample(
     assert f"{figures['bits per byte']:.2f} bits per byte" in card()
     grams = figures["n-gram bits per byte"]
     for order, bits in grams["Witten–Bell"].items():
-        smoothed = f"{bits:.3f} | {grams['Kneser–Ney'][order]:.3f}"
+        smoothed = f"{bits:.3f} | {grams['modified Kneser–Ney'][order]:.3f}"
         assert f"| n-gram, order {order} | {smoothed} |" in card()
 
 

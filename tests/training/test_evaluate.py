@@ -20,7 +20,7 @@ GOOD = {
     "bits per byte": 1.5,
     "n-gram bits per byte": {
         "Witten–Bell": {"1": 2.6, "3": 1.8},
-        "Kneser–Ney": {"1": 2.6, "3": 1.7},
+        "modified Kneser–Ney": {"1": 2.6, "3": 1.7},
     },
     "loss by position": {"1–31": 5.0, "32–63": 4.0},
     "repetition": {"16": {"first": 8.0, "second": 2.0}},
@@ -96,7 +96,7 @@ def test_every_missed_target_is_said_with_its_figure() -> None:
     assert len(said) == 8
     for figure in (
         "1.690",
-        "order 3 (Kneser–Ney) has 1.700",
+        "order 3 (modified Kneser–Ney) has 1.700",
         "4.50",
         "4.01",
         "0.03",
@@ -134,7 +134,7 @@ def test_the_command_prints_and_writes(
     figures = json.loads((model / "evaluation.json").read_text(encoding="utf-8"))
     card = (model / "README.md").read_text(encoding="utf-8")
     assert list(figures["repetition"]) == ["4", "8"]
-    assert set(figures["n-gram bits per byte"]["Kneser–Ney"]) == set("123456")
+    assert set(figures["n-gram bits per byte"]["modified Kneser–Ney"]) == set("123456")
     assert f"{figures['bits per byte']:.2f} bits per byte" in capsys.readouterr().out
     for text in ("| 11 | A Title | An Author | 1,234 |", "one abacus", "doesn't clearly beat"):
         assert text in card

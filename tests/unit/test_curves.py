@@ -26,7 +26,7 @@ def write(folder: Path, stored: Any) -> None:
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    write(tmp_path, {"curves": [point(10), point(20)], "set_heads": [[0, 1]]})
+    write(tmp_path, {"curves": [point(10), point(20)], "set_heads": [[0, 1]], "held-out rows": 32})
     record = read_record(tmp_path, 3, 2)
     assert record is not None
     assert_array_equal(record.tokens, [10, 20])
@@ -34,6 +34,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert record.scores["induction"].shape == (2, 3, 2)
     assert_array_equal(record.scores["previous token"][:, 0, 0], [0.1, 0.2])
     assert record.set_heads == ((0, 1),)
+    assert record.held_out_rows == 32
 
 
 def test_a_folder_without_a_record(tmp_path: Path) -> None:
@@ -50,6 +51,7 @@ def test_a_folder_without_a_record(tmp_path: Path) -> None:
         {"curves": [point(10) | {"held_out_loss": "low"}]},
         {"curves": [point(10) | {"held_out_loss": float("nan")}]},
         {"curves": [{}]},
+        {"curves": [point(10)], "held-out rows": "some"},
         {"curves": [point(10)], "set_heads": [1]},
         {"curves": [point(10)], "set_heads": [[float("inf"), 0]]},
         {"curves": [point(10) | {"tokens": 10**400}]},
