@@ -1,4 +1,6 @@
-"""``python -m gpt2viz.training.held_out --corpus FILE --out FOLDER``: what is held out from training.
+"""``python -m gpt2viz.training.held_out --corpus FILE --out FOLDER``: the part held out.
+
+These texts measure a model and are never trained on.
 
 One text file for each book of the corpus, numbered as they stand there, from 0.
 """
