@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from gpt2viz.errors import ExportError
+from gpt2viz.export import pixels
+
 
 def file_option(kinds: Sequence[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option ``--out`` for files of these endings."""
@@ -18,6 +21,14 @@ def file_option(kinds: Sequence[str]) -> Callable[[Callable[..., Any]], Callable
         type=click.Path(dir_okay=False, path_type=Path),
         help=f"Write a file instead; may be given again. Endings: {' '.join(kinds)}.",
     )
+
+
+def in_pixels(_context: click.Context, _option: click.Parameter, length: str | None) -> int | None:
+    """A length such as 8.5cm in pixels. Raises ``click.BadParameter`` for what is no length."""
+    try:
+        return None if length is None else pixels(length)
+    except ExportError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def kind_of(path: Path, kinds: Sequence[str]) -> str:

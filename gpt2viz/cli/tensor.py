@@ -95,10 +95,11 @@ class Tensor:
             "values": self.panel.values.tolist(),
         }
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, width: int | None = None) -> None:
         """Write a file as its ending says; .npz and .safetensors hold the whole run.
 
-        Raises ``ExportError`` where this machine can't draw pictures.
+        ``width`` is a picture's, in pixels. Raises ``ExportError`` where this machine can't draw
+        pictures, and for a width without room.
         """
         kind = path.suffix.removeprefix(".").lower()
         if kind in TRACE_KINDS:
@@ -111,7 +112,7 @@ class Tensor:
             title = self.panel.title
             save_page(path, [(title, self.figure)], self.about, [("Its numbers", self.table)])
         else:
-            save_figure(self.figure, path, self.about)
+            save_figure(self.figure, path, self.about, width=width)
 
 
 def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from gpt2viz.cli import options
-from gpt2viz.cli.files import file_option, kind_of
+from gpt2viz.cli.files import file_option, in_pixels, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
-from gpt2viz.export import TRACE_KINDS
-from gpt2viz.stages import STAGES
+from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
+from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES
 
 #: The stages whose numbers a run keeps.
 KEPT = [stage.key for stage in STAGES if stage.kept]
@@ -20,8 +20,8 @@ PRINTED = 12
 
 @click.command()
 @options.runs_a_model
-@click.option("-l", "--layer", type=click.IntRange(0), default=0, show_default=True)
-@click.option("-H", "--head", type=click.IntRange(0), default=0, show_default=True)
+@click.option("-l", "--layer", type=click.IntRange(0), help="0 unless given.")
+@click.option("-H", "--head", type=click.IntRange(0), help="0 unless given.")
 @click.option(
     "-s",
     "--stage",
@@ -32,14 +32,21 @@ PRINTED = 12
     show_default=True,
 )
 @file_option(KINDS)
+@click.option(
+    "--width",
+    metavar="LENGTH",
+    callback=in_pixels,
+    help="Lay svg, pdf and png out anew for a column: 8.5cm, 85mm, 3.35in or 241pt.",
+)
 def trace(
     run: options.Run,
     as_json: bool,
     quiet: bool,
-    layer: int,
-    head: int,
+    layer: int | None,
+    head: int | None,
     stage: str,
     out: tuple[Path, ...],
+    width: int | None,
 ) -> None:
     """Run the model on TEXT ("-" reads stdin) and show one tensor.
 
@@ -51,16 +58,22 @@ def trace(
     \b
         gpt2viz trace "A crane ate fish" --layer 3 --head 2
         gpt2viz trace "A crane ate fish" -l 3 -H 2 --stage scores --out scores.svg
+        gpt2viz trace "A crane ate fish" --out column.pdf --width 8.5cm
         gpt2viz trace "A crane ate fish" --out run.npz --out weights.csv
         echo "A crane ate fish" | gpt2viz trace - --json
     """
+    if layer is not None and not STAGE[stage].per_layer:
+        raise click.UsageError(f"{stage} belongs to no layer: leave --layer out")
+    if head is not None and stage not in HEAD_STAGES:
+        raise click.UsageError(f"{stage} belongs to no head: leave --head out")
+    kinds = {kind_of(path, KINDS) for path in out}
+    if width and not kinds.intersection(PICTURE_KINDS):
+        raise click.UsageError("--width is of a picture: name one with --out (svg, pdf, png)")
+    tensor = choose(run(), stage, layer or 0, head or 0)
     for path in out:
-        kind_of(path, KINDS)
-    tensor = choose(run(), stage, layer, head)
-    for path in out:
-        tensor.save(path)
+        tensor.save(path, width)
         options.note(quiet, f"Wrote {path}")
-    if not tensor.run.explicit and any(kind_of(path, KINDS) in TRACE_KINDS for path in out):
+    if not tensor.run.explicit and kinds.intersection(TRACE_KINDS):
         options.note(quiet, "Without scores and weights: of a long text they follow from q, k, v.")
     if as_json:
         options.print_json(tensor.document)

@@ -12,13 +12,13 @@ from gpt2viz.export.paper import on_paper
 from gpt2viz.export.pictures import (
     DPI,
     PICTURE_KINDS,
-    PLOTLY_DPI,
     can_draw,
     figure_bytes,
     save_figure,
 )
 from gpt2viz.export.session import Session, read_session
 from gpt2viz.export.sheets import TABLE_KINDS, Drawn, figure_table, save_table, table_bytes
+from gpt2viz.export.sized import PLOTLY_DPI, pixels
 from gpt2viz.export.spoken import spoken, stand_out
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "file_name",
     "on_paper",
     "page_html",
+    "pixels",
     "read_session",
     "save_figure",
     "save_page",

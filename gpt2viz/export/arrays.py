@@ -43,10 +43,24 @@ def trace_bytes(trace: Trace, kind: TraceKind) -> bytes:
     """
     found, said = arrays(trace), metadata(trace)
     if kind == "safetensors":
-        return save(found, said)
+        return _in_order(save(found, said))
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, about=np.array(json.dumps(said)), **found)
     return file.getvalue()
+
+
+def _in_order(file: bytes) -> bytes:
+    """A safetensors file with its metadata in order: the library writes them in any.
+
+    The header is the JSON object that follows its own length (8 bytes, little-endian); places of
+    tensors count from its end.
+    """
+    length = int.from_bytes(file[:8], "little")
+    header = json.loads(file[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    written = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    written += b" " * (-len(written) % 8)  # so that the numbers begin at a multiple of 8
+    return len(written).to_bytes(8, "little") + written + file[8 + length :]
 
 
 def arrays(trace: Trace) -> dict[str, NDArray[np.generic]]:

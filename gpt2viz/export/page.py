@@ -73,9 +73,9 @@ def page_html(
         plotlyjs=get_plotlyjs(),
     )
     body = [f"<h1>{escape(title)}</h1>", _facts(about) if about else ""]
-    for name, figure in pictures:
+    for n, (name, figure) in enumerate(pictures):
         body += [] if name == title else [f"<h2>{escape(name)}</h2>"]
-        body.append(_picture(name, figure))
+        body.append(_picture(name, figure, f"picture-{n}"))
     body += [_table(name, table) for name, table in tables]
     return f"{head}<body>\n{chr(10).join(body)}\n</body>\n</html>\n"
 
@@ -96,9 +96,13 @@ def _facts(about: About) -> str:
     return f"<dl>{''.join(rows)}</dl>"
 
 
-def _picture(name: str, figure: go.Figure) -> str:
+def _picture(name: str, figure: go.Figure, place: str) -> str:
+    """A picture that is alive, at ``place``: a name of Plotly's own would be another every time."""
     made = in_light(figure).to_html(
-        full_html=False, include_plotlyjs=False, config={"displaylogo": False, "responsive": True}
+        full_html=False,
+        include_plotlyjs=False,
+        div_id=place,
+        config={"displaylogo": False, "responsive": True},
     )
     return f'<figure role="img" aria-label="{escape(name, quote=True)}">{made}</figure>'
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
+import unicodedata
 from dataclasses import fields
 from typing import Any
 
 import plotly.graph_objects as go
 
 from gpt2viz.export.about import About
+from gpt2viz.export.sized import HEIGHT, LINE, WIDTH, fitted, shrunk
 from gpt2viz.figures.palette import DARK, LIGHT, Palette
 from gpt2viz.labels import markup_safe
 
-#: Plotly's pixels, 96 to the inch: seven and a half inches, the width of a page's text.
-WIDTH = 720
-HEIGHT = 450
-_LINE, _FONT = 16, 11
+#: The caption's letters, in pixels.
+_FONT = 11
 FAMILY = "Arial, Helvetica, sans-serif"
 
 
@@ -27,31 +27,35 @@ def on_paper(
 ) -> go.Figure:
     """A copy of a figure for white paper, ``about`` as a caption below it.
 
-    Sizes are in pixels; where they aren't given they are the figure's own, and the caption comes
-    on top.
+    Sizes are in pixels. Without ``width`` it is the figure's own; for another the figure is laid
+    out anew, see ``sized.fitted``. ``height`` is that of all; without it the caption comes on top.
+    Raises ``ExportError`` for a width without room.
     """
+    size = float(_FONT)
+    if width and width != figure.layout.width:
+        size *= shrunk(figure, width)
+        figure = fitted(figure, width)
     made = in_light(figure)
     layout = made.layout
     width = width or layout.width or WIDTH
-    lines = _caption(about, width) if about else []
-    added = _LINE * len(lines) + (12 if lines else 0)
+    lines = _caption(about, width, size) if about else []
+    added = round(1.45 * size * len(lines)) + (12 if lines else 0)
     drawn = height - added if height else layout.height or HEIGHT
-    made.update_layout(
-        width=width,
-        height=drawn + added,
-    )
+    made.update_layout(width=width, height=drawn + added)
     if lines:
-        _write_below(made, lines, added)
+        _write_below(made, lines, added, size)
+    for n, trace in enumerate(made.data):
+        trace.uid = f"trace{n}"  # else plotly.js draws lots for names that get into the file
     return made
 
 
-def _write_below(figure: go.Figure, lines: list[str], room: int) -> None:
+def _write_below(figure: go.Figure, lines: list[str], room: int, size: float) -> None:
     """Put lines at the lower edge, below the names of the axis, with ``room`` pixels for them."""
     height, margin = figure.layout.height, figure.layout.margin
     fixed = margin.autoexpand is False
     # Where Plotly makes the room itself it moves the lines too, if the margin is too small for
     # them; else the first one stands at y.
-    above = 1.3 * _FONT * (len(lines) - 1) if fixed else 0
+    above = LINE * size * (len(lines) - 1) if fixed else 0
     if fixed:
         figure.update_layout(margin_b=(margin.b or 0) + room)
     else:
@@ -60,7 +64,7 @@ def _write_below(figure: go.Figure, lines: list[str], room: int) -> None:
     figure.update_layout(
         title={
             "text": "<br>".join(markup_safe(line) for line in lines),
-            "font": {"size": _FONT, "color": LIGHT.ink, "family": FAMILY},
+            "font": {"size": size, "color": LIGHT.ink, "family": FAMILY},
             "xref": "container",
             "x": 8 / figure.layout.width,
             "xanchor": "left",
@@ -111,8 +115,37 @@ def _in_light(part: Any, named: bool) -> Any:
     return [_in_light(value, named) for value in part]
 
 
-def _caption(about: About, width: int) -> list[str]:
-    """Title and source, in lines that fit the width: a letter takes half of its height or so."""
-    letters = max(20, round((width - 16) / (0.52 * _FONT)))
+def _caption(about: About, width: int, size: float) -> list[str]:
+    """Title and source, in lines that fit the width."""
     source = about.source.replace("gpt2viz ", "gpt2viz\u00a0").replace(" · ", "\u00a0· ")
-    return [line for part in (about.title, source) for line in textwrap.wrap(part, letters)]
+    return [line for part in (about.title, source) for line in _lines(part, width - 16, size)]
+
+
+def _lines(text: str, room: float, size: float) -> list[str]:
+    """A text in lines of ``room`` pixels, broken at spaces where there are some."""
+    lines: list[str] = []
+    line = ""
+    for word in re.split(r"(?<=[ \n\t])", text):
+        while _across(line + word.rstrip(), size) > room:
+            if not line:  # one word, such as a text without spaces, is wider than a line
+                fits = next(
+                    n for n in range(len(word), 0, -1) if n == 1 or _across(word[:n], size) <= room
+                )
+                line, word = word[:fits], word[fits:]
+            lines, line = [*lines, line.rstrip()], ""
+        line += word
+    return [*lines, line] if line else lines
+
+
+def _across(text: str, size: float) -> float:
+    """Pixels that a text takes across, at most: in DejaVu Sans, wider than the others."""
+    return size * sum(map(_letter, text))
+
+
+def _letter(char: str) -> float:
+    """What a letter takes across, of its size."""
+    if unicodedata.east_asian_width(char) in "WF" or char in "mwMW@%…":
+        return 1.0
+    if char in " \u00a0ijlftrI.,:;·'|!()[]-":
+        return 0.41
+    return 0.78 if char.isupper() else 0.64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import shutil
 import threading
 from importlib.util import find_spec
@@ -12,18 +13,22 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
+from gpt2viz import __version__
 from gpt2viz.errors import ExportError
+from gpt2viz.export import pdf, png
 from gpt2viz.export.about import About
 from gpt2viz.export.page import page_html
 from gpt2viz.export.paper import on_paper
-from gpt2viz.export.png import with_metadata
+from gpt2viz.export.sized import PLOTLY_DPI, pixels
 
 PictureKind = Literal["svg", "pdf", "png"]
 PICTURE_KINDS: tuple[PictureKind, ...] = ("svg", "pdf", "png")
 
-#: Pixels an inch of a PNG; Plotly draws 96 to the inch.
+#: Pixels an inch of a PNG.
 DPI = 300
-PLOTLY_DPI = 96
+#: The random name that plotly.js gives to the parts of every picture, and ours.
+_NAME = re.compile(rb'id="defs-([0-9a-f]+)"')
+_SAME = b"gpt2viz"
 
 INSTALL = (
     "Pictures are drawn by Chromium or Chrome through kaleido. Install both on this machine: "
@@ -45,13 +50,13 @@ def save_figure(
     path: str | Path,
     about: About | None = None,
     *,
-    width: int | None = None,
+    width: float | str | None = None,
     height: int | None = None,
 ) -> Path:
     """Write a picture to ``path``, whose ending says how: .svg, .pdf, .png or .html.
 
-    See ``figure_bytes`` for the size. Raises ``ExportError`` for another ending, and where
-    kaleido or Chromium is missing.
+    See ``figure_bytes`` for the size; a page (.html) is as wide as its window. Raises
+    ``ExportError`` for another ending, and where kaleido or Chromium is missing.
     """
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
@@ -70,22 +75,24 @@ def figure_bytes(
     kind: PictureKind,
     about: About | None = None,
     *,
-    width: int | None = None,
+    width: float | str | None = None,
     height: int | None = None,
 ) -> bytes:
     """A picture as the content of a file, on white paper, with ``about`` as its caption.
 
-    ``width`` and ``height`` are in Plotly's pixels, 96 to the inch, by default 720 and the
-    figure's own height with its caption; a PNG has 300 pixels to the inch. SVG and PNG carry
-    ``about`` in their metadata too. Raises ``ExportError`` where kaleido or Chromium is missing
-    or fails.
+    ``width`` is the figure's own by default. Another, such as a column's "8.5cm" or a number of
+    Plotly's pixels, 96 to the inch, lays the figure out anew, with letters of at least 6 pt; its
+    height follows, unless ``height`` says in pixels what all of it shall have. A PNG has 300
+    pixels to the inch. Every kind carries ``about`` in its metadata too, and is byte for byte the
+    same when it is made again with the same Chromium. Raises ``ExportError`` for a width without
+    room, and where kaleido or Chromium is missing or fails.
     """
+    drawn = on_paper(figure, about, None if width is None else pixels(width), height)
     if not can_draw():
         raise ExportError(INSTALL)
     import kaleido
     from kaleido.errors import BrowserFailedError, ChromeNotFoundError, KaleidoError
 
-    drawn = on_paper(figure, about, width, height)
     scale = DPI / PLOTLY_DPI if kind == "png" else 1
     size = {"width": drawn.layout.width, "height": drawn.layout.height}
     try:
@@ -98,20 +105,34 @@ def figure_bytes(
             )
     except (ChromeNotFoundError, BrowserFailedError, KaleidoError, TimeoutError) as error:
         raise ExportError(f"Chromium could not draw the picture: {error}") from None
-    return made if about is None else _told(made, kind, about)
+    return _told(made, kind, about)
 
 
-def _told(picture: bytes, kind: PictureKind, about: About) -> bytes:
-    """The picture with its metadata."""
-    if kind == "svg":
-        end = picture.index(b">") + 1  # of the tag <svg …>
-        said = f"<title>{html.escape(about.title)}</title><desc>{html.escape(about.source)}</desc>"
-        said += f"<metadata>{html.escape(about.as_json())}</metadata>"
-        return picture[:end] + said.encode() + picture[end:]
+def _told(picture: bytes, kind: PictureKind, about: About | None) -> bytes:
+    """The picture with its metadata, and without what differs from one time to the next."""
+    texts = {} if about is None else {"Title": about.title, "gpt2viz": about.as_json()}
+    if kind == "pdf":
+        version = about.version if about else __version__
+        source = {"Subject": about.source} if about else {}
+        return pdf.with_metadata(picture, texts | source | {"Creator": f"gpt2viz {version}"})
     if kind == "png":
-        texts = {"Title": about.title, "Description": about.source, "gpt2viz": about.as_json()}
-        return with_metadata(picture, texts, DPI)
-    return picture
+        source = {"Description": about.source} if about else {}
+        return png.with_metadata(picture, texts | source, DPI)
+    picture = _named_alike(picture)
+    if about is None:
+        return picture
+    end = picture.index(b">") + 1  # of the tag <svg …>
+    said = f"<title>{html.escape(about.title)}</title><desc>{html.escape(about.source)}</desc>"
+    said += f"<metadata>{html.escape(about.as_json())}</metadata>"
+    return picture[:end] + said.encode() + picture[end:]
+
+
+def _named_alike(picture: bytes) -> bytes:
+    """An SVG whose parts, such as ``clip3f2a1bxy``, have the same names every time."""
+    if not (random := _NAME.search(picture)):
+        return picture
+    parts = rb"(?<=[\"#])((?:top)?defs-|clip|legend|g|p)" + random[1]
+    return re.sub(parts, rb"\1" + _SAME, picture)
 
 
 def _browser() -> str | None:

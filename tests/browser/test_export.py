@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -18,6 +19,7 @@ from pypdf import PdfReader
 
 import gpt2viz
 from gpt2viz import export
+from gpt2viz.cli.tensor import choose
 from gpt2viz.offline import _Offline
 
 TEXT = "<script>window.hacked=1</script> & $x$ ate fish"
@@ -97,6 +99,87 @@ def test_a_png_has_300_pixels_to_the_inch(trace: gpt2viz.Trace, about: export.Ab
         assert json.loads(picture.text["gpt2viz"])["sha256"] == about.sha256
         colors = np.asarray(picture.convert("RGB")).reshape(-1, 3)
     assert (colors == 255).all(axis=1).mean() > 0.3  # on white
+
+
+@pytest.mark.usefixtures("drawing")
+def test_a_pdf_says_what_it_shows_and_not_who_printed_it(
+    trace: gpt2viz.Trace, about: export.About
+) -> None:
+    made = export.figure_bytes(trace.heatmap(1, 0), "pdf", about, width="8.5cm")
+    read = PdfReader(io.BytesIO(made), strict=True)
+    assert read.metadata is not None
+    assert read.metadata.title == "weights, layer 1, head 0"
+    assert read.metadata.subject == about.source
+    assert read.metadata.creator == f"gpt2viz {gpt2viz.__version__}"
+    assert json.loads(read.metadata["/gpt2viz"])["sha256"] == about.sha256
+    assert "/CreationDate" not in read.metadata
+    assert float(read.pages[0].mediabox.width) / 72 * 2.54 == pytest.approx(8.5, abs=0.02)
+    bare = PdfReader(io.BytesIO(export.figure_bytes(trace.heatmap(1, 0), "pdf"))).metadata
+    assert bare is not None
+    assert (bare.title, bare.creator) == (None, f"gpt2viz {gpt2viz.__version__}")
+
+
+@pytest.mark.usefixtures("drawing")
+@pytest.mark.parametrize("kind", export.PICTURE_KINDS)
+def test_a_picture_is_the_same_every_time(
+    trace: gpt2viz.Trace, about: export.About, kind: export.PictureKind
+) -> None:
+    first = export.figure_bytes(trace.heatmap(1, 0), kind, about)
+    time.sleep(1.1)  # a date of printing would be another
+    assert export.figure_bytes(trace.heatmap(1, 0), kind, about) == first
+
+
+_WRITTEN = """
+() => [...document.querySelectorAll("svg text")].filter((text) => text.textContent.trim())
+  .map((text) => [text.textContent, parseFloat(getComputedStyle(text).fontSize),
+    ...["left", "right", "top", "bottom"].map((side) => text.getBoundingClientRect()[side])])
+"""
+
+LONG = "word " * 60
+COLUMNS = {
+    "one head": lambda run: run.heatmap(1, 0),
+    "its queries": lambda run: run.heatmap(1, 0, "q"),
+    "a layer": lambda run: run.heads(1),
+    "all heads": lambda run: run.overview(),
+    "the stream": lambda run: choose(run, "residual_out", 1, 0).figure,
+}
+
+
+@pytest.mark.usefixtures("drawing")
+@pytest.mark.parametrize("width", ["8.5cm", "17.5cm"])
+@pytest.mark.parametrize(
+    ("text", "picture"),
+    [("A crane ate fish", "one head"), (LONG, "one head"), ("猫が座った。" * 15, "one head")]
+    + [("The cat sat on the mat and the cat sat", name) for name in COLUMNS],
+)
+def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
+    browser: Browser, text: str, picture: str, width: str
+) -> None:
+    run = gpt2viz.trace(gpt2viz.load_model(), text)
+    drawn = export.figure_bytes(
+        COLUMNS[picture](run), "svg", export.about(run, "weights", 1, 0), width=width
+    ).decode()
+    root = ElementTree.fromstring(drawn)  # noqa: S314 (our own file)
+    size = {name: round(float(root.get(name) or 0)) for name in ("width", "height")}
+    assert size["width"] == export.pixels(width)
+    page = browser.new_page(viewport=size)  # type: ignore[arg-type]
+    page.set_content(f"<style>body {{ margin: 0 }} svg {{ display: block }}</style>{drawn}")
+    written = page.evaluate(_WRITTEN)
+    shot = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("L"))
+    page.close()
+    for said, points, left, right, top, bottom in written:
+        assert points >= 8, said  # 6 pt
+        assert left >= -1, said
+        assert right <= size["width"] + 1, said
+        assert top >= -1, said
+        assert bottom <= size["height"] + 1, said
+    caption = [part for part in written if f"gpt2viz\xa0{gpt2viz.__version__}" in part[0]]
+    assert caption
+    names = [part for part in written if part[0] in ("key", "dimension", "channel")]
+    assert all(part[5] <= caption[0][4] + 4 for part in names)
+    for blank in ((shot > 250).all(axis=1), (shot > 250).all(axis=0)):
+        runs = [len(part) for part in "".join("x "[bool(b)] for b in blank).split("x")]
+        assert max(runs) < 0.1 * len(blank)
 
 
 @pytest.fixture

@@ -19,11 +19,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from pypdf import PdfReader
 from safetensors import safe_open
 
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.comparison import align
+from gpt2viz.export.pdf import with_metadata as with_pdf_metadata
 from gpt2viz.export.png import png, with_metadata
 from gpt2viz.export.sheets import FORMULA
 from gpt2viz.figures.charts import probability_bars
@@ -296,3 +298,102 @@ def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
     np.testing.assert_array_equal(saved.iloc[:, 1:301], numbers)
     assert saved.iloc[0, 0] == "'=a"
     assert "1 cell begins with ' so" in saved["about"][0]
+
+
+@pytest.mark.parametrize(
+    ("length", "wanted"),
+    [("8.5cm", 321), ("85 mm", 321), ("3in", 288), ("241pt", 321), ("321px", 321), (321.4, 321)],
+)
+def test_a_length_in_pixels(length: float | str, wanted: int) -> None:
+    assert export.pixels(length) == wanted
+
+
+@pytest.mark.parametrize("length", ["8.5", "wide", "", "-3cm", "1e3cm", "200cm", 0, float("nan")])
+def test_what_is_no_length(length: float | str) -> None:
+    with pytest.raises(gpt2viz.ExportError, match=r"width|wide"):
+        export.pixels(length)
+
+
+def test_a_width_without_room_is_refused(trace: gpt2viz.Trace) -> None:
+    with pytest.raises(gpt2viz.ExportError, match=r"at least 3\.\d cm wide"):
+        export.on_paper(trace.heatmap(0, 0), ABOUT, width=export.pixels("3cm"))
+
+
+def test_another_width_keeps_the_numbers_and_the_figure(trace: gpt2viz.Trace) -> None:
+    figure = trace.heatmap(0, 0)
+    before = figure.to_json()
+    drawn = export.on_paper(figure, ABOUT, width=321)
+    assert figure.to_json() == before
+    assert drawn.layout.width == 321
+    assert drawn.data[0].z == export.on_paper(figure, ABOUT).data[0].z
+    assert export.on_paper(figure, ABOUT, width=321, height=300).layout.height == 300
+
+
+def test_numbers_that_cells_have_no_room_for_are_left_out(tiny: gpt2viz.Model) -> None:
+    for n_tokens, written in ((4, True), (10, False)):
+        figure = gpt2viz.trace(tiny, range(n_tokens)).heatmap(0, 0)
+        assert figure.data[0].texttemplate
+        drawn = export.on_paper(figure, width=321)
+        assert all(bool(part.texttemplate) == written for part in drawn.data[:2])
+
+
+OBJECTS = (
+    b"""1 0 obj
+<</Title (Kaleido-fier)
+/Creator (Mozilla \\(X11\\))
+/Producer (Skia/PDF m156)
+/CreationDate (D:20261122082135+00'00')>>
+endobj
+""",
+    b"3 0 obj\n<</Type /Catalog /Pages 2 0 R>>\nendobj\n",
+    b"2 0 obj\n<</Type /Pages /Count 0 /Kids []>>\nendobj\n",
+)
+
+
+def printed_pdf() -> bytes:
+    """A PDF in the form of Chromium's, without pages; its objects stand in no order."""
+    file, places = b"%PDF-1.4\n", {}
+    for part in OBJECTS:
+        places[part[:1]] = len(file)
+        file += part
+    rows = b"".join(b"%010d 00000 n \n" % places[n] for n in sorted(places))
+    start = len(file)
+    return (
+        file
+        + b"xref\n0 4\n0000000000 65535 f \n"
+        + rows
+        + b"trailer\n<</Size 4\n/Root 3 0 R\n/Info 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % start
+    )
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
+def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
+    told = with_pdf_metadata(printed_pdf(), {"Title": text, "gpt2viz": "{}"})
+    read = PdfReader(io.BytesIO(told), strict=True)
+    assert read.metadata is not None
+    assert read.metadata["/Title"] == text
+    assert dict(read.metadata).keys() == {"/Title", "/gpt2viz", "/Producer"}
+    assert read.root_object["/Pages"]["/Count"] == 0
+
+
+def test_no_pdf_is_refused() -> None:
+    for document in (b"", b"%PDF-1.4", printed_pdf().replace(b"/Info", b"/Nfoi")):
+        with pytest.raises(ValueError, match="PDF"):
+            with_pdf_metadata(document, {})
+
+
+def test_what_is_saved_twice_is_the_same(trace: gpt2viz.Trace, tmp_path: Path) -> None:
+    for name in ("t.npz", "t.safetensors", "t.csv", "t.parquet", "t.html"):
+        made = set()
+        for n in range(3):
+            path = tmp_path / str(n) / name
+            path.parent.mkdir(exist_ok=True)
+            if name.endswith((".npz", ".safetensors")):
+                export.save_trace(trace, path)
+            elif name.endswith(".html"):
+                figures = [(f"Head {head}", trace.heatmap(1, head)) for head in range(2)]
+                export.save_page(path, figures, ABOUT, [("Numbers", trace.table(0, 0))])
+            else:
+                export.save_table(trace.table(0, 0), path, ABOUT)
+            made.add(path.read_bytes())
+        assert len(made) == 1, name
