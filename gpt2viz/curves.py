@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,9 @@ RECORD = "training.json"
 Numbers = NDArray[np.float64]
 
 #: What the heads were scored for, and the record's name for it.
-SCORES = {"previous token": "previous", "induction": "induction", "first token": "first"}
+SCORES: Mapping[str, str] = MappingProxyType(
+    {"previous token": "previous", "induction": "induction", "first token": "first"}
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,13 @@ class WeightFiles:
     def sha256(self) -> str:
         """``sha256_of`` the files, read when first asked for: half a second a gigabyte or so.
 
-        Empty where a file is gone or has changed since the weights were read from it.
+        Empty where a file was written to since the weights were read from it. One that is gone, or
+        has another in its place, is still read: it is held open.
         """
+        return self._where_they_were() or self._held()
+
+    def _where_they_were(self) -> str:
+        """The checksum of the files in their places; "" where one is gone or has changed."""
         try:
             if tuple(_stamp(file) for file in self.files) != self.stamps:
                 return ""
@@ -37,9 +46,39 @@ class WeightFiles:
         except OSError:
             return ""
 
+    def __post_init__(self) -> None:
+        """Hold the files open, until this is no longer needed."""
+        opened: list[int] = []
+        weakref.finalize(self, _close, opened)
+        for file in self.files:
+            with suppress(OSError):
+                opened.append(os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0)))
+        object.__setattr__(self, "_opened", opened)
+
+    def _held(self) -> str:
+        """The checksum of the files that are held open; "" where one has changed."""
+        opened: list[int] = vars(self)["_opened"]
+        with _TURN:  # two threads would share a place in a file
+            if tuple(_stamp_of(os.fstat(one)) for one in opened) != self.stamps:
+                return ""
+            names = (file.name for file in self.files)
+            return _of_all(sorted(zip(names, map(_sha256_of_open, opened), strict=True)))
+
+
+#: Who reads files that are held open.
+_TURN = Lock()
+
+
+def _close(opened: Sequence[int]) -> None:
+    for one in opened:
+        os.close(one)
+
 
 def _stamp(file: Path) -> tuple[int, int]:
-    status = file.stat()
+    return _stamp_of(file.stat())
+
+
+def _stamp_of(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
@@ -48,13 +87,23 @@ def sha256_of(*files: Path) -> str:
 
     They are taken in the order of their paths, each under its own name.
     """
-    found = [(_sha256(file), file.name) for file in sorted(files)]
+    return _of_all([(file.name, _sha256(file)) for file in sorted(files)])
+
+
+def _of_all(found: Sequence[tuple[str, str]]) -> str:
+    """What tells named checksums apart: the only one, or that of their list."""
     if len(found) == 1:
-        return found[0][0]
-    listed = "".join(f"{digest}  {name}\n" for digest, name in found)
+        return found[0][1]
+    listed = "".join(f"{digest}  {name}\n" for name, digest in found)
     return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _sha256(file: Path) -> str:
     with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _sha256_of_open(number: int) -> str:
+    with open(number, "rb", closefd=False) as opened:
+        opened.seek(0)
         return hashlib.file_digest(opened, "sha256").hexdigest()

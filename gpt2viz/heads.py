@@ -11,8 +11,9 @@ After Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,17 +189,17 @@ _ALL = (
     ),
 )
 
-#: Every score by name, in the order in which they are shown.
-SCORES: dict[str, Score] = {score.name: score for score in _ALL}
+#: Every score by name, in the order in which they are shown. It can't be changed.
+SCORES: Mapping[str, Score] = MappingProxyType({score.name: score for score in _ALL})
 
 
 def head_scores(trace: Trace) -> dict[str, Scores]:
     """Every score of every head of a run: (n_layer, n_head) by name, one layer at a time."""
     by_layer = [
-        [score.of(trace.stage("weights", layer)[0], trace.token_ids) for score in _ALL]
+        [score.of(trace.stage("weights", layer)[0], trace.token_ids) for score in SCORES.values()]
         for layer in range(trace.config.n_layer)
     ]
-    return {score.name: np.stack([row[n] for row in by_layer]) for n, score in enumerate(_ALL)}
+    return {name: np.stack([row[n] for row in by_layer]) for n, name in enumerate(SCORES)}
 
 
 def probe(vocab_size: int, n_positions: int) -> tuple[int, ...]:

@@ -17,13 +17,14 @@ from torch import Tensor
 
 from gpt2viz.checkpoint import Model
 from gpt2viz.comparison import stream_places
+from gpt2viz.labels import counted
 from gpt2viz.predictions import CHUNK
 from gpt2viz.traces import Trace
 
 Numbers = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LogitLens:
     """What the model would predict if the stream stopped at each of S places.
 
@@ -41,6 +42,11 @@ class LogitLens:
     entropy: Numbers
     rank: NDArray[np.int64]
     answer: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        S, P = self.top.shape
+        read = f"{counted(P, 'tokens')} read at {counted(S, 'places')} of the stream"
+        return f"LogitLens: {read}, arrays ({S}, {P})"
 
 
 def logit_lens(
@@ -96,7 +102,7 @@ def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
         return F.linear(normed, network.lm_head.weight).cpu().double()  # MPS has no double
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Contributions:
     """What each part of the model added to one logit, or to the difference of two.
 
@@ -115,6 +121,15 @@ class Contributions:
     attention_bias: Numbers
     mlp: Numbers
     norm_bias: float
+
+    def __repr__(self) -> str:
+        n_layer, n_head = self.heads.shape
+        against = "" if self.versus is None else f" − {self.versus}"
+        return (
+            f"Contributions to the logit of token {self.token}{against} after position "
+            f"{self.position}: {self.logit:.4f} nats, from {counted(n_layer, 'layers')} of "
+            f"{counted(n_head, 'heads')}"
+        )
 
     @property
     def total(self) -> float:

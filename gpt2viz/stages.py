@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Literal
 
 from gpt2viz.config import GPT2Config
@@ -20,16 +21,18 @@ Scale = Literal["signed", "unit", "amount"]
 
 
 #: What the letters of the axes mean.
-AXES: Mapping[str, str] = {
-    "B": "texts at once",
-    "T": "tokens",
-    "C": "channels of the residual stream (n_embd)",
-    "3C": "channels of Q, K and V together",
-    "nh": "heads of a layer (n_head)",
-    "hs": "channels of one head",
-    "F": "channels inside the MLP",
-    "n_vocab": "entries of the vocabulary",
-}
+AXES: Mapping[str, str] = MappingProxyType(
+    {
+        "B": "texts at once",
+        "T": "tokens",
+        "C": "channels of the residual stream (n_embd)",
+        "3C": "channels of Q, K and V together",
+        "nh": "heads of a layer (n_head)",
+        "hs": "channels of one head",
+        "F": "channels inside the MLP",
+        "n_vocab": "entries of the vocabulary",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ STAGES: tuple[Stage, ...] = (
     ),
 )
 
-STAGE: Mapping[str, Stage] = {stage.key: stage for stage in STAGES}
+STAGE: Mapping[str, Stage] = MappingProxyType({stage.key: stage for stage in STAGES})
 
 #: The eight stages of one head, in the order in which they are computed.
 HEAD_STAGES = (

@@ -156,6 +156,17 @@ def test_what_cannot_be_asked(pair: Any, tmp_path: Path) -> None:
         logit_lens(other, trace)
 
 
+def test_what_they_print_is_a_line(pair: Any) -> None:
+    _, ours = pair
+    trace = gpt2viz.trace(ours, IDS)
+    lens = "LogitLens: 7 tokens read at 7 places of the stream, arrays (7, 7)"
+    assert repr(logit_lens(ours, trace)) == lens
+    parts = contributions(ours, trace, token=301, versus=7)
+    assert repr(parts).startswith("Contributions to the logit of token 301 − 7 after position 6: ")
+    assert repr(parts).endswith(" nats, from 3 layers of 4 heads")
+    assert f"{parts.logit:.4f}" in repr(parts)
+
+
 @torch.no_grad()
 def test_surprise_equals_transformers_loss(pair: Any) -> None:
     theirs, ours = pair

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gc
+import hashlib
 import io
 import json
+import os
 import re
+import shutil
 import struct
 import subprocess
 from dataclasses import replace
@@ -99,6 +103,34 @@ def test_weights_that_changed_since_have_no_checksum(tmp_path: Path) -> None:
     with (tmp_path / "model.safetensors").open("ab") as file:
         file.write(b"x")
     assert export.about(run, "trace").sha256 == ""
+
+
+def test_weights_whose_folder_is_gone_keep_their_checksum(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "ckpt")
+    path = tmp_path / "ckpt" / "model.safetensors"
+    read = hashlib.sha256(path.read_bytes()).hexdigest()
+    runs = [gpt2viz.trace(gpt2viz.load_model(tmp_path / "ckpt"), [1, 2]) for _ in range(2)]
+    shutil.rmtree(tmp_path / "ckpt")
+    assert export.about(runs[0], "trace").sha256 == read
+    write_checkpoint(tmp_path / "ckpt", seed=5)  # others in their place
+    assert export.about(runs[1], "trace").sha256 == read
+    assert export.about(gpt2viz.trace(gpt2viz.load_model(path.parent), [1]), "x").sha256 != read
+
+
+def test_files_are_held_open_no_longer_than_their_model(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+
+    def held() -> int:
+        links = Path("/proc/self/fd").iterdir()
+        return sum(str(tmp_path) in os.readlink(link) for link in links if link.is_symlink())
+
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("counts open files in /proc")
+    model = gpt2viz.load_model(tmp_path)
+    assert held() == 1
+    del model
+    gc.collect()
+    assert held() == 0
 
 
 def test_parquet_holds_every_value_and_what_it_is(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
+from gpt2viz import curves, heads, stages
 from gpt2viz.heads import (
     SCORES,
     distance,
@@ -149,3 +150,15 @@ def test_the_probe_says_different_tokens_twice() -> None:
     assert ids == probe(5120, 256)
     assert len(probe(5120, 24)) == 24
     assert max(probe(10, 256)) < 10
+
+
+def test_the_scores_are_those_that_are_computed_and_cannot_be_changed(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for fixed in (heads.SCORES, curves.SCORES, stages.STAGE, stages.AXES):
+        with pytest.raises(TypeError):
+            fixed["mine"] = next(iter(fixed.values()))  # type: ignore[index]
+    run = gpt2viz.trace(tiny, [1, 2, 3])
+    assert list(heads.head_scores(run)) == list(heads.SCORES)
+    monkeypatch.setattr(heads, "SCORES", {"entropy": heads.SCORES["entropy"]})
+    assert list(heads.head_scores(run)) == ["entropy"]
