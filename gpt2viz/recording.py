@@ -35,8 +35,9 @@ class Tap(NamedTuple):
     parameters: tuple[tuple[int, int], ...]
 
 
-#: A tensor that a run made: what was known of it, and the line of ``model.py`` that made it.
-Made = tuple[Tap, torch.Size, torch.dtype, int]
+#: A tensor that a run made: what was known of it, the line of ``model.py`` that made it, and
+#: whether it has its memory from the one made before.
+Made = tuple[Tap, torch.Size, torch.dtype, int, bool]
 
 
 @dataclass
@@ -57,10 +58,17 @@ def recording(network: GPT2, left_out: Collection[str]) -> Iterator[Recording]:
     kept, made = found.kept, found.made
     keys = {stage.key for stage in STAGES if stage.kept}.difference(left_out)
 
+    # The tensor made before, held so that no other can have got its memory since: a view shares
+    # with its source, or with another view of that, and either was made just before.
+    last = torch.empty(0)
+
     # As little as can be: called so often, each microsecond counts.
     def hook(module: nn.Module, _inputs: Any, output: Tensor) -> None:
+        nonlocal last
         tap = taps[module]
-        made.append((tap, output.shape, output.dtype, line_of_model()))
+        shared = output.untyped_storage().data_ptr() == last.untyped_storage().data_ptr()
+        made.append((tap, output.shape, output.dtype, line_of_model(), shared))
+        last = output
         if tap.stage.key in keys:
             kept[tap.stage.key, tap.layer] = output
 
@@ -95,7 +103,7 @@ def _taps(network: GPT2) -> dict[nn.Module, Tap]:
 def shape_table(made: Collection[Made]) -> tuple[TensorRecord, ...]:
     """A row for each tensor that a run made; a tied matrix counts where it is used first."""
     rows, seen = [], set[int]()
-    for tap, shape, dtype, line in made:
+    for tap, shape, dtype, line, shared in made:
         new = [(p, n) for p, n in tap.parameters if p not in seen]
         seen.update(p for p, _ in new)
         rows.append(
@@ -111,6 +119,7 @@ def shape_table(made: Collection[Made]) -> tuple[TensorRecord, ...]:
                 operation=tap.operation,
                 line=line,
                 code=code_of(line),
+                shared=shared,
             )
         )
     return tuple(rows)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:  # torch stays out of the tables
 
 
 def shape_table(trace: Trace) -> pd.DataFrame:
-    """Every tensor of the run in the order in which it was made, one row each."""
+    """Every tensor of the run in the order in which it was made, one row each.
+
+    Where ``shared`` is true the bytes are the row before's: see ``gpt2viz.TensorRecord``.
+    """
     return pd.DataFrame(
         {
             "step": n,
@@ -32,6 +35,7 @@ def shape_table(trace: Trace) -> pd.DataFrame:
             "shape": f"({', '.join(map(str, record.shape))})",
             "dtype": record.dtype,
             "bytes": record.nbytes,
+            "shared": record.shared,
             "parameters": record.n_parameters,
             "operation": record.operation,
             "line": record.line,

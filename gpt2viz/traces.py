@@ -36,7 +36,9 @@ class TensorRecord:
 
     ``axes`` are its letters, such as ("B", "T", "C"), and ``shape`` their sizes in this run;
     ``n_parameters`` are the weights of the module that made it (a tied matrix counts where it
-    is used first); ``line`` and ``code`` say where in ``model.py`` it was made.
+    is used first); ``line`` and ``code`` say where in ``model.py`` it was made. ``shared`` ones
+    have no memory of their own but that of the tensor before, as Q, K and V are parts of one, and
+    what dropout, which is off, hands on: ``nbytes`` is their size, but a sum leaves them out.
     """
 
     name: str
@@ -50,6 +52,7 @@ class TensorRecord:
     operation: str
     line: int
     code: str
+    shared: bool = False
 
 
 class _Derived(NamedTuple):

@@ -9,10 +9,12 @@ view = frame.open_page("Shapes")
 sizes = tables.axis_table(view.trace)
 table = tables.shape_table(view.trace)
 
-n_bytes, n_parameters = table["bytes"].sum(), table["parameters"].sum()
+n_bytes, n_parameters = table["bytes"][~table["shared"]].sum(), table["parameters"].sum()
 say.markdown(
     f"**{len(table)} tensors** in this run, **{n_bytes / 2**20:.2f} MiB** in all, made by "
-    f"**{n_parameters:,} parameters**. Recorded while the model ran, not from a list."
+    f"**{n_parameters:,} parameters**. Recorded while the model ran, not from a list. *Shared* "
+    "tensors lie in the memory of the one above them and count once: Q, K and V are parts of "
+    "`qkv`, and dropout, which is off, hands on what it gets."
 )
 legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
 say.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), place=legend)
@@ -49,6 +51,9 @@ show.table(
         "axes": st.column_config.TextColumn(help="The letters are explained above the table"),
         "shape": st.column_config.TextColumn(help="The sizes in this run"),
         "bytes": st.column_config.NumberColumn(format="localized"),
+        "shared": st.column_config.CheckboxColumn(
+            help="It has no memory of its own, but that of the tensor above"
+        ),
         "parameters": st.column_config.NumberColumn(
             format="localized", help="Weights of the module that made it; a tied matrix counts once"
         ),

@@ -76,7 +76,10 @@ def _product(
 
 @dataclass(frozen=True)
 class Tensors:
-    """All tensors of one stage, of all layers: bytes that were made and that the trace keeps."""
+    """All tensors of one stage, of all layers: bytes that were made and that the trace keeps.
+
+    Nothing is made of a tensor that has its memory from the one before.
+    """
 
     name: str
     key: str
@@ -94,7 +97,7 @@ def activations(trace: Trace) -> list[Tensors]:
             key,
             records[0].shape,
             len(records),
-            sum(record.nbytes for record in records),
+            sum(record.nbytes for record in records if not record.shared),
             sum(made.nbytes for made in records if (key, made.layer) in trace.captured),
         )
         for key, records in _by_key(trace)

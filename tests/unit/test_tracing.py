@@ -243,6 +243,39 @@ def test_the_shape_table_is_what_ran(tiny: gpt2viz.Model) -> None:
     assert [key for key in order if key in gpt2viz.HEAD_STAGES] == list(gpt2viz.HEAD_STAGES)
 
 
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("n_tokens", [1, 5, 24])
+def test_memory_that_tensors_share_is_counted_once(
+    tiny: gpt2viz.Model, n_tokens: int, explicit: bool
+) -> None:
+    """Counted by hand: every output is held, so that different memory has different addresses."""
+    held: dict[str, torch.Tensor] = {}
+    hooks = [
+        module.register_forward_hook(lambda *made, name=name: held.update({name: made[2]}))
+        for name, module in tiny.network.named_modules()
+    ]
+    trace = gpt2viz.trace(tiny, range(n_tokens), explicit=explicit)
+    for hook in hooks:
+        hook.remove()
+    memory = {
+        held[r.name].untyped_storage().data_ptr(): held[r.name].untyped_storage().nbytes()
+        for r in trace.tensors
+    }
+    assert sum(r.nbytes for r in trace.tensors if not r.shared) == sum(memory.values())
+    assert len(memory) == sum(not r.shared for r in trace.tensors)
+    names = {r.key for r in trace.tensors if r.shared}
+    assert names == {"q", "k", "v", "attention_output", "mlp_output"}
+
+
+def test_a_part_that_an_edit_puts_in_place_shares_nothing(tiny: gpt2viz.Model) -> None:
+    run = gpt2viz.trace(tiny, [1, 2, 3], edits=gpt2viz.parse_edits("attn:1,mlp:2"))
+    for key, edited in (("attention_output", 1), ("mlp_output", 2)):
+        for layer in range(3):
+            record = run.record(key, layer)
+            assert record is not None
+            assert record.shared == (layer != edited)
+
+
 def test_every_module_that_runs_is_declared(tiny: gpt2viz.Model) -> None:
     ran: set[str] = set()
     hooks = [
