@@ -176,6 +176,35 @@ def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
             assert found[layer, head] == pytest.approx(apart, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("end", "apart"),
+    [
+        ("lifted steel", 0),
+        ("the book", 0),
+        ("lifted steel over the wide river in the morning", 1e-4),
+        ("", 1e-4),
+    ],
+)
+def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: float) -> None:
+    """README's claim: to the last digit with as many tokens, else to rounding."""
+    model, same = gpt2viz.load_model(), "The old man said that a crane"
+    one, other = (gpt2viz.trace(model, f"{same} {words}".strip()) for words in ("ate fish", end))
+    n = len(model.tokenizer.encode(same))
+    assert one.token_ids[:n] == other.token_ids[:n]
+    assert (len(one.tokens) == len(other.tokens)) == (apart == 0)
+    for (key, layer), array in one.captured.items():
+        there = other.stage(key, layer)
+        cut = (..., slice(n), slice(n if gpt2viz.STAGE[key].axes[-1] == "T" else None))
+        found, wanted = array[cut], there[cut]
+        assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+        if apart:
+            assert_allclose(found, wanted, atol=apart, rtol=0)
+        else:
+            assert_array_equal(found, wanted)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert "where both texts have as many tokens, else to rounding (1e-4" in readme
+
+
 def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "other", n_embd=16)
     runs = [gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other")]
