@@ -17,11 +17,17 @@ BUNDLED := assets/models/stories
 HELD_OUT := The texts are the last 2 % of the books that the model learned from, held out from its \
 training; its card lists them in this order.
 
+# make run LOCKED=1, in a new clone, installs only files whose SHA-256 stands in requirements.lock.
+# Those are PyPI's: a PyTorch from elsewhere, such as one without CUDA, is refused.
+LOCKED ?=
+
 BIN := .venv/bin
+# The versions of requirements.lock without its hashes, which pip would ask of every file.
+VERSIONS := .venv/.versions
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 
-.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences audit bench clean
+.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences lock audit bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
@@ -77,6 +83,10 @@ gallery: $(DEV)  ## photograph every page for docs/gallery.md
 licences: $(DEV)  ## list the licences of all that the app needs
 	$(BIN)/python -m tests.package.licences > docs/licences.md
 
+lock: $(DEV)  ## the newest versions that requirements.txt allows, with their hashes; asks pypi.org
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
+	  --default-index https://pypi.org/simple --custom-compile-command "make lock" requirements.txt -o requirements.lock
+
 audit: $(DEV)  ## look for known holes in all that the app needs; asks pypi.org, which a mirror can't answer for
 	$(BIN)/python -m pip_audit --strict -r requirements.txt
 
@@ -89,10 +99,19 @@ clean:  ## remove the environment and caches
 .venv:
 	$(PYTHON) -m venv .venv
 
-$(RUNTIME): requirements.txt | .venv
-	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements.txt
+$(VERSIONS): requirements.lock | .venv
+	sed -E '/^ *--hash/d; s/ *\\$$//' requirements.lock > $@
+
+ifdef LOCKED
+PINS := --require-hashes -r requirements.lock
+else
+PINS := -r requirements.txt -c $(VERSIONS)
+endif
+
+$(RUNTIME): requirements.txt $(VERSIONS)
+	$(BIN)/pip install --disable-pip-version-check --quiet $(PINS)
 	touch $@
 
 $(DEV): $(wildcard requirements-*.txt) $(RUNTIME)
-	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements-dev.txt
+	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements-dev.txt -c $(VERSIONS)
 	touch $@
