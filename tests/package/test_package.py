@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,6 +23,8 @@ from urllib.request import urlopen
 from zipfile import ZipFile
 
 import pytest
+import yaml
+from markdown_it import MarkdownIt
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -62,8 +67,80 @@ def test_the_sdist_has_what_a_build_needs(built: Path) -> None:
     with tarfile.open(path) as archive:
         found = {name.split("/", 1)[1] for name in archive.getnames()}
     single = {"app.py", "LICENSE", "README.md", "pyproject.toml", ".streamlit/config.toml"}
-    single |= {path.name for path in ROOT.glob("requirements*.txt")}
+    single |= {path.name for path in ROOT.glob("requirements*")}
     assert single | tracked("gpt2viz") | tracked("pages") | tracked(MODEL) <= found
+
+
+def test_the_sdist_has_all_that_the_project_is_made_of(built: Path) -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("git lists the files, and this is no clone")
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        found = {name.split("/", 1)[1] for name in archive.getnames()}
+    whole = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
+    assert whole <= found, sorted(whole - found)
+    assert {"CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "mkdocs.yml"} <= found
+
+
+def test_an_index_shows_the_readme_without_what_is_not_there(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        text = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/METADATA").decode()
+    told = HeaderParser().parsestr(text)
+    assert told["Author"] == "the gpt2viz authors"
+    assert told["Description-Content-Type"] == "text/markdown"
+    shown = told.get_payload()
+    assert isinstance(shown, str)
+    tokens = [t for block in MarkdownIt().parse(shown) for t in block.children or ()]
+    assert not [token for token in tokens if token.type == "image"]
+    links = {str(token.attrs["href"]) for token in tokens if token.type == "link_open"}
+    assert all(link.startswith(("https://", "#")) for link in links), links
+    assert "[" not in re.sub(r"```.*?```|`[^`]*`", "", shown, flags=re.DOTALL)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "`SECURITY.md`" in shown
+    assert readme.count("\n## ") == shown.count("\n## ")
+    assert len(shown) > 0.95 * len(readme)
+
+
+def test_how_to_cite_it() -> None:
+    told = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= told.keys()  # all that CFF demands
+    assert told["version"] == gpt2viz.__version__
+    assert (told["license"], told["type"]) == ("MIT", "software")
+    assert [one["name"] for one in told["authors"]] == ["the gpt2viz authors"]
+    assert "the gpt2viz authors" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_the_container_has_what_the_app_needs(tmp_path: Path, alone: dict[str, str]) -> None:
+    """Without a container: what is copied into it, in a folder of its own, with its command."""
+    lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
+    for source, target in (line.split()[1:] for line in lines if line.startswith("COPY ")):
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, tmp_path / target)
+        else:
+            shutil.copy(ROOT / source, tmp_path / target)
+    (command,) = (json.loads(line[4:]) for line in lines if line.startswith("CMD "))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, *command[1:], "--port", str(port)],
+            cwd=tmp_path,
+            env=alone,
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            answered = answers(f"http://127.0.0.1:{port}/_stcore/health")
+        finally:
+            process.terminate()
+            process.wait(60)
+    written = (tmp_path / "log").read_text()
+    assert answered, written
+    assert "Traceback" not in written
+    assert command[0] == "python"
+    assert any(line.startswith("USER ") and line != "USER root" for line in lines)
 
 
 def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:

@@ -1,0 +1,82 @@
+"""The docs as pages, opened from the disk: they can be searched, and ask nothing of a network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages as `make docs` builds them; any warning is an error."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    made = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert not made.returncode, made.stdout + made.stderr
+    return out
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    asked: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    page.close()
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert complaints == []
+
+
+def test_the_docs_are_searched_from_the_disk(site: Path, page: Page) -> None:
+    page.goto((site / "index.html").as_uri())
+    page.locator(".md-search__input").click()
+    page.wait_for_function("window.__index")
+    page.keyboard.type("confidence intervals", delay=20)
+    found = page.locator(".md-search-result__link")
+    expect(found.first).to_be_visible()
+    places = [link.get_attribute("href") or "" for link in found.all()]
+    assert any("researchers.html" in place for place in places), places
+    file = places[0].rpartition("/")[2].partition("#")[0].partition("?")[0]
+    found.first.click()
+    page.wait_for_url(f"**/{file}*")
+
+
+@pytest.mark.parametrize(("file", "word"), [("api.html", "import"), ("researchers.html", "import")])
+def test_python_is_coloured(site: Path, page: Page, file: str, word: str) -> None:
+    page.goto((site / file).as_uri())
+    keyword = page.locator(".highlight .kn", has_text=word).first
+    plain = page.locator(".highlight .nn, .highlight .n").first
+    color = "node => getComputedStyle(node).color"
+    assert keyword.evaluate(color) != plain.evaluate(color)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "load_model",
+        "tracing.reference_run",
+        "heads.head_scores",
+        "offline.offline",
+        "convert.convert",
+        "survey.run.survey",
+    ],
+)
+def test_the_reference_shows_where_a_name_comes_from(site: Path, page: Page, name: str) -> None:
+    page.goto((site / "api.html").as_uri())
+    heading = page.locator(f"[id='gpt2viz.{name}']")
+    assert heading.count() == 1
+    source = heading.locator("xpath=following-sibling::*").locator("details").first
+    assert source.locator("summary").inner_text().startswith("Source code in gpt2viz/")
+    assert f"def {name.rpartition('.')[2]}(" in (source.text_content() or "")

@@ -1,0 +1,93 @@
+"""What `make run` installs is pinned, each file by its hash, and is what the tests ran with."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from importlib.metadata import version
+from typing import NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from tests.package.licences import ROOT, closure, requirements
+
+LOCK = ROOT / "requirements.lock"
+
+
+class Pinned(NamedTuple):
+    """An entry of the lock: name, one version, for which systems, and the files' hashes."""
+
+    asked: Requirement
+    hashes: list[str]
+
+    @property
+    def version(self) -> Version:
+        (only,) = self.asked.specifier
+        assert only.operator == "=="
+        return Version(only.version)
+
+    @property
+    def here(self) -> bool:
+        return self.asked.marker is None or self.asked.marker.evaluate()
+
+
+def entries() -> list[Pinned]:
+    text = re.sub(r"^#.*\n", "", LOCK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found = []
+    for entry in re.split(r"\n(?=\S)", text.strip()):
+        first, *hashes = entry.split(" \\\n")
+        found.append(Pinned(Requirement(first), [line.strip() for line in hashes]))
+    return found
+
+
+def test_every_file_has_a_hash() -> None:
+    assert len(entries()) > 50
+    for entry in entries():
+        assert entry.version
+        assert entry.hashes, entry.asked
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in entry.hashes)
+
+
+def test_the_lock_holds_what_is_asked_for() -> None:
+    by_name: dict[str, list[Version]] = {}
+    for entry in entries():
+        by_name.setdefault(canonicalize_name(entry.asked.name), []).append(entry.version)
+    for asked in requirements(ROOT / "requirements.txt"):
+        assert by_name[canonicalize_name(asked.name)], asked
+        assert all(v in asked.specifier for v in by_name[canonicalize_name(asked.name)]), asked
+
+
+def test_the_tests_run_with_what_is_locked() -> None:
+    """But for torch's build: +cpu has the version and not the file of PyPI's."""
+    here = {canonicalize_name(e.asked.name): e.version for e in entries() if e.here}
+    needed = closure(ROOT / "requirements.txt")
+    assert needed <= here.keys()
+    told = {name: Version(version(name)) for name in needed}
+    assert {name: v.public for name, v in told.items()} == {n: str(here[n]) for n in needed}
+
+
+def test_make_installs_the_locked_versions() -> None:
+    alone = {n: v for n, v in os.environ.items() if n not in ("LOCKED", "MAKEFLAGS")}
+
+    def commands(*arguments: str) -> str:
+        made = subprocess.run(
+            ["make", "--dry-run", "--always-make", "run", *arguments],
+            cwd=ROOT,
+            env=alone,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return made.stdout
+
+    assert "-r requirements.txt -c .venv/.versions" in commands()
+    assert "--require-hashes -r requirements.lock" in commands("LOCKED=1")
+    (taken,) = re.findall(r"^sed -E '(.*)' requirements.lock", commands(), re.MULTILINE)
+    versions = subprocess.run(
+        ["sed", "-E", taken, str(LOCK)], capture_output=True, text=True, check=True
+    ).stdout
+    lines = [line for line in versions.splitlines() if not line.startswith("#")]
+    assert [Requirement(line) for line in lines] == [entry.asked for entry in entries()]
