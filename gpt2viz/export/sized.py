@@ -68,7 +68,7 @@ def fitted(figure: go.Figure, width: int) -> go.Figure:
         trace.update(
             {k: _smaller(told[k], ratio, k) for k in ("textfont", "colorbar") if k in told}
         )
-    layout.font.size = (figure.layout.font.size or _FONT) * ratio
+    layout.font.size = max(LEAST, (figure.layout.font.size or _FONT) * ratio)
     room = _room(made)
     across = width - room["l"] - room["r"]
     if across < _ACROSS:
@@ -89,7 +89,7 @@ def fitted(figure: go.Figure, width: int) -> go.Figure:
 
 
 def _smaller(part: Any, ratio: float, name: str = "") -> Any:
-    """A part of a figure with all that is in pixels made smaller, letters to ``LEAST`` at most."""
+    """A part of a figure with all that is in pixels made smaller, letters not below ``LEAST``."""
     if isinstance(part, list | tuple):
         return [_smaller(one, ratio, name) for one in part]
     if not isinstance(part, dict):
