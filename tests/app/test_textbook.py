@@ -64,6 +64,8 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(chapter:
 def test_an_example_opens_its_chapter() -> None:
     at = open_page("textbook", example="E19")
     assert at.header[0].value == CHAPTERS["by-hand"].title
+    at.radio(key="chapter").set_value("crane").run()
+    assert "example" not in at.query_params  # else the way back would end there again
 
 
 def test_edited_keys_and_values_are_followed() -> None:

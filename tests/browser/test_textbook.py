@@ -86,3 +86,52 @@ def test_a_link_goes_to_an_example(visit: Visit) -> None:
     page = visit("textbook", example="E22")
     expect(page.get_by_role("heading", name="Attention by hand")).to_be_attached()
     expect(page.locator("#E22")).to_be_in_viewport(timeout=20_000)
+
+
+def top_of(page: Page, chapter: str) -> float:
+    """Where a chapter's title begins, in pixels below the upper edge of the screen."""
+    box = page.locator(f"#{chapter}").bounding_box()
+    assert box is not None
+    return box["y"]
+
+
+def settle_for_good(page: Page) -> None:
+    """Wait until pictures that are drawn late have moved what stands below them."""
+    settle(page)
+    page.wait_for_timeout(1500)
+
+
+@pytest.mark.parametrize("width", [1440, 420])
+def test_next_lands_on_the_title_of_every_chapter(visit: Visit, width: int) -> None:
+    page = visit("textbook", width=width)
+    for chapter in list(CHAPTERS)[1:]:
+        page.get_by_role("button", name=f"Next: {CHAPTERS[chapter].title}").click()
+        expect(page.locator(f"#{chapter}")).to_be_attached()
+        settle_for_good(page)
+        assert 0 <= top_of(page, chapter) <= 120, chapter
+        assert page.evaluate("document.activeElement.id") == chapter  # and the keyboard with it
+
+
+def test_a_chapter_chosen_from_the_contents_shows_its_title(visit: Visit) -> None:
+    page = visit("textbook", chapter="whole")
+    page.mouse.move(800, 600)
+    page.mouse.wheel(0, 200)
+    page.wait_for_timeout(500)
+    assert top_of(page, "whole") < 0
+    page.get_by_text("8. Residual stream and norms").click()
+    expect(page.locator("#residual")).to_be_attached()
+    settle_for_good(page)
+    assert 0 <= top_of(page, "residual") <= 120
+
+
+def test_who_scrolls_on_is_not_brought_back(visit: Visit) -> None:
+    page = visit("textbook", chapter="order")
+    page.get_by_role("button", name="Next: What attention is for").click()
+    expect(page.locator("#crane")).to_be_in_viewport()
+    page.mouse.move(800, 600)
+    page.mouse.wheel(0, 700)
+    page.wait_for_timeout(600)
+    below = top_of(page, "crane")
+    assert below < -300
+    page.wait_for_timeout(3000)
+    assert top_of(page, "crane") == pytest.approx(below, abs=60)

@@ -14,6 +14,7 @@ from gpt2viz.ui.textbook import (
     checks,
     crane,
     heads,
+    landing,
     mask,
     mistakes,
     mlp,
@@ -23,19 +24,6 @@ from gpt2viz.ui.textbook import (
     whole,
 )
 from gpt2viz.ui.textbook.parts import Book
-
-# Once for each id: pictures above it are drawn late and push it down.
-_JS = """
-const gone = new Set()
-export default function ({ data }) {
-  if (gone.has(data.id)) return
-  gone.add(data.id)
-  const go = () => document.getElementById(data.id)?.scrollIntoView()
-  for (const wait of [300, 1500, 3000]) setTimeout(go, wait)
-}
-"""
-
-_go_to = st.components.v2.component("gpt2viz_go_to", js=_JS)
 
 
 class Chapter(NamedTuple):
@@ -87,6 +75,10 @@ def choose() -> str:
         **address.choice("chapter", names, names[0]),
     )
     checks.download(sum(chapter.n_questions for chapter in CHAPTERS.values()))
+    if wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
+        wanted = ""
+        st.query_params.pop("example", None)
+    landing.land(chosen, wanted)
     return chosen
 
 
@@ -98,9 +90,6 @@ def show(name: str, colors: Palette) -> None:
     st.header(chapter.title, anchor=name)
     view = frame.read_sentence(colors) if chapter.reads_sentence else None
     checks.ask(name, chapter.draw(Book(colors, view)))
-    wanted = st.query_params.get("example")
-    if wanted in chapter.examples:
-        _go_to(key="go_to", data={"id": wanted})
     if place + 1 < len(names):
         following = names[place + 1]
         st.button(
