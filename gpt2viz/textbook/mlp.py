@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from numpy.typing import ArrayLike
@@ -103,6 +104,25 @@ class SwiGLU(nn.Module):
 def swiglu_width(C: int, multiple: int = 256) -> int:
     """8 C / 3, rounded up to a multiple that computers like: the text's rule for F."""
     return multiple * -(-int(8 * C / 3) // multiple)
+
+
+def forms(C: int) -> dict[str, list[Any]]:
+    """GPT-2's MLP and a SwiGLU of the text's width, both without biases, as columns of a table.
+
+    One row a form: its matrices, the channels inside, its weights, and the shape that it makes of
+    one vector (1, C). Both are built and read the vector, but no number is stored for it.
+    """
+    with torch.device("meta"):
+        both = {"MLP": FeedForward(C, bias=False), "SwiGLU": SwiGLU(C, swiglu_width(C))}
+        shapes = {name: tuple(form(torch.zeros(1, C)).shape) for name, form in both.items()}
+    tables = [list(form.parameters()) for form in both.values()]
+    return {
+        "form": list(both),
+        "tables": [len(found) for found in tables],
+        "channels inside": [found[0].shape[0] for found in tables],
+        "weights": [sum(weights.numel() for weights in found) for found in tables],
+        "comes out": [str(shape) for shape in shapes.values()],
+    }
 
 
 def drop(x: ArrayLike, p: float, training: bool, seed: int = 0) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -32,8 +33,16 @@ def listing(*made: Made) -> None:
         if isinstance(one, Line):
             _line(one)
         else:
-            st.markdown(f"`{one.__name__}` in `{one.__module__.replace('.', '/')}.py`")
+            st.markdown(f"`{name(one)}` in `{one.__module__.replace('.', '/')}.py`")
             st.code(_source(one))
+
+
+def name(made: Made) -> str:
+    """The function, the class, or the method of the model: "attend", "Attend.forward"."""
+    if isinstance(made, Line):
+        record = made.trace.record(made.key, made.layer)
+        return method_at(record.line)[0] if record else name(Attend.forward)
+    return made.__qualname__
 
 
 def _line(line: Line) -> None:
@@ -42,11 +51,11 @@ def _line(line: Line) -> None:
         st.markdown("A long text runs fused; this was worked out from its q, k and v by:")
         st.code(_source(Attend.forward))
     else:
-        name, source = method_at(record.line)
-        st.markdown(f"`{name}`, line {record.line} of `gpt2viz/model.py`")
+        method, source = method_at(record.line)
+        st.markdown(f"`{method}`, line {record.line} of `gpt2viz/model.py`")
         st.code(source)
 
 
 @lru_cache(maxsize=128)
 def _source(of: Callable[..., Any]) -> str:
-    return inspect.cleandoc(inspect.getsource(of))
+    return textwrap.dedent(inspect.getsource(of)).rstrip()

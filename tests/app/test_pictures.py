@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from typing import Any
@@ -137,6 +138,7 @@ def check_code(at: AppTest, page: str) -> None:
     blocks = [block.value for block in at.code if block.language == "python"]
     assert blocks or (page != "textbook" and not shown.pictures)
     for block in blocks:
+        ast.parse(block)  # squeezed below, it would be the package's with its indents lost, too
         lines = [line for line in block.splitlines() if line.strip() != MARK]
         assert any(squeezed("\n".join(lines)) in source for source in SOURCE), block
 

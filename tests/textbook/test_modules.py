@@ -142,6 +142,15 @@ def test_swiglu() -> None:
     assert sum(p.numel() for p in mlp.SwiGLU(768, 2048).parameters()) == plain
 
 
+def test_both_forms_of_the_mlp_have_as_many_weights() -> None:
+    found = mlp.forms(768)
+    assert found["form"] == ["MLP", "SwiGLU"]
+    assert found["tables"] == [2, 3]
+    assert found["channels inside"] == [4 * 768, 2048]
+    assert found["weights"] == [2 * 768 * 4 * 768, 3 * 768 * 2048] == [4_718_592] * 2
+    assert found["comes out"] == ["(1, 768)"] * 2
+
+
 def test_dropout() -> None:
     x = torch.full((10_000,), 3.0)
     found = mlp.drop(x, 0.25, training=True, seed=1)

@@ -50,6 +50,7 @@ def _journey(book: Book) -> list[Question]:
     st.latex(rf"\text{{scores}} = {spelled(found.scores[chosen])}")
     st.latex(rf"\text{{weights}} = {spelled(found.weights[chosen])}")
     st.latex(rf"\text{{context vector}} = {spelled(found.output[chosen])}")
+    code(steps.attend)
     held("E19")
     own = [int(n) for n in np.asarray(found.weights.argmax(1))]
     return [
@@ -106,7 +107,7 @@ def _sentence(book: Book) -> list[Question]:
         picture(book, "hand_weights", [one], "unit", height=300)
     st.latex(rf"\text{{output of crane}} = {spelled(found.output[1])}")
     show.table(_shapes(found), "Shapes", hide_index=True)
-    code(steps.project, steps.attend)
+    code(steps.drawn_weights, steps.project, steps.attend)
     held("E5")
     _fused(x, weights)
     untouched = np.allclose(x, steps.SENTENCE_X) and all(
@@ -137,7 +138,7 @@ def _fused(x: Array, weights: list[Array]) -> None:
     parts = zip(steps.fused(x, w_q, w_k, w_v), map(partial(steps.project, x), weights), strict=True)
     gap = max(float((one - other).abs().max()) for one, other in parts)
     say.markdown(f"Largest difference between the two ways, with the numbers above: **{gap:.1e}**")
-    code(steps.fused)
+    code(steps.project, steps.fused)
     held("E6")
 
 
@@ -177,7 +178,7 @@ def _scale(book: Book) -> list[Question]:
     keys = [f"key {n}" for n in range(len(scores))]
     panel = vectors("one query, eight random keys", both, ("as it is", "over √hs"), keys)
     picture(book, "sharpness", [panel], "unit", height=190)
-    code(scale.score_variance, scale.sharpness)
+    code(scale.score_variance, scale.random_scores, scale.sharpness)
     held("E22")
     return [
         Question(

@@ -64,7 +64,8 @@ def _way(_book: Book) -> list[Question]:
         "B texts at once, T tokens each, C channels, nh heads of hs channels. The brackets lay the "
         "heads' outputs side by side; W_O is the one more table that mixes them."
     )
-    code(heads.shape_steps, variants.MultiHeadAttention)
+    whole = variants.MultiHeadAttention
+    code(heads.shape_steps, whole.__init__, whole.split)
     held("E21")
     heading("E8")
     say.markdown(
@@ -112,10 +113,12 @@ def _variants(book: Book) -> list[Question]:
     panels = [vectors(name, out, labels, axes) for name, out in found.items()]
     picture(book, "variants", panels, height=300)
     code(
+        heads.four_variants,
         variants.mix,
         variants.SimplifiedAttention,
         variants.TrainableAttention,
         variants.CausalAttention,
+        variants.MultiHeadAttention,
     )
     held("E20")
     _apart(book, seed)
@@ -148,7 +151,7 @@ def _apart(book: Book, seed: int) -> None:
     picture(book, "apart", both, height=260)
     gap = float((fused - apart).abs().max())
     say.markdown(f"Largest difference: **{gap:.1e}**, which is rounding.")
-    code(variants.SeparateHeads, variants.separate)
+    code(heads.apart_and_fused, variants.separate, variants.SeparateHeads)
     held("E24")
 
 

@@ -81,7 +81,7 @@ def _walk(book: Book) -> list[Question]:
     st.latex(
         rf"{spelled(x, 2)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; {spelled(output)}"
     )
-    code(mlp.walk)
+    code(mlp.drawn_weights, mlp.walk, mlp.CURVES[curve])
     held("E10")
     return []
 
@@ -116,7 +116,13 @@ def _curves(book: Book) -> list[Question]:
         f"narrower: {mlp.swiglu_width(768):,} for C = 768, and both forms have the same number "
         "of weights."
     )
-    code(*mlp.CURVES.values(), mlp.FeedForward, mlp.SwiGLU)
+    show.table(
+        mlp.forms(768),
+        "The MLP in both forms",
+        hide_index=True,
+        column_config={"weights": st.column_config.NumberColumn(format="localized")},
+    )
+    code(*mlp.CURVES.values(), mlp.swiglu_width, mlp.forms, mlp.FeedForward, mlp.SwiGLU)
     held("E15")
     gelu = values["GELU (erf)"]
     return [

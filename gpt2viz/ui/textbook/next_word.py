@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from gpt2viz import sampling_distribution
+from gpt2viz import Trace, sampling_distribution
 from gpt2viz.textbook import logits
 from gpt2viz.traces import Array
 from gpt2viz.ui import address, cache, say, show
@@ -87,6 +87,7 @@ def _real(book: Book) -> None:
         hide_index=True,
         height=36 * min(n + 1, 12),
     )
+    code(Trace.logits_at, sampling_distribution)
     held("E14")
 
 

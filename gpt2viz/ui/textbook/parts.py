@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -93,11 +93,11 @@ def picture(
     show.picture(figure, key=key, alt=said, of_run=False)
 
 
-def code(*objects: Callable[..., Any]) -> None:
-    """The source of what has just run, from its own file."""
-    names = ", ".join(f"`{obj.__name__}`" for obj in objects)
+def code(*made: source.Made) -> None:
+    """The source of what has just run, from its own file: all that the page called, and no more."""
+    names = ", ".join(f"`{source.name(one)}`" for one in made)
     with st.expander(f"The code that ran: {names}", icon=":material/code:"):
-        source.listing(*objects)
+        source.listing(*made)
 
 
 def heading(id: str) -> None:

@@ -73,7 +73,7 @@ def _norm() -> list[Question]:
     st.latex(rf"x - \mu = {spelled(found.centred)}")
     st.latex(rf"\frac{{x-\mu}}{{\sqrt{{\sigma^2+\varepsilon}}}} = {spelled(found.normed)}")
     st.latex(rf"\cdot\,\gamma + \beta = {spelled(found.output)}")
-    code(norms.layer_norm, norms.LayerNorm)
+    code(norms.add, norms.layer_norm)
     x = np.asarray(given[0])
     return [
         Question(
@@ -111,7 +111,7 @@ def _order(book: Book) -> list[Question]:
         alt="Size of the stream with pre-norm and post-norm",
         of_run=False,
     )
-    code(norms.PreNorm, norms.PostNorm, norms.stacked)
+    code(norms.stacked, norms.PreNorm, norms.PostNorm, norms.LayerNorm)
     held("E12")
     return []
 

@@ -6,8 +6,9 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.labels import counted
-from gpt2viz.textbook import embeddings
+from gpt2viz.textbook import embeddings, steps
 from gpt2viz.ui import address, say
+from gpt2viz.ui.source import Line
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
@@ -41,7 +42,7 @@ def draw_tokens(book: Book) -> list[Question]:
     picture(book, "token_vectors", [panel], height=120 + 26 * min(len(labels), 16))
     st.latex(rf"(B, T) = (1, {len(labels)}) \;\rightarrow\; (B, T, C) = (1, {len(labels)}, {C})")
     say.caption("B texts at once, T tokens, C channels: the numbers of one vector.")
-    code(embeddings.look_up)
+    code(Line(trace, "token_embedding"))
     held("E2")
     ids = trace.token_ids
     twice = next((n for n, token in enumerate(ids) if token in ids[:n]), None)
@@ -107,7 +108,7 @@ def draw_order(book: Book) -> list[Question]:
     )
     gap = float((found[0] - found[1]).abs().max())
     say.markdown(f"Largest difference between the two sentences: **{gap:.4f}**")
-    code(embeddings.place, embeddings.read_in_order)
+    code(embeddings.look_up, embeddings.place, embeddings.read_in_order, steps.attend)
     say.markdown(
         "GPT-2 has a vector for each of its 1,024 places. A sentence of five tokens uses the "
         "first five; the others wait. Adding works by broadcasting: the same (T, C), T tokens of C "

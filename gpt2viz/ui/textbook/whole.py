@@ -181,6 +181,7 @@ def _released() -> list[Question]:
         hide_index=True,
         column_config={"parameters": st.column_config.NumberColumn(format="localized")},
     )
+    code(sizes.counted)
     held("E18")
     return [
         Question(
