@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
@@ -11,9 +14,10 @@ import gpt2viz
 from gpt2viz import tracing
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.provenance import MARK
+from gpt2viz.textbook import embeddings, steps
 from gpt2viz.ui.textbook.checks import right
 from gpt2viz.ui.textbook.contents import CHAPTERS
-from tests.app.pages import figure, heatmaps, open_page
+from tests.app.pages import figure, heatmaps, open_page, pictures
 from tests.parity.numpy_gpt2 import reference, softmax
 
 
@@ -113,6 +117,58 @@ def test_back_to_the_texts_numbers() -> None:
     assert "crane_q" not in at.query_params
     drawn = heatmaps(figure(at, "crane_weights"))["weights of crane"]
     assert_allclose(drawn[0], softmax(np.array([0.98, 0.7, 0.7])), atol=1e-6)
+
+
+#: For each picture of matrices what its rows and its columns are, "" where the labels say it.
+AXES = {
+    "token_vectors": ("token", "dimension"),
+    "order": ("token", "dimension"),
+    "crane_weights": ("query", "key"),
+    "crane_vectors": ("vector", "dimension"),
+    "journey_weights": ("query", "key"),
+    "hand_qkv": ("token", "dimension"),
+    "hand_scores": ("query", "key"),
+    "hand_weights": ("query", "key"),
+    "hand_output": ("token", "dimension"),
+    "sharpness": ("", "key"),
+    "mask_weights": ("query", "key"),
+    "variants": ("token", "dimension"),
+    "apart": ("token", "channel"),
+    "real_head": ("query", "key"),
+    "walk": ("", "channel"),
+    "drop": ("", "number"),
+    "stream_picture": ("", "channel"),
+    "logits": ("", "next word"),
+    "chances": ("", "next word"),
+}
+#: All that can be a token in the chapters: words of the examples, or a place of one.
+WORDS = {*steps.SENTENCE, *steps.JOURNEY, *embeddings.WORDS, *map(str, range(6))}
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_rows_and_columns_are_called_what_they_are(chapter: str) -> None:
+    at = open_page("textbook", chapter=chapter)
+    for key in pictures(at):
+        spec = figure(at, key)
+        if spec["data"][0]["type"] != "heatmap":
+            continue
+        down, across = (str(spec["layout"][f"{n}axis"]["title"].get("text", "")) for n in "yx")
+        assert (down, across) == AXES[key]
+        rows = {re.sub(r"^\d+ ", "", row).strip(" ·") for row in spec["data"][0]["y"]}
+        if down in ("token", "query"):
+            assert rows <= WORDS, key
+        else:
+            assert not rows & WORDS or key == "crane_vectors", key
+
+
+def test_the_output_of_all_four_words_is_shown() -> None:
+    at = open_page("textbook", chapter="by-hand", hand_wk="1,0,2,-1", hand_wv="0.5,1,-1,3")
+    drawn = heatmaps(figure(at, "hand_output"))["output"]
+    torch.manual_seed(42)
+    x, w_q = np.array(steps.SENTENCE_X), torch.randn(2, 2).double().numpy()
+    w_k, w_v = np.array([[1, 0], [2, -1]]), np.array([[0.5, 1], [-1, 3]])
+    weights = softmax((x @ w_q.T) @ (x @ w_k.T).T / np.sqrt(2))
+    assert_allclose(drawn, weights @ (x @ w_v.T), atol=1e-6)
 
 
 def test_the_code_is_that_of_the_module() -> None:

@@ -11,7 +11,17 @@ from gpt2viz.textbook import scale, steps
 from gpt2viz.traces import Array
 from gpt2viz.ui import address, say, show
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, spelled, vectors
+from gpt2viz.ui.textbook.parts import (
+    TOKENS,
+    Book,
+    code,
+    heading,
+    held,
+    pairs,
+    picture,
+    spelled,
+    vectors,
+)
 from gpt2viz.ui.textbook.tables import table
 
 _AXES = ("x₁", "x₂", "x₃")
@@ -95,16 +105,19 @@ def _sentence(book: Book) -> list[Question]:
     q, k, v = (steps.project(x, w) for w in weights)
     found = steps.attend(q, k, v, causal=causal)
     made = zip("QKV", (q, k, v), strict=True)
-    panels = [vectors(name, part, labels, ("1", "2")) for name, part in made]
+    panels = [vectors(name, part, labels, ("1", "2"), TOKENS) for name, part in made]
     picture(book, "hand_qkv", panels, height=230)
     masked = found.masked_scores.isneginf()
-    scores, mixed = st.columns(2, gap="large")
+    scores, mixed, outputs = st.columns([5, 5, 4], gap="medium")
     with scores:
         one = pairs("raw scores QKᵀ", found.scores, labels, "score")
         picture(book, "hand_scores", [one], height=300)
     with mixed:
         one = pairs("weights", found.weights, labels, "attention weight", masked)
         picture(book, "hand_weights", [one], "unit", height=300)
+    with outputs:
+        one = vectors("output", found.output, labels, ("1", "2"), TOKENS)
+        picture(book, "hand_output", [one], height=300)
     st.latex(rf"\text{{output of crane}} = {spelled(found.output[1])}")
     show.table(_shapes(found), "Shapes", hide_index=True)
     code(steps.drawn_weights, steps.project, steps.attend)
@@ -175,8 +188,8 @@ def _scale(book: Book) -> list[Question]:
     right.metric("Variance of q·k / √hs", f"{scaled:.3f}")
     scores = scale.random_scores(hs)
     both = [scale.sharpness(scores, 1), scale.sharpness(scores, hs**0.5)]
-    keys = [f"key {n}" for n in range(len(scores))]
-    panel = vectors("one query, eight random keys", both, ("as it is", "over √hs"), keys)
+    rows, keys = ("as it is", "over √hs"), [f"{n}" for n in range(len(scores))]
+    panel = vectors("one query, eight random keys", both, rows, keys, ("", "key"))
     picture(book, "sharpness", [panel], "unit", height=190)
     code(scale.score_variance, scale.random_scores, scale.sharpness)
     held("E22")

@@ -72,7 +72,8 @@ def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...]) -> None:
     st.latex(rf"\text{{softmax}} \rightarrow {spelled(found.weights[0])}")
     st.latex(rf"\text{{new vector}} = \text{{weights}}\cdot V = {spelled(found.output[0])}")
     after = np.vstack([found.v, found.output[:1]])
-    panel = vectors("values, and the crane afterwards", after, [*labels, "new crane"], _PLANE)
+    rows, names = [*labels, "new crane"], ("vector", "dimension")
+    panel = vectors("values, and the crane afterwards", after, rows, _PLANE, names)
     picture(book, "crane_vectors", [panel], height=250)
 
 

@@ -10,7 +10,7 @@ from gpt2viz.textbook import heads, steps, variants
 from gpt2viz.ui import address, controls, lines, say, show, zoom
 from gpt2viz.ui.stages import draw_weights
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.ui.textbook.parts import TOKENS, Book, code, heading, held, picture, vectors
 from gpt2viz.ui.textbook.tables import table
 
 #: Heads this near to the best one do the same work.
@@ -110,7 +110,7 @@ def _variants(book: Book) -> list[Question]:
     seeds = range(10)
     seed: int = right.selectbox("Seed", seeds, **address.choice("variants_seed", seeds, 0))
     found = heads.four_variants(x, nh=3, seed=seed)
-    panels = [vectors(name, out, labels, axes) for name, out in found.items()]
+    panels = [vectors(name, out, labels, axes, TOKENS) for name, out in found.items()]
     picture(book, "variants", panels, height=300)
     code(
         heads.four_variants,

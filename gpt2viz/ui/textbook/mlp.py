@@ -152,7 +152,8 @@ def _dropout(book: Book) -> list[Question]:
     with columns[2]:
         training = st.toggle("Training", **address.switch("drop_on", True))
     after = mlp.drop(mlp.WIDENED, p, training, seed)
-    panel = vectors("eight numbers", [steps.rows(mlp.WIDENED), after], ("before", "after"), _EIGHT)
+    both, names = [steps.rows(mlp.WIDENED), after], ("", "number")
+    panel = vectors("eight numbers", both, ("before", "after"), _EIGHT, names)
     picture(book, "drop", [panel], height=180)
     code(mlp.drop)
     held("E13")

@@ -25,6 +25,10 @@ from gpt2viz.ui.text import literal
 _MOST_ROWS = 20
 
 
+#: What rows and columns are where each row is the vector of a token.
+TOKENS = ("token", "dimension")
+
+
 class Book(NamedTuple):
     """What a chapter draws with: colours, and the run of the sentence where it reads one."""
 
@@ -44,9 +48,12 @@ def vectors(
     values: ArrayLike,
     rows: Sequence[str],
     columns: Sequence[str],
-    names: tuple[str, str] = ("token", "dimension"),
+    names: tuple[str, str],
 ) -> Panel:
-    """A panel of vectors, one a row. ``names`` say what rows and columns are."""
+    """A panel of vectors, one a row.
+
+    ``names`` say what rows and columns are; "" where the labels themselves do.
+    """
     across, down = Axis(names[1], columns), Axis(names[0], rows)
     return Panel(title, _matrix(values), down, across, name=title, quantity="value")
 

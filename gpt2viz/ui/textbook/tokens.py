@@ -10,7 +10,7 @@ from gpt2viz.textbook import embeddings, steps
 from gpt2viz.ui import address, say
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
+from gpt2viz.ui.textbook.parts import TOKENS, Book, code, heading, held, picture, spelled, vectors
 from gpt2viz.ui.textbook.tables import table
 
 _PLANE = ("x₁", "x₂")
@@ -38,7 +38,7 @@ def draw_tokens(book: Book) -> list[Question]:
     rows = trace.stage("token_embedding")[0]
     shown = slice(0, _SHOWN)
     names = [f"{n}" for n in range(C)][shown]
-    panel = vectors("token vectors", rows[:, shown], labels, names)
+    panel = vectors("token vectors", rows[:, shown], labels, names, TOKENS)
     picture(book, "token_vectors", [panel], height=120 + 26 * min(len(labels), 16))
     st.latex(rf"(B, T) = (1, {len(labels)}) \;\rightarrow\; (B, T, C) = (1, {len(labels)}, {C})")
     say.caption("B texts at once, T tokens, C channels: the numbers of one vector.")
@@ -93,7 +93,7 @@ def draw_order(book: Book) -> list[Question]:
     added = places if on else np.zeros_like(places)
     found = [embeddings.read_in_order(order, added, given) for order in (one, other)]
     panels = [
-        vectors(" ".join(words[n] for n in order), mixed, words, _PLANE)
+        vectors(" ".join(words[n] for n in order), mixed, words, _PLANE, TOKENS)
         for order, mixed in zip((one, other), found, strict=True)
     ]
     say.markdown("What becomes of each word after attention without weights:")
