@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +17,9 @@ from gpt2viz import tracing
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.provenance import MARK
 from gpt2viz.textbook import embeddings, steps
-from gpt2viz.ui.textbook.checks import right
+from gpt2viz.ui.textbook.answers import right
 from gpt2viz.ui.textbook.contents import CHAPTERS
-from tests.app.pages import figure, heatmaps, open_page, pictures
+from tests.app.pages import figure, heatmaps, open_page, pictures, plain
 from tests.parity.numpy_gpt2 import reference, softmax
 
 
@@ -35,6 +37,13 @@ def prose(at: AppTest) -> int:
     hidden = {id(e) for box in column.expander for e in [*box.markdown, *box.caption]}
     texts = [e.value for e in [*column.markdown, *column.caption] if id(e) not in hidden]
     return sum(len(text.split()) for text in texts if "|:-|" not in text)
+
+
+def questions(block: Any) -> Iterator[str]:
+    """The ids of the questions that stand in a part of the page."""
+    for part in getattr(block, "children", {}).values():
+        name = str(getattr(part.proto, "id", ""))
+        yield from [name.partition("question_")[2]] if "-question_" in name else questions(part)
 
 
 def answered(at: AppTest) -> list[str]:
@@ -57,7 +66,8 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(chapter:
         assert f"[{id}]" in titles
         assert sum(label.startswith(f"{id}:") for label in labels) == 1
     asked = [element for element in at.markdown if element.value.startswith("**?**")]
-    assert len(asked) == CHAPTERS[chapter].n_questions
+    assert len(asked) == len(CHAPTERS[chapter].questions)
+    assert tuple(questions(at.main)) == CHAPTERS[chapter].questions
     assert 2 <= len(asked) <= 4
     assert at.latex  # formulas with this page's numbers
     assert prose(at) <= WORDS_IN_FIVE_MINUTES
@@ -221,18 +231,13 @@ TYPED = {
 
 
 def chapter_of(id: str) -> str:
-    return {
-        "tokens": "tokens", "order": "order", "crane": "crane", "journey": "by-hand",
-        "hand": "by-hand", "scale": "by-hand", "mask": "mask", "way": "heads",
-        "variants": "heads", "real": "heads", "linear": "mlp", "curve": "mlp", "drop": "mlp",
-        "stream": "residual", "norm": "residual", "depth": "residual", "whole": "whole",
-        "next": "next-word", "mistake": "mistakes",
-    }[id.split("_")[0]]  # fmt: skip
+    (found,) = (name for name, chapter in CHAPTERS.items() if id in chapter.questions)
+    return found
 
 
 def test_all_questions_are_tried_below() -> None:
     tried = [*DONE, *TYPED, "real_self"]
-    assert len(tried) == sum(chapter.n_questions for chapter in CHAPTERS.values())
+    assert sorted(tried) == sorted(id for c in CHAPTERS.values() for id in c.questions)
 
 
 @pytest.mark.parametrize("id", DONE)
@@ -240,6 +245,69 @@ def test_a_question_is_answered_by_doing(id: str) -> None:
     at = open_page("textbook", chapter=chapter_of(id), **DONE[id])
     assert id in answered(at)
     assert "done" in shown(at)
+
+
+#: What must not pass for an answer, and what is said of it.
+NOT_DONE = [
+    (
+        "order_equal",
+        {
+            "order_on": "true",
+            "order_words": "100,0,0,1,100,0",
+            "order_places": "1,0,0,1,0,0",
+        },
+        "because of the words",
+    ),
+    ("order_equal", {"order_places": "0.3,0,0,0.3,0.3,0"}, "Switch them on"),
+    ("crane_machine", {"crane_mask": "true", "crane_v_bird": "0,3,0.9,0.1,0.8,0.2"}, "itself"),
+    ("crane_machine", {"crane": "machine"}, "Choose the bird"),
+    (
+        "crane_machine",
+        {"crane_q": "9,9", "crane_v_bird": "0.5,0.5,0.9,0.1,0,9"},
+        "was changed too",
+    ),
+    ("crane_half", {"crane_mask": "true", "crane_k_bird": "0.7,0.7,0.9,0.1,2.7,0.3"}, "itself"),
+    ("journey_same", {"journey_x": "3,0,0,3,0,0,0,3,0,0,-3,0,0,0,3,0,0,-3"}, "journey"),
+    ("hand_value", {"hand_wq": "0,0,0,0"}, "$W_Q$"),
+    ("hand_value", {"hand_wv": "0,0,0,0", "hand_x": "0,0,0,0,0,0,0,0"}, "x and $W_V$"),
+    ("hand_value", {"hand_wk": "0,0,0,0", "hand_mask": "true"}, "another number"),
+    ("mask_first", {"mask_on": "false", "mask_scores": f"5,{','.join(['0.5'] * 15)}"}, "mask is"),
+    ("mask_even", {"mask_scores": "1,2,3,9,1,2,3,9,1,2,3,9,1,2,3,9"}, "column"),
+    ("way_fails", {"way_C": "768", "way_nh": "20"}, "768 channels"),
+    ("linear_zero", {"lin_x": "2,1", "lin_b": "-2,2,-2,2"}, "x or W"),
+    ("linear_zero", {"lin_w": "0,0,0,0,0,0,0,0", "lin_b": "0,0,0,0"}, "x or W"),
+    ("curve_lowest", {"curve_x": "1,1,1,1,-0.5"}, "−0.1543"),
+    ("drop_reading", {"drop_p": "0.0"}, "the switch"),
+    ("stream_erase", {"stream": "-0.1,0.1,-0.2,0.3,0.1,-0.1,0.2,-0.3"}, "x was changed"),
+    ("norm_flat", {"norm": "2,2,2,2,1,1,1,1,0,0,1,0"}, "shift"),
+    ("norm_flat", {"norm": "0,0,0,0,1,1,1,1,0,0,0,0"}, "four zeros"),
+    ("whole_half", {"size_tied": "false", "size_n_layer": "1"}, "Tie them"),
+    ("next_steel", {"last_rows": "0,0,9,9,0,0,0,0"}, "table was changed"),
+    ("next_even", {"last_x": "0,0"}, "by their logits"),
+    ("tokens_twice", {"text": "man bites man"}, "two tokens"),
+]
+
+
+def test_equal_places_are_an_answer_whatever_the_words() -> None:
+    edited = {"order_words": "5,0,0,1,0,9", "order_places": "2,1,0,0,2,1"}
+    assert "order_equal" in answered(
+        open_page("textbook", chapter="order", order_on="true", **edited)
+    )
+
+
+@pytest.mark.parametrize(("id", "address", "said"), NOT_DONE)
+def test_what_is_no_answer_is_none_and_is_told(id: str, address: dict[str, str], said: str) -> None:
+    at = open_page("textbook", chapter=chapter_of(id), **address)
+    assert id not in answered(at)
+    assert any(said in plain(caption.value) for caption in at.caption)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_nothing_is_told_that_no_one_asked(chapter: str) -> None:
+    """As a chapter opens, only a number that is asked for may stand below a question."""
+    at = open_page("textbook", chapter=chapter)
+    told = [c.value for c in at.caption if any(said in c.value for *_, said in NOT_DONE)]
+    assert told == (["The lowest in the table is −0.1543."] if chapter == "mlp" else [])
 
 
 @pytest.mark.parametrize("chapter", dict.fromkeys(map(chapter_of, TYPED)))
@@ -266,6 +334,11 @@ def test_a_head_that_looks_at_itself_is_found() -> None:
     layer, head = np.unravel_index(itself.argmin(), itself.shape)
     at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
     assert answered(at) == []
+    # Every token's largest weight is what is asked for, not the largest mean of all heads.
+    most = (weights.argmax(axis=-1) == np.arange(len(ids))).all(axis=-1)
+    layer, head = np.argwhere(most & (itself < itself.max() - 0.05))[0]
+    at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
+    assert answered(at) == ["real_self"]
 
 
 def test_progress_survives_chapters_and_marks_the_finished_one() -> None:

@@ -25,6 +25,8 @@ from gpt2viz.ui.textbook.parts import (
 from gpt2viz.ui.textbook.tables import table
 
 _AXES = ("x₁", "x₂", "x₃")
+#: Outputs that differ by less are the same; differences are written with four digits.
+_SAME = 5e-5
 
 
 def draw(book: Book) -> list[Question]:
@@ -71,6 +73,7 @@ def _journey(book: Book) -> list[Question]:
             "“journey” points almost the same way as “starts” but is a little longer, and a longer "
             "vector wins every dot product. Learned queries and keys can do without such chance.",
             answer="journey",
+            also=("second", "second one"),
         ),
         Question(
             "journey_same",
@@ -79,8 +82,15 @@ def _journey(book: Book) -> list[Question]:
             "Vectors at right angles have the score 0. Six such directions need no more than three "
             "dimensions, if both signs are used.",
             done=own == list(places),
+            told=_itself(own) if not np.allclose(x, steps.JOURNEY_X) else "",
         ),
     ]
+
+
+def _itself(most: list[int]) -> str:
+    """``most`` is for each word the place of the one that it looks at most."""
+    other = [word for n, word in enumerate(steps.JOURNEY) if most[n] != n]
+    return f"Not so far: {', '.join(other)}."
 
 
 def _sentence(book: Book) -> list[Question]:
@@ -123,21 +133,30 @@ def _sentence(book: Book) -> list[Question]:
     code(steps.drawn_weights, steps.project, steps.attend)
     held("E5")
     _fused(x, weights)
-    untouched = np.allclose(x, steps.SENTENCE_X) and all(
-        np.allclose(weights[n], drawn[n]) for n in (0, 2)
-    )
-    return [_equal_outputs(found, untouched)]
+    first = (np.array(steps.SENTENCE_X), *map(np.asarray, drawn))
+    changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
+    return [_equal_outputs(found, changed, causal)]
 
 
-def _equal_outputs(found: steps.Steps, untouched: bool) -> Question:
+def _equal_outputs(found: steps.Steps, changed: list[bool], causal: bool) -> Question:
+    """``changed`` tells which of x, W_Q, W_K and W_V are not those of the text."""
+    gap = float((found.output - found.output[0]).abs().max())
+    touched = [name for name, n in (("x", 0), ("$W_Q$", 1), ("$W_V$", 3)) if changed[n]]
+    told = ""
+    if causal:
+        told = "With the mask on, each word mixes another number of values. Switch it off."
+    elif touched and gap < _SAME:
+        told = f"They are the same, but {' and '.join(touched)} had to be left. Put it back."
     return Question(
         "hand_value",
-        "Make the **output** the same for all four words without touching x, $W_Q$ or $W_V$.",
+        "Make the **output** the same for all four words without touching x, $W_Q$ or $W_V$. "
+        f"Now they differ by up to {gap:.4f}.",
         "If all scores of a row are equal, every word takes the same mixture. Which table can "
         "make all keys equal?",
         "With $W_K = 0$ all keys and so all scores are 0, all weights 1/4, and every output is "
         "the mean of the values.",
-        done=untouched and bool((found.output - found.output[0]).abs().max() < 1e-5),
+        done=gap < _SAME and not touched,
+        told=told,
     )
 
 

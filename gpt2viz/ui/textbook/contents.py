@@ -19,6 +19,7 @@ from gpt2viz.ui.textbook import (
     mistakes,
     mlp,
     next_word,
+    progress,
     residual,
     tokens,
     whole,
@@ -27,31 +28,73 @@ from gpt2viz.ui.textbook.parts import Book
 
 
 class Chapter(NamedTuple):
-    """``draw`` returns the questions at its end; ``examples`` are the ids that it shows."""
+    """``draw`` returns the ``questions`` at its end; these and ``examples`` are ids."""
 
     title: str
     draw: Callable[[Book], list[checks.Question]]
     examples: tuple[str, ...]
-    n_questions: int
+    questions: tuple[str, ...]
     reads_sentence: bool = False
 
 
 CHAPTERS: Mapping[str, Chapter] = {
-    "tokens": Chapter("Tokens and vectors", tokens.draw_tokens, ("E2",), 2, reads_sentence=True),
-    "order": Chapter("Order", tokens.draw_order, ("E3",), 3),
-    "crane": Chapter("What attention is for", crane.draw, ("E4",), 3),
-    "by-hand": Chapter("Attention by hand", by_hand.draw, ("E19", "E5", "E6", "E22"), 4),
-    "mask": Chapter("The causal mask", mask.draw, ("E7",), 3),
-    "heads": Chapter("Many heads", heads.draw, ("E21", "E8", "E20", "E24"), 4, reads_sentence=True),
-    "mlp": Chapter("MLP and activations", mlp.draw, ("E9", "E10", "E15", "E13"), 4),
-    "residual": Chapter("Residual stream and norms", residual.draw, ("E11", "E12", "E17"), 4),
+    "tokens": Chapter(
+        "Tokens and vectors",
+        tokens.draw_tokens,
+        ("E2",),
+        ("tokens_shape", "tokens_twice"),
+        reads_sentence=True,
+    ),
+    "order": Chapter(
+        "Order", tokens.draw_order, ("E3",), ("order_on", "order_equal", "order_shape")
+    ),
+    "crane": Chapter(
+        "What attention is for",
+        crane.draw,
+        ("E4",),
+        ("crane_half", "crane_mask", "crane_machine"),
+    ),
+    "by-hand": Chapter(
+        "Attention by hand",
+        by_hand.draw,
+        ("E19", "E5", "E6", "E22"),
+        ("journey_self", "journey_same", "hand_value", "scale_one"),
+    ),
+    "mask": Chapter("The causal mask", mask.draw, ("E7",), ("mask_row", "mask_first", "mask_even")),
+    "heads": Chapter(
+        "Many heads",
+        heads.draw,
+        ("E21", "E8", "E20", "E24"),
+        ("way_scores", "way_fails", "variants_last", "real_self"),
+        reads_sentence=True,
+    ),
+    "mlp": Chapter(
+        "MLP and activations",
+        mlp.draw,
+        ("E9", "E10", "E15", "E13"),
+        ("linear_zero", "curve_lowest", "drop_factor", "drop_reading"),
+    ),
+    "residual": Chapter(
+        "Residual stream and norms",
+        residual.draw,
+        ("E11", "E12", "E17"),
+        ("stream_erase", "norm_flat", "norm_scale", "depth_ten"),
+    ),
     "whole": Chapter(
-        "The whole model", whole.draw, ("E26", "E25", "E1", "E16", "E18"), 3, reads_sentence=True
+        "The whole model",
+        whole.draw,
+        ("E26", "E25", "E1", "E16", "E18"),
+        ("whole_half", "whole_untied", "whole_heads"),
+        reads_sentence=True,
     ),
     "next-word": Chapter(
-        "From logits to the next word", next_word.draw, ("E14",), 3, reads_sentence=True
+        "From logits to the next word",
+        next_word.draw,
+        ("E14",),
+        ("next_steel", "next_even", "next_loss"),
+        reads_sentence=True,
     ),
-    "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), 2),
+    "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
 }
 
 
@@ -61,11 +104,11 @@ def choose() -> str:
     holding = next((name for name, c in CHAPTERS.items() if wanted in c.examples), None)
     if holding and "chapter" not in st.query_params:
         st.query_params["chapter"] = holding
-    names, done = list(CHAPTERS), checks.progress()
+    names, done = list(CHAPTERS), progress.answered()
 
     def written(name: str) -> str:
         chapter = CHAPTERS[name]
-        tick = " ✓" if len(done.get(name, ())) == chapter.n_questions else ""
+        tick = " ✓" if len(done.get(name, ())) == len(chapter.questions) else ""
         return f"{names.index(name) + 1}. {chapter.title}{tick}"
 
     chosen: str = st.radio(
@@ -74,7 +117,7 @@ def choose() -> str:
         format_func=written,
         **address.choice("chapter", names, names[0]),
     )
-    checks.download(sum(chapter.n_questions for chapter in CHAPTERS.values()))
+    progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()})
     if wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
         wanted = ""
         st.query_params.pop("example", None)

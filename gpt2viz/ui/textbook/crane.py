@@ -6,7 +6,6 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.textbook import steps
-from gpt2viz.traces import Array
 from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, spelled, vectors
@@ -46,7 +45,9 @@ def draw(book: Book) -> list[Question]:
         "model that reads from the left must settle the meaning at a later word."
     )
     held("E4")
-    return _questions(found, sentence, causal, keys)
+    first = steps.CRANE_KEYS[sentence]
+    asked_as_before = np.allclose(query, steps.CRANE_QUERY) and np.allclose(keys, first)
+    return _questions(found, sentence, causal, bool(asked_as_before))
 
 
 def _choose() -> tuple[str, bool]:
@@ -77,7 +78,17 @@ def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...]) -> None:
     picture(book, "crane_vectors", [panel], height=250)
 
 
-def _questions(found: steps.Steps, sentence: str, causal: bool, keys: Array) -> list[Question]:
+def _questions(
+    found: steps.Steps, sentence: str, causal: bool, asked_as_before: bool
+) -> list[Question]:
+    """``asked_as_before`` tells that query and keys are those of the text."""
+    blind = "With the mask on, the crane sees only itself. Switch it off."
+    machine = bool(found.output[0, 1] > found.output[0, 0])
+    told = ""
+    if machine and sentence != "bird":
+        told = "That is “lifted steel”. Choose the bird."
+    elif machine:
+        told = blind if causal else "The query or a key was changed too. Put it back."
     last = steps.CRANE_WORDS[sentence][-1]
     weight = float(found.weights[0, -1])
     animal = float(found.output[0, 0])
@@ -89,6 +100,7 @@ def _questions(found: steps.Steps, sentence: str, causal: bool, keys: Array) -> 
             "A larger key gives a larger dot product. Multiply both numbers of that key by 3.",
             "Weights depend on queries and keys only. The values had no say in it.",
             done=weight > 0.5,
+            told=blind if causal else "",
         ),
         Question(
             "crane_mask",
@@ -103,8 +115,7 @@ def _questions(found: steps.Steps, sentence: str, causal: bool, keys: Array) -> 
             f"machine than animal after “ate fish”. Now: animal {animal:.2f}.",
             "Choose the bird, then give fish the value 0, 3.",
             "Where a word looks and what it takes from there are two separate things.",
-            done=sentence == "bird"
-            and bool(np.allclose(keys, steps.CRANE_KEYS["bird"]))
-            and float(found.output[0, 1]) > animal,
+            done=machine and sentence == "bird" and not causal and asked_as_before,
+            told=told,
         ),
     ]

@@ -42,10 +42,11 @@ def draw(book: Book) -> list[Question]:
         "don't sum to 1. And the mask needs no training: it is the same triangle for every text."
     )
     held("E7")
-    return _questions(causal, float(scaled[0, 0]), np.asarray(weights[3]))
+    return _questions(causal, scaled, np.asarray(weights[3]))
 
 
-def _questions(causal: bool, first: float, last_row: Array) -> list[Question]:
+def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
+    five, column = abs(scaled[0, 0] - 5) < 1e-6, np.ptp(scaled[:, 3]) == 0
     return [
         Question(
             "mask_row",
@@ -61,7 +62,8 @@ def _questions(causal: bool, first: float, last_row: Array) -> list[Question]:
             "Edit the top left number of the table.",
             "Softmax of a single number is 1. The first token has nobody else to look at, and many "
             "heads of real models make use of that.",
-            done=causal and abs(first - 5) < 1e-6,
+            done=bool(causal and five),
+            told="The mask is off. Switch it on and look again." if five else "",
         ),
         Question(
             "mask_even",
@@ -69,5 +71,8 @@ def _questions(causal: bool, first: float, last_row: Array) -> list[Question]:
             "Equal scores give equal weights, whatever their size.",
             "Softmax knows only differences: four equal scores, of any size, give 1/4 each.",
             done=bool(np.allclose(last_row, 0.25, atol=1e-4)),
+            told="That is the column of “fish”: how others look at it. Its own row is the last."
+            if column
+            else "",
         ),
     ]

@@ -60,5 +60,6 @@ def draw(_book: Book) -> list[Question]:
             "Divide by 25.",
             "1000 = 25 · 40. GPT-2 XL has 1600 channels, 64 a head.",
             answer="1000",
+            also=("thousand", "one thousand"),
         ),
     ]

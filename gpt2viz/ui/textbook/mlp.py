@@ -45,14 +45,16 @@ def _linear() -> list[Question]:
     st.latex(rf"W x + b = {spelled(found)}")
     code(mlp.linear)
     held("E9")
+    zero = bool(abs(np.asarray(found)).max() < 1e-3)
+    kept = np.allclose(x, mlp.LINEAR_X) and np.allclose(weight, mlp.LINEAR_WEIGHT)
     return [
         Question(
             "linear_zero",
             "Make all four outputs 0 by editing **b** alone.",
             "Each b must undo what W x gives: add the outputs' opposites to it.",
             "b = −W x. A bias moves every output by a fixed amount, whatever the input.",
-            done=bool(abs(np.asarray(found)).max() < 1e-3 and abs(x).max() > 0)
-            and bool(np.allclose(weight, mlp.LINEAR_WEIGHT)),
+            done=zero and kept,
+            told="All four are 0, but x or W was changed too. Put them back." if zero else "",
         ),
     ]
 
@@ -133,6 +135,7 @@ def _curves(book: Book) -> list[Question]:
             "The lowest point is near x = −0.75, with −0.170. ReLU has no such dip: left of 0 it "
             "is flat, and there it learns nothing.",
             done=bool((gelu < -0.169).any()),
+            told=f"The lowest in the table is {gelu.min():.4f}.".replace("-", "−"),
         ),
     ]
 
@@ -164,6 +167,7 @@ def _dropout(book: Book) -> list[Question]:
             "1 / (1 − p).",
             "Half of the numbers are gone, so the others count double.",
             answer="2",
+            also=("twice", "double", "doubled"),
         ),
         Question(
             "drop_reading",
@@ -171,5 +175,8 @@ def _dropout(book: Book) -> list[Question]:
             "The switch beside the seed.",
             "All numbers pass unchanged, whatever p is. `model.eval()` does this.",
             done=not training and bool(np.allclose(after, mlp.WIDENED)),
+            told="With p = 0 training changes nothing either. It is the switch that is asked for."
+            if p == 0
+            else "",
         ),
     ]

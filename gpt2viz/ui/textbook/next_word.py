@@ -92,6 +92,7 @@ def _real(book: Book) -> None:
 
 
 def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> list[Question]:
+    steel, even = int(scores.argmax()) == 1, bool(chances.max() < 0.3 and chances.min() > 0.2)
     return [
         Question(
             "next_steel",
@@ -99,7 +100,8 @@ def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> 
             "table.",
             "It must point the way of the row of steel.",
             "The last vector is the model's whole answer: it points at the words to come.",
-            done=int(scores.argmax()) == 1 and same_table,
+            done=steel and same_table,
+            told="“steel” it is, but the table was changed too. Put it back." if steel else "",
         ),
         Question(
             "next_even",
@@ -107,7 +109,8 @@ def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> 
             "between 0.2 and 0.3.",
             "High.",
             "Differences of logits are divided by the temperature, until little is left of them.",
-            done=bool(chances.max() < 0.3 and chances.min() > 0.2 and heat > 1),
+            done=even and heat > 1,
+            told="They are, but by their logits. Let the temperature do it." if even else "",
         ),
         Question(
             "next_loss",

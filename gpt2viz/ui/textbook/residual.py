@@ -42,13 +42,16 @@ def _stream(book: Book) -> list[Question]:
     st.latex(rf"x + f(x) = {spelled(total)}")
     code(norms.add)
     held("E11")
+    erased = bool(abs(np.asarray(total)).max() < 1e-6)
+    kept = bool(np.allclose(both[0], norms.STREAM))
     return [
         Question(
             "stream_erase",
             "What must f(x) be so that the stream becomes **0** in all four channels? Enter it.",
             "The opposite of x.",
             "A layer can erase what another has written, by adding its opposite. Some heads do.",
-            done=bool(abs(np.asarray(total)).max() < 1e-6 and abs(both[0]).max() > 0.05),
+            done=erased and kept,
+            told="The sum is 0, but x was changed too. Put it back." if erased else "",
         ),
     ]
 
@@ -75,6 +78,10 @@ def _norm() -> list[Question]:
     st.latex(rf"\cdot\,\gamma + \beta = {spelled(found.output)}")
     code(norms.add, norms.layer_norm)
     x = np.asarray(given[0])
+    equal, shifted = bool(np.ptp(x) == 0), bool(np.any(given[2] != 0))
+    told = ""
+    if equal:
+        told = "The shift is added at the end. Put it back to 0." if shifted else "Not four zeros."
     return [
         Question(
             "norm_flat",
@@ -82,7 +89,8 @@ def _norm() -> list[Question]:
             "Enter the same number four times in the row x.",
             "All zeros: after subtracting the mean nothing is left, and ε saves the division. "
             "LayerNorm keeps only how the channels differ.",
-            done=bool(np.ptp(x) == 0 and abs(x[0]) > 0 and np.all(given[2] == 0)),
+            done=equal and bool(x[0] != 0) and not shifted,
+            told=told,
         ),
         Question(
             "norm_scale",
@@ -92,6 +100,7 @@ def _norm() -> list[Question]:
             "Mean and standard deviation grow with x. Whoever reads the stream through LayerNorm "
             "can't tell how large it was.",
             answer="1",
+            also=("unchanged", "same", "stays the same", "no change", "not at all", "nothing"),
         ),
     ]
 

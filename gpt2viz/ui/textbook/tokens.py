@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import streamlit as st
 
@@ -14,6 +16,8 @@ from gpt2viz.ui.textbook.parts import TOKENS, Book, code, heading, held, picture
 from gpt2viz.ui.textbook.tables import table
 
 _PLANE = ("x₁", "x₂")
+#: Sentences that differ by less are the same; differences are written with four digits.
+_SAME = 5e-5
 #: Numbers of a vector that fit on screen.
 _SHOWN = 8
 
@@ -59,12 +63,21 @@ def draw_tokens(book: Book) -> list[Question]:
         Question(
             "tokens_twice",
             "Type a sentence in which a token comes **twice**, and compare its two rows.",
-            "Such as: man bites man. Mind that a word with and without a space before it are two "
-            "tokens.",
+            "Such as: a man bites a man. Mind that a word with and without a space before it are "
+            "two tokens.",
             "The rows are equal to the last digit. Whatever tells the two apart must come later.",
             done=same,
+            told=_two_forms(labels) if not same else "",
         ),
     ]
+
+
+def _two_forms(labels: Sequence[str]) -> str:
+    """What to say of a word that is there in two forms, each a token of its own."""
+    plain = [label.strip("· ").casefold() for label in labels]
+    if len(set(plain)) == len(plain):
+        return ""
+    return "A word comes twice, but as two tokens: with and without a space, or in capitals."
 
 
 def draw_order(book: Book) -> list[Question]:
@@ -92,6 +105,7 @@ def draw_order(book: Book) -> list[Question]:
     one, other = (0, 1, 2), (2, 1, 0)
     added = places if on else np.zeros_like(places)
     found = [embeddings.read_in_order(order, added, given) for order in (one, other)]
+    first_words = [embeddings.read_in_order(order, places) for order in (one, other)]
     panels = [
         vectors(" ".join(words[n] for n in order), mixed, words, _PLANE, TOKENS)
         for order, mixed in zip((one, other), found, strict=True)
@@ -115,11 +129,19 @@ def draw_order(book: Book) -> list[Question]:
         "numbers, is added to each of the B texts of a batch (B, T, C)."
     )
     held("E3")
-    moved = not np.allclose(places, embeddings.POSITION_VECTORS)
-    return _order_questions(on, gap, moved)
+    return _order_questions(on, gap, float((first_words[0] - first_words[1]).abs().max()))
 
 
-def _order_questions(on: bool, gap: float, moved: bool) -> list[Question]:
+def _order_questions(on: bool, gap: float, of_the_first_words: float) -> list[Question]:
+    """``gap`` is what is on screen; the other one is with the words as they were at first."""
+    same, by_places = gap < _SAME, of_the_first_words < _SAME
+    told = ""
+    if on and same:
+        told = "They are the same now, but because of the words. Put those back."
+    elif by_places and not on:
+        told = "These places would do it. Switch them on."
+    elif by_places:
+        told = "These places would do it, had the words their first vectors. Put those back."
     return [
         Question(
             "order_on",
@@ -134,7 +156,8 @@ def _order_questions(on: bool, gap: float, moved: bool) -> list[Question]:
             "Which two places are exchanged when dog and man change theirs?",
             "“bites” stays where it is. With equal vectors for the first and last place, nothing "
             "tells who was first: places help only where they differ.",
-            done=on and moved and gap < 1e-4,
+            done=on and same and by_places,
+            told=told,
         ),
         Question(
             "order_shape",

@@ -12,6 +12,15 @@ from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held
 
 
+#: What can be turned: name, values, and GPT-2 small's.
+_KNOBS = (
+    ("vocab_size", [256, 5_000, 50_257, 50_304], 50_257),
+    ("n_positions", [256, 1024, 2048], 1024),
+    ("n_layer", [1, 2, 6, 12, 24, 36, 48], 12),
+    ("n_embd", [96, 384, 768, 1024, 1280, 1600], 768),
+)
+
+
 def draw(book: Book) -> list[Question]:
     """E26, E25, E1, E16 and E18."""
     view = book.view
@@ -84,15 +93,9 @@ def _knobs(book: Book) -> None:
 def _parameters() -> list[Question]:
     heading("E16")
     say.markdown("Where the parameters are. Turn the knobs:")
-    options = (
-        ("vocab_size", [256, 5_000, 50_257, 50_304], 50_257),
-        ("n_positions", [256, 1024, 2048], 1024),
-        ("n_layer", [1, 2, 6, 12, 24, 36, 48], 12),
-        ("n_embd", [96, 384, 768, 1024, 1280, 1600], 768),
-    )
     chosen = {
         name: column.selectbox(name, values, **address.choice(f"size_{name}", values, start))
-        for column, (name, values, start) in zip(st.columns(4), options, strict=True)
+        for column, (name, values, start) in zip(st.columns(4), _KNOBS, strict=True)
     }
     tied = st.toggle("Weight tying: one table at both ends", **address.switch("size_tied", True))
     parts = sizes.parts(GPT2Config(**chosen, n_head=1, tie_word_embeddings=tied))
@@ -122,6 +125,9 @@ def _parameters() -> list[Question]:
             "In a small model with GPT-2's vocabulary most weights are in the table. That is why "
             "tying saves so much there.",
             done=tied and table > total / 2,
+            told=""
+            if tied
+            else "Untied there are two of them, so neither can hold half. Tie them.",
         ),
         Question(
             "whole_untied",
@@ -129,6 +135,7 @@ def _parameters() -> list[Question]:
             "A second table: vocab_size · n_embd.",
             "50,257 · 768 = 38.6 million: almost a third more.",
             answer="38.6",
+            also=("38597376", "38600000"),
         ),
     ]
 

@@ -1,0 +1,106 @@
+"""Wrong answers that would be right for something else, and what that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from gpt2viz.textbook import steps
+
+#: Question -> wrong answers (several with " | " between) -> what they would be right for.
+_NEAR: Mapping[str, Mapping[str, str]] = {
+    "tokens_shape": {
+        "(2, 4)": "That is the shape of the ids, before each of them becomes a row.",
+        "(4, 3)": "That is what one text becomes. There are two.",
+        "(8, 3)": "Eight rows are looked up, but texts and tokens stay two axes.",
+        "(2, 3, 4)": "That is each text transposed: a column for each token.",
+    },
+    "order_shape": {
+        "(5, 3)": "That is what is added to each text.",
+        "(2, 5, 6)": "That would be the two side by side. Adding keeps the channels.",
+        "(2, 10, 3)": "That would be the one after the other. Adding keeps the tokens.",
+        "(4, 5, 3)": "Texts are not added up: the same place vectors go to each of them.",
+        "(2, 3, 5)": "That is each text transposed: a column for each token.",
+    },
+    "way_scores": {
+        "(2, 16, 100, 64)": "That is Q, K or V, and the output of each head: 1024 / 16 = 64.",
+        "(2, 16, 64, 100)": "That is K transposed, ready to be multiplied by Q.",
+        "(2, 100, 16, 64)": "That is Q, K or V before the heads come to the front.",
+        "(2, 16, 64, 64)": "That is QᵀK, channels against channels. Scores are QKᵀ.",
+        "(2, 100, 1024)": "That is x, going in and coming out.",
+        "(2, 100, 100)": "That would be a single head.",
+        "(16, 100, 100)": "That is one text. There are two.",
+    },
+    "mask_row": {
+        "3": "That is the first row alone.",
+        "4": "That is the diagonal: each token may see itself.",
+        "10": "That is how many may be more than 0: the diagonal and below.",
+        "12": "That is all but the diagonal. Earlier keys are not masked.",
+        "16": "That is all of them.",
+    },
+    "drop_factor": {
+        "0.5": "That is the chance to survive. The factor undoes it.",
+        "1": "Then the mean would be halved.",
+        "1.5": "That is 1 + p.",
+    },
+    "norm_scale": {
+        "10": "So it would be if only the mean were subtracted. What is it divided by?",
+        "0.1": "So it would be if σ alone had grown. x − μ grows too.",
+        "100": "That is the variance. The standard deviation is its root.",
+    },
+    "whole_untied": {
+        "77.2 | 77.19 | 77194752": "That is both tables. One of them is there already.",
+        "124.4 | 124.44 | 124439808": "That is all of GPT-2 small, tied.",
+        "163 | 163.04 | 163037184": "That is all of GPT-2 small, untied. By how much has it grown?",
+        "31 | 31.02": "That is how many per cent it grows by.",
+        "0.8 | 0.79 | 786432": "That is the table of the places: 1,024 · 768.",
+    },
+    "whole_heads": {
+        "12": "That is GPT-2 small.",
+        "16": "That is GPT-2 medium.",
+        "25": "That is GPT-2 XL.",
+        "36": "That is how many layers it has.",
+        "64": "That is how many channels each head has.",
+    },
+    "next_loss": {
+        "0.25": "That is the probability. The loss is −ln of it.",
+        "0.602": "That is with the logarithm to base 10. For nats it is ln.",
+        "2": "That is in bits: log₂ 4. Nats are fewer.",
+        "4": "That is how many words there are.",
+    },
+    "mistake_25": {
+        "40": "That is how many channels each head would have.",
+        "48 | 64 | 768": "Divided by 25, that is no whole number.",
+        "100": "That one is right too, but another is asked for.",
+        "1600": "That is GPT-2 XL's own width. It isn't among those here.",
+    },
+}
+
+
+def near_misses(question: str) -> Mapping[str, str]:
+    """What each known wrong answer to a question would be right for; {} where none is known."""
+    if question == "journey_self":
+        return _weights()
+    return _seen() if question == "variants_last" else _NEAR.get(question, {})
+
+
+@cache
+def _weights() -> Mapping[str, str]:
+    """How much "starts" gives to each word but the right one."""
+    row = steps.journey_steps().weights[steps.JOURNEY.index("starts")]
+    found = {
+        word: f"“starts” gives it {float(weight):.4f}. Another word gets more."
+        for word, weight in zip(steps.JOURNEY, row, strict=True)
+    }
+    del found[steps.JOURNEY[int(row.argmax())]]
+    return found
+
+
+@cache
+def _seen() -> Mapping[str, str]:
+    """How many words each but the last may see with the mask on."""
+    n = len(steps.JOURNEY)
+    return {
+        word: f"With the mask it sees {place} of the {n} words, without it all {n}."
+        for place, word in enumerate(steps.JOURNEY[:-1], start=1)
+    }
