@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from gpt2viz import tracing
 from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.provenance import MARK
 from gpt2viz.textbook import embeddings, steps
+from gpt2viz.ui.textbook import progress
 from gpt2viz.ui.textbook.answers import right
 from gpt2viz.ui.textbook.contents import CHAPTERS
 from tests.app.pages import figure, heatmaps, open_page, pictures, plain
@@ -396,3 +398,43 @@ def test_chapters_read_any_sentence(chapter: str, text: str) -> None:
     at = open_page("textbook", chapter=chapter, text=text, causal="false")
     assert at.header[0].value == CHAPTERS[chapter].title
     assert "Check yourself" in [element.value for element in at.subheader]
+
+
+ANSWERED = {"crane": ["crane_half"], "mask": ["mask_row", "mask_even"]}
+
+
+def test_a_progress_file_comes_back() -> None:
+    at = open_page("textbook", chapter="order", order_on="true")
+    assert answered(at) == ["order_on"]
+    at.file_uploader(key="open_progress").upload(
+        "progress.json", json.dumps({"answered": ANSWERED}).encode(), "application/json"
+    ).run()
+    found = {name: ids for name, ids in at.session_state["_progress"].items() if ids}
+    assert found == ANSWERED | {"order": ["order_on"]}
+    assert any("4 of " in caption.value for caption in at.caption)
+    assert not at.error
+    (again,) = (button for button in at.button if button.label == "Start again")
+    again.click().run()
+    assert answered(at) == ["order_on"]  # it is still on screen
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"x", b"[]", b"{}", b"null", b"\xff\xfe", b"[" * 50_000, b" " * 200_000),
+        *(b'{"answered": 1}', b'{"answered": {"mask": 1}}', b'{"answered": {"mask": "mask_row"}}'),
+    ],
+    ids=range(11),
+)
+def test_a_file_that_is_no_progress_changes_nothing(content: bytes) -> None:
+    at = open_page("textbook", chapter="mask")
+    at.file_uploader(key="open_progress").upload("x.json", content, "application/json").run()
+    assert not at.exception
+    assert [error.value for error in at.error] == ["This file holds no progress of the Textbook."]
+    assert answered(at) == []
+
+
+def test_only_questions_that_there_are_are_taken_over() -> None:
+    known = {name: chapter.questions for name, chapter in CHAPTERS.items()}
+    odd = {"mask": ["mask_row", "mask_row", "crane_half", 7, None, {}], "nobody": ["mask_row"]}
+    assert progress.taken(odd, known) == {name: [] for name in known} | {"mask": ["mask_row"]}

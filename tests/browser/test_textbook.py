@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -135,3 +136,67 @@ def test_who_scrolls_on_is_not_brought_back(visit: Visit) -> None:
     assert below < -300
     page.wait_for_timeout(3000)
     assert top_of(page, "crane") == pytest.approx(below, abs=60)
+
+
+def count(page: Page, answered: int) -> None:
+    expect(page.get_by_text(f"{answered} of 35 questions answered.")).to_be_visible()
+
+
+def answer_one(page: Page) -> None:
+    """Type the answer to the first question of the chapter on the mask."""
+    field = page.locator(".st-key-answer_mask_row input")
+    field.fill("six")
+    field.press("Enter")
+    count(page, 1)
+    settle(page)
+
+
+def test_progress_survives_a_reload_until_one_starts_again(visit: Visit) -> None:
+    page = visit("textbook", chapter="mask")
+    count(page, 0)
+    answer_one(page)
+    page.reload()
+    settle(page)
+    count(page, 1)
+    expect(page.locator(".st-key-question_mask_row").get_by_text("done")).to_be_visible()
+    assert page.locator(".st-key-answer_mask_row").count() == 0
+    page.get_by_role("button", name="Progress").click()
+    page.get_by_role("button", name="Start again").click()
+    count(page, 0)
+    settle(page)
+    page.reload()
+    settle(page)
+    count(page, 0)
+    expect(page.locator(".st-key-answer_mask_row input")).to_have_value("")
+
+
+def test_progress_goes_to_another_browser_as_a_file(visit: Visit, tmp_path: Path) -> None:
+    page = visit("textbook", chapter="mask")
+    answer_one(page)
+    page.get_by_role("button", name="Progress").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as a file").click()
+    file = tmp_path / "gpt2viz-progress.json"
+    download.value.save_as(file)
+    other = visit("textbook", chapter="crane", crane_mask="true")
+    count(other, 1)
+    other.get_by_role("button", name="Progress").click()
+    other.locator(".st-key-open_progress input[type=file]").set_input_files(file)
+    count(other, 2)
+    settle(other)
+    other.reload()
+    settle(other)
+    count(other, 2)
+
+
+def test_what_another_page_has_left_in_the_browser_does_no_harm(visit: Visit) -> None:
+    page = visit("textbook", chapter="mask")
+    for kept in ("x", "null", "[]", "7", '{"mask": "mask_row"}', '{"mask": [7, null, "no_such"]}'):
+        page.evaluate("kept => localStorage.setItem('gpt2viz-textbook', kept)", kept)
+        page.reload()
+        settle(page)
+        count(page, 0)
+    answer_one(page)
+    page.reload()
+    settle(page)
+    count(page, 1)
