@@ -25,6 +25,7 @@ COMPARISON = "tests/parity/test_comparison.py::"
 SURVEY = "tests/unit/test_survey.py::"
 ACROSS = "tests/unit/test_across.py::"
 TEXTBOOK = "tests/textbook/"
+CHAPTERS = "tests/app/test_textbook"
 PROVENANCE = "tests/unit/test_provenance.py::"
 EXPORT = "tests/unit/test_export.py::"
 ANATOMY = "tests/parity/test_anatomy.py::"
@@ -680,6 +681,48 @@ MUTANTS = (
         "L * (C * 3 * C + 3 * C)",
         "L * (C * 3 * C)",
         TEXTBOOK + "test_modules.py::test_parameters_are_counted_as_the_model_has_them",
+    ),
+    Mutant(
+        "code that didn't run is listed",
+        "ui/textbook/tokens.py",
+        'code(Line(trace, "token_embedding"))',
+        "code(embeddings.look_up)",
+        CHAPTERS + "_code.py::test_the_code_under_a_picture_is_what_was_called_for_it",
+    ),
+    Mutant(
+        "places that differ pass for equal ones",
+        "ui/textbook/tokens.py",
+        "done=on and same and by_places",
+        "done=on and same",
+        CHAPTERS + ".py::test_what_is_no_answer_is_none_and_is_told",
+    ),
+    Mutant(
+        "the crane may be blind",
+        "ui/textbook/crane.py",
+        'sentence == "bird" and not causal and',
+        'sentence == "bird" and',
+        CHAPTERS + ".py::test_what_is_no_answer_is_none_and_is_told",
+    ),
+    Mutant(
+        "a comma never stands for decimals",
+        "ui/textbook/answers.py",
+        'plain.replace(",", ".")',
+        "plain",
+        CHAPTERS + "_answers.py::test_every_way_to_say_it_is_right",
+    ),
+    Mutant(
+        "a product comes after a sum",
+        "ui/textbook/answers.py",
+        "self.left.pop(0)](found, self._product())",
+        "self.left.pop(0)](found, self._factor())",
+        CHAPTERS + "_answers.py::test_a_number_is_read_as_it_may_be_meant",
+    ),
+    Mutant(
+        "a file may answer questions that there aren't",
+        "ui/textbook/progress.py",
+        "[id for id in ids if id in found.get(name, ())]",
+        "list(found.get(name, ()))",
+        CHAPTERS + ".py::test_only_questions_that_there_are_are_taken_over",
     ),
     Mutant(
         "the diagram forgets that the stream runs past the MLP",
