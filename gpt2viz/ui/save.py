@@ -74,7 +74,13 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
                 count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
                 wanted = f"{kind}-{count}"
         can = export.can_draw()
-        _download("pdf", said, lambda: export.figure_bytes(figure, "pdf", said), enabled=can)
+        _download(
+            "picture",
+            "pdf",
+            said,
+            lambda: export.figure_bytes(figure, "pdf", said),
+            enabled=can,
+        )
     kind = wanted.partition("-")[0]
     st.caption(
         "For print: on white, 300 pixels an inch, with a line that says where it comes from."
@@ -82,7 +88,7 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
     )
     numbers = found.numbers[name] if name in found.numbers else export.figure_table(figure)
     if len(numbers):
-        _as_table("Its numbers, one row each", numbers, said)
+        _as_table("picture", "Its numbers, one row each", numbers, said)
     # Last: who has the picture may at once press a button above, and it must be this run's.
     browser_picture.save(
         wanted,
@@ -97,18 +103,18 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
 
 def _table(found: show.Shown, about: Callable[[str], About]) -> None:
     name: str = st.selectbox("Table", list(found.tables), key="save_table")
-    _as_table("All of its rows", found.tables[name], about(name))
+    _as_table("table", "All of its rows", found.tables[name], about(name))
     st.caption(
         "Parquet keeps every value as it is. In CSV a text that a spreadsheet would run as a "
         "formula begins with an apostrophe; the column *about* says how many."
     )
 
 
-def _as_table(words: str, table: Any, about: About) -> None:
+def _as_table(tab: str, words: str, table: Any, about: About) -> None:
     st.markdown(words)
     with st.container(horizontal=True):
         for kind in export.TABLE_KINDS:
-            _download(kind, about, partial(export.table_bytes, table, kind, about))
+            _download(tab, kind, about, partial(export.table_bytes, table, kind, about))
 
 
 def _run(found: show.Shown, traces: dict[str, Trace]) -> None:
@@ -122,7 +128,8 @@ def _run(found: show.Shown, traces: dict[str, Trace]) -> None:
     )
     with st.container(horizontal=True):
         for kind in export.TRACE_KINDS:
-            _download(kind, export.about(trace, "run"), partial(_trace_bytes, found, name, kind))
+            about, make = export.about(trace, "run"), partial(_trace_bytes, found, name, kind)
+            _download("run", kind, about, make)
     st.caption("`numpy.load` reads the one, `safetensors` the other.")
 
 
@@ -136,6 +143,7 @@ def _page(found: show.Shown, about: About) -> None:
     if pictures or tables:
         st.markdown("**The pictures and tables of this page** in one file that opens anywhere")
         _download(
+            "page",
             "html",
             about,
             lambda: export.page_html(
@@ -146,7 +154,7 @@ def _page(found: show.Shown, about: About) -> None:
     st.markdown("**What is chosen**, to open it again here or on another machine")
     parameters = opening.parameters()
     session = export.Session(found.page, parameters, about.sha256)
-    _download("json", about, lambda: session.to_json().encode(), words="Session")
+    _download("page", "json", about, lambda: session.to_json().encode(), words="Session")
     if len(parameters.get("text", "")) > address.LONGEST_TEXT:
         st.caption("The text is too long for a link. A session holds it.")
         return
@@ -155,9 +163,17 @@ def _page(found: show.Shown, about: About) -> None:
 
 
 def _download(
-    kind: str, about: About, make: Callable[[], bytes], enabled: bool = True, words: str = ""
+    tab: str,
+    kind: str,
+    about: About,
+    make: Callable[[], bytes],
+    enabled: bool = True,
+    words: str = "",
 ) -> None:
-    """A button for one kind of file, which is made when it is pressed."""
+    """A button for one kind of file, which is made when it is pressed.
+
+    A picture and a table may have one name, so ``tab`` says where the button is.
+    """
     st.download_button(
         words or {"parquet": "Parquet", "safetensors": "safetensors"}.get(kind, kind.upper()),
         make,
@@ -166,5 +182,5 @@ def _download(
         icon=":material/download:",
         on_click="ignore",
         disabled=not enabled,
-        key=f"save_{kind}_{about.what}",
+        key=f"save_{tab}_{kind}_{about.what}",
     )
