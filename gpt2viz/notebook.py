@@ -145,8 +145,15 @@ def pixels(trace: Trace) -> NDArray[np.uint8]:
 
 
 def _on_its_own(figure: go.Figure, width: int) -> go.Figure:
-    """A figure that no page lends its background and its writing."""
+    """A figure that no page lends its background and its writing.
+
+    Whoever draws it, it has no button that uploads it.
+    """
     figure.update_layout(
-        template="plotly_white", width=width, paper_bgcolor="#ffffff", font_color=LIGHT.ink
+        template="plotly_white",
+        width=width,
+        paper_bgcolor="#ffffff",
+        font_color=LIGHT.ink,
+        modebar_remove="sendChartToCloud",
     )
     return figure

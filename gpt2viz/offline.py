@@ -12,6 +12,10 @@ import plotly.io as pio
 from plotly.io.base_renderers import MimetypeRenderer, PlotlyRenderer
 from plotly.offline import get_plotlyjs
 
+#: What plotly.js is told of a picture wherever it isn't Streamlit that draws it: no button uploads
+#: it ("Share chart …"), and no logo leads to a site.
+CONFIG = {"displaylogo": False, "showSendToCloud": False}
+
 _NAME = "gpt2viz"
 
 # VS Code shows small outputs first, and so a figure before the plotly.js that another cell brings.
@@ -30,9 +34,13 @@ class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
 
     def to_mimebundle(self, fig_dict: dict[str, Any]) -> dict[str, Any]:
         html = pio.to_html(
-            fig_dict, full_html=False, include_plotlyjs=self.in_each, include_mathjax=False
+            fig_dict,
+            config=CONFIG,
+            full_html=False,
+            include_plotlyjs=self.in_each,
+            include_mathjax=False,
         )
-        shown: dict[str, Any] = PlotlyRenderer().to_mimebundle(fig_dict)
+        shown: dict[str, Any] = PlotlyRenderer(CONFIG).to_mimebundle(fig_dict)
         return shown | {"text/html": html if self.in_each else _SCRIPT.sub(_WAITS, html)}
 
 

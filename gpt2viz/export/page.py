@@ -12,6 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from gpt2viz.export.about import About
 from gpt2viz.export.paper import FAMILY, in_light
+from gpt2viz.offline import CONFIG
 
 #: Rows of a table that are written out; a longer one is for CSV or Parquet.
 LONGEST_TABLE = 200
@@ -102,7 +103,7 @@ def _picture(name: str, figure: go.Figure, place: str) -> str:
         full_html=False,
         include_plotlyjs=False,
         div_id=place,
-        config={"displaylogo": False, "responsive": True},
+        config={**CONFIG, "responsive": True},
     )
     return f'<figure role="img" aria-label="{escape(name, quote=True)}">{made}</figure>'
 

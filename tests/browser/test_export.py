@@ -14,7 +14,7 @@ import numpy as np
 import plotly.io as pio
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, Request
+from playwright.sync_api import Browser, Frame, Page, Request
 from pypdf import PdfReader
 
 import gpt2viz
@@ -192,7 +192,7 @@ def offline(browser: Browser) -> Iterator[Page]:
     def note(request: Request) -> None:
         asked.append(request.url)
 
-    page.on("request", note)
+    page.context.on("request", note)  # those of windows that it opens too
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -200,6 +200,23 @@ def offline(browser: Browser) -> Iterator[Page]:
     page.close()
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     assert complaints == []
+
+
+def press_everything(page: Page | Frame) -> None:
+    """Press every button of every picture, and of whatever opens then; nothing may lead away."""
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")
+    links = page.locator("a").evaluate_all("all => all.map(link => link.href)")
+    assert [link for link in links if link.startswith("http")] == []
+    for n in range(page.locator(".js-plotly-plot").count()):
+        plot = page.locator(".js-plotly-plot").nth(n)
+        buttons = plot.locator(".modebar-btn")
+        assert buttons.count()
+        for button in buttons.all():
+            plot.hover(position={"x": 5, "y": 5})
+            button.click()
+            for further in plot.locator("button").all()[::-1]:  # of a question that it asks
+                further.click()
+    page.wait_for_timeout(300)
 
 
 _NUMBERS = """
@@ -225,6 +242,27 @@ def test_a_page_opens_from_a_file(
         assert said in facts
     assert offline.get_by_role("heading", name="Its <b>numbers</b>").count() == 1
     assert offline.evaluate("window.hacked") is None
+    press_everything(offline)
+
+
+def test_a_figure_as_a_page_of_its_own_asks_nothing(
+    offline: Page, trace: gpt2viz.Trace, about: export.About, tmp_path: Path
+) -> None:
+    offline.goto(export.save_figure(trace.overview(), tmp_path / "x.html", about).as_uri())
+    press_everything(offline)
+
+
+def test_a_figure_that_plotly_writes_offers_no_upload(
+    offline: Page, trace: gpt2viz.Trace, tmp_path: Path
+) -> None:
+    """As a notebook without ``offline()`` shows it, but for the network that Plotly wants there."""
+    for n, figure in enumerate((trace.heatmap(1, 0), trace.heads(1), trace.overview())):
+        figure.write_html(tmp_path / f"{n}.html", include_plotlyjs=True)
+        offline.goto((tmp_path / f"{n}.html").as_uri())
+        offline.wait_for_selector(".modebar-btn", state="attached")
+        titles = offline.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
+        assert titles
+        assert not [title for title in titles if "hare" in title]
 
 
 @pytest.mark.parametrize("in_each", [True, False])
@@ -239,6 +277,7 @@ def test_a_notebooks_figure_opens_without_a_network(
     offline.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")
     (weights,) = offline.evaluate(_NUMBERS)
     np.testing.assert_allclose(weights, trace.stage("weights", 1, 0)[-1], rtol=1e-6)
+    press_everything(offline)
 
 
 def test_a_notebook_that_shuts_each_output_in_shows_it_all(
@@ -265,3 +304,4 @@ def test_a_notebook_that_shuts_each_output_in_shows_it_all(
     assert frame.get_by_text("4 layers of 6 heads").count() == 1
     assert frame.evaluate("window.hacked") is None
     assert frame.evaluate("window.origin") == "null"
+    press_everything(frame)
