@@ -6,6 +6,7 @@ import html
 import os
 import re
 import shutil
+import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,11 +31,9 @@ DPI = 300
 _NAME = re.compile(rb'id="defs-([0-9a-f]+)"')
 _SAME = b"gpt2viz"
 
-INSTALL = (
-    "Pictures are drawn by Chromium or Chrome through kaleido. Install both on this machine: "
-    "`pip install kaleido`, and Chromium (such as `apt-get install chromium`) or "
-    "`kaleido_get_chrome`. A picture as .html needs neither."
-)
+#: Where a person may name the browser, in the environment.
+_NAMED = ("CHROMIUM", "BROWSER_PATH")
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 # One Chromium at a time: each takes a quarter of a gigabyte.
 _TURN = threading.Lock()
@@ -42,7 +41,25 @@ _TURN = threading.Lock()
 
 def can_draw() -> bool:
     """Whether this machine has what ``figure_bytes`` needs: kaleido, and Chromium or Chrome."""
-    return find_spec("kaleido") is not None and _browser() is not None
+    return not missing()
+
+
+def missing() -> str:
+    """What this machine lacks for ``figure_bytes``, and the commands that mend it; or ""."""
+    lacks = []
+    if find_spec("kaleido") is None:
+        lacks.append(f"kaleido (`{sys.executable} -m pip install kaleido`)")
+    if _browser() is None:
+        lacks.append(
+            "Chromium or Chrome (such as `apt-get install chromium`, or `kaleido_get_chrome`)"
+        )
+    if not lacks:
+        return ""
+    named = next((f" {name} names no program." for name in _NAMED if os.environ.get(name)), "")
+    return (
+        "A picture as .svg, .pdf or .png is drawn by Chromium through kaleido. Missing here: "
+        f"{' and '.join(lacks)}.{named if _browser() is None else ''} One as .html needs neither."
+    )
 
 
 def save_figure(
@@ -88,8 +105,8 @@ def figure_bytes(
     room, and where kaleido or Chromium is missing or fails.
     """
     drawn = on_paper(figure, about, None if width is None else pixels(width), height)
-    if not can_draw():
-        raise ExportError(INSTALL)
+    if lacks := missing():
+        raise ExportError(lacks)
     import kaleido
     from kaleido.errors import BrowserFailedError, ChromeNotFoundError, KaleidoError
 
@@ -137,11 +154,11 @@ def _named_alike(picture: bytes) -> bytes:
 
 def _browser() -> str | None:
     """Chromium or another browser of its kind; ``CHROMIUM`` and ``BROWSER_PATH`` come first."""
-    for name in ("CHROMIUM", "BROWSER_PATH"):
+    for name in _NAMED:
         if os.environ.get(name):
             return shutil.which(os.environ[name])
-    if find_spec("choreographer") is None:
-        return None
+    if find_spec("choreographer") is None:  # it comes with kaleido
+        return next(filter(None, map(shutil.which, _CHROMIUM)), None)
     from choreographer.browsers.chromium import Chromium
 
     return Chromium.find_browser(skip_local=False)

@@ -68,23 +68,18 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
     figure, said = found.figure(name), about(name)
     drawn = export.on_paper(figure, said)
     wanted = ""
+    at_once = export.can_draw()  # else the visitor's own browser prints it
     with st.container(horizontal=True):
-        for kind in ("svg", "png"):
-            if st.button(kind.upper(), icon=":material/download:", key=f"save_{kind}"):
+        for kind in export.PICTURE_KINDS:
+            if kind == "pdf" and at_once:
+                _download("picture", kind, said, lambda: export.figure_bytes(figure, "pdf", said))
+            elif st.button(kind.upper(), icon=":material/download:", key=f"save_{kind}"):
                 count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
                 wanted = f"{kind}-{count}"
-        can = export.can_draw()
-        _download(
-            "picture",
-            "pdf",
-            said,
-            lambda: export.figure_bytes(figure, "pdf", said),
-            enabled=can,
-        )
     kind = wanted.partition("-")[0]
     st.caption(
         "For print: on white, 300 pixels an inch, with a line that says where it comes from."
-        + ("" if can else " PDF needs Chromium on the server; an SVG prints as sharply.")
+        + ("" if at_once else " PDF opens your browser's print window: choose *Save as PDF* there.")
     )
     numbers = found.numbers[name] if name in found.numbers else export.figure_table(figure)
     if len(numbers):
@@ -92,8 +87,8 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
     # Last: who has the picture may at once press a button above, and it must be this run's.
     browser_picture.save(
         wanted,
+        kind,
         drawn,
-        format=kind,
         filename=export.file_name(said, kind).removesuffix(f".{kind}"),
         width=drawn.layout.width,
         height=drawn.layout.height,
@@ -167,7 +162,6 @@ def _download(
     kind: str,
     about: About,
     make: Callable[[], bytes],
-    enabled: bool = True,
     words: str = "",
 ) -> None:
     """A button for one kind of file, which is made when it is pressed.
@@ -181,6 +175,5 @@ def _download(
         mime=_MIME.get(kind, "application/octet-stream"),
         icon=":material/download:",
         on_click="ignore",
-        disabled=not enabled,
         key=f"save_{tab}_{kind}_{about.what}",
     )

@@ -260,7 +260,9 @@ def test_a_figure_that_plotly_writes_offers_no_upload(
         figure.write_html(tmp_path / f"{n}.html", include_plotlyjs=True)
         offline.goto((tmp_path / f"{n}.html").as_uri())
         offline.wait_for_selector(".modebar-btn", state="attached")
-        titles = offline.locator(".modebar-btn").evaluate_all("all => all.map(b => b.dataset.title)")
+        titles = offline.locator(".modebar-btn").evaluate_all(
+            "all => all.map(b => b.dataset.title)"
+        )
         assert titles
         assert not [title for title in titles if "hare" in title]
 

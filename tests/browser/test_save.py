@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from pypdf import PdfReader
 
 import gpt2viz
-from tests.browser.conftest import settle
+from tests.browser.conftest import running_app, settle
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAME = "gpt2viz_stories_Dog-bites-man_"
@@ -91,3 +94,43 @@ def test_a_session_comes_back_on_its_page(visit: Callable[..., Page], tmp_path: 
             key: str(value) for key, value in chosen.items() if key != "text"
         }
     assert json.loads(path.read_text(encoding="utf-8"))["sha256"]
+
+
+#: What a browser's print window is shown, kept in place of it.
+_KEPT = """
+() => window.print = () => {
+  window.top.toPrint = document.documentElement.outerHTML
+  dispatchEvent(new Event("afterprint"))
+}
+"""
+
+
+def test_a_pdf_needs_nothing_on_the_server(browser: Browser, tmp_path: Path) -> None:
+    with running_app(CHROMIUM=str(tmp_path / "nowhere")) as address:
+        page = browser.new_page()
+        asked: list[str] = []
+        page.context.on("request", lambda request: asked.append(request.url))
+        page.context.add_init_script(f"({_KEPT})()")
+        page.goto(f"{address}/?text=%3Cb%3E+ёж&layer=1")
+        settle(page)
+        open_save(page, "Picture")
+        expect(page.get_by_text("choose Save as PDF there")).to_be_visible()
+        settle(page)
+        page.get_by_role("tabpanel").get_by_role("button", name="PDF").click()
+        page.wait_for_function("window.toPrint")
+        assert page.locator("iframe[style*='width: 0']").count() == 0  # gone again
+        assert page.locator(".st-key-save_body").is_visible()
+        printed = page.evaluate("window.toPrint")
+        page.close()
+    ours = (address, address.replace("http", "ws"), "data:", "blob:", "about:")
+    assert [url for url in asked if not url.startswith(ours)] == []
+    paper = browser.new_page()
+    paper.set_content(printed)
+    assert paper.title().startswith("gpt2viz_stories_b_Attention-weights-all-heads-of-L1")
+    made = paper.pdf(prefer_css_page_size=True)
+    paper.close()
+    (sheet,) = PdfReader(io.BytesIO(made)).pages
+    assert sheet.mediabox.width == pytest.approx(720 * 0.75, abs=1)
+    written = " ".join(sheet.extract_text().split())
+    for said in ("Attention weights, all heads of layer 1", "model stories", "<b>", "ёж", "Head 5"):
+        assert said in written

@@ -29,6 +29,7 @@ from safetensors import safe_open
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.comparison import align
+from gpt2viz.export import pictures
 from gpt2viz.export.pdf import with_metadata as with_pdf_metadata
 from gpt2viz.export.png import png, with_metadata
 from gpt2viz.export.sheets import FORMULA
@@ -274,14 +275,44 @@ def test_another_ending_is_refused(trace: gpt2viz.Trace, ending: str, tmp_path: 
     assert not path.exists()
 
 
-def test_without_chromium_it_says_what_to_install(
-    trace: gpt2viz.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kaleido", [True, False])
+@pytest.mark.parametrize("chromium", [True, False])
+def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
+    trace: gpt2viz.Trace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kaleido: bool,
+    chromium: bool,
 ) -> None:
-    monkeypatch.setenv("CHROMIUM", str(tmp_path / "nowhere"))
+    program = tmp_path / "chromium"
+    if chromium:
+        program.touch(mode=0o755)
+    monkeypatch.setenv("CHROMIUM", str(program))
+    monkeypatch.setattr(pictures, "find_spec", lambda name: name if kaleido else None)
+    said = pictures.missing()
+    assert export.can_draw() == (said == "") == (kaleido and chromium)
+    assert ("pip install kaleido" in said) == (not kaleido)
+    assert ("apt-get install chromium" in said) == (not chromium)
+    assert ("CHROMIUM names no program" in said) == (not chromium)
     figure = heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)
-    with pytest.raises(gpt2viz.ExportError, match="pip install kaleido"):
-        export.save_figure(figure, tmp_path / "x.pdf")
+    if said:
+        with pytest.raises(gpt2viz.ExportError, match="Missing here") as refused:
+            export.save_figure(figure, tmp_path / "x.pdf")
+        assert str(refused.value) == said
     assert export.save_figure(figure, tmp_path / "x.html").stat().st_size < 6_000_000
+
+
+def test_a_browser_is_found_without_kaleido_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CHROMIUM", "BROWSER_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "google-chrome").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(pictures, "find_spec", lambda _name: None)
+    said = pictures.missing()
+    assert "kaleido" in said
+    assert "apt-get" not in said
 
 
 def test_a_picture_of_a_dark_page_is_printed_in_light(trace: gpt2viz.Trace) -> None:
