@@ -30,6 +30,8 @@ between = " · whole words" if whole_words else ""
 ones = [part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{between}", shown)) for n in heads]
 one = ones[0]
 what = measures.MEASURES[shown][0]
+all_of_them = one.named(f"{what}, all heads of layer {layer}")
+the_large = one.named(f"{what}, layer {layer}, head {head}")
 with every, st.container(key="heads"):
     if len(every_head[0].values) < len(one.values):
         say.caption(
@@ -39,7 +41,7 @@ with every, st.container(key="heads"):
         every_head,
         view.colors,
         key="all_heads",
-        alt=f"{what}, all heads of layer {layer}",
+        alt=all_of_them,
         scale=numbers.scale,
         tallest=180,
         n_columns=3 if n_head <= 9 else 4,
@@ -51,14 +53,14 @@ with large, st.container(key="head_large"):
     if as_lines:
         say.markdown(f":small[Layer {layer} · Head {', '.join(map(str, heads))}{between}]")
         names = [f"Head {n}" for n in heads]
-        alt = f"{what} of layer {layer}, head {', '.join(map(str, heads))}"
+        alt = one.named(f"{what} of layer {layer}, head {', '.join(map(str, heads))}")
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
     else:
         tiles.draw(
             [one],
             view.colors,
             key="one_head",
-            alt=f"{what}, layer {layer}, head {head}",
+            alt=the_large,
             scale=numbers.scale,
             tallest=360,
             row=view.query,
@@ -71,12 +73,12 @@ with large, st.container(key="head_large"):
     with st.container(horizontal=True):
         show.code(
             *measures.made_by(view, layer, shown, whole_words),
-            of=[f"{what}, all heads of layer {layer}", f"{what}, layer {layer}, head {head}"],
+            of=[all_of_them, the_large],
         )
         show.table_on_demand(
             "These numbers as a table",
             tables.panel_table(one),
-            f"{what}, layer {layer}, head {head}",
+            the_large,
         )
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
             say.markdown(

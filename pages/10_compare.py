@@ -50,14 +50,18 @@ for n, (letter, side) in enumerate(sides.items()):
                 [panels[n]],
                 [titles[n]],
                 key=f"lines_{letter}",
-                alt=titles[n],
+                alt=panels[n].named(titles[n]),
                 made_by=made_by,
                 choose=choose[n],
             )
         else:
             figure = heatmaps([panels[n]], view.colors, height=380, row=side.token)
             show.picture(
-                figure, key=f"weights_{letter}", alt=titles[n], made_by=made_by, shrinks=True
+                figure,
+                key=f"weights_{letter}",
+                alt=panels[n].named(titles[n]),
+                made_by=made_by,
+                shrinks=True,
             )
 with pictures[2], st.container(key="side_change"):
     figure = heatmaps(
@@ -71,7 +75,7 @@ with pictures[2], st.container(key="side_change"):
     show.picture(
         figure,
         key="difference",
-        alt=f"Weights of B minus weights of A ({titles[1]}; {titles[0]})",
+        alt=change.named(f"Weights of B minus weights of A ({titles[1]}; {titles[0]})"),
         made_by=(difference_of_matched,),
         shrinks=True,
     )

@@ -38,7 +38,7 @@ with st.container(key="layer_charts"):
     if whole_words:
         say.caption(measures.words_note(view))
     quantity = panels[0].quantity.capitalize()
-    alt = f"{quantity} of layers {', '.join(map(str, layers))}, {what}"
+    alt = panels[0].named(f"{quantity} of layers {', '.join(map(str, layers))}, {what}")
     if as_lines:
         names = [f"Layer {layer}" for layer in layers]
         lines.draw(view, panels, names, key="layers_lines", alt=alt)
@@ -48,6 +48,7 @@ with st.container(key="layer_charts"):
         )
         show.picture(figure, key="layers_chart", alt=alt)
     change = f"{quantity}, {what}: layer {layers[0]} − {', '.join(map(str, layers[1:]))}"
+    change = panels[0].named(change)
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
         say.markdown(

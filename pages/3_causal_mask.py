@@ -41,7 +41,7 @@ with picture, st.container(key="mask"):
     show.picture(
         figure,
         key="seen",
-        alt="Which query may see which key with the mask on",
+        alt=with_mask.named("Which query may see which key with the mask on"),
         made_by=(who_sees_whom,),
     )
 
@@ -49,6 +49,7 @@ say.markdown(f"#### Attention weights of layer {layer}, head {head}")
 with st.container(key="masks"):
     both, third = st.columns([2, 1.1])
     alt = f"Attention weights of layer {layer}, head {head}, with the mask on and off"
+    alt = with_mask.named(alt)
     with both:
         if as_lines:
             names = ["Mask on", "Mask off"]
@@ -75,7 +76,7 @@ with st.container(key="masks"):
         figure,
         place=third,
         key="change",
-        alt=f"Weights of layer {layer}, head {head}, mask off − on",
+        alt=change.named(f"Weights of layer {layer}, head {head}, mask off − on"),
         made_by=(difference,),
         shrinks=True,
     )

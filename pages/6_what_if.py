@@ -60,7 +60,7 @@ if edits and not change.values.any():
     )
 with st.container(key="whatif"):
     both, third = st.columns([2, 1.2])
-    alt = f"Weights of layer {layer}, head {head}, baseline and changed"
+    alt = before.named(f"Weights of layer {layer}, head {head}, baseline and changed")
     made_by = (Line(changed, "weights", layer), changes)
     with both:
         if as_lines:
@@ -88,7 +88,7 @@ with st.container(key="whatif"):
         figure,
         place=third,
         key="weight_change",
-        alt=f"Weights of layer {layer}, head {head}, changed − baseline",
+        alt=change.named(f"Weights of layer {layer}, head {head}, changed − baseline"),
         made_by=(difference,),
         shrinks=True,
     )

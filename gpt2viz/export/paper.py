@@ -83,6 +83,7 @@ def in_light(figure: go.Figure) -> go.Figure:
     made.update_layout(
         template="plotly_white",
         paper_bgcolor="#ffffff",
+        dragmode="zoom",  # a page of the app has a way of its own
         font={"family": FAMILY, "color": LIGHT.ink},
     )
     return made

@@ -51,9 +51,10 @@ def places(n_panels: int, n_columns: int) -> list[Place]:
 
 
 def title(panel: Panel, place: Place) -> dict[str, Any]:
-    """A picture's title, over the middle of its place."""
+    """A picture's title, over the middle of its place, with the part that is shown below it."""
+    part = "" if panel.part is None else str(panel.part)
     return {
-        "text": panel.title,
+        "text": "<br>".join(filter(None, [panel.title, part])),
         "font": {"size": 13},
         "showarrow": False,
         "x": sum(place.x) / 2,
@@ -74,7 +75,7 @@ def margins(panels: Sequence[Panel], *, legend: bool, bar: bool) -> dict[str, An
     return {
         "l": _longest(panel.rows for panel in panels) + _TITLE,
         "r": _BAR if bar else _LEANS_OUT,
-        "t": 8 + 22 * any(panel.title for panel in panels) + 24 * legend,
+        "t": 8 + 24 * legend + max(22 * bool(p.title) + 16 * bool(p.part) for p in panels),
         "b": _longest(panel.columns for panel in panels) + _TITLE,  # names may stand upright
         "pad": 0,
         "autoexpand": False,

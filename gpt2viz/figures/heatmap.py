@@ -70,7 +70,7 @@ def heatmaps(
         traces += _traces(panel, on, colors, written if fits else None, kinds)
         layout |= _axes(panel, on, colors, place)
         layout["shapes"] += _frame(panel, on, colors, row, column)
-        layout["annotations"] += [title(panel, place)] if panel.title else []
+        layout["annotations"] += [title(panel, place)] if panel.title or panel.part else []
     layout |= {
         "coloraxis": color_axis(scale, low, high, bar, colors),
         "height": height,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,27 @@ class Axis:
         return [shorten(text) for text in self.labels]
 
 
+class Part(NamedTuple):
+    """The tokens that a part of a matrix shows; every column where ``keys`` is None."""
+
+    queries: range
+    keys: range | None
+
+    def __str__(self) -> str:
+        if self.keys is None:
+            return f"tokens {_span(self.queries)}"
+        return f"queries {_span(self.queries)}, keys {_span(self.keys)}"
+
+    def short(self) -> str:
+        """The same where there is little room, rows first as everywhere."""
+        spans = (f"{span[0]}–{span[-1]}" for span in (self.queries, self.keys) if span)
+        return " × ".join(spans)
+
+
+def _span(tokens: range) -> str:
+    return f"{tokens[0]} to {tokens[-1]}" if len(tokens) > 1 else str(tokens[0])
+
+
 @dataclass(frozen=True)
 class Panel:
     """One matrix (rows, columns) to draw.
@@ -91,6 +113,7 @@ class Panel:
     ``masked_text`` says what they hold, ``masked_name`` what the legend calls them. ``name``
     travels with a click on a cell; ``quantity`` says what one number is. The scale of signed
     numbers reaches at least to ``least``, so that rounding isn't shown as if it were much.
+    ``part`` says which tokens are shown where that isn't all of them, below the title.
     """
 
     title: str
@@ -103,3 +126,8 @@ class Panel:
     masked_text: str = "masked: this key comes later, its weight is exactly 0"
     masked_name: str = "masked (a later key)"
     least: float = 0.0
+    part: Part | None = None
+
+    def named(self, what: str) -> str:
+        """A name for the picture, with the part of it that is shown."""
+        return what if self.part is None else f"{what}, {self.part}"

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpt2viz.figures.panel import Axis, Mask, Matrix, Panel
+from gpt2viz.figures.panel import Axis, Mask, Matrix, Panel, Part
 
 Numbers = TypeVar("Numbers", Matrix, Mask)
 
@@ -99,4 +99,5 @@ def crop(panel: Panel, rows: range, columns: range | None) -> Panel:
         rows=queries,
         columns=keys,
         masked=None if panel.masked is None else panel.masked[down, across],
+        part=Part(rows, columns),
     )

@@ -76,7 +76,7 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
             elif st.button(kind.upper(), icon=":material/download:", key=f"save_{kind}"):
                 count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
                 wanted = f"{kind}-{count}"
-    kind = wanted.partition("-")[0]
+    asked = wanted.partition("-")[0]
     st.caption(
         "For print: on white, 300 pixels an inch, with a line that says where it comes from."
         + ("" if at_once else " PDF opens your browser's print window: choose *Save as PDF* there.")
@@ -87,12 +87,12 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
     # Last: who has the picture may at once press a button above, and it must be this run's.
     browser_picture.save(
         wanted,
-        kind,
+        asked,
         drawn,
-        filename=export.file_name(said, kind).removesuffix(f".{kind}"),
+        filename=export.file_name(said, asked).removesuffix(f".{asked}"),
         width=drawn.layout.width,
         height=drawn.layout.height,
-        scale=export.DPI / export.PLOTLY_DPI if kind == "png" else 1,
+        scale=export.DPI / export.PLOTLY_DPI if asked == "png" else 1,
     )
 
 

@@ -16,6 +16,10 @@ from gpt2viz.labels import counted
 from gpt2viz.ui import cache, opened, source
 from gpt2viz.ui.source import Made
 
+#: Plotly's buttons would lie over the first row and take its clicks, and its zoom would leave a
+#: part behind that no title names. Save has the picture, and ``clicks`` listens for a drag.
+_CONFIG = {"displayModeBar": False, "doubleClick": False, "showAxisDragHandles": False}
+
 
 @dataclass
 class Shown:
@@ -81,8 +85,10 @@ def picture(
     stands out in its numbers and, where it is ``of_run``, what was read.
     """
     _remember(shown().pictures, alt, lambda: figure)
+    figure.update_layout(dragmode=False)
     place.plotly_chart(
         figure,
+        config=_CONFIG,
         key=f"shrinks-{key}" if shrinks else key,
         alt=in_words(alt, export.spoken(figure), of_run),
         height="stretch" if shrinks else "content",

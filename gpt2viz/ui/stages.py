@@ -45,7 +45,7 @@ def draw_stage(
     pairs = stage.axes[-1] == "T"
     title = f":{_DOT[key]}[**{stage.label}**]" if key in _DOT else f"**{stage.label}**"
     say.markdown(f"{title} :small[:gray[{formula(stage, view.trace.config, layer)}]]")
-    alt = f"{stage.label} of layer {layer}, head {head}"
+    alt = panel.named(f"{stage.label} of layer {layer}, head {head}")
     if as_lines:
         lines.draw(view, [panel], [f"Head {head}"], key=f"lines_{key}", alt=alt)
     else:
@@ -124,12 +124,14 @@ def choose(drawn: Panel) -> Callable[[Cell], None]:
 
 
 def drag(part: Window, drawn: Panel) -> Callable[[Dragged], None]:
-    """A part of the scores or weights is shown larger; the dimensions of Q, K and V all stay."""
-    enlarge = part.drag(drawn)
+    """A part of the scores or weights is shown larger, or of Q, K and V the rows that are chosen.
+
+    ``drawn`` is any of the pictures of ``PAIRS``.
+    """
+    enlarge, every = part.drag(drawn), (0, len(drawn.columns.labels) - 1)
 
     def dragged(what: Dragged) -> None:
-        if enlarge and what.panel in PAIRS:
-            enlarge(what)
+        enlarge(what if what.panel in PAIRS else what._replace(columns=every))
 
     return dragged
 

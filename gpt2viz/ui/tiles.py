@@ -60,13 +60,13 @@ def draw(
     numbers: int = 0,
     bar: str = "",
     choose: Callable[[Cell], None],
-    drag: Callable[[Dragged], None] | None,
+    drag: Callable[[Dragged], None],
 ) -> None:
     """Draw matrices of the same tokens on one scale, each at most ``tallest`` pixels high.
 
     ``alt`` is as for a picture; ``scale``, ``n_columns``, ``row``, ``numbers`` and ``bar`` are as
     for ``heatmaps``. ``choose`` is called with a cell that is clicked, and ``drag`` with the part
-    that is dragged out; where it is None, that part is enlarged.
+    that is dragged out.
     """
     height = (tallest + 60) * -(-len(panels) // n_columns)
     options: dict[str, Any] = {
@@ -84,7 +84,6 @@ def draw(
         "tallest": tallest,
         "numbers": numbers,
         "bar": bar,
-        "long": drag is not None,
     }
     _draw(key=key, data=packed(header, panels), **answers(key, choose, drag))
 
@@ -106,6 +105,7 @@ def _header(
     return {
         "names": [panel.name for panel in panels],
         "titles": [panel.title for panel in panels],
+        "part": [] if one.part is None else [str(one.part), one.part.short()],
         "rows": one.rows.plain_names(),
         "columns": one.columns.plain_names(),
         "rowEnds": one.rows.plain_ends(),

@@ -17,7 +17,7 @@ canvas { display: block; width: 100%; cursor: crosshair; touch-action: pan-y; }
 """
 
 JS = """
-const GAP = 10, TITLE = 20, LINE = 13, FONT = 12, BAR = 64, LARGEST = 110
+const GAP = 10, LINE = 13, FONT = 12, BAR = 64, LARGEST = 110
 
 // A JSON header, then the numbers, then one bit a cell for what is masked: see tiles.py.
 function read(bytes) {
@@ -81,13 +81,15 @@ function plan(p, [top, bottom, first, last], width, measure) {
   const below = upright ? names : LINE
   const legend = p.special.some(({ there }) => there) ? LINE + 9 : 0
   const [w, h] = [cell * nColumns, cell * nRows]
+  const title = 20 + (p.part.length && LINE)
   const boxes = p.names.map((_, n) => ({
     x: left + (n % across) * pitch,
-    y: legend + TITLE + Math.floor(n / across) * (h + TITLE + 4),
+    y: legend + title + Math.floor(n / across) * (h + title + 4),
     first: n % across === 0, last: n + across >= p.names.length,
   }))
-  const height = legend + down * (h + TITLE + 4) + below + LINE + 12
-  return { boxes, cell, w, h, upright, below, height }
+  const height = legend + down * (h + title + 4) + below + LINE + 12
+  const part = p.part.find((said) => measure(said) < pitch - GAP) ?? p.part.at(-1)
+  return { boxes, cell, w, h, upright, below, height, part }
 }
 
 function draw(view) {
@@ -116,7 +118,8 @@ function draw(view) {
     pen.strokeRect(box.x - .5, box.y - .5, w + 1, h + 1)
     pen.textAlign = "center"
     pen.textBaseline = "alphabetic"
-    pen.fillText(p.titles[n], box.x + w / 2, box.y - 6)
+    pen.fillText(p.titles[n], box.x + w / 2, box.y - 6 - (look.part ? LINE : 0))
+    if (look.part) pen.fillText(look.part, box.x + w / 2, box.y - 5)
     ends(pen, p, range, look, box)
     if (p.row >= top && p.row < bottom) {
       pen.strokeStyle = p.frame

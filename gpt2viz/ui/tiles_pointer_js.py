@@ -1,6 +1,9 @@
 """Small matrices under the pointer and by keyboard: numbers, clicks, and parts dragged out."""
 
 JS = """
+// A pointer that moved less, in pixels, between down and up has clicked: Plotly's own limit.
+const CLICK = 8
+
 // The panel and the place in it, in cells, where the middle of the first cell is 0.
 function place({ look, range }, x, y) {
   const { boxes, cell, w, h } = look
@@ -54,10 +57,8 @@ const MOVES = {
 
 function walk(view, event) {
   const { p, range } = view
-  if (event.key === "Escape") {
-    tell(view, null)
-    zoom(view, [0, p.rows.length, 0, p.columns.length])
-  } else if ((event.key === "Enter" || event.key === " ") && view.at) choose(view, view.at)
+  if (event.key === "Escape") tell(view, null)
+  else if ((event.key === "Enter" || event.key === " ") && view.at) choose(view, view.at)
   else if (MOVES[event.key]) {
     const [what, by] = MOVES[event.key]
     const at = { ...view.at ?? { panel: 0, row: range[0], column: range[2] } }
@@ -72,21 +73,14 @@ function choose(view, { panel, row, column }) {
   view.send("cell", { panel: view.p.names[panel], row, column })
 }
 
-function zoom(view, range) {
-  view.range = range
-  draw(view)
-}
-
-// The cells whose middle was dragged over: a long text's are asked for, others are enlarged.
+// The cells whose middle was dragged over.
 function drag(view, from, to) {
   const cells = (a, b) => {
     const [low, high] = [a, b].sort((x, y) => x - y)
     return [Math.ceil(low), Math.floor(high)]
   }
   const rows = cells(from.row, to.row), columns = cells(from.column, to.column)
-  if (view.p.long) view.send("part", { panel: view.p.names[from.panel], rows, columns })
-  else if (rows[0] < rows[1] && columns[0] < columns[1])
-    zoom(view, [rows[0], rows[1] + 1, columns[0], columns[1] + 1])
+  view.send("part", { panel: view.p.names[from.panel], rows, columns })
 }
 
 function listen(view) {
@@ -98,7 +92,7 @@ function listen(view) {
     if (from) canvas.setPointerCapture(event.pointerId)
   }
   const end = ({ offsetX, offsetY }) => {
-    if (!from || Math.hypot(offsetX - start[0], offsetY - start[1]) < 6) return null
+    if (!from || Math.hypot(offsetX - start[0], offsetY - start[1]) < CLICK) return null
     const { w, h, boxes } = view.look, box = boxes[from.panel]
     const inside = (value, low, size) => Math.min(Math.max(value, low), low + size - .01)
     return place(view, inside(offsetX, box.x, w), inside(offsetY, box.y, h))
@@ -118,8 +112,11 @@ function listen(view) {
     else if (clicked) choose(view, clicked)
     from = null
   }
+  canvas.onpointercancel = () => {
+    dragged.style.display = "none"
+    from = null
+  }
   canvas.onpointerleave = () => from || tell(view, null)
-  canvas.ondblclick = () => zoom(view, [0, view.p.rows.length, 0, view.p.columns.length])
   view.onkeydown = (event) => walk(view, event)
   view.onblur = () => tell(view, null)
   new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
@@ -142,9 +139,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     listen(view)
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
   }
-  const same = known && ["rows", "columns"].every((side) =>
-    known[side].length === p[side].length && known[side].every((name, n) => name === p[side][n]))
-  if (!same) view.range = [0, p.rows.length, 0, p.columns.length]
+  view.range = [0, p.rows.length, 0, p.columns.length]
   tell(view, null)
   sized(view)
 }

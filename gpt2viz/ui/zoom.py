@@ -1,4 +1,4 @@
-"""A long text is drawn smaller than it is; dragging over a picture shows a part cell by cell."""
+"""Dragging over a picture shows a part of the text, on all pictures; a long text is drawn small."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import streamlit as st
 
 from gpt2viz.figures.measure import GRID
-from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.figures.panel import Axis, Panel, Part
 from gpt2viz.figures.pooling import crop, pool_panel
 from gpt2viz.ui import address, say
 from gpt2viz.ui.clicks import Dragged
 from gpt2viz.ui.frame import View
 
 _NAME = "zoom"
+#: The text that a part was chosen of.
+_OF = "_zoom_of"
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,8 @@ class Window:
         """True where each cell of the model is a cell of a large picture."""
         return max(len(self.queries), len(self.keys)) <= GRID
 
-    def drag(self, panel: Panel) -> Callable[[Dragged], None] | None:
-        """What to do where a part of a picture with the axes of ``panel`` is dragged out.
-
-        None for a short text: the picture's own zoom shows all that there is.
-        """
+    def drag(self, panel: Panel) -> Callable[[Dragged], None]:
+        """What to do where a part of a picture with the axes of ``panel`` is dragged out."""
         rows, columns = panel.rows, panel.columns  # without the numbers, which need not stay
 
         def choose(dragged: Dragged) -> None:
@@ -54,7 +53,7 @@ class Window:
             if queries[0] < queries[1] and keys[0] < keys[1]:  # else it is within one cell
                 address.put(_NAME, (*queries, *keys))
 
-        return choose if self.n_tokens > GRID else None
+        return choose
 
 
 def _places(axis: Axis, cells: tuple[int, int], end: int) -> tuple[int, int]:
@@ -71,25 +70,31 @@ def whole_text(n_tokens: int) -> Window:
 
 def window(view: View) -> Window:
     """The part that the address asks for, with a line about it above the pictures."""
-    T = view.n_tokens
+    T, text = view.n_tokens, view.trace.token_ids
+    before, st.session_state[_OF] = st.session_state.get(_OF, text), text
+    if before != text:  # a part of one text is no part of the next
+        address.put(_NAME, ())
     ends = address.several_values(_NAME, _parse, "first and last query, first and last key")
-    whole = whole_text(T)
-    if T <= GRID:
-        return whole
     if not ends or max(ends) > T:
-        say.caption(
-            f"{T:,} tokens are more than a picture has room for: each point is a block's number "
-            "farthest from 0. **Drag over a picture** to see that part cell by cell."
-        )
-        return whole
+        if T > GRID:
+            say.caption(
+                f"{T:,} tokens are more than a picture has room for: each point is a block's "
+                "number farthest from 0. **Drag over a picture** to see that part cell by cell."
+            )
+        return whole_text(T)
     queries, keys = range(*ends[:2]), range(*ends[2:])
     with st.container(horizontal=True, vertical_alignment="center"):
         say.caption(
-            f"Queries {queries[0]:,} to {queries[-1]:,} and keys {keys[0]:,} to {keys[-1]:,} of "
-            f"{T:,} tokens. Drag over a picture to see less of it.",
+            f"**Only a part is shown**: {Part(queries, keys)} of {T:,} tokens. What is said of a "
+            "whole row or column holds for the whole text.",
             width="content",
         )
-        st.button("Show the whole text", on_click=address.put, args=(_NAME, ()), type="tertiary")
+        st.button(
+            "Show the whole text",
+            icon=":material/zoom_out_map:",
+            on_click=address.put,
+            args=(_NAME, ()),
+        )
     return Window(queries, keys, T)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Page, expect
 
 from gpt2viz.figures.palette import LIGHT
-from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.figures.panel import Axis, Panel, Part
 from gpt2viz.ui import tiles, tiles_js, tiles_pointer_js
 from tests.browser.test_browser import PLACE
 
@@ -76,7 +77,6 @@ def message(of: list[Panel], **more: Any) -> str:
         "tallest": 200,
         "numbers": 0,
         "bar": "",
-        "long": False,
     }
     return base64.b64encode(tiles.packed(header | more, of)).decode()
 
@@ -171,26 +171,34 @@ def test_by_keyboard(page: Page) -> None:
     assert page.evaluate("sent") == [["cell", {"panel": "1", "row": 0, "column": 2}]]
 
 
-def test_a_drag_enlarges_a_part_and_numbers_appear(page: Page) -> None:
-    values = np.random.default_rng(4).random((1, 30, 30), np.float32)
-    show(page, panels(values), numbers=10, across=1)
-    page.mouse.move(*place(page, 0, 3.7, 9.7))
-    page.mouse.down()
-    page.mouse.move(*place(page, 0, 9.3, 15.3), steps=4)
-    page.mouse.up()
-    assert page.locator(".tiles").evaluate("view => view.range") == [4, 10, 10, 16]
-    assert_allclose(painted(page)[0], colors(values[0, 4:10, 10:16], LIGHT.unit), atol=2)
-    assert page.evaluate("sent") == []
-    page.evaluate("draw", message(panels(values / 2), numbers=10, across=1))
-    assert_allclose(painted(page)[0], colors(values[0, 4:10, 10:16] / 2, LIGHT.unit), atol=2)
-    page.mouse.dblclick(*place(page, 0, 5, 11))
-    assert page.locator(".tiles").evaluate("view => view.range") == [0, 30, 0, 30]
-
-
-def test_a_drag_over_a_long_text_asks_for_the_part(page: Page) -> None:
-    show(page, panels(np.zeros((2, 40, 40), np.float32)), long=True)
+def test_a_drag_asks_for_the_part(page: Page) -> None:
+    show(page, panels(np.zeros((2, 40, 40), np.float32)))
     page.mouse.move(*place(page, 1, 4.2, 10.2))
     page.mouse.down()
     page.mouse.move(*place(page, 1, 9.2, 15.2), steps=4)
     page.mouse.up()
     assert page.evaluate("sent") == [["part", {"panel": "1", "rows": [5, 9], "columns": [11, 15]}]]
+
+
+def test_a_hand_that_shakes_has_clicked(page: Page) -> None:
+    show(page, panels(np.zeros((1, 100, 100), np.float32)), across=1)  # two pixels a cell
+    x, y = place(page, 0, 40, 30)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 5, y + 5, steps=3)
+    page.mouse.up()
+    assert page.evaluate("sent") == [["cell", {"panel": "0", "row": 40, "column": 30}]]
+
+
+@pytest.mark.parametrize("across", [1, 3])
+def test_a_part_says_so_over_each_picture(page: Page, across: int) -> None:
+    of = panels(np.zeros((3, 4, 4), np.float32))
+    whole = [replace(one, part=Part(range(1000, 1004), range(20, 24))) for one in of]
+    show(page, whole, across=across)
+    long, short = "queries 1000 to 1003, keys 20 to 23", "1000–1003 × 20–23"
+    assert page.locator(".tiles").evaluate("view => view.look.part") == (
+        long if across == 1 else short
+    )
+    below = page.locator(".tiles").evaluate("view => view.look.boxes[0].y")
+    show(page, of, across=across)
+    assert page.locator(".tiles").evaluate("view => view.look.boxes[0].y") == below - 13

@@ -1,17 +1,18 @@
-"""Dragging over a picture of a long text shows that part of it on every picture."""
+"""Dragging over a picture shows that part of the text on every picture, and says so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Page, expect
 
 import gpt2viz
 from tests.browser.conftest import running_app, settle
-from tests.browser.test_browser import PLACE, drawn, picture
+from tests.browser.test_browser import PLACE, click_cell, drawn, picture
 from tests.checkpoints import write_checkpoint
 
 TEXT = "x " * 200
@@ -81,3 +82,98 @@ def test_a_drag_shows_that_part_and_a_button_the_whole(page: Page, folder: Path)
     assert "zoom" not in page.url
     assert len(drawn(page, "head_large")[0]["z"]) == 256
     expect(page.get_by_text("Drag over a picture")).to_be_visible()
+
+
+SHORT = "The cat sat on the mat and the cat sat"
+
+
+def shake(page: Page, key: str, place: tuple[int, int]) -> None:
+    """Click a (row, column) in the first panel of a container with a hand that isn't steady."""
+    x, y = picture(page, key).evaluate(PLACE, [0, *place])
+    page.mouse.move(x, y)
+    page.wait_for_timeout(200)
+    page.mouse.down()
+    page.mouse.move(x + 4, y + 4)
+    page.mouse.up()
+    page.wait_for_timeout(300)
+    settle(page)
+
+
+def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(visit: Callable[..., Page]) -> None:
+    page = visit("", text=SHORT, layer=1, head=4)
+    expected = gpt2viz.trace(gpt2viz.load_model(), SHORT).stage("weights", 1)[0]
+    shake(page, "head_large", (6, 4))
+    assert "zoom" not in page.url
+    assert "query=6" in page.url
+
+    drag(page, "head_large", (5.7, 3.7), (8.3, 6.3))
+    assert window(page) == [6, 9, 4, 7]
+    assert_allclose(drawn(page, "head_large")[0]["z"], expected[4, 6:9, 4:7], rtol=1e-5)
+    assert_allclose([one["z"] for one in drawn(page, "heads")], expected[:, 6:9, 4:7], atol=1e-6)
+    part = "queries 6 to 8, keys 4 to 6"
+    assert picture(page, "head_large").evaluate("view => view.look.part") == part
+    expect(page.get_by_role("application", name=f"layer 1, head 4, {part}.")).to_be_visible()
+    expect(page.get_by_text("Only a part is shown")).to_be_visible()
+    page.get_by_role("button", name="Show the whole text").click()
+    page.wait_for_timeout(300)
+    settle(page)
+    assert "zoom" not in page.url
+    assert_allclose(drawn(page, "head_large")[0]["z"], expected[4], rtol=1e-5, atol=1e-7)
+
+
+def test_a_part_of_plotlys_pictures_is_the_same_part(visit: Callable[..., Page]) -> None:
+    page = visit("causal_mask", text=SHORT, layer=1, head=4)
+    shake(page, "masks", (6, 4))
+    assert "zoom" not in page.url
+    assert "query=6" in page.url
+    drag(page, "masks", (5.7, 3.7), (8.3, 6.3))
+    assert window(page) == [6, 9, 4, 7]
+    for key in ("mask", "masks"):
+        shown = drawn(page, key)
+        assert {np.shape(one["z"]) for one in shown} == {(3, 3)}
+        titles = picture(page, key).evaluate("plot => plot.layout.annotations.map(one => one.text)")
+        assert all(title.endswith("queries 6 to 8, keys 4 to 6") for title in titles)
+    without = gpt2viz.trace(gpt2viz.load_model(), SHORT, causal=False).stage("weights", 1, 4)
+    assert_allclose(drawn(page, "masks")[1]["z"], without[6:9, 4:7], rtol=1e-5)
+
+    drag(page, "masks", (-0.4, -0.4), (0.1, 0.1))  # only one cell
+    page.get_by_role("textbox", name="Sentence").fill(f"{SHORT} on")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
+    settle(page)
+    assert "zoom" not in page.url, "a part of one text is no part of the next"
+
+
+def test_dragging_over_queries_shows_their_rows(visit: Callable[..., Page]) -> None:
+    page = visit("inside_head", text=SHORT, layer=1, head=4)
+    drag(page, "stages", (1.7, 3), (4.3, 9))
+    assert window(page) == [2, 5, 0, 10]
+
+
+@pytest.mark.parametrize("path", ["inside_head", "causal_mask", "compare_layers", "predictions"])
+def test_nothing_lies_over_a_picture_under_the_pointer(
+    visit: Callable[..., Page], path: str
+) -> None:
+    page = visit(path, text=SHORT)
+    plots = page.locator(".js-plotly-plot:visible").all()
+    assert plots
+    for plot in plots:
+        plot.scroll_into_view_if_needed()
+        plot.hover(force=True)
+        page.wait_for_timeout(200)
+        assert plot.evaluate(_COVERED) == []
+    if path == "inside_head":  # every cell of the first row of the raw scores takes a click
+        for column in range(10):
+            click_cell(page, "stages", row=0, column=column, chart=3)
+            assert f"key={column}" in page.url
+
+
+# What lies over the edge of a picture's cells, along the top.
+_COVERED = """
+plot => [...plot.querySelectorAll(".nsewdrag")].flatMap(pad => {
+  const { left, right, top } = pad.getBoundingClientRect()
+  return [...Array(40).keys()]
+    .map(n => document.elementFromPoint(left + (n + .5) / 40 * (right - left), top + 3))
+    .filter(found => found?.closest(".modebar"))
+}).length ? ["its toolbar"] : []
+"""
