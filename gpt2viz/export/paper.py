@@ -83,10 +83,10 @@ def in_light(figure: go.Figure) -> go.Figure:
     made.update_layout(
         template="plotly_white",
         paper_bgcolor="#ffffff",
-        dragmode="zoom",  # a page of the app has a way of its own
         font={"family": FAMILY, "color": LIGHT.ink},
     )
-    return made
+    # Ranges are fixed in the app, which has a way of its own to show a part.
+    return made.update_xaxes(fixedrange=False).update_yaxes(fixedrange=False)
 
 
 def _roles(colors: Palette) -> dict[str, Any]:

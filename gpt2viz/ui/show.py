@@ -16,9 +16,8 @@ from gpt2viz.labels import counted
 from gpt2viz.ui import cache, opened, source
 from gpt2viz.ui.source import Made
 
-#: Plotly's buttons would lie over the first row and take its clicks, and its zoom would leave a
-#: part behind that no title names. Save has the picture, and ``clicks`` listens for a drag.
-_CONFIG = {"displayModeBar": False, "doubleClick": False, "showAxisDragHandles": False}
+#: Plotly's buttons would lie over the first row and take its clicks; Save has the picture.
+_CONFIG = {"displayModeBar": False}
 
 
 @dataclass
@@ -85,7 +84,8 @@ def picture(
     stands out in its numbers and, where it is ``of_run``, what was read.
     """
     _remember(shown().pictures, alt, lambda: figure)
-    figure.update_layout(dragmode=False)
+    # Plotly's own zoom would leave a part that no title names: ``clicks`` listens for a drag.
+    figure.update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
     place.plotly_chart(
         figure,
         config=_CONFIG,

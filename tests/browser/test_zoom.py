@@ -38,6 +38,7 @@ def page(browser: Browser, folder: Path) -> Iterator[Page]:
 def drag(page: Page, key: str, start: tuple[float, float], end: tuple[float, float]) -> None:
     """Drag from one (row, column) to another in the first panel of a container."""
     plot = picture(page, key)
+    plot.scroll_into_view_if_needed()
     ends = [plot.evaluate(PLACE, [0, *place]) for place in (start, end)]
     page.mouse.move(*ends[0])
     page.mouse.down()
@@ -89,7 +90,9 @@ SHORT = "The cat sat on the mat and the cat sat"
 
 def shake(page: Page, key: str, place: tuple[int, int]) -> None:
     """Click a (row, column) in the first panel of a container with a hand that isn't steady."""
-    x, y = picture(page, key).evaluate(PLACE, [0, *place])
+    plot = picture(page, key)
+    plot.scroll_into_view_if_needed()
+    x, y = plot.evaluate(PLACE, [0, *place])
     page.mouse.move(x, y)
     page.wait_for_timeout(200)
     page.mouse.down()
