@@ -13,8 +13,20 @@ from plotly.io.base_renderers import MimetypeRenderer, PlotlyRenderer
 from plotly.offline import get_plotlyjs
 
 #: What plotly.js is told of a picture wherever it isn't Streamlit that draws it: no button uploads
-#: it ("Share chart …"), and no logo leads to a site.
-CONFIG = {"displaylogo": False, "showSendToCloud": False}
+#: it ("Share chart …"), and no logo leads to a site. What stays saves it, or takes a drag back.
+CONFIG = {
+    "displaylogo": False,
+    "showSendToCloud": False,
+    "modeBarButtonsToRemove": [
+        "zoom",
+        "pan",
+        "select2d",
+        "lasso2d",
+        "zoomIn",
+        "zoomOut",
+        "autoScale",
+    ],
+}
 
 _NAME = "gpt2viz"
 

@@ -15,7 +15,7 @@ from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.ui import address, cache
 from gpt2viz.ui.clicks import Dragged
 from gpt2viz.ui.zoom import Window
-from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures
+from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures, plain
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference
 
@@ -110,6 +110,42 @@ def test_dimensions_stay_whole(expected: Any) -> None:
 def test_a_part_that_is_not_there_is_the_whole(zoom: str) -> None:
     at = look("attention", zoom=zoom)
     assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
+
+
+@pytest.mark.parametrize("page", ["attention", "inside", "mask", "whatif", "compare", "two"])
+def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
+    text = "The cat sat on the mat and the cat sat"
+    part = "queries 3 to 6, keys 2 to 5"
+    view = {"layer": "1", "head": "2", "differs": "mask", "model": "stories"}
+    at = open_page(page, text=text, zoom="3,7,2,6", **view)
+    cut = {name: make() for name, make in at.session_state["_shown"].pictures.items()}
+    shapes = {}
+    for name, drawn in cut.items():
+        for one in drawn.data:
+            if one.type == "heatmap" and one.coloraxis:
+                shapes.setdefault(name, set()).add(np.shape(one.z))
+    of_it = [name for name, found in shapes.items() if found == {(4, 4)}]
+    assert of_it
+    for name in of_it:
+        assert part in name
+        titles = [note.text for note in cut[name].layout.annotations if note.yanchor == "bottom"]
+        assert titles
+        assert all(title.endswith(part) for title in titles), titles
+    for name in set(cut) - set(of_it):
+        assert "queries" not in name
+        assert ("tokens 3 to 6" in name) == ((4, 32) in shapes.get(name, ()))
+    assert f"{part} of 10" in plain(" ".join(block.value for block in at.caption))
+    assert any(button.label == "Show the whole text" for button in at.button)
+
+
+def test_a_part_of_one_text_is_no_part_of_the_next() -> None:
+    at = open_page("attention", model="stories", text="The cat sat on the mat", zoom="2,5,1,4")
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (3, 3)
+    at.selectbox(key="show").select("norms").run()
+    assert heatmaps(figure(at, "one_head"))["norms"].shape == (3, 3)
+    at.text_input(key="text").set_value("The cat sat on the hat").run()
+    assert heatmaps(figure(at, "one_head"))["norms"].shape == (6, 6)
+    assert "zoom" not in at.query_params
 
 
 def test_back_to_the_whole_text() -> None:

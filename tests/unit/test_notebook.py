@@ -17,6 +17,7 @@ from PIL import Image
 
 import gpt2viz
 from gpt2viz.figures.palette import LIGHT
+from gpt2viz.offline import CONFIG, _Offline
 from tests.checkpoints import write_checkpoint
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "attention.ipynb"
@@ -93,6 +94,16 @@ def test_a_figure_holds_the_runs_numbers(trace: gpt2viz.Trace, stage: str) -> No
     drawn = np.asarray(trace.heatmap(2, 3, stage).data[0].z)
     np.testing.assert_array_equal(drawn, trace.stage(stage, 2)[0, 3])
     np.testing.assert_array_equal(trace.table(2, 3, stage).to_numpy(), drawn)
+
+
+def test_a_figure_offers_no_upload(trace: gpt2viz.Trace) -> None:
+    """With ``offline()`` and without it. tests/browser/test_export.py presses the buttons."""
+    for figure in (trace.heatmap(1, 0), trace.heads(1), trace.overview()):
+        assert figure.layout.modebar.remove == "sendChartToCloud"
+        shown = _Offline(in_each=False).to_mimebundle(figure.to_dict())
+        for config in (CONFIG, shown["application/vnd.plotly.v1+json"]["config"]):
+            assert config["showSendToCloud"] is False
+            assert config["displaylogo"] is False
 
 
 def test_all_heads_of_a_layer(trace: gpt2viz.Trace) -> None:
