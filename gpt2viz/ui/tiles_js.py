@@ -70,14 +70,14 @@ function images(p) {
 }
 
 // Where everything stands, in CSS pixels.
-function plan(p, [top, bottom, first, last], width, measure) {
-  const nRows = bottom - top, nColumns = last - first
+function plan(p, width, measure) {
+  const nRows = p.rows.length, nColumns = p.columns.length
   const longest = (names) => Math.max(...names.map(measure))
-  const left = longest(p.rowEnds.slice(top, bottom)) + LINE + 12
+  const left = longest(p.rowEnds) + LINE + 12
   const across = Math.min(p.across, p.names.length), down = Math.ceil(p.names.length / across)
   const pitch = (width - left - (p.bar ? BAR : 2) + GAP) / across
   const cell = Math.min((pitch - GAP) / nColumns, p.tallest / nRows, LARGEST)
-  const names = longest(p.columnEnds.slice(first, last)), upright = names > cell - 4
+  const names = longest(p.columnEnds), upright = names > cell - 4
   const below = upright ? names : LINE
   const legend = p.special.some(({ there }) => there) ? LINE + 9 : 0
   const [w, h] = [cell * nColumns, cell * nRows]
@@ -93,12 +93,12 @@ function plan(p, [top, bottom, first, last], width, measure) {
 }
 
 function draw(view) {
-  const { p, range, canvas } = view, width = view.clientWidth
+  const { p, canvas } = view, width = view.clientWidth
   if (!width) return
   const style = getComputedStyle(view), font = `${FONT}px ${style.fontFamily}`
   const pen = canvas.getContext("2d")
   pen.font = font
-  const look = view.look = plan(p, range, width, (name) => pen.measureText(name).width)
+  const look = view.look = plan(p, width, (name) => pen.measureText(name).width)
   canvas.width = Math.round(width * devicePixelRatio)
   canvas.height = Math.round(look.height * devicePixelRatio)
   canvas.style.height = `${look.height}px`
@@ -109,9 +109,9 @@ function draw(view) {
   legend(pen, p, width)
   if (p.bar) colorBar(pen, p, look, width)
   look.boxes.forEach((box, n) => {
-    const [top, bottom, first, last] = range, { cell, w, h } = look
-    pen.drawImage(view.images[n], first, top, last - first, bottom - top, box.x, box.y, w, h)
-    if (last - first <= p.numbers) numbers(pen, p, n, range, look)
+    const { cell, w, h } = look
+    pen.drawImage(view.images[n], box.x, box.y, w, h)
+    if (p.columns.length <= p.numbers) numbers(pen, p, n, look)
     pen.lineWidth = 1
     pen.fillStyle = style.color
     pen.strokeStyle = p.line
@@ -120,26 +120,27 @@ function draw(view) {
     pen.textBaseline = "alphabetic"
     pen.fillText(p.titles[n], box.x + w / 2, box.y - 6 - (look.part ? LINE : 0))
     if (look.part) pen.fillText(look.part, box.x + w / 2, box.y - 5)
-    ends(pen, p, range, look, box)
-    if (p.row >= top && p.row < bottom) {
+    ends(pen, p, look, box)
+    if (p.row >= 0) {
       pen.strokeStyle = p.frame
-      pen.lineWidth = bottom - top <= 20 ? 2.5 : 1
-      pen.strokeRect(box.x, box.y + (p.row - top) * cell, w, cell)
+      pen.lineWidth = p.rows.length <= 20 ? 2.5 : 1
+      pen.strokeRect(box.x, box.y + p.row * cell, w, cell)
     }
   })
 }
 
 // Numbers in the cells, dark or light as can be read there (WCAG 2.2, relative luminance).
-function numbers(pen, p, panel, [top, bottom, first, last], { boxes, cell }) {
+function numbers(pen, p, panel, { boxes, cell }) {
   const { x, y } = boxes[panel], linear = (c) => ((c / 255 + .055) / 1.055) ** 2.4
   pen.textAlign = "center"
   pen.textBaseline = "middle"
   pen.strokeStyle = p.line
-  for (let row = top; row < bottom; row++) for (let column = first; column < last; column++) {
-    const n = (panel * p.rows.length + row) * p.columns.length + column, what = kind(p, n)
+  const [rows, columns] = [p.rows.length, p.columns.length]
+  for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) {
+    const n = (panel * rows + row) * columns + column, what = kind(p, n)
     const [r, g, b] = what ? rgb(p.special[what - 1].color) : shade(p, p.values[n])
     const light = .2126 * linear(r) + .7152 * linear(g) + .0722 * linear(b) > .179
-    const [left, above] = [x + (column - first) * cell, y + (row - top) * cell]
+    const [left, above] = [x + column * cell, y + row * cell]
     pen.fillStyle = light ? "#1c2030" : "#ffffff"
     pen.fillText(what ? p.special[what - 1].sign : p.values[n].toFixed(p.decimals),
       left + cell / 2, above + cell / 2)
@@ -182,19 +183,19 @@ function legend(pen, p, width) {
 }
 
 // The names on the left of a row of panels and below the last one, as many as there is room for.
-function ends(pen, p, [top, bottom, first, last], { cell, w, h, upright, below }, box) {
+function ends(pen, p, { cell, w, h, upright, below }, box) {
   const step = (space) => [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
   if (box.first) {
     pen.textAlign = "right"
     pen.textBaseline = "middle"
-    for (let n = top; n < bottom; n += step(LINE))
-      pen.fillText(p.rowEnds[n], box.x - 5, box.y + (n - top + .5) * cell)
+    for (let n = 0; n < p.rows.length; n += step(LINE))
+      pen.fillText(p.rowEnds[n], box.x - 5, box.y + (n + .5) * cell)
     turned(pen, p.down, LINE / 2, box.y + h / 2, "center")
   }
   if (!box.last) return
   const by = step(upright ? LINE : 0)
-  for (let n = first; n < last; n += by) {
-    const x = box.x + (n - first + .5) * cell
+  for (let n = 0; n < p.columns.length; n += by) {
+    const x = box.x + (n + .5) * cell
     if (upright) turned(pen, p.columnEnds[n], x, box.y + h + 5, "right")
     else {
       pen.textAlign = "center"

@@ -5,15 +5,15 @@ JS = """
 const CLICK = 8
 
 // The panel and the place in it, in cells, where the middle of the first cell is 0.
-function place({ look, range }, x, y) {
+function place({ look }, x, y) {
   const { boxes, cell, w, h } = look
   const panel = boxes.findIndex((box) =>
     x >= box.x && x < box.x + w && y >= box.y && y < box.y + h)
   if (panel < 0) return null
   return {
     panel,
-    row: (y - boxes[panel].y) / cell + range[0] - .5,
-    column: (x - boxes[panel].x) / cell + range[2] - .5,
+    row: (y - boxes[panel].y) / cell - .5,
+    column: (x - boxes[panel].x) / cell - .5,
   }
 }
 
@@ -21,10 +21,10 @@ const under = (at) => at &&
   { panel: at.panel, row: Math.round(at.row), column: Math.round(at.column) }
 
 function cover(view, element, panel, top, bottom, first, last) {
-  const { boxes, cell } = view.look, [down, , across] = view.range
+  const { boxes, cell } = view.look
   Object.assign(element.style, {
-    display: "block", left: `${boxes[panel].x + (first - across) * cell}px`,
-    top: `${boxes[panel].y + (top - down) * cell}px`,
+    display: "block", left: `${boxes[panel].x + first * cell}px`,
+    top: `${boxes[panel].y + top * cell}px`,
     width: `${(last - first) * cell}px`, height: `${(bottom - top) * cell}px`,
   })
 }
@@ -56,14 +56,14 @@ const MOVES = {
 }
 
 function walk(view, event) {
-  const { p, range } = view
+  const { p } = view
   if (event.key === "Escape") tell(view, null)
   else if ((event.key === "Enter" || event.key === " ") && view.at) choose(view, view.at)
   else if (MOVES[event.key]) {
     const [what, by] = MOVES[event.key]
-    const at = { ...view.at ?? { panel: 0, row: range[0], column: range[2] } }
-    const ends = { row: range, column: range.slice(2), panel: [0, p.names.length] }[what]
-    if (view.at) at[what] = Math.min(Math.max(at[what] + by, ends[0]), ends[1] - 1)
+    const at = { ...view.at ?? { panel: 0, row: 0, column: 0 } }
+    const { length } = { row: p.rows, column: p.columns, panel: p.names }[what]
+    if (view.at) at[what] = Math.min(Math.max(at[what] + by, 0), length - 1)
     tell(view, at)
   } else return
   event.preventDefault()
@@ -139,7 +139,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
     listen(view)
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
   }
-  view.range = [0, p.rows.length, 0, p.columns.length]
   tell(view, null)
   sized(view)
 }

@@ -32,9 +32,9 @@ PLACE = """
 (plot, [panel, row, column]) => {
   const box = plot.getBoundingClientRect()
   if (plot.look) {
-    const { boxes, cell } = plot.look, [top, , first] = plot.range
-    return [box.x + boxes[panel].x + (column - first + .5) * cell,
-      box.y + boxes[panel].y + (row - top + .5) * cell]
+    const { boxes, cell } = plot.look
+    return [box.x + boxes[panel].x + (column + .5) * cell,
+      box.y + boxes[panel].y + (row + .5) * cell]
   }
   const n = panel ? panel + 1 : ""
   const x = plot._fullLayout[`xaxis${n}`], y = plot._fullLayout[`yaxis${n}`]

@@ -36,10 +36,10 @@ async ([html, css, code, message, width]) => {
 _PAINTED = """
 () => {
   const view = document.querySelector(".tiles"), canvas = view.querySelector("canvas")
-  const { boxes, cell } = view.look, [top, bottom, first, last] = view.range
+  const { boxes, cell } = view.look, { rows, columns } = view.p
   const pen = canvas.getContext("2d"), span = (n) => [...Array(n).keys()]
   const at = (n) => Math.round((n + .15) * cell * devicePixelRatio)
-  return boxes.map(({ x, y }) => span(bottom - top).map((row) => span(last - first).map((column) =>
+  return boxes.map(({ x, y }) => span(rows.length).map((row) => span(columns.length).map((column) =>
     [...pen.getImageData(x * devicePixelRatio + at(column), y * devicePixelRatio + at(row), 1, 1)
       .data].slice(0, 3))))
 }
