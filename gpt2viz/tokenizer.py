@@ -12,17 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import regex
 import tiktoken
 
 from gpt2viz.byte_letters import BYTE_OF
 from gpt2viz.config import END_OF_TEXT
 from gpt2viz.errors import CheckpointError, TextError
 from gpt2viz.files import is_there, read_json, read_text
-
-# How GPT-2 cuts a text before merging: contractions, words, numbers, other signs, white space,
-# where a word takes the one space before it along.
-_PIECES = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
+from gpt2viz.pieces import PIECES, pieces, within_reach
 
 # Half a surrogate pair in a special token's name has bytes too.
 _SURROGATES = "surrogatepass"
@@ -87,7 +83,7 @@ class Tokenizer:
         self._ranks = ranks
         self._ids = [id_of[part] for part in ranks]
         self._encoding = tiktoken.Encoding(
-            "checkpoint", pat_str=_PIECES, mergeable_ranks=ranks, special_tokens={}
+            "checkpoint", pat_str=PIECES, mergeable_ranks=ranks, special_tokens={}
         )
 
     @property
@@ -127,7 +123,8 @@ class Tokenizer:
             if part in self._added:
                 ids.append(self._added[part])
             else:
-                ids += (self._ids[rank] for rank in self._encoding.encode_ordinary(part))
+                for reach in within_reach(part):
+                    ids += (self._ids[rank] for rank in self._encoding.encode_ordinary(reach))
         first = self.end_of_text if end_of_text_first else None
         return ids if first is None else [first, *ids]
 
@@ -137,7 +134,7 @@ class Tokenizer:
             if part in self._added:
                 yield part.encode(), True
             else:
-                yield from ((word.encode(), False) for word in regex.findall(_PIECES, part))
+                yield from ((word.encode(), False) for word in pieces(part))
 
     def rank(self, merged: bytes) -> int | None:
         """When the merge that makes these bytes was learned, from 0; None where none does."""

@@ -176,10 +176,24 @@ MUTANTS = (
     ),
     Mutant(
         "only 0 to 9 are numbers",
-        "tokenizer.py",
+        "pieces.py",
         r" ?\p{N}++",
         " ?[0-9]++",
         TOKENIZER + "test_every_character_is_cut_off_where_hugging_face_cuts",
+    ),
+    Mutant(
+        "a million spaces in one go",
+        "pieces.py",
+        "{100000,}+",
+        "{9999999,}+",
+        TOKENIZER + "test_a_million_spaces_are_a_text",
+    ),
+    Mutant(
+        "a word loses its space to the run before it",
+        "pieces.py",
+        "start = run.end() - 1",
+        "start = run.end()",
+        TOKENIZER + "test_a_million_spaces_are_a_text",
     ),
     Mutant(
         "ids taken for ranks",
