@@ -205,7 +205,8 @@ def head_scores(trace: Trace) -> dict[str, Scores]:
 def probe(vocab_size: int, n_positions: int) -> tuple[int, ...]:
     """Different random tokens, then the same ones again: a text that only copying can foretell.
 
-    Token ids (2 · period,), the same each time. Olsson et al. 2022 find induction heads with it.
+    Token ids (2 · period,), the same each time; none where there is no room for two. Olsson et
+    al. 2022 find induction heads with it.
     """
     period = min(PERIOD, n_positions // 2, vocab_size)
     half = np.random.default_rng(SEED).choice(vocab_size, period, replace=False)

@@ -16,7 +16,7 @@ from gpt2viz.figures.charts import overview as drawn_overview
 from gpt2viz.figures.from_trace import head_stage, mask_of
 from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE, heatmaps
 from gpt2viz.figures.measure import GRID
-from gpt2viz.figures.palette import LIGHT
+from gpt2viz.figures.palette import LIGHT, chessboard
 from gpt2viz.figures.pooling import pool_by_maximum, pool_panel
 from gpt2viz.labels import counted, label
 from gpt2viz.stages import STAGE
@@ -135,7 +135,8 @@ def pixels(trace: Trace) -> NDArray[np.uint8]:
     shades = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for _, c in LIGHT.unit])
     colors = np.stack([np.interp(tiles, stops, shades[:, n]) for n in range(3)], axis=-1)
     seen = pool_by_maximum((~mask_of(trace, 0, 0)).astype(np.float32), THUMBNAIL) > 0
-    colors[:, :, ~seen] = [int(LIGHT.masked[i : i + 2], 16) for i in (1, 3, 5)]
+    for turn, grey in enumerate((LIGHT.masked, LIGHT.masked_other)):
+        colors[:, :, chessboard(~seen) == turn] = [int(grey[i : i + 2], 16) for i in (1, 3, 5)]
     zoom = max(1, (TILE - 4) // side)
     colors = colors.repeat(zoom, axis=2).repeat(zoom, axis=3)
     step = side * zoom + 4

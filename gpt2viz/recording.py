@@ -100,8 +100,11 @@ def _taps(network: GPT2) -> dict[nn.Module, Tap]:
     return _known[network]
 
 
-def shape_table(made: Collection[Made]) -> tuple[TensorRecord, ...]:
-    """A row for each tensor that a run made; a tied matrix counts where it is used first."""
+def shape_table(made: Collection[Made], masking: str) -> tuple[TensorRecord, ...]:
+    """A row for each tensor that a run made; a tied matrix counts where it is used first.
+
+    ``masking`` says what the run did to its scores: see ``stages.masking``.
+    """
     rows, seen = [], set[int]()
     for tap, shape, dtype, line, shared in made:
         new = [(p, n) for p, n in tap.parameters if p not in seen]
@@ -116,7 +119,7 @@ def shape_table(made: Collection[Made]) -> tuple[TensorRecord, ...]:
                 dtype=str(dtype).removeprefix("torch."),
                 nbytes=shape.numel() * dtype.itemsize,
                 n_parameters=sum(n for _, n in new),
-                operation=tap.operation,
+                operation=masking if tap.stage.key == "masked_scores" else tap.operation,
                 line=line,
                 code=code_of(line),
                 shared=shared,

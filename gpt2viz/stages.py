@@ -142,8 +142,17 @@ def places(n_layer: int) -> tuple[tuple[str, Stage, int | None], ...]:
     )
 
 
+def masking(causal: bool, edited: bool) -> str:
+    """What becomes of the scores in a run with the mask on, or with edits that hide keys."""
+    hidden = ["later keys"] * causal + ["keys that an edit hides"] * edited
+    return f"−∞ for {' and '.join(hidden)}" if hidden else "unchanged: the mask is off"
+
+
 def formula(stage: Stage, config: GPT2Config, layer: int | None) -> str:
-    """How a stage is computed in a layer: in some models deeper layers divide scores further."""
+    """How a stage is computed in a layer: in some models deeper layers divide scores further.
+
+    Of masked scores with the mask on; see ``masking``.
+    """
     divisor = config.layer_divisor(layer or 0) if stage.key == "scaled_scores" else 1
     return stage.formula if divisor == 1 else f"{stage.formula} / {divisor}"
 

@@ -20,6 +20,7 @@ from gpt2viz.errors import ContextError, EditError, TextError
 from gpt2viz.interventions import Change, changes
 from gpt2viz.model import GPT2
 from gpt2viz.recording import Recording, recording, shape_table
+from gpt2viz.stages import masking
 from gpt2viz.threads import threads
 from gpt2viz.traces import FROM_HEADS, FROM_STREAM, Pairs, Trace
 
@@ -76,7 +77,7 @@ def trace(
         captured=Captured(seen.kept),
         unembedding=model.unembedding,
         derive=derive,
-        describe=partial(shape_table, seen.made),
+        describe=partial(shape_table, seen.made, masking(causal, hidden is not None)),
         edits=edits,
         forbidden=hidden,
         weights=model.weights,

@@ -10,6 +10,7 @@ from gpt2viz.figures.compare import (
     difference_of_matched,
     side_panel,
 )
+from gpt2viz.figures.from_trace import difference_in_words
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.labels import markup_safe
 from gpt2viz.ui import compare, compared, frame, lines, say, show, two_texts
@@ -83,9 +84,8 @@ drag = None if what == "text" else part.drag(panels[0])  # two sentences are not
 for area, n in (("a", 0), ("b", 1), ("change", 0)):
     on_click(f"side_{area}", compared.choose_row(panels[n].rows, choose[n]), drag)
 say.caption(
-    "Attention weights, A and B on one scale from 0 to 1. **B − A**: blue where B has the larger "
-    "weight, orange where A has; it reaches as far as the largest difference, at least to 0.01"
-    + (", and shows the tokens that have a partner." if what == "text" else ".")
+    f"Attention weights, A and B on one scale from 0 to 1. {difference_in_words('B − A', 'A', 'B')}"
+    + (" It shows the tokens that have a partner." if what == "text" else "")
     + f" Click a {'query' if as_lines else 'row'} to choose its token on both sides."
 )
 names = [f"{letter.upper()}: {side.name}" for letter, side in sides.items()]

@@ -14,6 +14,11 @@ with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     key = controls.key_token(view)
     as_lines = lines.wanted(part)
 
+masking = (
+    "The mask strikes out later keys."
+    if view.trace.causal
+    else "The mask would strike out later keys; it is off."
+)
 with st.container(key="stages"):
     for row in (("q", "k", "v"), PAIRS):
         widths = [2 if as_lines and stage == "weights" else 1 for stage in row]
@@ -26,8 +31,8 @@ with st.container(key="stages"):
     say.markdown(
         "**How to read this page.** Every token asks with its row of :blue[**Q**] and answers with "
         "its row of :orange[**K**]. Their product is the raw score, divided by √hs so that it "
-        "stays small. The mask strikes out later keys. Softmax turns each row into weights that "
-        "sum to 1, and the output mixes the rows of :green[**V**] by these weights.",
+        f"stays small. {masking} Softmax turns each row into weights that sum to 1, and the output "
+        "mixes the rows of :green[**V**] by these weights.",
         place=words,
     )
 on_click("stages", choose(drawn), drag(part, drawn))

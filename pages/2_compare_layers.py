@@ -3,7 +3,7 @@
 import streamlit as st
 
 from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
-from gpt2viz.figures.from_trace import difference
+from gpt2viz.figures.from_trace import difference, difference_in_words
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.ui import address, controls, frame, lines, measures, say, show, zoom
 from gpt2viz.ui.clicks import choose_query, on_click, open_head
@@ -23,7 +23,7 @@ whole = [
 ]
 panels = [part.fit(panel) for panel in whole]
 changes = [
-    difference(whole[0], other, f"Layer {layers[0]} − layer {layer}{between}")
+    difference(whole[0], other, f"Layer {layer} − layer {layers[0]}{between}")
     for layer, other in zip(layers[1:], whole[1:], strict=True)
 ]
 differences = [part.fit(change) for change in changes]
@@ -47,16 +47,12 @@ with st.container(key="layer_charts"):
             panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
         )
         show.picture(figure, key="layers_chart", alt=alt)
-    change = f"{quantity}, {what}: layer {layers[0]} − {', '.join(map(str, layers[1:]))}"
+    change = f"{quantity}, {what}: layers {', '.join(map(str, layers[1:]))} − layer {layers[0]}"
     change = panels[0].named(change)
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
-        say.markdown(
-            f"**Difference**: blue where layer {layers[0]} has the larger number, orange where the "
-            "other layer has. The scale reaches as far as the largest difference, at least to "
-            "0.01.",
-            place=words,
-        )
+        first, other = f"layer {layers[0]}", "the other layer"
+        say.markdown(difference_in_words("Difference", first, other, "number"), place=words)
         figure = heatmaps(
             differences,
             view.colors,

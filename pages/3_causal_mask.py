@@ -4,7 +4,12 @@ import streamlit as st
 
 from gpt2viz import tables
 from gpt2viz.figures.charts import probability_bars
-from gpt2viz.figures.from_trace import difference, head_stage, who_sees_whom
+from gpt2viz.figures.from_trace import (
+    difference,
+    difference_in_words,
+    head_stage,
+    who_sees_whom,
+)
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.predictions import softmax
 from gpt2viz.ui import cache, controls, frame, lines, measures, say, show, zoom
@@ -26,7 +31,7 @@ whole = [
     for run, title in ((on, "Mask on"), (off, "Mask off"))
 ]
 with_mask, without = map(part.fit, whole)
-change = part.fit(difference(whole[1], whole[0], "Off − on"))
+change = part.fit(difference(whole[0], whole[1], "Off − on"))
 seen = who_sees_whom(on, view.labels, "Mask on: who may see whom")
 
 words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
@@ -81,6 +86,9 @@ with st.container(key="masks"):
         shrinks=True,
     )
     show.code(Line(view.trace, "masked_scores", layer), place=both, of=[alt])
+say.caption(
+    difference_in_words("Off − on", "the run with the mask on", "the run with the mask off")
+)
 for area in ("mask", "masks"):
     on_click(area, choose_query(with_mask.rows), part.drag(with_mask))
 measures.proof(view, [layer], "the run with the mask " + ("on" if view.trace.causal else "off"))

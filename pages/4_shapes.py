@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz import export, tables
 from gpt2viz.ui import address, frame, say, show
 
-view = frame.open_page("Shapes")
+view = frame.open_page("Shapes", choosing="")
 sizes = tables.axis_table(view.trace)
 table = tables.shape_table(view.trace)
 

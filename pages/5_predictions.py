@@ -18,7 +18,7 @@ from gpt2viz.ui.clicks import on_click, open_head
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
 
-view = frame.open_page("Predictions")
+view = frame.open_page("Predictions", "Choose a token to see what comes after it.")
 frame.stop_without_numbers(view.trace)
 position = view.n_tokens - 1 if view.query is None else view.query
 here = f"{position} “{literal(view.labels[position])}”"
@@ -28,8 +28,7 @@ model = sampling_distribution(logits)
 
 say.markdown(
     f"#### What comes after token {here}\n"
-    "The model gives **every** token of its vocabulary a probability. "
-    + ("Choose a token above to predict from there." if view.query is None else "")
+    "The model gives **every** token of its vocabulary a probability."
 )
 picture, numbers = st.columns([5, 4], gap="large")
 with picture:

@@ -5,7 +5,7 @@ import streamlit as st
 from gpt2viz import logit_lens
 from gpt2viz.comparison import largest_differences
 from gpt2viz.figures.find import head_map
-from gpt2viz.figures.from_trace import difference
+from gpt2viz.figures.from_trace import difference, difference_in_words
 from gpt2viz.figures.heatmap import heatmaps
 from gpt2viz.figures.lens import lens_of_runs
 from gpt2viz.figures.runs import weights_of_runs
@@ -52,7 +52,7 @@ with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
 runs = {"Baseline: the model as it is": baseline, "Changed": changed}
 whole = weights_of_runs(runs, view.labels, layer, head)
 before, after = map(part.fit, whole)
-change = part.fit(difference(whole[1], whole[0], "Changed − baseline"))
+change = part.fit(difference(whole[0], whole[1], "Changed − baseline"))
 if edits and not change.values.any():
     say.caption(
         "This head's weights are the same in both runs. An edit of a head, of attention or of an "
@@ -94,9 +94,13 @@ with st.container(key="whatif"):
     )
 cell = "a cell of the difference" if as_lines else "a cell"
 say.caption(
-    f"Click {cell} to hide its key from its query in every head; click again to undo it."
-    if part.exact
-    else "Drag over a part of the text first; there a click on a cell hides a key from a query."
+    difference_in_words("Changed − baseline", "the baseline", "the changed run")
+    + (
+        f" Click {cell} to hide its key from its query in every head; click again to undo it."
+        if part.exact
+        else " Drag over a part of the text first; there a click on a cell hides a key from a "
+        "query."
+    )
 )
 measures.proof(view, [layer], "the baseline's run")
 on_click("whatif", whatif.hide(view, part, before), part.drag(before))

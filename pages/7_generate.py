@@ -10,7 +10,7 @@ from gpt2viz.ui import cache, controls, frame, generate, predictions, say, show
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.text import literal
 
-view = frame.open_page("Generate")
+view = frame.open_page("Generate", choosing="")
 frame.stop_without_numbers(view.trace)
 ids = generate.written(view)
 name, causal, prompt = view.model.name, view.trace.causal, view.trace.token_ids

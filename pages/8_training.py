@@ -8,7 +8,7 @@ from gpt2viz.training.scores import token_losses
 from gpt2viz.ui import cache, frame, say, show, training
 from gpt2viz.ui.clicks import on_click, open_head
 
-view = frame.open_page("Training")
+view = frame.open_page("Training", choosing="")
 record = training.record_or_stop(view)
 
 last = len(record.tokens) - 1
@@ -32,7 +32,7 @@ with losses:
         "Loss is −ln of the probability given to the token that really came, on average"
         f"{measured}; one nat "
         "is 1.44 bits. Random tokens can't be predicted the first time. Where they are said again, "
-        "a model that has learned to **copy** knows them: the two orange curves part."
+        "a model that has learned to **copy** knows them: the two curves of random tokens part."
     )
 with heads:
     shown = training.score()

@@ -21,12 +21,13 @@ SCORE_PARTS = (weight_on, distance, entropy, largest)
 def by_habit() -> None:
     """Maps of every score of every head, on the sentence and on random tokens said twice."""
     name, causal = view.model.name, view.trace.causal
-    runs = {"sentence": view.trace, "probe": cache.probe(name, causal)}
+    probe = cache.probe(name, causal)
+    runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
     scores = {text: cache.head_scores(name, run.token_ids, causal) for text, run in runs.items()}
     across = find.survey(view)
     if across:
         scores["texts"] = across.mean
-    find.explain(runs["probe"], across)
+    find.explain(probe, across)
     with st.container(key="atlas"):
         maps = atlas({find.TEXTS[text]: found for text, found in scores.items()}, view.colors)
         show.picture(
@@ -50,8 +51,9 @@ def by_habit() -> None:
 def by_look() -> None:
     """Every head by how much a query takes from the chosen keys."""
     query = view.n_tokens - 1 if view.query is None else view.query
-    keys = find.keys(view, query)
-    by = find.look()
+    keys, by = find.keys(view, query), find.look()
+    if not keys:
+        return
     numbers = find.given(view, query, keys)
     with st.container(key="maps"):
         for place, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
@@ -136,7 +138,7 @@ def similarity_map(values: Scores) -> None:
         )
 
 
-view = frame.open_page("Find a head")
+view = frame.open_page("Find a head", find.choosing())
 WAYS = {"habit": by_habit, "look": by_look, "pattern": by_pattern, "head": by_head}
 way = find.way()
 find.stop_where_all_are_alike(view, way)

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from gpt2viz.figures.grid import LEGEND_ABOVE
-from gpt2viz.figures.palette import FILLS, ColorScale, Palette, filled
+from gpt2viz.figures.palette import FILLS, ColorScale, Palette, chessboard, filled
 from gpt2viz.figures.panel import Mask
 from gpt2viz.figures.pooling import block_starts, pool_by_maximum
 from gpt2viz.labels import markup_safe, shorten
@@ -46,9 +46,9 @@ def overview(tiles: Array, masked: Mask, colors: Palette) -> go.Figure:
     T = len(masked)
     _, step = _layout(T)
     seen = pool_by_maximum((~masked).astype(np.float32), THUMBNAIL) > 0
-    hidden = np.where(seen, np.float32("nan"), np.float32(1))
+    hidden = chessboard(~seen)
     figure = go.Figure()
-    shade = [(0.0, colors.masked), (1.0, colors.masked)]
+    shade = [(0.0, colors.masked), (1.0, colors.masked_other)]
     every = np.broadcast_to(hidden, tiles.shape)
     starts = block_starts(T, THUMBNAIL)
     names = {
@@ -56,7 +56,7 @@ def overview(tiles: Array, masked: Mask, colors: Palette) -> go.Figure:
         "y": _names("layer", "query", n_layer, step, starts),
     }
     _add(figure, _laid_out(tiles, step), names, colors.unit, "weight %{z:.4f}")
-    _add(figure, _laid_out(every, step), names, shade, "masked: these keys come later")
+    _add(figure, _laid_out(every, step), names, shade, "masked: exactly 0")
     if (lost := np.isnan(tiles)).any():
         pink = [(0.0, colors.nan), (1.0, colors.nan)]
         shown = np.where(lost & seen, np.float32(1), np.float32("nan"))
@@ -148,7 +148,7 @@ def probability_bars(
     """
     places = list(range(len(tokens)))
     figure = go.Figure()
-    looks = zip((colors.accent, colors.second), FILLS, strict=True)
+    looks = zip(colors.cases(len(cases)), FILLS, strict=False)
     for (name, values), (color, fill) in zip(cases.items(), looks, strict=False):
         figure.add_trace(
             go.Bar(

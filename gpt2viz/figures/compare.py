@@ -16,7 +16,6 @@ from gpt2viz.figures.grid import LEGEND_ABOVE
 from gpt2viz.figures.measure import mean_of_heads, one_head, weights_measure
 from gpt2viz.figures.palette import FILLS, POINTS, Palette, filled
 from gpt2viz.figures.panel import Axis, Panel
-from gpt2viz.figures.runs import naming_edits
 from gpt2viz.labels import markup_safe, shorten
 from gpt2viz.traces import Trace
 
@@ -39,7 +38,7 @@ def path_lines(paths: Mapping[str, tuple[Path, Path]], colors: Palette) -> go.Fi
     to it, dotted, where they add it. Up to two names.
     """
     figure = go.Figure()
-    looks = zip((colors.accent, colors.second), POINTS, strict=True)
+    looks = zip(colors.cases(len(paths)), POINTS, strict=False)
     for (name, both), (color, point) in zip(paths.items(), looks, strict=False):
         for what, path, dash in zip(
             ("stream", "added by the part"), both, ("solid", "dot"), strict=True
@@ -90,8 +89,7 @@ def aligned_bars(
     ``labels`` are both sides' tokens, ``names`` what the two are called.
     """
     figure = go.Figure()
-    # in the colours of the signed scale of b − a
-    for side, (color, fill) in enumerate(zip((colors.second, colors.accent), FILLS, strict=True)):
+    for side, (color, fill) in enumerate(zip(colors.cases(2), FILLS, strict=True)):
         places = [pair[side] for pair in pairs]
         figure.add_trace(
             go.Bar(
@@ -138,10 +136,8 @@ def side_panel(
     """A head's attention weights (T, T) of one side, or the mean of the layer's heads for None."""
     if head is None:
         mean = mean_of_heads(weights_measure(trace, labels, layer))
-        panel = one_head(mean, 0, title, "weights")
-    else:
-        panel = head_stage(trace, labels, "weights", layer, head, title)
-    return naming_edits(panel, trace, edited=trace.forbidden is not None)
+        return one_head(mean, 0, title, "weights")
+    return head_stage(trace, labels, "weights", layer, head, title)
 
 
 def difference_of_matched(
@@ -152,7 +148,7 @@ def difference_of_matched(
     ``matches`` are M positions in ``a`` and ``b``, in the order of ``a``, by which it is named.
     """
     left, right = ([pair[side] for pair in matches] for side in (0, 1))
-    return difference(_only(b, right, a, left), _only(a, left, a, left), title)
+    return difference(_only(a, left, a, left), _only(b, right, a, left), title)
 
 
 def _only(panel: Panel, chosen: list[int], named: Panel, names: list[int]) -> Panel:

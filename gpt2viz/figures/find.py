@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from plotly.subplots import make_subplots
 
-from gpt2viz.figures.from_trace import head_stage, mask_of
+from gpt2viz.figures.from_trace import head_stage, hidden_in, mask_of
 from gpt2viz.figures.measure import GRID
 from gpt2viz.figures.palette import Palette
 from gpt2viz.figures.panel import Axis, Mask, Panel
@@ -120,6 +120,8 @@ def drawn_pattern(wanted: Mask, labels: Sequence[str], trace: Trace) -> Panel:
         name="pattern",
         quantity="wanted weight",
         masked=mask_of(trace, 0, 0),
+        masked_text=hidden_in(trace).text(),
+        masked_name=hidden_in(trace).name,
     )
     return pool_panel(panel, GRID)
 

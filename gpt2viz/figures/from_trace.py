@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from gpt2viz.figures.palette import ABOVE, BELOW
 from gpt2viz.figures.panel import Axis, Mask, Matrix, Panel
 from gpt2viz.stages import STAGE
 from gpt2viz.traces import Trace
 
-#: The stages on which the mask shows: those before it don't know of it yet.
-MASKED_TEXT = {
-    "masked_scores": "masked: −∞, because this key comes later",
-    "weights": "masked: exactly 0, because this key comes later",
-}
+#: The stages on which the mask shows, and what it makes of a number: those before it don't know
+#: of it yet.
+_MASKED = {"masked_scores": "−∞", "weights": "exactly 0"}
+
+
+class Hidden(NamedTuple):
+    """What hides keys from queries in some runs, to be put into words."""
+
+    later: bool
+    edited: bool
+
+    @property
+    def name(self) -> str:
+        """What the legend calls a masked cell."""
+        kinds = ["a later key"] * self.later + ["hidden by an edit"] * self.edited
+        return f"masked ({', or '.join(kinds)})" if kinds else "masked"
+
+    def text(self, key: str = "weights") -> str:
+        """What the pointer says of a masked cell of the stage ``key``."""
+        return f"masked: {_MASKED[key]}, because {self.why}"
+
+    @property
+    def why(self) -> str:
+        """Why a cell is masked."""
+        reasons = ["this key comes later"] * self.later + ["an edit hides it"] * self.edited
+        return " or ".join(reasons)
+
+
+def hidden_in(*runs: Trace) -> Hidden:
+    """What hides keys in any of these runs: the causal mask, their edits, or both."""
+    return Hidden(any(r.causal for r in runs), any(r.forbidden is not None for r in runs))
 
 
 def mask_of(trace: Trace, layer: int, head: int) -> Mask:
@@ -42,7 +70,8 @@ def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:
         name="mask",
         quantity="1 for yes:",
         masked=masked,
-        masked_text="no: this key comes later",
+        masked_text=f"no: {hidden_in(trace).why}",
+        masked_name=hidden_in(trace).name,
     )
 
 
@@ -65,8 +94,9 @@ def head_stage(
         else Axis("dimension", [str(n) for n in range(values.shape[1])]),
         name=key,
         quantity=stage.quantity,
-        masked=mask_of(trace, layer, head) if key in MASKED_TEXT else None,
-        masked_text=MASKED_TEXT.get(key, ""),
+        masked=mask_of(trace, layer, head) if key in _MASKED else None,
+        masked_text=hidden_in(trace).text(key) if key in _MASKED else "",
+        masked_name=hidden_in(trace).name,
     )
 
 
@@ -74,21 +104,33 @@ def head_stage(
 LEAST_DIFFERENCE = 0.01
 
 
-def difference(a: Panel, b: Panel, title: str) -> Panel:
-    """a − b, cell by cell. A cell is masked only where both are: elsewhere 0 is a number."""
+def difference(first: Panel, second: Panel, title: str) -> Panel:
+    """second − first, cell by cell, as every difference here goes; named as ``first`` is.
+
+    A cell is masked only where both are: elsewhere 0 is a number.
+    """
     masked: Mask | None = None
-    if a.masked is not None and b.masked is not None:
-        masked = a.masked & b.masked
-    values: Matrix = a.values - b.values
-    weights = a.quantity.startswith("attention weight")
+    if first.masked is not None and second.masked is not None:
+        masked = first.masked & second.masked
+    values: Matrix = second.values - first.values
+    weights = first.quantity.startswith("attention weight")
     return Panel(
         title=title,
         values=values,
-        rows=a.rows,
-        columns=a.columns,
+        rows=first.rows,
+        columns=first.columns,
         name="difference",
-        quantity="difference of weights" if weights else f"difference: {a.quantity}",
+        quantity="difference of weights" if weights else f"difference: {first.quantity}",
         masked=masked,
         masked_text="masked in both",
+        masked_name=first.masked_name,
         least=LEAST_DIFFERENCE,
+    )
+
+
+def difference_in_words(title: str, first: str, second: str, quantity: str = "weight") -> str:
+    """What the colours of a ``difference`` say, as Markdown; ``first`` and ``second`` name both."""
+    return (
+        f"**{title}**: {ABOVE} where {second} has the larger {quantity}, {BELOW} where {first} "
+        f"has. The scale reaches as far as the largest difference, at least to {LEAST_DIFFERENCE}."
     )

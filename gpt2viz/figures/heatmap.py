@@ -5,7 +5,7 @@ The visual language, the same in every picture:
 - ink is magnitude: zero has the background's colour, weights run over the fixed range [0, 1],
   signed numbers over a range symmetric about 0;
 - a masked cell, NaN and infinity are no colours of the scale: each has its own, named in the
-  legend;
+  legend, and masked cells a chessboard's pattern too;
 - the first token is at the top left.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from gpt2viz.figures.grid import Place, margins, places, title
-from gpt2viz.figures.palette import Palette
+from gpt2viz.figures.palette import Palette, chessboard
 from gpt2viz.figures.panel import Axis, Mask, Panel
 from gpt2viz.figures.scales import color_axis, decimals, shared_range
 from gpt2viz.stages import Scale
@@ -111,8 +111,10 @@ def _traces(
     kinds |= {kind.name: kind.color for kind in special}
     return [numbers | common] + [
         {
-            "z": np.where(cells, np.float32(1), np.float32("nan")),
-            "colorscale": [(0, color), (1, color)],
+            "z": chessboard(cells),
+            "zmin": 0,
+            "zmax": 1,
+            "colorscale": [(0, color), (1, other)],
             "showscale": False,
             "hovertemplate": f"{where}{text}<extra></extra>",
             # a plain sign as template would be written into the cells without a number too
@@ -120,18 +122,20 @@ def _traces(
             "texttemplate": None if written is None else "%{text}",
         }
         | common
-        for _, color, cells, text, sign in special
+        for _, color, other, cells, text, sign in special
     ]
 
 
 class Special(NamedTuple):
     """Cells whose colour is not on the scale, and what legend and pointer say of them.
 
-    The sign stands in the cell where others have their number, so that colour isn't all there is.
+    The ``other`` colour takes turns with the first, which the legend shows. The sign stands in
+    the cell where others have their number, so that colour isn't all there is.
     """
 
     name: str
     color: str
+    other: str
     cells: Mask
     text: str
     sign: str
@@ -144,9 +148,11 @@ def specials(panel: Panel, colors: Palette) -> tuple[Special, Special, Special]:
     infinite = np.isinf(values) & ~masked
     nan = "NaN: not a number"
     return (
-        Special(panel.masked_name, colors.masked, masked, panel.masked_text, "×"),
-        Special(nan, colors.nan, np.isnan(values), nan, "NaN"),
-        Special("infinite", colors.infinite, infinite, "infinite", "∞"),
+        Special(
+            panel.masked_name, colors.masked, colors.masked_other, masked, panel.masked_text, "×"
+        ),
+        Special(nan, colors.nan, colors.nan, np.isnan(values), nan, "NaN"),
+        Special("infinite", colors.infinite, colors.infinite, infinite, "infinite", "∞"),
     )
 
 

@@ -63,7 +63,7 @@ def lens_of_runs(
     """
     columns = {name: (lens, 0) for name, lens in runs.items()}
     figure = _pictures(columns, vocabulary, colors, widths=[0.4, 0.3, 0.3])
-    looks = zip((colors.accent, colors.second), POINTS, strict=True)
+    looks = zip(colors.cases(len(runs)), POINTS, strict=False)
     for (name, reading), (color, point) in zip(columns.items(), looks, strict=False):
         _curves(figure, name, reading, (color, color), point)
     figure.update_layout(legend=_BELOW)

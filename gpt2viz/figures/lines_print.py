@@ -21,7 +21,9 @@ def printed(found: Lines, colors: Palette) -> go.Figure:
     A line's width is its number, rounded to a ``WIDTHS``-th of the widest, which is ``peak``.
     """
     figure = go.Figure()
-    for source, color, dash in zip(found.sources, colors.sources, DASHES, strict=False):
+    for source, color, dash in zip(
+        found.sources, colors.cases(len(found.sources)), DASHES, strict=False
+    ):
         for n, part in _by_width(found, source):
             figure.add_trace(
                 go.Scatter(

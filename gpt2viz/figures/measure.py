@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.figures.from_trace import MASKED_TEXT, mask_of
+from gpt2viz.figures.from_trace import hidden_in, mask_of
 from gpt2viz.figures.panel import Axis, Panel
 from gpt2viz.labels import label
 from gpt2viz.stages import Scale
@@ -36,7 +36,7 @@ class Measure:
     hidden: NDArray[np.bool_]
     quantity: str
     hidden_text: str
-    hidden_name: str = "masked (a later key)"
+    hidden_name: str
     scale: Scale = "unit"
     positions: Sequence[int] | None = None
 
@@ -49,7 +49,8 @@ def weights_measure(trace: Trace, labels: Sequence[str], layer: int) -> Measure:
         labels,
         np.broadcast_to(mask_of(trace, layer, 0), weights.shape),  # no head has a mask of its own
         "attention weight",
-        MASKED_TEXT["weights"],
+        hidden_in(trace).text(),
+        hidden_in(trace).name,
     )
 
 

@@ -2,7 +2,10 @@
 
 One sequential scale for weights in [0, 1] and one diverging scale for signed numbers: blue and
 orange, which colour-blind readers tell apart. Zero has the page's own background, so that ink
-means magnitude.
+means magnitude. A masked cell holds no magnitude: two greys take turns there as on a chessboard.
+
+A difference is always **the second minus the first**, and of cases that share a picture the first
+is orange and the second blue: blue says the same on both.
 """
 
 from __future__ import annotations
@@ -11,6 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 ColorScale = list[tuple[float, str]]
 
 #: Lines of one picture are told apart by these too, in the order of their colours.
@@ -18,13 +24,18 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 #: Two cases of one picture are told apart by these too: what fills their bars, and their points.
 FILLS = ("", "\\")
 POINTS = ("circle", "diamond-open")
+#: What the upper and the lower half of the signed scale are called, on a light and a dark page.
+ABOVE, BELOW = "blue", "orange"
+#: Squares of the masked cells' chessboard along a side, where there are more cells than that.
+SQUARES = 32
 
 
 @dataclass(frozen=True)
 class Palette:
     """``masked``, ``nan`` and ``infinite`` are for cells that hold no drawable number.
 
-    ``sources`` tell matrices apart whose lines share one picture.
+    Masked cells have ``masked`` and ``masked_other`` by turns. ``sources`` tell cases apart that
+    share one picture; see ``cases``.
     """
 
     ink: str
@@ -32,6 +43,7 @@ class Palette:
     accent: str
     second: str
     masked: str
+    masked_other: str
     nan: str
     infinite: str
     unit: ColorScale
@@ -41,13 +53,18 @@ class Palette:
     value: str
     sources: tuple[str, str, str, str]
 
+    def cases(self, count: int) -> tuple[str, ...]:
+        """Colours for up to four cases in one picture, the first's first."""
+        return (self.accent,) if count == 1 else self.sources[:count]
+
 
 LIGHT = Palette(
     ink="#1c2030",
     grid="#d8dbe6",
     accent="#3550c8",
     second="#c4500b",
-    masked="#dcdee6",
+    masked="#d0d8d1",
+    masked_other="#dde5de",
     nan="#d6249f",
     infinite="#0b0d12",
     unit=[
@@ -67,7 +84,7 @@ LIGHT = Palette(
     query="#2457c5",
     key="#b4480a",
     value="#0b7a53",
-    sources=("#3550c8", "#b4480a", "#0b7a53", "#8a2c8f"),
+    sources=("#b4480a", "#3550c8", "#0b7a53", "#8a2c8f"),
 )
 
 DARK = Palette(
@@ -75,7 +92,8 @@ DARK = Palette(
     grid="#363b4d",
     accent="#93a8ff",
     second="#ff9d57",
-    masked="#333849",
+    masked="#1e2720",
+    masked_other="#000000",
     nan="#ff5fc8",
     infinite="#ffe14d",
     unit=[
@@ -95,7 +113,7 @@ DARK = Palette(
     query="#8db4ff",
     key="#ffab73",
     value="#63d3a4",
-    sources=("#93a8ff", "#ff9d57", "#63d3a4", "#e79be3"),
+    sources=("#ff9d57", "#93a8ff", "#63d3a4", "#e79be3"),
 )
 
 
@@ -103,6 +121,15 @@ def filled(color: str, fill: str | Sequence[str]) -> dict[str, Any]:
     """How bars look: full, or hatched within an edge, so that a thin one is still seen."""
     pattern = {"shape": fill, "size": 6, "solidity": 0.35}
     return {"color": color, "line": {"color": color, "width": 1}, "pattern": pattern}
+
+
+def chessboard(cells: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """0 and 1 by turns where ``cells`` (rows, columns) are, NaN elsewhere: for the masked greys.
+
+    A square is one cell, or several where they are small.
+    """
+    row, column = np.indices(cells.shape) // max(1, max(cells.shape) // SQUARES)
+    return np.where(cells, (row + column) % 2, np.nan).astype(np.float32)
 
 
 def palette(dark: bool) -> Palette:

@@ -123,8 +123,8 @@ class Panel:
     name: str = ""
     quantity: str = "attention weight"
     masked: Mask | None = None
-    masked_text: str = "masked: this key comes later, its weight is exactly 0"
-    masked_name: str = "masked (a later key)"
+    masked_text: str = "masked"
+    masked_name: str = "masked"
     least: float = 0.0
     part: Part | None = None
 

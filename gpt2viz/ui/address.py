@@ -53,9 +53,14 @@ def _note(said: str) -> None:
     place.warning("\n\n".join(notes), icon=":material/link_off:")
 
 
-def text(name: str, default: str) -> dict[str, Any]:
-    """Arguments for a text widget."""
-    return _bind(name, default, str, lambda _value: True, "")
+def text(name: str, default: str, one_line: bool = True) -> dict[str, Any]:
+    """Arguments for a text widget, which shows no line breaks where it has ``one_line``."""
+    return _bind(name, default, str, is_one_line if one_line else lambda _value: True, "one line")
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a box of one line shows a text as it is: a browser drops line breaks there."""
+    return not {"\n", "\r"} & set(text)
 
 
 def switch(name: str, default: bool, movable: bool = True) -> dict[str, Any]:

@@ -109,10 +109,11 @@ def reference(model_name: str) -> gpt2viz.Trace:
     return reference_run(load(model_name))
 
 
-def probe(model_name: str, causal: bool) -> gpt2viz.Trace:
-    """The run of random tokens said twice, on which copying heads show."""
+def probe(model_name: str, causal: bool) -> gpt2viz.Trace | None:
+    """The run of random tokens said twice, on which copying heads show; None for want of room."""
     config = load(model_name).config
-    return run(model_name, heads.probe(config.vocab_size, limits.longest(config)), causal)
+    ids = heads.probe(config.vocab_size, limits.longest(config))
+    return run(model_name, ids, causal) if ids else None
 
 
 @st.cache_data(max_entries=64, show_spinner="Scoring every head …")

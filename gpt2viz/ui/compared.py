@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -183,11 +182,9 @@ def next_tokens(both: Sides) -> None:
     if table.empty:
         say.caption("Both predict the same, to the last digit.")
         return
-    colors = both.a.view.colors
     two_predictions.draw(
         table,
-        # A and B in the colours of the lower and upper end of B − A
-        replace(colors, accent=colors.second, second=colors.accent),
+        both.a.view.colors,
         key="next",
         alt="Tokens whose probability differs most between A and B",
         name="Largest differences of next-token probabilities",

@@ -42,18 +42,25 @@ def head(view: View, among: int | None = None) -> int:
 
 
 def heads_beside(view: View, head: int) -> list[int]:
-    """Pick up to three more heads of the layer to draw over ``head``."""
-    others = range(view.model.config.n_head)
+    """Pick up to three more heads of the layer to draw over ``head``, which isn't offered again.
+
+    One that was chosen and then became ``head`` itself comes back once another is that.
+    """
+    heads = range(view.model.config.n_head)
+    bound = address.several("more", heads, [])
+    st.session_state["more"] = [n for n in st.session_state["more"] if n != head]
     chosen: list[int] = st.pills(
         "More heads",
-        others,
+        [n for n in heads if n != head],
         selection_mode="multi",
         help=say.tip(
             "Up to three more heads in the same picture, each with its own colour and dash."
         ),
-        **address.several("more", others, []),
+        **bound,
     )
-    return [n for n in chosen if n != head][:3]
+    if len(chosen) > 3:
+        say.caption("Three more fit into one picture; the first three chosen are drawn.")
+    return chosen[:3]
 
 
 def key_token(view: View) -> int:

@@ -15,7 +15,7 @@ from gpt2viz.heads import SCORES, SEED, Scores
 from gpt2viz.labels import counted
 from gpt2viz.patterns import likeness, similarity
 from gpt2viz.traces import Pairs, Trace
-from gpt2viz.ui import address, cache, say, show
+from gpt2viz.ui import address, cache, say, show, tokens
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -51,6 +51,15 @@ def way() -> str:
     return chosen
 
 
+def choosing() -> str:
+    """What it does to choose a token of the sentence, which stands above the way to look."""
+    chosen, text = (st.query_params.get(name) for name in ("find", "on"))
+    if chosen == "look":
+        return "Choose the token that looks."
+    of_sentence = text in ("sentence", "texts") or chosen in ("pattern", "head")
+    return tokens.LIGHT_UP if of_sentence and chosen != "all" else ""
+
+
 def stop_where_all_are_alike(view: View, chosen: str) -> None:
     """Stop the page with one message where heads are to be told apart on one token."""
     if view.n_tokens == 1 and chosen in ("pattern", "head", "all"):
@@ -76,24 +85,28 @@ def survey(view: View) -> Survey | None:
         return None
 
 
-def explain(probe: Trace, across: Survey | None) -> None:
-    """What the maps show, what the probe is, and how many texts there are."""
-    half = len(probe.token_ids) // 2
+def explain(probe: Trace | None, across: Survey | None) -> None:
+    """What the maps show, what the probe is, if there is one, and how many texts there are."""
     say.markdown(
         "One map a habit: each cell is a head, layers down and heads across. The stronger its "
         "colour, the more it does that. Click a cell to look inside that head."
     )
-    many = (
-        ""
-        if across is None
-        else f" **Third row**: the mean over {counted(across.n_passages, 'passages')} of up to "
-        f"{across.n_tokens} tokens, with the mask on. {literal(across.about)}"
-    )
+    twice, many = "", ""
+    if probe is not None:
+        half = counted(len(probe.token_ids) // 2, "different tokens")
+        twice = (
+            f" **Second row**: on {half} drawn at random (NumPy's `default_rng({SEED})`), then the "
+            "same again. Nobody can foretell such a text but by copying, so it shows who copies."
+        )
+    if across is not None:
+        row = "Third" if twice else "Second"
+        many = (
+            f" **{row} row**: the mean over {counted(across.n_passages, 'passages')} of up to "
+            f"{across.n_tokens} tokens, with the mask on. {literal(across.about)}"
+        )
     say.caption(
-        f"**First row**: measured on your sentence. **Second row**: on {half} different tokens "
-        f"drawn at random (NumPy's `default_rng({SEED})`), then the same {half} again. Nobody can "
-        f"foretell such a text but by copying, so it shows who copies.{many} The first query is "
-        "left out: with the mask on it can see only itself, in every head."
+        f"**First row**: measured on your sentence.{twice}{many} The first query is left out: with "
+        "the mask on it can see only itself, in every head."
     )
 
 
@@ -113,7 +126,7 @@ def habit(texts: Iterable[str]) -> tuple[str, str]:
             offered,
             format_func=TEXTS.__getitem__,
             required=True,
-            **address.choice("on", offered, "probe"),
+            **address.choice("on", offered, "probe" if "probe" in offered else offered[0]),
         )
     say.markdown(f"{SCORES[score].meaning} :small[:gray[{literal(SCORES[score].formula)}]]")
     return score, text
@@ -147,20 +160,22 @@ def passages(across: Survey, score: str) -> None:
 
 
 def keys(view: View, query: int) -> list[int]:
-    """Pick one or more tokens that the query may see; stop the page while there are none."""
+    """Pick the tokens that the query may look at; none at first."""
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
     small, labels = ":small[:gray[{}]]".format, view.labels
+    say.markdown(
+        f"Which heads send “{literal(view.labels[query])}” ({query}) to these tokens? Choose one "
+        "or more here, and the token that looks among the tokens above."
+    )
     with st.container(height=150 if len(seen) > 40 else "content", border=False):
         chosen: list[int] = st.pills(
-            f"Which heads send “{literal(view.labels[query])}” ({query}) to these tokens? Choose "
-            "one or more here, and the token that looks among the tokens above.",
+            "Tokens that are looked at",  # plain: it is read aloud with every sign in it
             seen,
             selection_mode="multi",
+            label_visibility="collapsed",
             format_func=lambda n: f"{small(n)} {literal(labels[n])}",
             **address.several("keys", seen, []),
         )
-    if not chosen:
-        st.stop()
     return sorted(chosen)
 
 

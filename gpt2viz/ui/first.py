@@ -15,8 +15,9 @@ from gpt2viz.ui.text import literal
 
 _NAME = "endoftext"
 
+_PLAIN = END_OF_TEXT.decode()
 #: The token as Markdown.
-WRITTEN = literal(END_OF_TEXT.decode())
+WRITTEN = literal(_PLAIN)
 
 
 def is_on() -> bool:
@@ -36,7 +37,7 @@ def switch(model: Model) -> None:
         _move(1 if is_on() else -1)
 
     st.toggle(
-        f"{WRITTEN} first",
+        f"{_PLAIN} first",  # a screen reader hears a label as it is written here
         disabled=not there,
         help=say.tip(
             f"Puts the token {WRITTEN} before your sentence. GPT-2 was trained with it between "

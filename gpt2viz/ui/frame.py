@@ -20,6 +20,7 @@ from gpt2viz.ui import (
     numbers,
     save,
     say,
+    sentence,
     show,
     tokens,
     tour,
@@ -27,19 +28,6 @@ from gpt2viz.ui import (
 from gpt2viz.ui.menu import menu
 from gpt2viz.ui.text import literal
 from gpt2viz.ui.theme import is_dark
-
-EXAMPLES = {
-    "Crane": "A crane ate fish",
-    "Pronoun": "The animal didn't cross the street because it was too tired",
-    "Repeated name": "When Mary and John went to the garden, John gave the flower to Mary",
-    "River bank": "She sat by the bank of the river",
-    "Man bites dog": "Man bites dog",
-    "Paragraph": (
-        "Alice was beginning to get very tired of sitting by her sister on the bank, and of having "
-        "nothing to do: once or twice she had peeped into the book her sister was reading, but it "
-        "had no pictures or conversations in it."
-    ),
-}
 
 _STYLE = """
 <style>
@@ -50,6 +38,7 @@ blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !im
 [data-testid="stCaptionContainer"] { opacity: .78; &, & :is(p, li, code) { color: inherit; } }
 [data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
 .st-key-tokens button { font-family: ui-monospace, monospace; }
+.st-key-tokens :is(button:disabled, label[disabled]) { cursor: default; &, & * { color: inherit; } }
 .stHorizontalBlock { row-gap: .6rem; }
 .stHorizontalBlock > .stElementContainer > .stSelectbox [role="group"] { height: 2rem; }
 @media (min-width: 641px) and (max-width: 1100px) {
@@ -91,9 +80,12 @@ class View:
         return len(self.labels)
 
 
-def open_page(title: str) -> View:
-    """Draw the frame and run the model; stop the page with one message where that can't be."""
-    return read_sentence(open_menu(title))
+def open_page(title: str, choosing: str = tokens.LIGHT_UP) -> View:
+    """Draw the frame and run the model; stop the page with one message where that can't be.
+
+    ``choosing`` says what it does to choose a token, "" where it does nothing.
+    """
+    return read_sentence(open_menu(title), choosing)
 
 
 def open_menu(title: str) -> Palette:
@@ -119,13 +111,16 @@ def open_menu(title: str) -> Palette:
     return colors
 
 
-def read_sentence(colors: Palette) -> View:
-    """Ask for sentence and model, and run it; or one message and the end of the page."""
+def read_sentence(colors: Palette, choosing: str = tokens.LIGHT_UP) -> View:
+    """Ask for sentence and model, and run it; or one message and the end of the page.
+
+    ``choosing`` is as for ``open_page``.
+    """
     model = _model_and_sentence()
     trace = _run(model)
     show.run("The run", trace)
     labels = tuple(label(part) for part in trace.token_bytes)
-    return View(model, trace, labels, tokens.chips(trace, labels), colors)
+    return View(model, trace, labels, tokens.chips(trace, labels, choosing), colors)
 
 
 def _run(model: Model) -> Trace:
@@ -179,14 +174,16 @@ def choose_model() -> str:
 
 
 def _model_and_sentence() -> Model:
-    sentence, chosen, switches = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
-    sentence.text_input(
+    written, chosen, switches = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
+    sentence.box(
+        "text",
+        sentence.EXAMPLES["Crane"],
         "Sentence",
-        placeholder="Type a sentence and press Enter",
+        place=written,
         help=say.tip(
             "The text that the model reads. It is cut into tokens: words or parts of words."
         ),
-        **address.text("text", EXAMPLES["Crane"]),
+        placeholder="Type a sentence and press Enter",
     )
     with chosen:
         choose_model()
@@ -200,7 +197,8 @@ def _model_and_sentence() -> Model:
         ),
         **address.switch("causal", True),
     )
-    _examples()
+    sentence.examples()
+    sentence.note_spaces("text")
     if len(st.session_state["text"]) > address.LONGEST_TEXT:
         say.caption("This text is too long for the address: a link to this page won't carry it.")
     try:
@@ -223,15 +221,3 @@ def _model_names() -> list[str]:
     except CheckpointError as error:
         st.error(literal(str(error)), icon=":material/error:")
         st.stop()
-
-
-def _examples() -> None:
-    current = st.session_state["text"]
-    st.session_state["example"] = next((n for n, t in EXAMPLES.items() if t == current), None)
-
-    def pick() -> None:
-        if name := st.session_state["example"]:
-            address.put("text", EXAMPLES[name])
-            address.put("query", None)
-
-    st.pills("Examples", EXAMPLES, key="example", on_change=pick, label_visibility="collapsed")

@@ -15,6 +15,7 @@ from gpt2viz.ui.predictions import Sampling
 from gpt2viz.ui.text import literal
 
 _NAME = "new"
+_EXPECTED = "what a link from this page holds, with its model, mask and sentence"
 _PLAYING = "playing"
 
 #: Tokens that one press of Play writes.
@@ -42,19 +43,26 @@ def _prompt(view: View) -> _Prompt:
 def written(view: View) -> tuple[int, ...]:
     """Ids of the tokens written so far; none where the sentence, model or mask has changed."""
 
+    config = view.model.config
+
     def parse(raw: str) -> tuple[str | int, ...]:
         sign, *ids = raw.split(",")
-        return (sign, *map(int, ids))
+        found = tuple(map(int, ids))
+        if not found or sign != _prompt(view).sign or not fits(found):
+            raise ValueError(raw)
+        return (sign, *found)
+
+    def fits(ids: tuple[int, ...]) -> bool:
+        known = all(0 <= n < config.vocab_size for n in ids)
+        return known and view.n_tokens + len(ids) <= limits.longest(config)
 
     if show.shown().arrived:
         _play(0)
-    found = address.several_values(_NAME, parse, "what a link from this page holds")
+    found = address.several_values(_NAME, parse, _EXPECTED)
     if not found:
         return ()
     sign, ids = found[:1], found[1:]
-    config = view.model.config
-    fits = sign == (_prompt(view).sign,) and all(0 <= n < config.vocab_size for n in ids)
-    if not fits or view.n_tokens + len(ids) > limits.longest(config):
+    if sign != (_prompt(view).sign,) or not fits(ids):  # chosen here, before one of them changed
         st.session_state[_PLAYING] = 0
         return ()
     return tuple(ids)

@@ -144,7 +144,7 @@ def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:
         "rest": found.at_rest,
         "decimals": 2,
         "chosen": -1 if chosen is None else chosen,
-        "colors": view.colors.sources,
+        "colors": view.colors.cases(len(found.sources)),
     }
 
 

@@ -13,6 +13,10 @@ _STYLE = """
 .st-key-menu [data-testid="stPopoverButton"]:is(:hover, [aria-expanded="true"]) * {{
   color: var(--st-primary-color);
 }}
+/* What is open says itself what it is; its button's tip would lie on it. */
+body:has([data-testid="stPopoverButton"][aria-expanded="true"]:hover) [role="tooltip"] {{
+  display: none;
+}}
 </style>
 """
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpt2viz import STAGE
+from gpt2viz import STAGE, Trace
 from gpt2viz.figures.from_trace import head_stage
 from gpt2viz.figures.heatmap import NUMBERS_FIT, heatmaps
 from gpt2viz.figures.measure import GRID
 from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.figures.pooling import pool_panel
-from gpt2viz.stages import axis_sizes, formula
+from gpt2viz.stages import Stage, axis_sizes, formula, masking
 from gpt2viz.ui import address, lines, say, show
 from gpt2viz.ui.clicks import Cell, Dragged
 from gpt2viz.ui.frame import View
@@ -44,7 +44,7 @@ def draw_stage(
     panel = part.fit(whole)
     pairs = stage.axes[-1] == "T"
     title = f":{_DOT[key]}[**{stage.label}**]" if key in _DOT else f"**{stage.label}**"
-    say.markdown(f"{title} :small[:gray[{formula(stage, view.trace.config, layer)}]]")
+    say.markdown(f"{title} :small[:gray[{_made_of(view.trace, stage, layer)}]]")
     alt = panel.named(f"{stage.label} of layer {layer}, head {head}")
     if as_lines:
         lines.draw(view, [panel], [f"Head {head}"], key=f"lines_{key}", alt=alt)
@@ -88,6 +88,13 @@ def draw_weights(
         show.picture(figure, key=key, alt=alt, made_by=made_by)
 
 
+def _made_of(trace: Trace, stage: Stage, layer: int) -> str:
+    """How the run computed the stage."""
+    if stage.key == "masked_scores":
+        return masking(trace.causal, trace.forbidden is not None)
+    return formula(stage, trace.config, layer)
+
+
 def _height(values: Matrix, pairs: bool) -> int:
     n_rows = values.shape[0]
     return 300 if pairs else int(np.clip(90 + 24 * n_rows, 150, 420))
@@ -98,7 +105,7 @@ def _caption(view: View, panel: Panel, layer: int) -> str:
     finite = values[np.isfinite(values)]
     span = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "no finite number"
     if panel.masked is not None and panel.masked.any():
-        span += "; grey cells are masked"
+        span += "; chequered cells are masked"
     sizes = axis_sizes(view.trace.config, view.n_tokens)
     axes = ", ".join(STAGE[key].axes)
     shape = ", ".join(str(sizes[axis]) for axis in STAGE[key].axes)

@@ -17,7 +17,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.figures.heatmap import heatmaps, specials
-from gpt2viz.figures.palette import Palette
+from gpt2viz.figures.palette import SQUARES, Palette
 from gpt2viz.figures.panel import Panel
 from gpt2viz.figures.scales import decimals, shared_range
 from gpt2viz.stages import Scale
@@ -121,6 +121,7 @@ def _header(
             {**kind._asdict(), "cells": None, "there": there}
             for kind, there in zip(kinds[0], found, strict=True)
         ],
+        "squares": SQUARES,
         "row": -1 if place is None else place,
         "line": colors.grid,
         "frame": colors.second,

@@ -51,7 +51,8 @@ function images(p) {
   const [rows, columns] = [p.rows.length, p.columns.length], size = rows * columns
   const shades = Array.from({ length: 1024 }, (_, n) =>
     shade(p, p.low + (p.high - p.low) * n / 1023))
-  const special = p.special.map(({ color }) => rgb(color))
+  const special = p.special.map(({ color, other }) => [rgb(color), rgb(other)])
+  const square = Math.max(1, Math.floor(Math.max(rows, columns) / p.squares))
   return p.names.map((_, panel) => {
     const canvas = document.createElement("canvas")
     canvas.width = columns
@@ -60,7 +61,8 @@ function images(p) {
     for (let n = 0; n < size; n++) {
       const cell = panel * size + n, what = kind(p, cell)
       const share = (p.values[cell] - p.low) / (p.high - p.low)
-      image.data.set(what ? special[what - 1]
+      const turn = Math.floor(n / columns / square) + Math.floor(n % columns / square) & 1
+      image.data.set(what ? special[what - 1][turn]
         : shades[Math.round(1023 * Math.min(1, Math.max(0, share)))], 4 * n)
       image.data[4 * n + 3] = 255
     }

@@ -10,16 +10,22 @@ from gpt2viz import Trace
 from gpt2viz.ui import address, say
 from gpt2viz.ui.text import literal
 
+#: What choosing a token does on most pages.
+LIGHT_UP = "Choose a token to light up its row: where it looks."
+
 #: So many chips at once: a browser takes a second to draw a thousand, at every click.
 AT_ONCE = 128
 
 
-def chips(trace: Trace, labels: tuple[str, ...]) -> int | None:
-    """Draw the tokens, or one part of a long text's; the place of the chosen one."""
+def chips(trace: Trace, labels: tuple[str, ...], choosing: str = LIGHT_UP) -> int | None:
+    """Draw the tokens, or one part of a long text's; the place of the chosen one.
+
+    ``choosing`` says what it does to choose one. Where it is empty, none can be chosen.
+    """
     T = len(labels)
     bound = address.choice("query", range(T), None)
     if T <= AT_ONCE:
-        return _draw(trace, labels, range(T), bound)
+        return _draw(trace, labels, range(T), choosing, bound)
     query: int | None = st.session_state["query"]
     part = _part(T, query)
     # The widget knows only this part: the query itself may lie outside of it.
@@ -28,7 +34,7 @@ def chips(trace: Trace, labels: tuple[str, ...]) -> int | None:
     def choose() -> None:
         address.put("query", st.session_state["chip"])
 
-    _draw(trace, labels, part, {"key": "chip", "on_change": choose})
+    _draw(trace, labels, part, choosing, {"key": "chip", "on_change": choose})
     return query
 
 
@@ -52,7 +58,9 @@ def _part(T: int, query: int | None) -> range:
     return range(start, min(start + AT_ONCE, T))
 
 
-def _draw(trace: Trace, labels: tuple[str, ...], shown: range, bound: dict[str, Any]) -> int | None:
+def _draw(
+    trace: Trace, labels: tuple[str, ...], shown: range, choosing: str, bound: dict[str, Any]
+) -> int | None:
     ids = trace.token_ids  # not the run: what writes a chip stays with the visitor
 
     def chip(n: int) -> str:  # with its position: Streamlit takes equal texts for one option
@@ -62,10 +70,10 @@ def _draw(trace: Trace, labels: tuple[str, ...], shown: range, bound: dict[str, 
     count = f"{len(labels):,} token{'s' if len(labels) > 1 else ''}"
     with st.container(key="tokens", height=124 if len(shown) > 30 else "content", border=False):
         chosen: int | None = st.pills(
-            f"{count}: position, text, place in the vocabulary. "
-            "Choose a token to light up its row: where it looks.",
+            f"{count}: position, text, place in the vocabulary. {choosing}".strip(),
             shown,
             format_func=chip,
+            disabled=not choosing,
             **bound,
         )
     return chosen

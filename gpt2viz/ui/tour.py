@@ -43,8 +43,8 @@ STEPS = (
         "Attention",
         {"layer": BACK[0], "head": BACK[1], "query": LAST},
         "Each small square is a **head**. A row is a token that asks, a column one that it may "
-        "look at; the darker, the more it takes. In head 0 every token looks at the one "
-        "**before** it.",
+        "look at; the stronger the colour, the more it takes. In head 0 every token looks at the "
+        "one **before** it.",
     ),
     Step(
         "app.py",

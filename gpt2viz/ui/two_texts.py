@@ -10,7 +10,7 @@ from gpt2viz import ContextError, GPT2VizError
 from gpt2viz.comparison import Path, addition_places, align, path, shared, stream_places
 from gpt2viz.labels import label
 from gpt2viz.patterns import Cell, parse_cells
-from gpt2viz.ui import address, cache, first, limits, say
+from gpt2viz.ui import address, cache, first, limits, say, sentence
 from gpt2viz.ui.frame import View
 from gpt2viz.ui.text import literal
 
@@ -26,13 +26,14 @@ _TEXT, _MATCH, _CHOSEN, _EXAMPLE = "text2", "match", "_match_chosen", "_second_e
 def second(view: View) -> View:
     """Ask for the second text and run it like the first; or one message and the end of the page."""
     written, examples = st.columns([5, 4], vertical_alignment="bottom")
-    written.text_input(
+    current = sentence.box(
+        _TEXT,
+        SECOND["Another verb"],
         "Second sentence",
-        placeholder="Type another sentence and press Enter",
+        place=written,
         help="The same model reads both, each on its own.",
-        **address.text(_TEXT, SECOND["Another verb"]),
+        placeholder="Type another sentence and press Enter",
     )
-    current = st.session_state[_TEXT]
     st.session_state[_EXAMPLE] = next((n for n, t in SECOND.items() if t == current), None)
 
     def pick() -> None:
@@ -48,6 +49,7 @@ def second(view: View) -> View:
         wrap=True,
         label_visibility="collapsed",
     )
+    sentence.note_spaces(_TEXT)
     try:
         ids = view.model.tokenizer.encode(current, end_of_text_first=first.is_on())
         trace = cache.run(view.model.name, tuple(ids), view.trace.causal)
@@ -91,11 +93,15 @@ def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
 
     st.session_state[_CHOSEN] = b = found.get(a)
     partner = "none yet" if b is None else f"“{literal(other.labels[b])}” ({b})"
+    say.markdown(
+        f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with {partner} of "
+        "the second. Choose another here; after ↔ is the place of its partner in the first."
+    )
     with st.container(height=124 if other.n_tokens > 30 else "content", border=False):
         st.pills(
-            f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with {partner} "
-            "of the second. Choose another here; after ↔ is the place of its partner in the first.",
+            "Its partner in the second sentence",  # plain: it is read aloud with every sign in it
             range(other.n_tokens),
+            label_visibility="collapsed",
             format_func=chip,
             key=_CHOSEN,
             on_change=rematch,

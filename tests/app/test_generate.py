@@ -103,17 +103,29 @@ def test_a_link_holds_what_was_written() -> None:
     assert len(other.dataframe[0].value) == 2
 
 
-@pytest.mark.parametrize("new", ["x", "00000000,1", ",", "00000000,999999999"])
-def test_what_was_written_on_another_sentence_is_left_out(new: str) -> None:
-    at = open_page("generate", text=TEXT, new=new)
+@pytest.mark.parametrize("new", ["x", "00000000,1", ",", "00000000,999999999", "{sign}"])
+def test_what_was_written_on_another_sentence_is_left_out_with_a_note(new: str) -> None:
+    """``{sign}`` alone belongs to the sentence, but nothing was written on."""
+    sign = press(open_page("generate", text=TEXT), "Step").query_params["new"][0].split(",")[0]
+    at = open_page("generate", text=TEXT, new=new.format(sign=sign))
     assert not at.dataframe
     assert not at.exception
+    (note,) = at.warning
+    assert note.value.startswith("new: ")
+    assert "new" not in at.query_params
+    assert not at.run().warning
 
 
 def test_another_sentence_starts_over() -> None:
     at = press(open_page("generate", text=TEXT), "Step")
+    written = new_ids(at)
     at.text_input(key="text").set_value("Dog bites man").run()
     assert not at.dataframe
+    assert not at.warning  # a choice of before, and no wrong link
+    at.text_input(key="text").set_value(TEXT).run()
+    assert new_ids(at) == written
+    assert len(at.dataframe[0].value) == 1
+    at.text_input(key="text").set_value("Dog bites man").run()
     press(at, "Step")
     assert len(new_ids(at)) == 1
 

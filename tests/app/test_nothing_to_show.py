@@ -11,7 +11,7 @@ from gpt2viz.ui import cache
 from tests.app.pages import PAGES, open_page, pictures
 
 LONG = "the cat " * 200
-FRAME = {"Sentence", "Model", "Examples", "Causal mask", "\\<\\|endoftext\\|\\> first", "Chapters"}
+FRAME = {"Sentence", "Model", "Examples", "Causal mask", "<|endoftext|> first", "Chapters"}
 
 
 def messages(at: AppTest) -> list[str]:

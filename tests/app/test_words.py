@@ -109,7 +109,7 @@ def test_layers_compared_in_words(stages: Any, members: np.ndarray, compare: str
         return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
 
     assert_allclose(panels("layers_chart"), expected, **TOLERANCE)
-    assert_allclose(panels("differences"), [expected[0] - expected[1]], **TOLERANCE)
+    assert_allclose(panels("differences"), [expected[1] - expected[0]], **TOLERANCE)
     titles = [note["text"] for note in figure(at, "layers_chart")["layout"]["annotations"]]
     assert all(title.endswith("· whole words") for title in titles)
     canvas = array(figure(at, "overview_chart")["data"][0]["z"])

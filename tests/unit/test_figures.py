@@ -52,7 +52,7 @@ def test_masked_nan_and_infinite_are_three_pictures_and_zero_is_none(colors: Pal
     assert_array_equal(np.argwhere(found[colors.nan]), [[1, 0]])
     assert_array_equal(np.argwhere(found[colors.infinite]), [[1, 2], [2, 0]])
     legend = [trace.name for trace in figure.data if trace.type == "scatter"]
-    assert legend == ["masked (a later key)", "NaN: not a number", "infinite"]
+    assert legend == ["masked", "NaN: not a number", "infinite"]
 
 
 def test_what_does_not_occur_is_not_in_the_legend() -> None:

@@ -66,16 +66,16 @@ def test_its_picture_is_every_heads_weights(trace: gpt2viz.Trace) -> None:
     T = len(trace.tokens)
     height, width = drawn.shape[0] // 4, drawn.shape[1] // 6
     zoom = (height - 4) // T
-    dark, masked = (
+    dark, *masked = (
         np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)])
-        for color in (LIGHT.unit[-1][1], LIGHT.masked)
+        for color in (LIGHT.unit[-1][1], LIGHT.masked, LIGHT.masked_other)
     )
     for layer in range(4):
         for head in range(6):
             corner = drawn[layer * height + 2 :, head * width + 2 :][: T * zoom, : T * zoom]
             cells = corner[zoom // 2 :: zoom, zoom // 2 :: zoom]
             np.testing.assert_array_equal(cells[0, 0], dark)  # the first token sees only itself
-            np.testing.assert_array_equal(cells[0, 1], masked)
+            np.testing.assert_array_equal(cells[0, 1:3], masked[::-1])  # by turns
             weights = trace.stage("weights", layer, head)
             # more weight is darker
             seen = np.tril(np.ones((T, T), bool))

@@ -58,7 +58,7 @@ def show(name: str, colors: Palette) -> None:
     section = SECTIONS[name]
     try:
         if section.draw_run:
-            section.draw_run(frame.read_sentence(colors))
+            section.draw_run(frame.read_sentence(colors, choosing=""))
         elif section.draw:
             lead, chosen = st.columns([6.9, 1.6], vertical_alignment="bottom")
             with chosen:

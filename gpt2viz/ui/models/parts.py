@@ -31,10 +31,12 @@ def draw(name: str, colors: Palette) -> None:
     with table:
         _table(found, whole)
         say.caption(
-            "The head has no weights of its own: it reads the token embeddings backwards (weight "
-            "tying). They are counted once, as embeddings."
+            "The unembedding (`lm_head`), which makes the logits, has no weights of its own: it "
+            "uses the table of token embeddings again (weight tying). They are counted once, as "
+            "embeddings."
             if config.tie_word_embeddings
-            else "The head has a table of its own: this model doesn't tie it to the tokens'."
+            else "The unembedding (`lm_head`), which makes the logits, has a table of its own: "
+            "this model doesn't tie it to the token embeddings."
         )
     with chart:
         names, groups = [part.name for part in found], [part.group for part in found]

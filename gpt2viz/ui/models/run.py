@@ -77,9 +77,9 @@ def _bytes(view: View) -> None:
     say.markdown(
         f"#### {spell(view.model.nbytes)} of weights, {spell(kept)} kept of this run\n"
         f"The weights are read once, whatever the text's length, apart from the embeddings: of "
-        f"those one row a token, but all rows for the logits where the head is tied to them. The "
-        f"run made {spell(made)} of tensors, shared memory counted once; the trace keeps "
-        f"{spell(kept)} for the pictures."
+        f"those one row a token, but all rows for the logits where the unembedding is tied to "
+        f"them. The run made {spell(made)} of tensors, shared memory counted once; the trace "
+        f"keeps {spell(kept)} for the pictures."
     )
     show.table(
         pd.DataFrame(

@@ -69,7 +69,7 @@ def _journey(book: Book) -> list[Question]:
         Question(
             "journey_self",
             "As the texts have it, **starts** does not look most at itself. At which word does it?",
-            "Look along its row for the darkest cell.",
+            "Look along its row for the cell with the strongest colour.",
             "“journey” points almost the same way as “starts” but is a little longer, and a longer "
             "vector wins every dot product. Learned queries and keys can do without such chance.",
             answer="journey",

@@ -25,6 +25,7 @@ from gpt2viz.ui.textbook import (
     whole,
 )
 from gpt2viz.ui.textbook.parts import Book
+from gpt2viz.ui.tokens import LIGHT_UP
 
 
 class Chapter(NamedTuple):
@@ -35,6 +36,7 @@ class Chapter(NamedTuple):
     examples: tuple[str, ...]
     questions: tuple[str, ...]
     reads_sentence: bool = False
+    choosing: str = ""  # what it does to choose a token of the sentence
 
 
 CHAPTERS: Mapping[str, Chapter] = {
@@ -67,6 +69,7 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("E21", "E8", "E20", "E24"),
         ("way_scores", "way_fails", "variants_last", "real_self"),
         reads_sentence=True,
+        choosing=LIGHT_UP,
     ),
     "mlp": Chapter(
         "MLP and activations",
@@ -131,7 +134,7 @@ def show(name: str, colors: Palette) -> None:
     names = list(CHAPTERS)
     place = names.index(name)
     st.header(chapter.title, anchor=name)
-    view = frame.read_sentence(colors) if chapter.reads_sentence else None
+    view = frame.read_sentence(colors, chapter.choosing) if chapter.reads_sentence else None
     checks.ask(name, chapter.draw(Book(colors, view)))
     if place + 1 < len(names):
         following = names[place + 1]

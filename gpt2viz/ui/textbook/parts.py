@@ -71,6 +71,8 @@ def pairs(
         name=title,
         quantity=quantity,
         masked=hidden if hidden.any() else None,
+        masked_text="masked: this key comes later",
+        masked_name="masked (a later key)",
     )
 
 

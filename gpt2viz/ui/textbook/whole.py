@@ -11,7 +11,6 @@ from gpt2viz.ui.diagram import draw_diagram
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, code, heading, held
 
-
 #: What can be turned: name, values, and GPT-2 small's.
 _KNOBS = (
     ("vocab_size", [256, 5_000, 50_257, 50_304], 50_257),

@@ -1,0 +1,254 @@
+"""The words round the pictures say what is so on this page, for this run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz import parse_edits, stages, tables
+from gpt2viz.figures.from_trace import head_stage, who_sees_whom
+from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.figures.measure import one_head, weights_measure
+from gpt2viz.figures.palette import LIGHT
+from gpt2viz.figures.runs import weights_of_runs
+from gpt2viz.ui import tokens
+from tests.app.pages import PAGES, array, figure, open_page, plain
+from tests.app.test_behaviour import said
+
+#: What choosing a token does, by page and address; "" where it does nothing.
+CHOOSING = [
+    *((page, {}, tokens.LIGHT_UP) for page in ("attention", "inside", "compare", "mask", "whatif")),
+    ("two", {}, tokens.LIGHT_UP),
+    *((page, {}, "") for page in ("shapes", "generate", "training")),
+    ("predictions", {}, "Choose a token to see what comes after it."),
+    ("find", {}, ""),
+    ("find", {"on": "texts"}, tokens.LIGHT_UP),
+    ("find", {"on": "sentence"}, tokens.LIGHT_UP),
+    ("find", {"find": "look", "keys": "0"}, "Choose the token that looks."),
+    ("find", {"find": "pattern"}, tokens.LIGHT_UP),
+    ("find", {"find": "head"}, tokens.LIGHT_UP),
+    ("find", {"find": "all", "on": "sentence"}, ""),
+    *(("models", {"part": part}, "") for part in ("cost", "modules")),
+    *(("textbook", {"chapter": name}, "") for name in ("tokens", "whole", "next-word")),
+    ("textbook", {"chapter": "heads"}, tokens.LIGHT_UP),
+]
+
+
+def chips(at: AppTest) -> Any:
+    (found,) = (group for group in at.get("button_group") if group.key == "query")
+    return found
+
+
+@pytest.mark.parametrize(("page", "parameters", "does"), CHOOSING, ids=str)
+def test_the_chips_say_what_choosing_one_does(
+    page: str, parameters: dict[str, str], does: str
+) -> None:
+    text = "The cat sat on the mat and the cat sat"
+    at = open_page(page, text=text, **parameters)
+    found = chips(at)
+    assert found.label == f"10 tokens: position, text, place in the vocabulary. {does}".strip()
+    assert found.proto.disabled == (not does)
+    frames = [_frames(open_page(page, text=text, query=n, **parameters)) for n in ("1", "3")]
+    if does == tokens.LIGHT_UP:
+        assert frames[0] != frames[1], "no row lights up"
+    elif not does:
+        assert frames[0] == frames[1], "a choice shows"
+
+
+def _frames(at: AppTest) -> list[str]:
+    """Every picture of the page with its frames."""
+    found = [c.proto.spec for c in at.get("plotly_chart")]
+    frames = [json.dumps(json.loads(spec)["layout"].get("shapes", [])) for spec in found]
+    canvases = [c.proto.bytes for c in at.get("bidi_component") if c.proto.bytes]
+    return frames + [str(sent[:4000]) for sent in canvases]
+
+
+def test_more_heads_are_others() -> None:
+    at = open_page("attention", picture="lines", head="3", more="3,4")
+    (more,) = (group for group in at.get("button_group") if group.key == "more")
+    assert more.options == ["0", "1", "2", "4", "5"]
+    assert at.session_state["more"] == [4]
+    assert not said(at)
+    (heads,) = (group for group in at.get("button_group") if group.key == "head")
+    heads.select(4).run()
+    assert at.session_state["more"] == [3]
+    at = open_page("attention", picture="lines", more="1,2,3,4")
+    assert any("the first three chosen" in caption.value for caption in at.caption)
+
+
+def test_parameters_speak_of_the_unembedding_not_of_a_head() -> None:
+    captions = [caption.value for caption in open_page("models", part="parameters").caption]
+    (about,) = (text for text in captions if "lm_head" in text)
+    assert "term=unembedding" in about
+    assert "term=head&" not in about
+    assert "head is tied" not in str([m.value for m in open_page("models", part="cost").markdown])
+
+
+@pytest.mark.parametrize(("text", "there"), [("a\nb", True), ("a\rb", True), ("a b", False)])
+def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
+    at = open_page("two", text=text, text2=text)
+    for key in ("text", "text2"):
+        boxes = [box for box in [*at.text_area, *at.text_input] if box.key == key]
+        assert [(box.value, box.type) for box in boxes] == [
+            (text, "text_area" if there else "text_input")
+        ]
+    assert at.session_state["_shown"].runs["The run"][1] == tuple(
+        gpt2viz.load_model().tokenizer.encode(text)
+    )
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [("shapes", "filter"), ("models", "word"), ("predictions", "explain")]
+)
+def test_a_box_of_one_line_takes_no_line_break(page: str, name: str) -> None:
+    at = open_page(
+        page, **{name: "a\nb", "part": "tokenizer"} if page == "models" else {name: "a\nb"}
+    )
+    assert f"{name}: " in said(at)
+    assert "one line" in said(at)
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "button"),
+    [
+        ("the cat sat on ", "ends with a space", "Remove the space"),
+        ("the cat  ", "ends with 2 spaces", "Remove them"),
+    ],
+)
+def test_a_space_at_the_end_is_told_and_taken_away(text: str, told: str, button: str) -> None:
+    for page in PAGES:
+        if page not in ("models", "textbook"):
+            assert told in plain(" ".join(c.value for c in open_page(page, text=text).caption)), (
+                page
+            )
+    at = open_page("predictions", text=text)
+    (remove,) = (b for b in at.button if b.label == button)
+    remove.click().run()
+    assert at.text_input(key="text").value == text.rstrip()
+    assert at.query_params["text"] == text.rstrip()
+    assert "ends with" not in plain(" ".join(c.value for c in at.caption))
+    at = open_page("two", text="the cat", text2=text)
+    (remove,) = (b for b in at.button if b.label == button)
+    remove.click().run()
+    assert at.text_input(key="text2").value == text.rstrip()
+
+
+@pytest.mark.parametrize("text", ["the cat", " the cat", "  ", "the cat\n"])
+def test_no_other_text_is_told_to_end_with_a_space(text: str) -> None:
+    captions = " ".join(c.value for c in open_page("attention", text=text).caption)
+    assert "ends with" not in plain(captions)
+
+
+@pytest.mark.parametrize("keys", [{}, {"keys": "0"}])
+def test_a_rank_that_is_none_is_noted(keys: dict[str, str]) -> None:
+    at = open_page("find", find="look", rank="junk", **keys)
+    assert said(at).startswith("rank: junk")
+    assert "rank" not in at.query_params
+
+
+RUNS = [
+    ((True, ""), "masked (a later key)", "this key comes later", "−∞ for later keys"),
+    (
+        (True, "forbid:3:1"),
+        "masked (a later key, or hidden by an edit)",
+        "this key comes later or an edit hides it",
+        "−∞ for later keys and keys that an edit hides",
+    ),
+    (
+        (False, "forbid:3:1"),
+        "masked (hidden by an edit)",
+        "an edit hides it",
+        "−∞ for keys that an edit hides",
+    ),
+    ((False, ""), None, "", "unchanged: the mask is off"),
+]
+
+
+@pytest.mark.parametrize(("run", "name", "why", "formula"), RUNS, ids=str)
+def test_why_a_cell_is_masked(
+    run: tuple[bool, str], name: str | None, why: str, formula: str
+) -> None:
+    causal, edits = run
+    model = gpt2viz.load_model()
+    trace = gpt2viz.trace(model, "A crane ate fish", causal=causal, edits=parse_edits(edits))
+    labels = [str(n) for n in range(4)]
+    panels = [
+        head_stage(trace, labels, "weights", 1, 2, ""),
+        head_stage(trace, labels, "masked_scores", 1, 2, ""),
+        one_head(weights_measure(trace, labels, 1), 2, "", ""),
+        who_sees_whom(trace, labels, ""),
+        *weights_of_runs({"": trace}, labels, 1, 2),
+    ]
+    for panel in panels:
+        drawn = heatmaps([panel], LIGHT)
+        legend = [t.name for t in drawn.data if t.type == "scatter"]
+        assert legend == ([] if name is None else [name])
+        painted = [t.hovertemplate for t in drawn.data if t.type == "heatmap" and not t.coloraxis]
+        assert len(painted) == (name is not None)
+        assert all(f"{why}<extra>" in text for text in painted)
+    table = tables.shape_table(trace)
+    assert set(table[table["key"] == "masked_scores"]["operation"]) == {formula}
+    assert stages.masking(causal, bool(edits)) == formula
+
+
+@pytest.mark.parametrize(
+    ("causal", "told"), [("true", "−∞ for later keys"), ("false", "mask is off")]
+)
+def test_the_pages_say_how_this_run_was_masked(causal: str, told: str) -> None:
+    shown = open_page("shapes", causal=causal).session_state["_shown"].tables
+    operations = shown["Every tensor of the run"].set_index("key")["operation"]
+    assert all(told in text for text in operations["masked_scores"])
+    inside = plain(" ".join(block.value for block in open_page("inside", causal=causal).markdown))
+    assert told in inside
+    assert ("it is off" in inside) == (causal == "false")
+
+
+def is_blue(color: str) -> bool:
+    return int(color[5:7], 16) > int(color[1:3], 16)
+
+
+@pytest.mark.parametrize(
+    ("page", "parameters", "keys", "told"),
+    [
+        ("mask", {}, ["next"], "Off − on: blue where the run with the mask off has"),
+        (
+            "whatif",
+            {"edits": "off:0.0"},
+            ["changes", "lens_runs"],
+            "blue where the changed run has",
+        ),
+        ("two", {}, ["bars", "path"], "B − A: blue where B has the larger weight"),
+        ("two", {"differs": "mask"}, ["bars", "next"], "B − A: blue where B has"),
+        ("compare", {}, [], "blue where the other layer has the larger number"),
+    ],
+    ids=str,
+)
+def test_the_second_is_blue_wherever_two_are_compared(
+    page: str, parameters: dict[str, str], keys: list[str], told: str
+) -> None:
+    at = open_page(page, **parameters)
+    texts = [*at.markdown, *at.caption]
+    assert told in plain(" ".join(block.value for block in texts)).replace("**", "")
+    for key in keys:
+        drawn = [
+            t for t in figure(at, key)["data"] if t["type"] in ("bar", "scatter") and t["name"]
+        ]
+        colors = [t["marker"]["color"] if t["type"] == "bar" else t["line"]["color"] for t in drawn]
+        assert [is_blue(color) for color in dict.fromkeys(colors)] == [False, True], key
+
+
+def test_layers_differ_by_the_other_minus_the_first() -> None:
+    at = open_page("compare", layers="1,3,2", compare="2")
+    first, *others = (
+        array(t["z"]) for t in figure(at, "layers_chart")["data"] if t.get("coloraxis")
+    )
+    spec = figure(at, "differences")
+    drawn = [array(t["z"]) for t in spec["data"] if t.get("coloraxis")]
+    for change, other in zip(drawn, others, strict=True):
+        assert abs(change - (other - first)).max() < 1e-6
+    titles = [note["text"] for note in spec["layout"]["annotations"]]
+    assert titles == ["Layer 3 − layer 1", "Layer 2 − layer 1"]

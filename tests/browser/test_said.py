@@ -1,0 +1,76 @@
+"""What is read aloud, what lies over what, and whether the box shows the text that is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from gpt2viz.ui.menu import PAGES
+from tests.browser.conftest import settle
+
+#: Markdown where a screen reader reads a text as it stands.
+_MARKUP = re.compile(r"\\[!-/:-@\[-`{-~]|\*\*|:\w+\[|\]\(glossary|:material/")
+_ALOUD = """
+() => [...document.querySelectorAll("[aria-label], [aria-description], [title], [alt]")].flatMap(
+  (element) => ["aria-label", "aria-description", "title", "alt"].map(
+    (name) => element.getAttribute(name) ?? ""))
+"""
+
+
+def test_no_markup_is_read_aloud(visit: Callable[..., Page]) -> None:
+    """With a token that Markdown would take for markup, chosen wherever one can be."""
+    chosen = {"text": "the *", "text2": "a *", "find": "look", "keys": "0", "query": "1"}
+    for group in PAGES.values():
+        for there in group[1]:
+            page = visit(there.path.removeprefix("pages/").removesuffix(".py"), **chosen)
+            texts = page.evaluate(_ALOUD)
+            assert any(texts), there
+            assert not [text for text in texts if _MARKUP.search(text)], there
+
+
+def test_a_tip_never_lies_on_what_its_button_opened(visit: Callable[..., Page]) -> None:
+    page = visit()
+    tip = page.locator("[role=tooltip]")
+    for name in ("Words", "Numbers", "Save"):
+        button = page.locator(".st-key-menu").get_by_role("button", name=name, exact=False)
+        button.hover()
+        expect(tip).to_be_visible()  # it does have one
+        button.click()
+        settle(page)
+        page.mouse.move(700, 850)
+        expect(tip).to_have_count(0)
+        button.hover()
+        expect(tip).to_have_count(1)
+        expect(tip).to_be_hidden()
+        page.keyboard.press("Escape")
+        page.mouse.move(700, 850)
+        expect(tip).to_have_count(0)
+
+
+def test_the_box_shows_a_text_of_several_lines(visit: Callable[..., Page]) -> None:
+    page = visit(text="a\nb\r\nc")
+    box = page.get_by_label("Sentence")
+    assert box.input_value().splitlines() == ["a", "b", "c"]
+    assert r"\n" in page.locator(".st-key-tokens").inner_text()
+    box.fill("a b")
+    box.press("Control+Enter")
+    settle(page)
+    assert page.locator("input[aria-label=Sentence]").input_value() == "a b"
+    assert r"\n" not in page.locator(".st-key-tokens").inner_text()
+
+
+def test_chips_that_choose_nothing_can_be_read_and_not_pressed(visit: Callable[..., Page]) -> None:
+    for dark in (False, True):
+        page = visit("shapes", query=1, dark=dark)
+        chips = page.locator(".st-key-tokens button")
+        assert chips.count() == 4
+        assert all(chip.is_disabled() for chip in chips.all())
+        ink = page.locator(".st-key-examples, .stApp").first.evaluate(
+            "e => getComputedStyle(e).color"
+        )
+        for part in ("button p", "label p"):
+            look = "e => [getComputedStyle(e).color, getComputedStyle(e).opacity]"
+            for found in page.locator(f".st-key-tokens {part}").all():
+                assert found.evaluate(look) == [ink, "1"]
