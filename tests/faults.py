@@ -33,6 +33,8 @@ CARD = "tests/unit/test_anatomy.py::"
 OWNER = "tests/unit/test_owner.py::"
 COMMANDS = "tests/cli/test_commands.py::"
 FIRST_VISIT = "tests/app/test_first_visit.py::"
+PALETTE = "tests/unit/test_palette.py::"
+SAID = "tests/app/test_said.py::"
 
 
 class Mutant(NamedTuple):
@@ -205,8 +207,8 @@ MUTANTS = (
     Mutant(
         "specials are read from text",
         "tokenizer.py",
-        "self._encoding.encode_ordinary(part)",
-        'self._encoding.encode_ordinary(part.replace("<|endoftext|>", ""))',
+        "self._encoding.encode_ordinary(reach)",
+        'self._encoding.encode_ordinary(reach.replace("<|endoftext|>", ""))',
         TOKENIZER + "test_ids_equal_hugging_faces",
     ),
     Mutant(
@@ -1066,5 +1068,59 @@ MUTANTS = (
         '"showSendToCloud": False',
         '"showSendToCloud": True',
         "tests/unit/test_notebook.py::test_a_figure_offers_no_upload",
+        "the first minus the second",
+        "figures/from_trace.py",
+        "second.values - first.values",
+        "first.values - second.values",
+        PALETTE + "test_a_difference_is_the_second_minus_the_first",
+    ),
+    Mutant(
+        "the first case is blue",
+        "figures/palette.py",
+        "self.sources[:count]",
+        "self.sources[1:] + self.sources[:1]",
+        PALETTE + "test_the_second_has_the_colour_of_second_minus_first_above_0",
+    ),
+    Mutant(
+        "masked cells are one grey",
+        "figures/palette.py",
+        "(row + column) % 2",
+        "(row + column) * 0",
+        PALETTE + "test_masked_cells_are_a_chessboard",
+    ),
+    Mutant(
+        "what an edit hides comes later",
+        "figures/from_trace.py",
+        "any(r.causal for r in runs)",
+        "True",
+        SAID + "test_why_a_cell_is_masked",
+    ),
+    Mutant(
+        "shapes of a run with the mask on",
+        "recording.py",
+        'masking if tap.stage.key == "masked_scores" else tap.operation',
+        "tap.operation",
+        SAID + "test_why_a_cell_is_masked",
+    ),
+    Mutant(
+        "chips that choose nothing can be chosen",
+        "ui/tokens.py",
+        "disabled=not choosing",
+        "disabled=False",
+        SAID + "test_the_chips_say_what_choosing_one_does",
+    ),
+    Mutant(
+        "a box of one line with a line break",
+        "ui/address.py",
+        'not {"\\n", "\\r"} & set(text)',
+        "True",
+        SAID + "test_the_box_shows_what_is_run",
+    ),
+    Mutant(
+        "a text said twice where there is no room",
+        "ui/cache.py",
+        "return run(model_name, ids, causal) if ids else None",
+        "return run(model_name, ids, causal)",
+        "tests/app/test_smallest.py::test_a_model_without_room_for_a_text_said_twice",
     ),
 )

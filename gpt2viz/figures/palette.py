@@ -84,7 +84,7 @@ LIGHT = Palette(
     query="#2457c5",
     key="#b4480a",
     value="#0b7a53",
-    sources=("#b4480a", "#3550c8", "#0b7a53", "#8a2c8f"),
+    sources=("#c4500b", "#3550c8", "#0b7a53", "#8a2c8f"),
 )
 
 DARK = Palette(
@@ -93,7 +93,7 @@ DARK = Palette(
     accent="#93a8ff",
     second="#ff9d57",
     masked="#1e2720",
-    masked_other="#000000",
+    masked_other="#020402",
     nan="#ff5fc8",
     infinite="#ffe14d",
     unit=[

@@ -38,7 +38,9 @@ blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !im
 [data-testid="stCaptionContainer"] { opacity: .78; &, & :is(p, li, code) { color: inherit; } }
 [data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
 .st-key-tokens button { font-family: ui-monospace, monospace; }
-.st-key-tokens :is(button:disabled, label[disabled]) { cursor: default; &, & * { color: inherit; } }
+.st-key-tokens :is(button:disabled, label[disabled]) {
+  color: inherit !important; cursor: default; & p { color: inherit; }
+}
 .stHorizontalBlock { row-gap: .6rem; }
 .stHorizontalBlock > .stElementContainer > .stSelectbox [role="group"] { height: 2rem; }
 @media (min-width: 641px) and (max-width: 1100px) {

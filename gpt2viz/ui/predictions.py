@@ -77,8 +77,9 @@ def explained(view: View, best: list[int]) -> tuple[int, int | None]:
     one, other = st.columns(2, gap="medium")
     with one:
         token = _pick(view, "Logit of", "explain", offered, offered[0])
-    with other:
-        versus = _pick(view, "minus the logit of", "minus", [NONE, *offered], NONE)
+    with other:  # a logit minus itself is nothing
+        others = [name for name in offered if name != st.session_state["explain"]]
+        versus = _pick(view, "minus the logit of", "minus", [NONE, *others], NONE)
     return (best[0] if token is None else token), versus
 
 

@@ -46,8 +46,8 @@ def note_spaces(name: str) -> None:
     n = len(text) - len(bare)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         say.caption(
-            f"This text ends with {'a space' if n == 1 else f'{n} spaces'}. A word's token brings "
-            "its own along, so another prediction follows.",
+            f"This text ends with {'a space' if n == 1 else f'{n} spaces'}. Most words' tokens "
+            "begin with their own, so the prediction changes.",
             width="content",
         )
         st.button(

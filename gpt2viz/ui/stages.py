@@ -12,6 +12,7 @@ from gpt2viz.figures.heatmap import NUMBERS_FIT, heatmaps
 from gpt2viz.figures.measure import GRID
 from gpt2viz.figures.panel import Matrix, Panel
 from gpt2viz.figures.pooling import pool_panel
+from gpt2viz.labels import counted
 from gpt2viz.stages import Stage, axis_sizes, formula, masking
 from gpt2viz.ui import address, lines, say, show
 from gpt2viz.ui.clicks import Cell, Dragged
@@ -105,7 +106,7 @@ def _caption(view: View, panel: Panel, layer: int) -> str:
     finite = values[np.isfinite(values)]
     span = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "no finite number"
     if panel.masked is not None and panel.masked.any():
-        span += "; chequered cells are masked"
+        span += f"; {counted(int(panel.masked.sum()), 'cells')} masked"
     sizes = axis_sizes(view.trace.config, view.n_tokens)
     axes = ", ".join(STAGE[key].axes)
     shape = ", ".join(str(sizes[axis]) for axis in STAGE[key].axes)

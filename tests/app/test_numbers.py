@@ -140,7 +140,7 @@ def test_layers_side_by_side_and_their_differences(expected: Any, compare: str) 
     assert_allclose(shown, [weights[0], weights[3], weights[1]], **TOLERANCE)
     changed = figure(at, "differences")
     shown = [array(trace["z"]) for trace in changed["data"] if trace.get("coloraxis")]
-    assert_allclose(shown, [weights[0] - weights[3], weights[0] - weights[1]], **TOLERANCE)
+    assert_allclose(shown, [weights[3] - weights[0], weights[1] - weights[0]], **TOLERANCE)
     axis = changed["layout"]["coloraxis"]
     assert axis["cmax"] == -axis["cmin"] == pytest.approx(np.abs(shown).max())
 

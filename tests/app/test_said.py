@@ -252,3 +252,18 @@ def test_layers_differ_by_the_other_minus_the_first() -> None:
         assert abs(change - (other - first)).max() < 1e-6
     titles = [note["text"] for note in spec["layout"]["annotations"]]
     assert titles == ["Layer 3 − layer 1", "Layer 2 − layer 1"]
+
+
+def test_a_logit_minus_itself_is_not_offered() -> None:
+    at = open_page("predictions")
+    one, other = (at.selectbox(key=key) for key in ("explain", "minus"))
+    assert one.value in one.options
+    assert one.value not in other.options
+    assert {*other.options[1:], one.value} == {*one.options}
+
+
+def test_masked_cells_are_counted() -> None:
+    for text, said_so in (("A crane ate fish", "; 6 cells masked"), ("A crane", "; 1 cell masked")):
+        captions = [c.value for c in open_page("inside", text=text).caption]
+        assert sum(said_so in caption for caption in captions) == 2  # scores and weights
+        assert not any("masked" in c.value for c in open_page("inside", causal="false").caption)

@@ -64,11 +64,17 @@ def _multiply_adds(view: View) -> None:
             height="content",
             column_config={"multiply-adds": _NUMBER},
         )
-        say.caption(
-            "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
-            "embeddings, which is no arithmetic. Later keys, which the causal mask throws away, "
-            "are counted. The logits are made after the last token only."
-        )
+        say.caption(_counted(view))
+
+
+def _counted(view: View) -> str:
+    """What the multiply-adds leave out, and what they hold that the run doesn't use."""
+    later = "Later keys, which the causal mask throws away, are counted. "
+    return (
+        "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
+        f"embeddings, which is no arithmetic. {later if view.trace.causal else ''}The logits are "
+        "made after the last token only."
+    )
 
 
 def _bytes(view: View) -> None:
