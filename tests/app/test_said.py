@@ -266,4 +266,4 @@ def test_masked_cells_are_counted() -> None:
     for text, said_so in (("A crane ate fish", "; 6 cells masked"), ("A crane", "; 1 cell masked")):
         captions = [c.value for c in open_page("inside", text=text).caption]
         assert sum(said_so in caption for caption in captions) == 2  # scores and weights
-        assert not any("masked" in c.value for c in open_page("inside", causal="false").caption)
+        assert not any(" masked" in c.value for c in open_page("inside", causal="false").caption)
