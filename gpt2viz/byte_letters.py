@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gpt2viz.errors import CheckpointError
+
 
 def _byte_letters() -> dict[str, int]:
     """The letter that ``vocab.json`` writes for each byte: printable ones are themselves.
@@ -16,3 +18,16 @@ def _byte_letters() -> dict[str, int]:
 
 #: Letter -> byte.
 BYTE_OF = _byte_letters()
+
+
+def to_bytes(token: str, file: str) -> bytes:
+    """The bytes of a token in these letters.
+
+    Raises ``CheckpointError``, which names the ``file``, for another letter.
+    """
+    try:
+        return bytes(BYTE_OF[letter] for letter in token)
+    except KeyError as error:
+        raise CheckpointError(
+            f"{file}: {token!r:.60} has the letter {error.args[0]!r}, which stands for no byte"
+        ) from None

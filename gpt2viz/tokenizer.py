@@ -2,7 +2,8 @@
 
 GPT-2's tokenizer (Sennrich et al. 2016, on bytes as in Radford et al. 2019) cuts a text with a
 regular expression and merges the bytes of each piece, the most frequent pair of the training
-text first. ``tiktoken`` does the work; this module reads the checkpoint's files for it.
+text first. ``tiktoken`` does the work; this module reads the checkpoint's files for it. Merges that
+contradict each other are followed by ``gpt2viz.bpe``, as tiktoken would give other ids.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 import tiktoken
 
-from gpt2viz.byte_letters import BYTE_OF
+from gpt2viz.bpe import contradicts, merged, ranked
+from gpt2viz.byte_letters import BYTE_OF, to_bytes
 from gpt2viz.config import END_OF_TEXT
 from gpt2viz.errors import CheckpointError, TextError
 from gpt2viz.files import is_there, read_json, read_text
@@ -48,10 +50,10 @@ class Tokenizer:
         ``files`` are named where vocabulary or merges are refused, with a ``CheckpointError``."""
         words, pairs = files
         _check_ids(vocab, words)
-        merged = {left + right for left, right in merges}
-        ordinary = {token for token in vocab if token in merged or token in BYTE_OF}
+        made = {left + right for left, right in merges}
+        ordinary = {token for token in vocab if token in made or token in BYTE_OF}
         self._bytes = {
-            i: _to_bytes(token, words) if token in ordinary else token.encode(errors=_SURROGATES)
+            i: to_bytes(token, words) if token in ordinary else token.encode(errors=_SURROGATES)
             for token, i in vocab.items()
         }
         special = END_OF_TEXT.decode()
@@ -65,14 +67,11 @@ class Tokenizer:
                 f"{words}: {len(missing)} of the 256 single bytes have no token "
                 f"(the first is 0x{missing[0].hex()}); only byte-level BPE can be read"
             )
+        #: The rank of every merge: its place in the list, from 0.
+        self.merges = ranked(merges, id_of, pairs)
         ranks = {part: rank for rank, part in enumerate(single)}
-        for left, right in merges:
-            part = _to_bytes(left + right, pairs)
-            if part not in id_of:
-                raise CheckpointError(
-                    f"{pairs}: the merge {_short(left)} {_short(right)} makes no token"
-                )
-            ranks.setdefault(part, len(ranks))
+        for left, right in sorted(self.merges, key=self.merges.__getitem__):
+            ranks.setdefault(left + right, len(ranks))
         if sum(map(len, added)) > _MOST_ADDED:
             raise CheckpointError(
                 f"{words}: the added tokens have more than {_MOST_ADDED:,} letters together"
@@ -80,11 +79,11 @@ class Tokenizer:
         longest_first = sorted(filter(None, added), key=len, reverse=True)
         self._added = {token: vocab[token] for token in longest_first}
         self._cut = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
-        self._ranks = ranks
         self._ids = [id_of[part] for part in ranks]
         self._encoding = tiktoken.Encoding(
             "checkpoint", pat_str=PIECES, mergeable_ranks=ranks, special_tokens={}
         )
+        self._by_pairs = id_of if contradicts(self.merges) else None
 
     @property
     def n_vocab(self) -> int:
@@ -97,9 +96,8 @@ class Tokenizer:
         Special tokens that no text is cut into may be missing from one of them.
         """
         both = self._bytes.keys() & other._bytes.keys()
-        return (self._ids, self._added) == (other._ids, other._added) and all(
-            self._bytes[n] == other._bytes[n] for n in both
-        )
+        mine, theirs = ((t._ids, t._added, t.merges) for t in (self, other))
+        return mine == theirs and all(self._bytes[n] == other._bytes[n] for n in both)
 
     def encode(self, text: str, *, end_of_text_first: bool = False) -> list[int]:
         """Token ids of a text. A special token that is typed is ordinary text, not that token.
@@ -122,6 +120,9 @@ class Tokenizer:
         for part in self._cut.split(text) if self._added else [text]:
             if part in self._added:
                 ids.append(self._added[part])
+            elif self._by_pairs is not None:
+                words = (word.encode() for word in pieces(part))
+                ids += (self._by_pairs[t] for word in words for t in merged(word, self.merges))
             else:
                 for reach in within_reach(part):
                     ids += (self._ids[rank] for rank in self._encoding.encode_ordinary(reach))
@@ -135,11 +136,6 @@ class Tokenizer:
                 yield part.encode(), True
             else:
                 yield from ((word.encode(), False) for word in pieces(part))
-
-    def rank(self, merged: bytes) -> int | None:
-        """When the merge that makes these bytes was learned, from 0; None where none does."""
-        rank = self._ranks.get(merged, 0) - 256  # the single bytes come before all merges
-        return rank if rank >= 0 else None
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of one token: often a word with the space before it, sometimes only part
@@ -168,15 +164,6 @@ def _check_ids(vocab: Mapping[str, int], file: str) -> None:
 
 def _short(value: Any) -> str:
     return f"{value!r:.60}"
-
-
-def _to_bytes(token: str, file: str) -> bytes:
-    try:
-        return bytes(BYTE_OF[letter] for letter in token)
-    except KeyError as error:
-        raise CheckpointError(
-            f"{file}: {_short(token)} has the letter {error.args[0]!r}, which stands for no byte"
-        ) from None
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -200,9 +200,23 @@ MUTANTS = (
     Mutant(
         "ids taken for ranks",
         "tokenizer.py",
-        "for left, right in merges:\n            part",
-        "for left, right in sorted(merges, key=lambda m: vocab[m[0] + m[1]]):\n            part",
+        "sorted(self.merges, key=self.merges.__getitem__)",
+        "sorted(self.merges, key=lambda m: id_of[m[0] + m[1]])",
         TOKENIZER + "test_ids_that_do_not_follow_the_merges",
+    ),
+    Mutant(
+        "merged by what they make",
+        "tokenizer.py",
+        "id_of if contradicts(self.merges) else None",
+        "None",
+        TOKENIZER + "test_merges_that_contradict_each_other_give_hugging_faces_ids",
+    ),
+    Mutant(
+        "the right of two equals first",
+        "bpe.py",
+        "limit, right = right_rank + 1, right_end",
+        "limit, right = right_rank, right_end",
+        TOKENIZER + "test_which_lists_of_merges_contradict_themselves",
     ),
     Mutant(
         "specials are read from text",
@@ -596,8 +610,8 @@ MUTANTS = (
     Mutant(
         "tokenizers of other ids",
         "tokenizer.py",
-        "(self._ids, self._added) == (other._ids, other._added)",
-        "self._added == other._added",
+        "((t._ids, t._added, t.merges) for t in (self, other))",
+        "(t._added for t in (self, other))",
         TOKENIZER + "test_which_tokenizers_cut_alike",
     ),
     Mutant(

@@ -1,6 +1,6 @@
 """Byte-pair encoding one merge at a time: which pair, why this one, and what the pieces become.
 
-Sennrich et al. 2016 on bytes, as in Radford et al. 2019. ``tiktoken`` does the same at once; what
+Sennrich et al. 2016 on bytes, as in Radford et al. 2019. The tokenizer does the same at once; what
 comes out here is held against it each time.
 """
 
@@ -52,7 +52,7 @@ def follow(tokenizer: Tokenizer, text: str) -> list[Word]:
     """Encode a short text and show the work.
 
     Raises ``TextError`` for half a surrogate pair, and where the steps don't end in what
-    ``tokenizer.encode`` gives, as with a vocabulary whose merges contradict each other.
+    ``tokenizer.encode`` gives, as where tiktoken takes a new character for another kind of sign.
     """
     ids = tokenizer.encode(text)
     rest, words = list(ids), []
@@ -64,7 +64,7 @@ def follow(tokenizer: Tokenizer, text: str) -> list[Word]:
         rest = rest[n:]
     pieces = [piece for word in words for piece in word.pieces]
     if pieces != [tokenizer.token_bytes(i) for i in ids]:
-        raise TextError("The merges of this model's vocabulary can't be followed one by one here.")
+        raise TextError("The merges of this text can't be followed one by one here.")
     return words
 
 
@@ -82,5 +82,5 @@ def _merges(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> tuple[Merge, ...
 def _ranked(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> list[tuple[int, int]]:
     """(rank, place) of every pair that can be merged: the lowest rank first, then the leftmost."""
     pairs = enumerate(pairwise(pieces))
-    ranks = ((tokenizer.rank(left + right), at) for at, (left, right) in pairs)
+    ranks = ((tokenizer.merges.get(pair), at) for at, pair in pairs)
     return sorted((rank, at) for rank, at in ranks if rank is not None)

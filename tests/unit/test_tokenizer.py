@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 from unicodedata import category
 
@@ -14,6 +15,9 @@ from tokenizers import AddedToken, ByteLevelBPETokenizer
 from tokenizers import Tokenizer as HuggingFace
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
+from gpt2viz.anatomy.merges import follow
+from gpt2viz.bpe import contradicts
+from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.errors import CheckpointError, TextError
 from gpt2viz.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import TEXT, edit_json, write_tokenizer
@@ -255,3 +259,80 @@ def test_which_tokenizers_cut_alike(tmp_path: Path, both: tuple[Tokenizer, objec
     assert not ours.cuts_like(Tokenizer(vocab | {"new": 258}, merges, added=["new"]))
     assert not ours.cuts_like(Tokenizer(letters | {"ab": 256}, merges[:1]))
     assert not ours.cuts_like(both[0])
+
+
+def spelled(merges: list[tuple[str, str]]) -> dict[str, int]:
+    """A vocabulary of all single bytes and of what the merges make."""
+    made = [left + right for left, right in merges]
+    return {
+        token: n for n, token in enumerate(dict.fromkeys([*bytes_to_unicode().values(), *made]))
+    }
+
+
+@st.composite
+def merge_lists(draw: st.DrawFn) -> list[tuple[str, str]]:
+    """Merges of tokens that are there, in any order: most lists contradict themselves."""
+    tokens, merges = ["a", "b", "c"], []
+    for _ in range(draw(st.integers(1, 10))):
+        pair = (draw(st.sampled_from(tokens)), draw(st.sampled_from(tokens)))
+        merges.append(pair)
+        tokens.append("".join(pair))
+    return draw(st.permutations(merges) | st.just(merges))
+
+
+@given(merges=merge_lists(), texts=st.lists(st.text("abc", max_size=30), min_size=1, max_size=5))
+@example(merges=[("b", "c"), ("a", "b"), ("ab", "c")], texts=["abc", "aabc"])
+@example(merges=[("a", "b"), ("b", "c"), ("a", "bc"), ("ab", "c")], texts=["abc", "cabcab"])
+@example(merges=[("a", "b"), ("b", "c"), ("a", "b")], texts=["abc"])  # the last of two holds
+@example(merges=[("ab", "c"), ("a", "b")], texts=["abc", "abcabc"])
+@example(merges=[("a", "a"), ("a", "aa")], texts=["aaa", "aaaa"])
+@settings(max_examples=1000)
+def test_merges_that_contradict_each_other_give_hugging_faces_ids(
+    merges: list[tuple[str, str]], texts: list[str]
+) -> None:
+    vocab = spelled(merges)
+    ours, theirs = Tokenizer(vocab, merges), ByteLevelBPETokenizer(vocab, merges)
+    for text in texts:
+        ids = theirs.encode(text).ids
+        assert ours.encode(text) == ids
+        assert [i for word in follow(ours, text) for i in word.ids] == ids
+
+
+@given(merges=merge_lists())
+@settings(max_examples=1000)
+def test_which_lists_of_merges_contradict_themselves(merges: list[tuple[str, str]]) -> None:
+    """None does where each token, cut by the merges before its own, is that merge's two parts."""
+    ranks = {(a.encode(), b.encode()): n for n, (a, b) in enumerate(merges)}
+    made = {a + b: n for (a, b), n in ranks.items()}
+    honest = len(made) == len(ranks)
+    for (left, right), rank in ranks.items():
+        before = {pair: n for pair, n in ranks.items() if n < rank}
+        parts = [bytes([byte]) for byte in left + right]
+        while found := [(before[p], n) for n, p in enumerate(pairwise(parts)) if p in before]:
+            _, at = min(found)
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        honest &= parts == [left, right]
+    assert contradicts(ranks) == (not honest)
+
+
+def test_lists_that_were_learned_do_not_contradict_themselves(
+    both: tuple[Tokenizer, ByteLevelBPETokenizer],
+    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer],
+) -> None:
+    for ours in (both[0], repetitive[0], load_tokenizer(BUNDLED)):
+        assert len(ours.merges) > 100
+        assert not contradicts(ours.merges)
+
+
+def test_a_long_word_of_a_contradictory_list_is_merged_at_once() -> None:
+    """A million letters without a space: minutes, were every merge to look at all of them."""
+    merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("a", "a"), ("aa", "aa")]
+    ours = Tokenizer(spelled(merges), merges)
+    assert contradicts(ours.merges)
+    assert len(ours.encode("a" * 1_000_000)) == 250_000
+
+
+def test_a_merge_of_what_is_no_token_is_refused() -> None:
+    merges = [("a", "bc")]
+    with pytest.raises(CheckpointError, match="the merge 'a' 'bc' is not of two tokens"):
+        Tokenizer(spelled(merges), merges)
