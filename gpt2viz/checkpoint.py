@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,9 +60,18 @@ class Model:
         return sum(weight.nbytes for weight in self.network.parameters())
 
     def check_made(self, trace: Trace) -> None:
-        """Raise ``ValueError`` where another model made the trace."""
+        """Raise ``ValueError`` where another model made the trace: by name, sizes or weights.
+
+        Of a run of this very model no file is read; else the checksum of either's weights, once.
+        """
         if (self.name, self.config) != (trace.model_name, trace.config):
             raise ValueError(f"this trace was made by {trace.model_name}, not by {self.name}")
+        if self.weights is None or trace.weights is None:
+            same = np.shares_memory(self.unembedding, trace.unembedding)
+        else:
+            same = self.weights.same(trace.weights)
+        if not same:
+            raise ValueError(f"this trace was made by another {self.name}, with other weights")
 
     def merging(self, layer: int) -> tuple[Tensor, Tensor]:
         """What makes one vector of a layer's heads: W_O cut by head (nh, hs, C), and b_O (C,)."""

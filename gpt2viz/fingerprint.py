@@ -26,7 +26,11 @@ class WeightFiles:
     @classmethod
     def of(cls, files: Sequence[Path]) -> WeightFiles:
         """Remember files as they are now; nothing of them is read."""
-        return cls(tuple(files), tuple(_stamp(file) for file in files))
+        return cls(tuple(file.absolute() for file in files), tuple(_stamp(file) for file in files))
+
+    def same(self, other: WeightFiles) -> bool:
+        """Whether both hold the same: unchanged files of one place, or those of one checksum."""
+        return self == other or self.sha256 == other.sha256 != ""
 
     @cached_property
     def sha256(self) -> str:

@@ -16,14 +16,12 @@ from gpt2viz.traces import Array, Trace
 #: From what the module made to what goes on in its place, of the same shape.
 Change = Callable[[Tensor], Tensor]
 
-_OTHER = "{}: the reference run is of a model with other sizes"
-
 
 def changes(edits: Iterable[Edit], reference: Trace | None) -> Iterator[tuple[str, Change]]:
     """(module name, change of its output) for every edit of a head or a layer, in their order.
 
-    ``reference`` is the run whose means stand in for heads. Raises ``ValueError`` where one is
-    needed and missing, or is of a model with other sizes.
+    ``reference`` is the run of the same model whose means stand in for heads. Raises
+    ``ValueError`` where one is needed and missing.
     """
     for edit in edits:
         if edit.kind in ("attn", "mlp"):
@@ -36,8 +34,6 @@ def _of_head(edit: Edit, reference: Trace | None) -> Change:
     mean = _mean(edit, reference) if edit.kind == "mean" else None
 
     def change(heads: Tensor) -> Tensor:
-        if mean is not None and mean.shape != heads.shape[-1:]:
-            raise ValueError(_OTHER.format(edit))
         changed = heads.clone()  # (B, nh, T, hs)
         if mean is not None:
             changed[:, edit.head] = torch.tensor(mean).to(heads.device, heads.dtype)
@@ -54,8 +50,5 @@ def _mean(edit: Edit, reference: Trace | None) -> Array:
     """The head's output (hs,), mean over all tokens of the reference run."""
     if reference is None:
         raise ValueError(f"{edit} needs a reference run")
-    try:
-        mean: Array = reference.stage("head_output", edit.layer)[0, edit.head].mean(axis=0)
-    except IndexError:
-        raise ValueError(_OTHER.format(edit)) from None
+    mean: Array = reference.stage("head_output", edit.layer)[0, edit.head].mean(axis=0)
     return mean

@@ -47,21 +47,20 @@ def trace(
     ``causal=False`` lifts the mask: every token sees every other, which the model never met in
     training. ``explicit`` makes scores and weights in the run itself (True) or derives them
     later from its q, k and v with the same code (False); by default it depends on their size.
-    ``edits`` change the run, in their order; ``reference`` is the run whose means stand in for
-    heads, by default ``reference_run(model)``.
+    ``edits`` change the run, in their order; ``reference`` is the run of this model whose means
+    stand in for heads, by default ``reference_run(model)``.
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
-    for more tokens than the model has positions, ``EditError`` for an edit that doesn't fit and
-    ``TooLargeError`` where a GPU's memory is too small for the run. Safe for many threads.
+    for more tokens than the model has positions, ``EditError`` for an edit that doesn't fit,
+    ``ValueError`` for another model's ``reference`` and ``TooLargeError`` where a GPU's memory is
+    too small for the run. Safe for many threads.
     """
     ids = _token_ids(model, text)
     network, edits = model.network, _edits(edits)
     check(edits, model.config, len(ids), causal)
-    if reference is None and any(edit.kind == "mean" for edit in edits):
-        reference = reference_run(model)
     if explicit is None:
         explicit = _fits(model, len(ids))
-    hidden, wanted = forbidden(edits, len(ids)), list(changes(edits, reference))
+    hidden, wanted = forbidden(edits, len(ids)), _changes(model, edits, reference)
     logits, seen = _run(network, ids, causal, explicit, hidden, wanted)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
@@ -90,6 +89,15 @@ def reference_run(model: Model) -> Trace:
     Mean ablation takes a head's mean from it. Worth keeping where many edits follow.
     """
     return trace(model, model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions])
+
+
+def _changes(
+    model: Model, edits: Sequence[Edit], reference: Trace | None
+) -> list[tuple[str, Change]]:
+    if any(edit.kind == "mean" for edit in edits):
+        reference = reference or reference_run(model)
+        model.check_made(reference)
+    return list(changes(edits, reference))
 
 
 def _run(

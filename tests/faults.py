@@ -650,6 +650,20 @@ MUTANTS = (
         "tests/app/test_find.py::test_scores_across_many_texts",
     ),
     Mutant(
+        "a namesake passes",
+        "checkpoint.py",
+        "same = self.weights.same(trace.weights)",
+        "same = True",
+        "tests/unit/test_fingerprint.py::test_a_namesakes_run_is_refused",
+    ),
+    Mutant(
+        "two files that are gone are one",
+        "fingerprint.py",
+        'self.sha256 == other.sha256 != ""',
+        "self.sha256 == other.sha256",
+        "tests/unit/test_fingerprint.py::test_where_the_files_are_gone",
+    ),
+    Mutant(
         "a survey of other weights",
         "across.py",
         'made["model"] != weights.sha256',
