@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.edits import passed_on
 from gpt2viz.traces import Array, Trace
 
 Doubles = NDArray[np.float64]
@@ -20,7 +21,9 @@ class CellArithmetic:
     ``products`` (hs,) are q[d]·k[d]; ``score`` is their sum and ``scaled`` that sum over
     ``divisor``, which is √hs in most models; ``masked`` tells that the mask replaced it by −∞.
     ``exponentials`` (T,) are e^(x − largest of the row), ``weights`` (T,) those over their
-    sum; ``contribution`` (hs,) is weight·v[j] and ``output`` (hs,) the sum of all keys'.
+    sum; ``contribution`` (hs,) is factor·weight·v[j] and ``output`` (hs,) the sum of all keys'.
+    ``factor`` is 1 but where an edit scales the head, or lets it put out 0 or a mean (then it is
+    0, and the ``output`` what stands in for the head, the same after every token).
     The ``model_…`` fields are what the model itself computed for the same quantity.
     """
 
@@ -34,6 +37,7 @@ class CellArithmetic:
     row: Doubles
     exponentials: Doubles
     weights: Doubles
+    factor: float
     contribution: Doubles
     output: Doubles
     model_score: float
@@ -52,7 +56,10 @@ class CellArithmetic:
 
 
 def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> CellArithmetic:
-    """Work out cell (query ``i``, key ``j``) in double precision, all counted from 0."""
+    """Work out cell (query ``i``, key ``j``) in double precision, all counted from 0.
+
+    It ends with the head: whether the layer's attention adds to the stream is not in it.
+    """
 
     def of(key: str) -> Array:
         stage: Array = trace.stage(key, layer, head)
@@ -65,6 +72,8 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     row = of("masked_scores")[i].astype(np.float64)
     exponentials = np.exp(row - row.max())
     weights = exponentials / exponentials.sum()
+    factor = float(passed_on(trace.edits, layer, trace.config.n_head)[head])
+    values = factor * v if factor else np.zeros_like(v)  # NaN times 0 is NaN
     return CellArithmetic(
         query=q[i],
         key=k[j],
@@ -76,8 +85,9 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
         row=row,
         exponentials=exponentials,
         weights=weights,
-        contribution=weights[j] * v[j],
-        output=weights @ v,
+        factor=factor,
+        contribution=weights[j] * values[j],
+        output=weights @ values if factor else of("head_output")[0].astype(np.float64),
         model_score=float(of("scores")[i, j]),
         model_scaled=float(of("scaled_scores")[i, j]),
         model_weight=float(of("weights")[i, j]),

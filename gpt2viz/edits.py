@@ -191,6 +191,24 @@ def forbidden(edits: Iterable[Edit], n_tokens: int) -> NDArray[np.bool_] | None:
     return pairs
 
 
+def passed_on(edits: Iterable[Edit], layer: int, n_head: int) -> NDArray[np.float32]:
+    """What the heads of a layer multiply all that their keys give by: (nh,).
+
+    1 as they are, the factor where they are scaled; 0 where the output is 0, or a mean that no key
+    of this text gives.
+    """
+    factors = np.ones(n_head, np.float32)
+    for edit in edits:
+        if edit.layer == layer and edit.head is not None:
+            factors[edit.head] *= edit.factor or 0
+    return factors
+
+
+def attention_is_off(edits: Iterable[Edit], layer: int) -> bool:
+    """Whether the layer's attention adds nothing to the stream, its bias included."""
+    return any(edit.kind == "attn" and edit.layer == layer for edit in edits)
+
+
 def check(edits: Iterable[Edit], config: GPT2Config, n_tokens: int, causal: bool) -> None:
     """Raise ``EditError`` where an edit names a part that isn't there, or a query is left no key.
 

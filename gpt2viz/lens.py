@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gpt2viz.checkpoint import Model
 from gpt2viz.comparison import stream_places
+from gpt2viz.edits import attention_is_off
 from gpt2viz.labels import counted
 from gpt2viz.predictions import CHUNK
 from gpt2viz.traces import Trace
@@ -148,7 +149,8 @@ def contributions(
     the one of this run, the logit is linear in the stream: each part x adds
     ((x − mean x) / σ · gain) · u, where u is the token's row of the unembedding, or the
     difference of two rows where ``versus`` is given. Unit: nats of logit. What a part did by
-    changing what later parts read is not in it ("direct" contribution).
+    changing what later parts read is not in it ("direct" contribution). What an
+    edit switched off wrote nothing.
 
     Raises ``IndexError`` for a position that the text doesn't have or an id outside the
     vocabulary, ``ValueError`` for a trace of another model.
@@ -172,6 +174,10 @@ def contributions(
     sigma = np.sqrt(end.var() + network.ln_f.eps)
     direction = _double(network.ln_f.weight) * u / sigma  # (C,)
     direction -= direction.mean()  # the same as taking the mean off every part
+    heads = np.array([_by_head(model, n, stage("head_output", n)) @ direction for n in layers])
+    bias = np.array([_double(model.merging(n)[1]) @ direction for n in layers])
+    off = [attention_is_off(trace.edits, n) for n in layers]
+    heads[off], bias[off] = 0, 0
 
     return Contributions(
         position=position,
@@ -180,8 +186,8 @@ def contributions(
         logit=float(stage("final_norm") @ u),
         token_embedding=float(stage("token_embedding") @ direction),
         position_embedding=float(trace.stage("position_embedding")[position] @ direction),
-        heads=np.array([_by_head(model, n, stage("head_output", n)) @ direction for n in layers]),
-        attention_bias=np.array([_double(model.merging(n)[1]) @ direction for n in layers]),
+        heads=heads,
+        attention_bias=bias,
         mlp=np.array([stage("mlp_output", layer) @ direction for layer in layers]),
         norm_bias=float(_double(network.ln_f.bias) @ u),
     )

@@ -15,6 +15,7 @@ CHANGES = "tests/unit/test_edits.py::"
 GENERATION = "tests/unit/test_generation.py::"
 MEMORY = "tests/unit/test_memory.py::"
 HUB = "tests/unit/test_hub.py::"
+EDITED = "tests/parity/test_edited_runs.py::"
 LENS = "tests/parity/test_lens.py::"
 PREDICTIONS = "tests/unit/test_predictions.py::"
 WORDS = "tests/unit/test_words.py::"
@@ -662,6 +663,41 @@ MUTANTS = (
         'self.sha256 == other.sha256 != ""',
         "self.sha256 == other.sha256",
         "tests/unit/test_fingerprint.py::test_where_the_files_are_gone",
+    ),
+    Mutant(
+        "a silent layer writes",
+        "lens.py",
+        "heads[off], bias[off] = 0, 0",
+        "bias[off] = 0",
+        EDITED + "test_contributions",
+    ),
+    Mutant(
+        "a head that is off gives",
+        "attribution.py",
+        "if (factors == 1).all():",
+        "if (factors <= 1).all():",
+        EDITED + "test_value_weighted",
+    ),
+    Mutant(
+        "a silent layer mixes",
+        "attribution.py",
+        "if used.any() and not attention_is_off(trace.edits, below):",
+        "if used.any():",
+        EDITED + "test_rollout",
+    ),
+    Mutant(
+        "a scaled head's cell as it was",
+        "arithmetic.py",
+        "values = factor * v if factor",
+        "values = v if factor",
+        EDITED + "test_the_cell_written_out",
+    ),
+    Mutant(
+        "a silent layer's proof",
+        "attribution.py",
+        "        written[:] = 0",
+        "        pass",
+        EDITED + "test_the_proof",
     ),
     Mutant(
         "a survey of other weights",

@@ -6,6 +6,7 @@ Reads the checkpoint's files itself: a mistake in loading shows as well as one i
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Iterable
 from math import erf
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,25 @@ for _name in ("gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh"):
     ACTIVATIONS[_name] = ACTIVATIONS["gelu_new"]
 
 
-def reference(folder: Path, ids: list[int], causal: bool) -> dict[str, Any]:
-    """Every stage of every layer: {"weights": [layer 0 (nh, T, T), …], …, "logits": (T, V)}."""
+def nothing(_layer: int, heads: np.ndarray) -> np.ndarray:
+    """The change of the heads (nh, T, hs) of a run as it is."""
+    return heads
+
+
+def reference(
+    folder: Path,
+    ids: list[int],
+    causal: bool,
+    *,
+    heads_become: Callable[[int, np.ndarray], np.ndarray] = nothing,
+    silent: Collection[str] = (),
+    pairs: Iterable[tuple[int, int]] = (),
+) -> dict[str, Any]:
+    """Every stage of every layer: {"weights": [layer 0 (nh, T, T), …], …, "logits": (T, V)}.
+
+    Edited where asked for: ``heads_become`` takes a layer and its heads (nh, T, hs), parts such as
+    "h.1.attn" that are ``silent`` add 0, and the ``pairs`` (query, key) are hidden.
+    """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     stored = load_file(folder / "model.safetensors")
     w = {name.removeprefix("transformer."): x.astype(np.float64) for name, x in stored.items()}
@@ -77,11 +95,15 @@ def reference(folder: Path, ids: list[int], causal: bool) -> dict[str, Any]:
         if causal:
             for i in range(T):
                 masked[:, i, i + 1 :] = -np.inf
+        for i, j in pairs:
+            masked[:, i, j] = -np.inf
         weights = softmax(masked)
-        heads = np.einsum("hij,hjd->hid", weights, v)
+        heads = heads_become(layer, np.einsum("hij,hjd->hid", weights, v))
         attention = linear(np.concatenate(list(heads), axis=1), f"{h}.attn.c_proj")
+        attention = attention * (f"{h}.attn" not in silent)
         middle = x + attention
         mlp = linear(act(linear(norm(middle, f"{h}.ln_2"), f"{h}.mlp.c_fc")), f"{h}.mlp.c_proj")
+        mlp = mlp * (f"{h}.mlp" not in silent)
         x = middle + mlp
         made = (q, k, v, scores, scaled, masked, weights, heads, attention, middle, mlp, x)
         for key, value in zip(PER_LAYER, made, strict=True):

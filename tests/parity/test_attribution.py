@@ -81,6 +81,7 @@ class ByHand:
     """Two layers of one head over three tokens, with weights that can be multiplied on paper."""
 
     tokens = ("a", "b", "c")
+    edits = ()
     layers = (
         [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]],
         [[1, 0, 0], [1, 0, 0], [0.5, 0, 0.5]],
