@@ -19,6 +19,8 @@ from gpt2viz.heads import SCORES, Scores
 
 #: In a model's folder: where its survey is.
 FOLDER = "survey"
+#: What a survey's intervals take for independent: its record says so. Passages aren't.
+INTERVALS = "documents"
 #: In a survey's folder: what it was made from, and the tables' names without their endings.
 RECORD, HEADS, PASSAGES = "survey.json", "heads", "passages"
 
@@ -26,7 +28,8 @@ RECORD, HEADS, PASSAGES = "survey.json", "heads", "passages"
 class Passage(NamedTuple):
     """One of the passages on which a head scored highest: ``rank`` 1 is the best.
 
-    ``document`` and ``token`` say where it begins in the texts, both from 0.
+    ``document`` and ``token`` say where it begins in the texts, both from 0; in a document of more
+    than a million characters the token is counted from the start of its ``part``.
     """
 
     score: str
@@ -36,6 +39,7 @@ class Passage(NamedTuple):
     value: float
     document: int
     token: int
+    part: int
     text: str
 
 
@@ -43,13 +47,15 @@ class Passage(NamedTuple):
 class Survey:
     """Scores by name, (n_layer, n_head) each: the mean over passages, and its 95 % margin.
 
-    ``n_passages`` were scored, of up to ``n_tokens`` tokens each. ``about`` says in words what the
-    texts were, if whoever made it said so.
+    ``n_passages`` of ``n_documents`` were scored, of up to ``n_tokens`` tokens each. The margins
+    are NaN where there were too few documents: see ``gpt2viz.survey.sums``. ``about`` says in
+    words what the texts were, if whoever made it said so.
     """
 
     mean: dict[str, Scores]
     margin: dict[str, Scores]
     n_passages: int
+    n_documents: int
     n_tokens: int
     best: tuple[Passage, ...]
     about: str = ""
@@ -67,14 +73,18 @@ def read_survey(model: Path, weights: WeightFiles, n_layer: int, n_head: int) ->
         made = read_json(folder / RECORD)
         if made["model"] != weights.sha256:
             raise ValueError("it was made with other weights")
+        if made.get("intervals") != INTERVALS:
+            raise ValueError("an earlier version made it, and its intervals are too narrow")
         rows = _rows(folder / f"{HEADS}.csv")
         best = [_passage(row) for row in _rows(folder / f"{PASSAGES}.csv")]
         sizes = (len(SCORES), n_layer, n_head)
-        mean, high, count = (_column(rows, name, sizes) for name in ("mean", "high", "passages"))
+        columns = ("mean", "high", "passages", "documents")
+        mean, high, count, number = (_column(rows, name, sizes) for name in columns)
         return Survey(
             mean=dict(zip(SCORES, mean, strict=True)),
             margin=dict(zip(SCORES, high - mean, strict=True)),
             n_passages=int(count.max()),
+            n_documents=int(number.max()),
             n_tokens=int(made["tokens"]),
             best=tuple(best),
             about=str(made.get("about", "")),

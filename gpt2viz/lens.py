@@ -149,8 +149,7 @@ def contributions(
     the one of this run, the logit is linear in the stream: each part x adds
     ((x − mean x) / σ · gain) · u, where u is the token's row of the unembedding, or the
     difference of two rows where ``versus`` is given. Unit: nats of logit. What a part did by
-    changing what later parts read is not in it ("direct" contribution). What an
-    edit switched off wrote nothing.
+    changing what later parts read is not in it; what an edit switched off wrote nothing.
 
     Raises ``IndexError`` for a position that the text doesn't have or an id outside the
     vocabulary, ``ValueError`` for a trace of another model.
@@ -178,7 +177,6 @@ def contributions(
     bias = np.array([_double(model.merging(n)[1]) @ direction for n in layers])
     off = [attention_is_off(trace.edits, n) for n in layers]
     heads[off], bias[off] = 0, 0
-
     return Contributions(
         position=position,
         token=token,

@@ -57,8 +57,15 @@ def heads(
 ) -> None:
     """Score every head on every passage of a corpus.
 
-    Prints, for each score, the heads with the highest mean and its 95 %
-    interval. Stopped with --out given, the same command goes on where it was.
+    Prints, for each score, the heads with the highest mean over passages,
+    and the mean's 95 % confidence interval (low, high). Passages of one
+    document are alike, so documents are taken as drawn independently, not
+    passages: standard errors are clustered by document, with Student's t for
+    as many documents as the text is spread over. With fewer than five
+    documents there is no interval. Paragraphs of one book are no documents:
+    give a folder with a file for each work, not a line for each paragraph.
+
+    Stopped with --out given, the same command goes on where it was.
 
     \b
         gpt2viz heads --corpus books.txt

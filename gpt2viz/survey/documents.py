@@ -16,11 +16,22 @@ LONGEST = 1_000_000
 
 @dataclass(frozen=True)
 class Shard:
-    """Some documents, one after the other: ``first`` is the number of the first, from 0."""
+    """Some documents, one after the other: ``first`` is the number of the first, from 0.
+
+    Of that one, ``part`` pieces came before; ``goes_on`` says that pieces of the last are to come.
+    """
 
     number: int
     first: int
     texts: tuple[str, ...]
+    part: int = 0
+    goes_on: bool = False
+
+    @property
+    def cut(self) -> set[int]:
+        """The numbers of documents of which other shards have pieces."""
+        last = self.first + len(self.texts) - 1
+        return ({self.first} if self.part else set()) | ({last} if self.goes_on else set())
 
 
 def documents(path: Path) -> Iterator[str]:
@@ -31,19 +42,18 @@ def documents(path: Path) -> Iterator[str]:
     try:
         if path.is_dir():
             for file in sorted(path.rglob("*.txt")):
-                yield from _pieces(file.read_text(encoding="utf-8"))
+                yield from _if_any(file.read_text(encoding="utf-8"))
         else:
             with path.open(encoding="utf-8") as lines:
                 for line in lines:
-                    yield from _pieces(line)
+                    yield from _if_any(line)
     except (OSError, UnicodeDecodeError) as error:
         raise SurveyError(f"{path}: can't be read: {error}") from error
 
 
-def _pieces(text: str) -> Iterator[str]:
-    text = text.strip()
-    for start in range(0, len(text), LONGEST):
-        yield text[start : start + LONGEST]
+def _if_any(text: str) -> Iterator[str]:
+    if text := text.strip():
+        yield text
 
 
 def shards(path: Path, size: int = SHARD) -> Iterator[Shard]:
@@ -53,11 +63,15 @@ def shards(path: Path, size: int = SHARD) -> Iterator[Shard]:
     """
     texts: list[str] = []
     number = first = length = 0
-    for text in documents(path):
-        texts.append(text)
-        length += len(text)
-        if length >= size:
-            yield Shard(number, first, tuple(texts))
-            number, first, length, texts = number + 1, first + len(texts), 0, []
+    for document, text in enumerate(documents(path)):
+        for part, start in enumerate(range(0, len(text), LONGEST)):
+            if not texts:
+                first, before = document, part
+            texts.append(text[start : start + LONGEST])
+            length += len(texts[-1])
+            goes_on = start + LONGEST < len(text)
+            if goes_on or length >= size:
+                yield Shard(number, first, tuple(texts), before, goes_on)
+                number, length, texts = number + 1, 0, []
     if texts:
-        yield Shard(number, first, tuple(texts))
+        yield Shard(number, first, tuple(texts), before)

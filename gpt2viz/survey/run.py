@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gpt2viz
-from gpt2viz.across import RECORD
+from gpt2viz.across import INTERVALS, RECORD
 from gpt2viz.errors import SurveyError
 from gpt2viz.files import read_json, whole
 from gpt2viz.fingerprint import sha256_of
@@ -47,6 +47,7 @@ def survey(
         "texts": sha256_of(*([texts] if texts.is_file() else texts.rglob("*.txt"))),
         "model": sha256_of(*weight_files(model)),
         "tokens": n_tokens,
+        "intervals": INTERVALS,
     }
     _same_survey(out / RECORD, made_from, about)
     files = [out / f"shard-{number:06}.npz" for number in range(n_shards)]
@@ -68,8 +69,8 @@ def _same_survey(path: Path, wanted: dict[str, Any], about: str) -> None:
     made = read_json(path) if path.is_file() else wanted
     if {name: made.get(name) for name in wanted} != wanted:
         raise SurveyError(
-            f"{path.parent} holds a survey of other texts, another model or passages of another "
-            "length. Choose another folder with --out."
+            f"{path.parent} holds a survey of other texts, another model, passages of another "
+            "length, or by an earlier version. Choose another folder with --out."
         )
     with whole(path) as partial:
         partial.write_text(json.dumps(wanted | {"about": about}), encoding="utf-8")

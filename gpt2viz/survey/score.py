@@ -40,7 +40,7 @@ def score(model: Model, shard: Shard, n_tokens: int, device: str = "cpu") -> Sum
         )
         texts = [model.tokenizer.decode(row) for row in ids]
         found.append(of_passages(scores, [place for place, _ in passages], texts))
-    return merged(found)
+    return merged(found).closed(but=shard.cut)
 
 
 def _batches(model: Model, shard: Shard, n_tokens: int) -> Iterator[list[tuple[Where, list[int]]]]:
@@ -51,7 +51,8 @@ def _batches(model: Model, shard: Shard, n_tokens: int) -> Iterator[list[tuple[W
         for start in range(0, len(ids), n_tokens):
             part = ids[start : start + n_tokens]
             if len(part) >= min(SHORTEST, n_tokens):
-                by_length.setdefault(len(part), []).append((Where(number, start), part))
+                place = Where(number, start, shard.part if number == shard.first else 0)
+                by_length.setdefault(len(part), []).append((place, part))
     for length in sorted(by_length, reverse=True):
         some = by_length[length]
         yield from (some[n : n + BATCH] for n in range(0, len(some), BATCH))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from gpt2viz.files import whole
 
@@ -18,28 +19,49 @@ Counts = NDArray[np.int64]
 
 #: So many passages are kept for every score of every head.
 BEST = 3
+#: Of fewer documents there is no confidence interval: their spread is hardly known.
+FEWEST = 5
 
 
 class Where(NamedTuple):
-    """Where a passage is: the document's number and its first token's place there, from 0."""
+    """Where a passage is: the document's number and its first token's place there, from 0.
+
+    A very long document is read in parts; ``token`` then counts from the start of its ``part``.
+    """
 
     document: int
     token: int
+    part: int = 0
+
+
+class Documents(NamedTuple):
+    """Sums over whole documents, (S, L, nh) each: n passages of one had the score, t together.
+
+    How many had any (``number``), Σn², Σn³, Σn·t and Σt².
+    """
+
+    number: Numbers
+    n2: Numbers
+    n3: Numbers
+    nt: Numbers
+    t2: Numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
     """Sums over passages, for S scores of nh heads in L layers.
 
-    ``count``, ``total`` and ``squares`` are (S, L, nh): how many passages had the score, the sum
-    of their scores and of the squares. ``best`` and ``where`` hold the highest scores, best
-    first: (S, L, nh, BEST), −∞ where there are fewer passages, and (S, L, nh, BEST, 2), each a
-    ``Where``. ``texts`` are the passages that ``where`` names.
+    ``count`` and ``total`` are (S, L, nh): how many passages had the score, and the sum of their
+    scores. ``documents`` are sums over the documents that are there as a whole; ``open`` has count
+    and total of those that may go on elsewhere, by their number. ``best`` and ``where`` hold the
+    highest scores, best first: (S, L, nh, BEST), −∞ where there are fewer passages, and
+    (S, L, nh, BEST, 3), each a ``Where``. ``texts`` are the passages that ``where`` names.
     """
 
     count: Counts
     total: Numbers
-    squares: Numbers
+    documents: Documents
+    open: Mapping[int, tuple[Counts, Numbers]]
     best: Numbers
     where: Counts
     texts: Mapping[Where, str]
@@ -54,26 +76,55 @@ class Sums:
     def margin(self) -> Numbers:
         """Half the width of the mean's 95 % confidence interval, (S, L, nh).
 
-        1.96 standard errors: the sample's standard deviation over √count, taking passages as
-        drawn independently. NaN for fewer than two passages.
+        Documents are taken as drawn independently, their passages not: the mean is the ratio of
+        the documents' totals to their counts, and its error is from the residuals t − mean·n
+        (Cochran 1977, "Sampling Techniques", chapter 6), without bias where documents vary alike.
+        Student's t, with one degree of freedom less than the effective number of documents
+        (Σn)² / Σn²: few, or a few that are much longer, make it wide (Carter, Schnepel &
+        Steigerwald 2017, "Asymptotic Behavior of a t-Test Robust to Cluster Heterogeneity").
+        NaN for fewer than ``FEWEST`` documents.
         """
-        count = np.where(self.count > 1, self.count, np.nan)
-        spread = np.maximum(self.squares - self.total**2 / count, 0) / (count - 1)
-        margin: Numbers = 1.96 * np.sqrt(spread / count)
+        number, n2, n3, nt, t2 = self.closed().documents
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean, n = self.mean, np.where(number < FEWEST, np.nan, self.count)
+            residuals = np.maximum(t2 - 2 * mean * nt + mean**2 * n2, 0)  # Σ (t − mean·n)²
+            error = np.sqrt(residuals / (1 - 2 * n3 / n2 / n + n2 / n**2)) / n
+            margin: Numbers = stdtrit(n**2 / n2 - 1, 0.975) * error
         return margin
+
+    def closed(self, but: Collection[int] = ()) -> Sums:
+        """The same with every open document taken as whole, ``but`` those of these numbers."""
+        done = [_whole(*self.open[number]) for number in sorted(self.open.keys() - but)]
+        kept = {number: both for number, both in self.open.items() if number in but}
+        return replace(self, documents=reduce(_added, done, self.documents), open=kept)
+
+
+def _whole(count: Counts, total: Numbers) -> Documents:
+    n: Numbers = count.astype(np.float64)
+    return Documents(np.sign(n), n**2, n**3, n * total, total**2)
+
+
+def _added(one: Documents, other: Documents) -> Documents:
+    return Documents(*(a + b for a, b in zip(one, other, strict=True)))
 
 
 def of_passages(scores: Numbers, where: list[Where], texts: list[str]) -> Sums:
-    """The sums of P passages' scores (P, S, L, nh); NaN is no score."""
+    """The sums of P passages' scores (P, S, L, nh), all documents open; NaN is no score."""
     there = ~np.isnan(scores)
     values = np.where(there, scores, 0)
-    places = np.array(where, np.int64).reshape(len(where), 1, 1, 1, 2)
+    places = np.array(where, np.int64).reshape(len(where), 1, 1, 1, 3)
     best = _best(
         np.moveaxis(np.where(there, scores, -np.inf), 0, -1),
-        np.moveaxis(np.broadcast_to(places, (*scores.shape, 2)), 0, -2),
+        np.moveaxis(np.broadcast_to(places, (*scores.shape, 3)), 0, -2),
         dict(zip(where, texts, strict=True)),
     )
-    return Sums(there.sum(axis=0), values.sum(axis=0), (values**2).sum(axis=0), *best)
+    numbers = places[:, 0, 0, 0, 0]
+    opened = {
+        int(n): (there[numbers == n].sum(axis=0), values[numbers == n].sum(axis=0))
+        for n in np.unique(numbers)
+    }
+    none = Documents(*np.zeros((5, *scores.shape[1:])))
+    return Sums(there.sum(axis=0), values.sum(axis=0), none, opened, *best)
 
 
 def merge(one: Sums, other: Sums) -> Sums:
@@ -83,9 +134,12 @@ def merge(one: Sums, other: Sums) -> Sums:
         np.concatenate([one.where, other.where], axis=-2),
         {**one.texts, **other.texts},
     )
-    return Sums(
-        one.count + other.count, one.total + other.total, one.squares + other.squares, *best
-    )
+    opened = {**one.open, **other.open}
+    for n in one.open.keys() & other.open.keys():
+        (count, total), (more, added) = one.open[n], other.open[n]
+        opened[n] = count + more, total + added
+    documents = _added(one.documents, other.documents)
+    return Sums(one.count + other.count, one.total + other.total, documents, opened, *best)
 
 
 def merged(every: Iterable[Sums]) -> Sums:
@@ -100,25 +154,29 @@ def _best(
     missing = max(0, BEST - values.shape[-1])
     values = np.pad(values, [(0, 0)] * 3 + [(0, missing)], constant_values=-np.inf)
     where = np.pad(where, [(0, 0)] * 3 + [(0, missing), (0, 0)])
-    order = np.lexsort((where[..., 1], where[..., 0], -values), axis=-1)[..., :BEST]
+    earlier = (where[..., 1], where[..., 2], where[..., 0])  # token, part, document
+    order = np.lexsort((*earlier, -values), axis=-1)[..., :BEST]
     values = np.take_along_axis(values, order, axis=-1)
     where = np.take_along_axis(where, order[..., None], axis=-2)
-    named = {Where(int(d), int(t)) for d, t in where[np.isfinite(values)]}
+    named = {Where(*place) for place in where[np.isfinite(values)].tolist()}
     return values, where, {place: texts[place] for place in sorted(named)}
 
 
 def save(sums: Sums, path: Path) -> None:
     """Write sums to a file, which is there as a whole or not at all."""
     places = list(sums.texts)
+    opened = np.array(list(sums.open.values())).reshape(-1, 2, *sums.count.shape)
     with whole(path) as partial, partial.open("wb") as file:
         np.savez_compressed(
             file,
             count=sums.count,
             total=sums.total,
-            squares=sums.squares,
+            documents=np.array(sums.documents),
+            open=opened,
+            numbers=np.array(list(sums.open), np.int64),
             best=sums.best,
             where=sums.where,
-            places=np.array(places, np.int64).reshape(-1, 2),
+            places=np.array(places, np.int64).reshape(-1, 3),
             texts=np.array([sums.texts[place] for place in places], np.str_),
         )
 
@@ -126,7 +184,14 @@ def save(sums: Sums, path: Path) -> None:
 def load(path: Path) -> Sums:
     """Read what ``save`` wrote."""
     with np.load(path, allow_pickle=False) as stored:
-        places = [Where(int(d), int(t)) for d, t in stored["places"]]
-        texts = dict(zip(places, map(str, stored["texts"]), strict=True))
-        arrays = {name: stored[name] for name in ("count", "total", "squares", "best", "where")}
-        return Sums(**arrays, texts=texts)
+        places = [Where(*place) for place in stored["places"].tolist()]
+        opened = zip(stored["numbers"].tolist(), stored["open"], strict=True)
+        return Sums(
+            stored["count"],
+            stored["total"],
+            Documents(*stored["documents"]),
+            {number: (count.astype(np.int64), total) for number, (count, total) in opened},
+            stored["best"],
+            stored["where"],
+            dict(zip(places, map(str, stored["texts"]), strict=True)),
+        )

@@ -16,8 +16,13 @@ from gpt2viz.survey.sums import Sums, Where
 
 
 def head_rows(sums: Sums) -> list[dict[str, Any]]:
-    """One row for every score of every head: its mean, 95 % interval and number of passages."""
-    mean, margin = sums.mean, sums.margin
+    """One row for every score of every head.
+
+    ``mean`` is over the ``passages`` that had the score, ``low`` and ``high`` its 95 % confidence
+    interval with documents as clusters (``Sums.margin``), and NaN for fewer than five
+    ``documents``.
+    """
+    mean, margin, documents = sums.mean, sums.margin, sums.closed().documents.number
     return [
         {
             "score": name,
@@ -27,6 +32,7 @@ def head_rows(sums: Sums) -> list[dict[str, Any]]:
             "low": mean[s, layer, head] - margin[s, layer, head],
             "high": mean[s, layer, head] + margin[s, layer, head],
             "passages": int(sums.count[s, layer, head]),
+            "documents": int(documents[s, layer, head]),
         }
         for s, name in enumerate(SCORES)
         for layer, head in np.ndindex(*mean.shape[1:])

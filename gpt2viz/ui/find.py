@@ -135,10 +135,10 @@ def habit(texts: Iterable[str]) -> tuple[str, str]:
 def interval_note(across: Survey) -> None:
     """What the ± of a score across many texts is, and what it takes for granted."""
     say.caption(
-        "**± (95 %)**: 1.96 standard errors of the mean over up to "
-        f"{counted(across.n_passages, 'passages')}, **as if each had been drawn on its own**. "
-        "Passages of one text are more alike than that, so for other texts the mean is less "
-        "certain than ± says."
+        "**± (95 %)**: half of a confidence interval (Student's t) of the mean over up to "
+        f"{counted(across.n_passages, 'passages')} of {counted(across.n_documents, 'documents')}. "
+        "Passages of one document are alike, so only **documents are taken as drawn on their "
+        "own**. With fewer than five of them there is no ±."
     )
 
 

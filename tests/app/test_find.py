@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tests.app.pages import array, figure, heatmaps, open_page, pictures
 from tests.checkpoints import write_checkpoint
 from tests.parity.head_scores import expected_scores
 from tests.parity.numpy_gpt2 import reference
+from tests.unit.test_survey import margin
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
@@ -182,10 +183,16 @@ def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
     assert heatmaps(figure(at, "drawn"))["pattern"][:, 0].all()
 
 
-def test_scores_across_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+DID = ["ate", "lifted", "crossed the street for", "said it's", "was tired, and she'll say", "42"]
+
+
+@pytest.mark.parametrize("n_documents", [2, 6])
+def test_scores_across_many_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_documents: int
+) -> None:
     folder = tmp_path / "surveyed"
     write_checkpoint(folder)
-    texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in ("ate", "lifted")]
+    texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in DID[:n_documents]]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
     monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
@@ -201,14 +208,20 @@ def test_scores_across_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert_allclose(table["entropy"], rows["mean"])
     assert_allclose(table["± (95 %)"], rows["high"] - rows["mean"])
     encode = gpt2viz.load_model(folder).tokenizer.encode
-    cut = [ids[n : n + 10] for ids in map(encode, texts) for n in range(0, len(ids), 10)]
-    runs = [(ids, reference(folder, ids, causal=True)["weights"]) for ids in cut if len(ids) >= 8]
-    assert len(runs) > 2
+    cut = [[ids[n : n + 10] for n in range(0, len(ids), 10)] for ids in map(encode, texts)]
+    runs = [
+        [(ids, reference(folder, ids, causal=True)["weights"]) for ids in parts if len(ids) >= 8]
+        for parts in cut
+    ]
     for row in table.to_dict("records"):
-        values = [expected_scores(w[row["layer"]], ids)["entropy"][row["head"]] for ids, w in runs]
-        error = stdev(values) / len(values) ** 0.5
-        assert row["entropy"] == pytest.approx(mean(values), abs=1e-3)
-        assert row["± (95 %)"] == pytest.approx(1.96 * error, abs=1e-3)
+        values = [
+            [expected_scores(w[row["layer"]], ids)["entropy"][row["head"]] for ids, w in document]
+            for document in runs
+        ]
+        assert row["entropy"] == pytest.approx(mean(sum(values, [])), abs=1e-3)
+        expected = margin([np.array(document) for document in values])
+        assert row["± (95 %)"] == pytest.approx(expected, abs=1e-3, nan_ok=True)
+    assert any(f"of {n_documents} documents" in caption.value for caption in at.caption)
     best = pd.read_csv(folder / "survey" / "passages.csv")
     assert passages["value"].max() == best[best["score"] == "entropy"]["value"].max()
     assert set(passages["text"]) <= set(best["text"])
@@ -220,7 +233,7 @@ def test_the_bundled_survey_is_of_the_bundled_model() -> None:
     assert not at.warning
     said = " ".join(caption.value for caption in at.caption)
     assert "held out from its training" in said
-    assert "as if each had been drawn on its own" in said
+    assert "of 55 documents" in said
     stored = pd.read_csv(BUNDLED / "survey" / "passages.csv", keep_default_na=False)
     model, tried = gpt2viz.load_model(), 0
     for name, rows in stored.groupby("score"):

@@ -17,7 +17,7 @@ from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
 from gpt2viz.survey.score import score
-from tests.checkpoints import TEXT, write_checkpoint
+from tests.checkpoints import TEXT, edit_json, write_checkpoint
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_it_is_read_as_it_was_made(surveyed: Path) -> None:
     first = found.best[0]
     assert (first.score, first.layer, first.head, first.rank) == ("previous token", 0, 0, 1)
     assert first.value == pytest.approx(sums.best[0, 0, 0, 0])
-    assert_array_equal((first.document, first.token), sums.where[0, 0, 0, 0])
+    assert_array_equal((first.document, first.token, first.part), sums.where[0, 0, 0, 0])
     assert first.text in TEXT
 
 
@@ -87,4 +87,11 @@ def test_broken_in_other_ways(surveyed: Path, file: str, old: str, new: str) -> 
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
     with pytest.raises(gpt2viz.CheckpointError, match="no survey of this model"):
+        read_survey(surveyed, 3, 4)
+
+
+def test_intervals_of_an_earlier_version_are_not_shown(surveyed: Path) -> None:
+    """They took passages for independent, and would now be called something else."""
+    edit_json(surveyed / "survey" / "survey.json", intervals=None)
+    with pytest.raises(gpt2viz.CheckpointError, match=r"intervals are too narrow.*Make it anew"):
         read_survey(surveyed, 3, 4)

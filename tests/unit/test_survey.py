@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 
 import gpt2viz
 from gpt2viz.errors import SurveyError
@@ -43,18 +44,23 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def random_sums(seed: int, n: int) -> tuple[np.ndarray, list[Where], list[str], Sums]:
+    """Scores of n passages, of three documents that no other seed has."""
     random = np.random.default_rng(seed)
     scores = random.random((n, 2, 3, 2)).round(1)
     scores[random.random(scores.shape) < 0.2] = np.nan
-    where = [Where(seed, 8 * k) for k in range(n)]
+    where = [Where(3 * seed + k % 3, 8 * k) for k in range(n)]
     texts = [f"passage {seed}:{k}" for k in range(n)]
-    return scores, where, texts, of_passages(scores, where, texts)
+    return scores, where, texts, of_passages(scores, where, texts).closed()
 
 
 def assert_equal(one: Sums, other: Sums) -> None:
-    for name in ("count", "total", "squares", "best", "where"):
+    for name in ("count", "total", "documents", "best", "where"):
         assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     assert dict(one.texts) == dict(other.texts)
+    assert one.open.keys() == other.open.keys()
+    for number, both in one.open.items():
+        for mine, theirs in zip(both, other.open[number], strict=True):
+            assert_array_equal(mine, theirs)
 
 
 def test_documents_and_shards(tmp_path: Path) -> None:
@@ -71,8 +77,15 @@ def test_documents_and_shards(tmp_path: Path) -> None:
 
 def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.survey.documents.LONGEST", 4)
-    (tmp_path / "long.txt").write_text("abcdefghij", encoding="utf-8")
-    assert list(documents(tmp_path / "long.txt")) == ["abcd", "efgh", "ij"]
+    (tmp_path / "long.txt").write_text("a\nabcdefghij\nklmn\nop", encoding="utf-8")
+    cut = list(shards(tmp_path / "long.txt", size=3))
+    assert cut == [
+        Shard(0, 0, ("a", "abcd"), 0, True),
+        Shard(1, 1, ("efgh",), 1, True),
+        Shard(2, 1, ("ij", "klmn"), 2),
+        Shard(3, 3, ("op",)),
+    ]
+    assert [shard.cut for shard in cut] == [{1}, {1}, {1}, set()]
 
 
 def test_sums_of_parts_are_the_sums_of_all() -> None:
@@ -84,8 +97,12 @@ def test_sums_of_parts_are_the_sums_of_all() -> None:
     assert_allclose(found.mean, np.nanmean(scores, axis=0))
     n = (~np.isnan(scores)).sum(axis=0)
     assert_array_equal(found.count, n)
-    assert_allclose(found.margin, 1.96 * np.nanstd(scores, axis=0, ddof=1) / np.sqrt(n))
+    numbers = np.array([place.document for place in where])
     for place in np.ndindex(2, 3, 2):
+        own = {d: scores[numbers == d][:, *place] for d in set(numbers)}
+        whole = [values[~np.isnan(values)] for values in own.values()]
+        expected = margin([values for values in whole if len(values)])
+        assert found.margin[place] == pytest.approx(expected)
         by_score = sorted(
             (-scores[k][place], where[k], texts[k])
             for k in range(len(scores))
@@ -97,18 +114,110 @@ def test_sums_of_parts_are_the_sums_of_all() -> None:
             assert found.texts[w] == text
 
 
+def margin(documents: list[np.ndarray]) -> float:
+    """The margin of the mean of all passages by loops; ``documents`` are each one's scores."""
+    if len(documents) < 5:
+        return float("nan")
+    n = sum(map(len, documents))
+    mean = sum(map(sum, documents)) / n
+    shares = [len(scores) / n for scores in documents]
+    apart = [
+        w**2 * (np.mean(scores) - mean) ** 2 for w, scores in zip(shares, documents, strict=True)
+    ]
+    both = sum(w**2 for w in shares)
+    # of documents' means with one spread, the share that is left in their distances from the mean
+    left = sum(w**2 * ((1 - w) ** 2 - w**2 + both) for w in shares) / both
+    return float(stats.t.ppf(0.975, 1 / both - 1) * (sum(apart) / left) ** 0.5)
+
+
+def test_the_interval_is_the_textbooks() -> None:
+    """Of documents that are all as long: that of their means, as in every textbook."""
+    scores = np.random.default_rng(7).normal(size=(24, 1, 1, 1))
+    where = [Where(k // 4, k % 4) for k in range(24)]
+    found = merged(
+        of_passages(scores[part], [where[k] for k in part], [""] * len(part))
+        for part in (range(7), range(7, 9), range(9, 24))  # a document may come in two batches
+    )
+    means = scores.reshape(6, 4).mean(axis=1)
+    low, high = stats.t.interval(0.95, 5, means.mean(), stats.sem(means))
+    assert found.mean[0, 0, 0] == pytest.approx(means.mean())
+    assert found.margin[0, 0, 0] == pytest.approx((high - low) / 2)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.5], ids=["alike", "a tenth", "half"])
+@pytest.mark.parametrize("sizes", ["equal", "uneven", "two long ones"])
+@pytest.mark.parametrize("n_documents", [5, 20])
+def test_the_interval_holds_the_true_mean_as_often_as_it_says(
+    n_documents: int, sizes: str, spread: float
+) -> None:
+    """2,000 surveys at once, each a head of its own. ``spread`` of the variance is documents'."""
+    random = np.random.default_rng(n_documents)
+    lengths = {
+        "equal": np.full(n_documents, 12),
+        "uneven": np.geomspace(2, 60, n_documents).astype(int),
+        "two long ones": np.array([60, 60] + [2] * (n_documents - 2)),
+    }[sizes]
+    where = [Where(d, k) for d, length in enumerate(lengths) for k in range(length)]
+    own = random.normal(size=(n_documents, 1, 40, 50)) * spread**0.5
+    rest = random.normal(size=(len(where), 1, 40, 50)) * (1 - spread) ** 0.5
+    scores = own[[place.document for place in where]] + rest
+    found = of_passages(scores, where, [""] * len(where))
+    assert 0.935 < (np.abs(found.mean) < found.margin).mean() < (0.97 if sizes == "equal" else 1)
+    if spread:  # as if each passage had been drawn on its own
+        narrow = 1.96 * scores.std(axis=0, ddof=1) / len(where) ** 0.5
+        assert (np.abs(found.mean) < narrow).mean() < 0.9
+
+
+@pytest.mark.parametrize(("n_documents", "share"), [(5, 0.89), (55, 0.94)])
+def test_skewed_scores_are_held_less_often(n_documents: int, share: float) -> None:
+    """As docs/researchers.md says: exponential ones, half of whose variance is documents'."""
+    random = np.random.default_rng(0)
+    where = [Where(k // 12, k % 12) for k in range(12 * n_documents)]
+    own = random.exponential(size=(n_documents, 1, 40, 50)) - 1
+    rest = random.normal(size=(len(where), 1, 40, 50))
+    found = of_passages(own[[p.document for p in where]] + rest, where, [""] * len(where))
+    assert (np.abs(found.mean) < found.margin).mean() == pytest.approx(share, abs=0.015)
+
+
+def test_the_pieces_of_a_long_document_are_one_document(
+    tiny: gpt2viz.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six pieces of one text give no interval; six pieces and five more documents that of six."""
+    text = " ".join(TEXTS)
+    monkeypatch.setattr("gpt2viz.survey.documents.LONGEST", len(text) // 6 + 1)
+    alone, among = tmp_path / "alone.txt", tmp_path / "among.txt"
+    alone.write_text(text, encoding="utf-8")
+    among.write_text("\n".join([*TEXTS, text, *TEXTS]), encoding="utf-8")
+    cut = list(shards(alone))
+    assert len(cut) == 6
+    sums = merged(score(tiny, shard, N_TOKENS) for shard in cut)
+    assert (sums.closed().documents.number <= 1).all()
+    assert np.isnan(sums.margin).all()
+    assert len(set(sums.texts)) == len(set(sums.texts.values()))
+    every = [score(tiny, shard, N_TOKENS) for shard in shards(among, size=50)]
+    together, backwards = merged(every), merged(every[::-1])
+    assert together.closed().documents.number.max() == 9  # two of eleven are too short
+    assert_allclose(together.margin, backwards.margin)
+    monkeypatch.setattr("gpt2viz.survey.documents.LONGEST", 10_000)
+    (whole,) = shards(among)
+    assert whole.cut == set()
+
+
 def test_best_passages_do_not_depend_on_the_order() -> None:
     one, other, third = (random_sums(seed, 6)[3] for seed in range(3))
     a, b = merge(merge(one, other), third), merge(third, merge(other, one))
     assert_array_equal(a.best, b.best)
     assert_array_equal(a.where, b.where)
     assert dict(a.texts) == dict(b.texts)
-    assert len(a.texts) == len({tuple(w) for w in a.where.reshape(-1, 2).tolist()})
+    assert len(a.texts) == len({tuple(w) for w in a.where.reshape(-1, 3).tolist()})
 
 
 def test_few_passages() -> None:
     _, _, _, one = random_sums(0, 1)
     assert np.isnan(one.margin).all()
+    _, _, _, three_documents = random_sums(0, 60)
+    assert np.isnan(three_documents.margin).all()
+    assert (three_documents.documents.number == 3).all()
     assert np.isneginf(one.best[..., 1:]).all()
     nothing = of_passages(np.empty((0, 2, 3, 2)), [], [])
     assert np.isnan(nothing.mean).all()
@@ -116,7 +225,9 @@ def test_few_passages() -> None:
 
 
 def test_sums_are_read_as_they_were_written(tmp_path: Path) -> None:
-    sums = random_sums(3, 4)[3]
+    whole, more = random_sums(3, 4)[3], random_sums(4, 5)
+    sums = merge(whole, of_passages(*more[:3]))
+    assert list(sums.open) == [12, 13, 14]
     save(sums, tmp_path / "shard.npz")
     assert_equal(load(tmp_path / "shard.npz"), sums)
     assert [path.name for path in tmp_path.iterdir()] == ["shard.npz"]
@@ -141,7 +252,7 @@ def test_a_shard_against_one_run_for_each_passage(tiny: gpt2viz.Model) -> None:
         assert_allclose(sums.mean[s], np.nanmean(scores, axis=0), atol=1e-6)
         assert_allclose(sums.best[s, ..., 0], np.nanmax(scores, axis=0), atol=1e-6)
         best = [runs[k][0] for k in np.nanargmax(scores, axis=0).ravel()]
-        assert [Where(*w) for w in sums.where[s, ..., 0, :].reshape(-1, 2).tolist()] == best
+        assert [Where(*w) for w in sums.where[s, ..., 0, :].reshape(-1, 3).tolist()] == best
     starts = {place: tiny.tokenizer.decode(ids) for place, ids in passages(tiny)}
     assert all(text == starts[place] for place, text in sums.texts.items())
 
@@ -158,7 +269,7 @@ def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -
         assert len(heads) == 8 * 3 * 4
         expected = pd.DataFrame(head_rows(whole))
         assert_array_equal(heads[["score", "layer", "head"]], expected[["score", "layer", "head"]])
-        for name in ("mean", "low", "high", "passages"):
+        for name in ("mean", "low", "high", "passages", "documents"):
             assert_allclose(heads[name], expected[name], atol=1e-6)
         assert_allclose(heads["mean"], whole.mean.ravel(), atol=1e-6)
         for side in (heads["high"] - heads["mean"], heads["mean"] - heads["low"]):
