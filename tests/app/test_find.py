@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -190,13 +191,13 @@ DID = ["ate", "lifted", "crossed the street for", "said it's", "was tired, and s
 def test_scores_across_many_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_documents: int
 ) -> None:
-    folder = tmp_path / "surveyed"
+    folder = tmp_path / f"surveyed{n_documents}"
     write_checkpoint(folder)
     texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in DID[:n_documents]]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
     monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
-    at = open_page("find", model="surveyed", text="A crane", on="texts", habit="entropy")
+    at = open_page("find", model=folder.name, text="A crane", on="texts", habit="entropy")
     stored = pd.read_csv(folder / "survey" / "heads.csv").set_index("score")
     drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
     for name in stored.index.unique():
@@ -218,7 +219,7 @@ def test_scores_across_many_texts(
             [expected_scores(w[row["layer"]], ids)["entropy"][row["head"]] for ids, w in document]
             for document in runs
         ]
-        assert row["entropy"] == pytest.approx(mean(sum(values, [])), abs=1e-3)
+        assert row["entropy"] == pytest.approx(mean(chain(*values)), abs=1e-3)
         expected = margin([np.array(document) for document in values])
         assert row["± (95 %)"] == pytest.approx(expected, abs=1e-3, nan_ok=True)
     assert any(f"of {n_documents} documents" in caption.value for caption in at.caption)
