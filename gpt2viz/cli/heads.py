@@ -87,7 +87,8 @@ def heads(
     if as_json:
         options.print_json(found.to_dict("records"))
     else:
-        click.echo(_highest(found, top).to_string(index=False, float_format=lambda x: f"{x:.3f}"))
+        best = _highest(found, top)
+        click.echo(best.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.3f}"))
     if out:
         options.note(quiet, f"Tables in {out}")
 

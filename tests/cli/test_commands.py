@@ -104,6 +104,7 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
     ]
     scored = [head_scores(gpt2viz.trace(model, ids)) for ids in passages if len(ids) >= 8]
     table = pd.DataFrame(json.loads(result.stdout))
+    assert table[["low", "high"]].isna().all(axis=None)
     for name in SCORES:
         mean = np.nanmean([scores[name] for scores in scored], axis=0)
         printed = table[table["score"] == name]["mean"].to_numpy().reshape(mean.shape)
@@ -112,8 +113,9 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
     result = run(*common, "--tokens", "12", "--top", "1", *found)
     assert result.stderr == ""
     best = table.sort_values("mean", ascending=False).groupby("score").head(1)
-    lines = [line.rsplit(maxsplit=6) for line in result.stdout.splitlines()[1:]]
+    lines = [line.rsplit(maxsplit=7) for line in result.stdout.splitlines()[1:]]
     printed = {name.strip(): (int(layer), int(head)) for name, layer, head, *_ in lines}
+    assert {tuple(line[4:6]) for line in lines} == {("-", "-")}  # two documents give no interval
     assert printed == {str(row.score): (row.layer, row.head) for row in best.itertuples()}
     assert Path("found", "heads.parquet").is_file()
     assert json.loads(Path("found", "survey.json").read_text())["about"] == "Two."
