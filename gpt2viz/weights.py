@@ -5,6 +5,7 @@ Only safetensors: a pickle can run code when it is opened.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,12 +29,15 @@ _LARGEST_WEIGHT = 1e15
 #: Stored as (in, out), the other way round than torch's Linear: the ends of their names.
 CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 
+# Code to paste: not indented, and with whole paths.
 _CONVERT = """\
-{folder}: the weights are only there as a pickle ({file}), which can run code when it is opened.
-Convert it once, on a machine where you trust the file:
-  import torch; from safetensors.torch import save_file
-  weights = torch.load("{file}", weights_only=True)
-  save_file({{k: v.clone().contiguous() for k, v in weights.items()}}, "model.safetensors")"""
+{folder}: the weights are only there as a pickle ({file.name}), which can run code when it is
+opened. Convert it once, in Python, on a machine where you trust the file:
+
+import torch
+from safetensors.torch import save_file
+weights = torch.load({source!r}, weights_only=True)
+save_file({{k: v.clone().contiguous() for k, v in weights.items()}}, {target!r})"""
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,12 @@ def weight_files(folder: Path) -> list[Path]:
             if not name or Path(name).name != name or not is_there(folder / name):
                 raise CheckpointError(f"{index.name}: {name!r:.100} is not a file in {folder}")
         return [folder / name for name in names]
-    for name in ("pytorch_model.bin", "model.bin", "model.pt"):
-        if is_there(folder / name):
-            raise CheckpointError(_CONVERT.format(folder=folder, file=name))
+    for file in (folder / name for name in ("pytorch_model.bin", "model.bin", "model.pt")):
+        if is_there(file):
+            source, target = (os.path.abspath(p) for p in (file, folder / "model.safetensors"))
+            raise CheckpointError(
+                _CONVERT.format(folder=folder, file=file, source=source, target=target)
+            )
     raise CheckpointError(f"{folder}: no model.safetensors and no model.safetensors.index.json")
 
 

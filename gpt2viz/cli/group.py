@@ -47,11 +47,14 @@ class Group(click.Group):
         named["standalone_mode"] = False
         try:
             code = super().main(args, *rest, **named)
+        except click.exceptions.NoArgsIsHelpError as error:  # nothing was asked: what there is
+            click.echo(error.format_message())
+            code = 0
         except click.UsageError as error:
             where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-            code = _say(f"{error.format_message()}{where}", USAGE)
+            code = _say(f"{_in_one_line(error)}{where}", USAGE)
         except click.ClickException as error:
-            code = _say(error.format_message(), FAILED)
+            code = _say(_in_one_line(error), FAILED)
         except GPT2VizError as error:
             code = _say(str(error), FAILED)
         except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -65,9 +68,13 @@ class Group(click.Group):
 
 
 def _say(message: str, code: int) -> int:
-    """Write a message to stderr in one line."""
-    click.echo(f"gpt2viz: {' '.join(message.split())}", err=True)
+    """Write a message to stderr: one line, but for code to paste, which keeps its own."""
+    click.echo(f"gpt2viz: {message}", err=True)
     return code
+
+
+def _in_one_line(error: click.ClickException) -> str:
+    return " ".join(error.format_message().split())
 
 
 def _plain(error: OSError) -> str:

@@ -14,12 +14,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import streamlit.web.cli
-from numpy.testing import assert_allclose
+import torch
+from click.testing import CliRunner
+from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.torch import load_file
 
 import gpt2viz
 from gpt2viz import memory, settings
 from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.cli import COMMANDS
+from gpt2viz.cli import COMMANDS, main
 from gpt2viz.heads import SCORES, head_scores
 from tests import layouts
 from tests.checkpoints import write_checkpoint
@@ -39,6 +42,27 @@ def test_help_has_an_example_for_each_command(run: Run, command: str) -> None:
 def test_a_command_that_is_none(run: Run) -> None:
     result = run("trac")
     assert (result.exit_code, "No such command 'trac'" in result.stderr) == (2, True)
+
+
+def test_without_arguments_the_help_is_printed_as_it_stands(run: Run) -> None:
+    result = run()
+    assert result.stdout == run("--help").stdout
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert '\n      gpt2viz shapes "A crane ate fish"   ' in result.stdout
+
+
+def test_the_recipe_for_a_pickle_can_be_pasted(folder: Path) -> None:
+    pickled = folder / "pytorch_model.bin"
+    torch.save(load_file(folder / "model.safetensors"), pickled)
+    numbers = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6]).logits
+    (folder / "model.safetensors").unlink()
+    told = CliRunner().invoke(main, ["trace", "A", "-m", str(folder), "-q"])
+    assert told.exit_code == 1
+    said, recipe = told.stderr.split(":\n\n")
+    assert said.startswith(f"gpt2viz: {folder}: the weights are only there as a pickle")
+    subprocess.run([sys.executable, "-c", recipe], check=True)
+    again = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6]).logits
+    assert_array_equal(again, numbers)
 
 
 HELP = """
