@@ -10,6 +10,7 @@ import numpy as np
 from gpt2viz.checkpoint import Model
 from gpt2viz.predictions import sampling_distribution, softmax
 from gpt2viz.traces import Trace
+from gpt2viz.tracing import token_ids
 from gpt2viz.tracing import trace as run
 
 
@@ -74,7 +75,7 @@ def generate(
     Ends early where the context is full (``n_positions``) or the model ends the text with
     ``<|endoftext|>``. Raises what ``gpt2viz.trace`` and ``draw`` raise.
     """
-    ids = list(model.tokenizer.encode(text) if isinstance(text, str) else text)
+    ids = token_ids(model, text)
     for _ in range(n_new):
         read = run(model, ids, causal)
         token = draw(read, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)

@@ -21,6 +21,7 @@ from gpt2viz.config import END_OF_TEXT
 from gpt2viz.errors import CheckpointError, TextError
 from gpt2viz.files import is_there, read_json, read_text
 from gpt2viz.pieces import PIECES, pieces, within_reach
+from gpt2viz.vocabulary import check_bytes, check_ids, check_made, pairs_of, short
 
 # Half a surrogate pair in a special token's name has bytes too.
 _SURROGATES = "surrogatepass"
@@ -42,43 +43,43 @@ class Tokenizer:
         vocab: Mapping[str, int],
         merges: Sequence[tuple[str, str]],
         added: Collection[str] = (),
+        special: Collection[str] = (END_OF_TEXT.decode(),),
+        greedy: Collection[str] = (),
         files: tuple[str, str] = ("vocabulary", "merges"),
     ) -> None:
         """``vocab`` maps a token, in the letters of ``vocab.json``, to its id; ``merges`` are
-        the pairs in the order of their rank. An entry that no merge makes is a special token.
-        ``added`` are those of them that a text has as it is written, such as a new word.
-        ``files`` are named where vocabulary or merges are refused, with a ``CheckpointError``."""
+        the pairs in the order of their rank. Of the entries that no merge makes, ``added`` are
+        those that a text has as it is written, such as a new word, and ``special`` those that are
+        found in a text only when asked for; ``greedy`` are special ones that would take the space
+        around them along, which can't be done. ``files`` are named where vocabulary or merges are
+        refused, with a ``CheckpointError``."""
         words, pairs = files
-        _check_ids(vocab, words)
+        check_ids(vocab, words)
         made = {left + right for left, right in merges}
+        check_made(vocab, made, {*added, *special}, files)
         ordinary = {token for token in vocab if token in made or token in BYTE_OF}
         self._bytes = {
             i: to_bytes(token, words) if token in ordinary else token.encode(errors=_SURROGATES)
             for token, i in vocab.items()
         }
-        special = END_OF_TEXT.decode()
+        end = END_OF_TEXT.decode()
         #: The id of ``<|endoftext|>``, or None for a vocabulary without this special token.
-        self.end_of_text = None if special in ordinary else vocab.get(special)
+        self.end_of_text = None if end in ordinary else vocab.get(end)
         id_of = {self._bytes[vocab[token]]: vocab[token] for token in ordinary}
-        single = [bytes([byte]) for byte in range(256)]
-        missing = [part for part in single if part not in id_of]
-        if missing:
-            raise CheckpointError(
-                f"{words}: {len(missing)} of the 256 single bytes have no token "
-                f"(the first is 0x{missing[0].hex()}); only byte-level BPE can be read"
-            )
+        check_bytes(id_of, words)
         #: The rank of every merge: its place in the list, from 0.
         self.merges = ranked(merges, id_of, pairs)
-        ranks = {part: rank for rank, part in enumerate(single)}
+        ranks = {bytes([byte]): byte for byte in range(256)}
         for left, right in sorted(self.merges, key=self.merges.__getitem__):
             ranks.setdefault(left + right, len(ranks))
-        if sum(map(len, added)) > _MOST_ADDED:
+        if sum(map(len, (*added, *special))) > _MOST_ADDED:
             raise CheckpointError(
                 f"{words}: the added tokens have more than {_MOST_ADDED:,} letters together"
             )
-        longest_first = sorted(filter(None, added), key=len, reverse=True)
-        self._added = {token: vocab[token] for token in longest_first}
-        self._cut = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
+        self._added = {token: vocab[token] for token in added if token}
+        self._special = {t: vocab[t] for t in special if t and t in vocab and t not in added}
+        self._greedy = frozenset(greedy)
+        self._cut, self._cut_special = _finder(self._added), _finder(self._special)
         self._ids = [id_of[part] for part in ranks]
         self._encoding = tiktoken.Encoding(
             "checkpoint", pat_str=PIECES, mergeable_ranks=ranks, special_tokens={}
@@ -99,14 +100,23 @@ class Tokenizer:
         mine, theirs = ((t._ids, t._added, t.merges) for t in (self, other))
         return mine == theirs and all(self._bytes[n] == other._bytes[n] for n in both)
 
-    def encode(self, text: str, *, end_of_text_first: bool = False) -> list[int]:
-        """Token ids of a text. A special token that is typed is ordinary text, not that token.
+    def special_in(self, text: str) -> list[str]:
+        """The special tokens whose names stand in a text, such as ``<|endoftext|>``."""
+        return list(dict.fromkeys(self._cut_special.findall(text)))
 
+    def encode(
+        self, text: str, *, end_of_text_first: bool = False, special: bool = False
+    ) -> list[int]:
+        """Token ids of a text.
+
+        A special token that is typed is ordinary text, not that token; ``special=True`` reads it
+        as the token, as Hugging Face's tokenizers do.
         ``end_of_text_first`` puts the special token ``<|endoftext|>`` before the text, as it
-        stands between texts in GPT-2's training; nothing else ever puts it there.
+        stands between texts in GPT-2's training.
 
-        Raises ``TextError`` for half a surrogate pair, which stands for no character, and where
-        the vocabulary has no ``<|endoftext|>`` to put first.
+        Raises ``TextError`` for half a surrogate pair, which stands for no character, where the
+        vocabulary has no ``<|endoftext|>`` to put first, and for a special token that would take
+        the space around it along.
         """
         if end_of_text_first and self.end_of_text is None:
             raise TextError("This model has no token <|endoftext|> to put first.")
@@ -117,21 +127,33 @@ class Tokenizer:
                     "pair and stands for no character. Delete it and try again."
                 )
         ids: list[int] = []
-        for part in self._cut.split(text) if self._added else [text]:
-            if part in self._added:
-                ids.append(self._added[part])
-            elif self._by_pairs is not None:
-                words = (word.encode() for word in pieces(part))
-                ids += (self._by_pairs[t] for word in words for t in merged(word, self.merges))
-            else:
-                for reach in within_reach(part):
-                    ids += (self._ids[rank] for rank in self._encoding.encode_ordinary(reach))
+        for outer in self._cut_special.split(text) if special else [text]:
+            if special and outer in self._special:
+                ids.append(self._readable(outer))
+                continue
+            for part in self._cut.split(outer):
+                if part in self._added:
+                    ids.append(self._added[part])
+                elif self._by_pairs is not None:
+                    words = (word.encode() for word in pieces(part))
+                    ids += (self._by_pairs[t] for word in words for t in merged(word, self.merges))
+                else:
+                    for reach in within_reach(part):
+                        ids += (self._ids[rank] for rank in self._encoding.encode_ordinary(reach))
         first = self.end_of_text if end_of_text_first else None
         return ids if first is None else [first, *ids]
 
+    def _readable(self, token: str) -> int:
+        if token in self._greedy:
+            raise TextError(
+                f"{token} takes the space around it along or stands only for whole words, and "
+                "can't be read as a token here."
+            )
+        return self._special[token]
+
     def cut(self, text: str) -> Iterator[tuple[bytes, bool]]:
         """The parts of a text that are merged by themselves, and whether each is an added token."""
-        for part in self._cut.split(text) if self._added else [text]:
+        for part in self._cut.split(text):
             if part in self._added:
                 yield part.encode(), True
             else:
@@ -147,23 +169,10 @@ class Tokenizer:
         return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", errors="replace")
 
 
-def _check_ids(vocab: Mapping[str, int], file: str) -> None:
-    """Every token needs an id of its own; JSON would let anything pass."""
-    owner: dict[int, str] = {}
-    for token, i in vocab.items():
-        if not isinstance(i, int) or isinstance(i, bool) or i < 0:
-            raise CheckpointError(
-                f"{file}: the id of {_short(token)} must be 0 or more, not {_short(i)}"
-            )
-        if i in owner:
-            raise CheckpointError(
-                f"{file}: {_short(token)} and {_short(owner[i])} both have the id {i}"
-            )
-        owner[i] = token
-
-
-def _short(value: Any) -> str:
-    return f"{value!r:.60}"
+def _finder(tokens: Iterable[str]) -> re.Pattern[str]:
+    """Finds any of some tokens in a text, the longest first where several begin."""
+    longest_first = sorted(tokens, key=len, reverse=True)
+    return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -182,7 +191,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         ordinary = added.keys() - {END_OF_TEXT.decode()}
         words = "vocab.json, added_tokens.json" if added else "vocab.json"
         files = (words, "merges.txt")
-        return Tokenizer({**vocab, **added}, _pairs(pairs, "merges.txt"), ordinary, files)
+        merges = pairs_of(pairs, "merges.txt")
+        return Tokenizer({**vocab, **added}, merges, ordinary, files=files)
     raise CheckpointError(
         f"{folder}: no tokenizer; put vocab.json and merges.txt, or tokenizer.json, beside the "
         "weights"
@@ -206,25 +216,15 @@ def _from_tokenizer_json(values: Mapping[str, Any]) -> Tokenizer:
     try:
         added = values.get("added_tokens") or ()
         ids = {token["content"]: token["id"] for token in added}
-        ordinary = {token["content"] for token in added if not token["special"]}
-        greedy = [t for t in added if not t["special"] and any(map(t.get, _GREEDY))]
-        if greedy:
+        special = {token["content"] for token in added if token["special"]}
+        greedy = {token["content"] for token in added if any(map(token.get, _GREEDY))}
+        if wrong := sorted(greedy - special):
             raise CheckpointError(
-                f"{file}: the added token {_short(greedy[0]['content'])} takes the space around it "
+                f"{file}: the added token {short(wrong[0])} takes the space around it "
                 f"along or stands only for whole words ({', '.join(_GREEDY)}), which can't be read"
             )
-        pairs = _pairs(model["merges"], file)
-        return Tokenizer({**model["vocab"], **ids}, pairs, ordinary, (file, file))
+        pairs = pairs_of(model["merges"], file)
+        vocab = {**model["vocab"], **ids}
+        return Tokenizer(vocab, pairs, ids.keys() - special, special, greedy, (file, file))
     except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{file}: not in the expected form ({error!r:.200})") from None
-
-
-def _pairs(merges: Iterable[Any], file: str) -> list[tuple[str, str]]:
-    """Merges are written "left right" in older files and ["left", "right"] in newer ones."""
-    pairs = []
-    for merge in merges:
-        parts = merge.split(" ") if isinstance(merge, str) else list(merge)
-        if len(parts) != 2:
-            raise CheckpointError(f"{file}: a merge must have two parts, not {_short(merge)}")
-        pairs.append((parts[0], parts[1]))
-    return pairs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -43,9 +44,10 @@ def trace(
 ) -> Trace:
     """Run ``model`` on a text, or on a sequence of token ids, and keep every stage.
 
-    Give ``model.tokenizer.encode(text, end_of_text_first=True)`` to put ``<|endoftext|>`` first.
-    ``causal=False`` lifts the mask: every token sees every other, which the model never met in
-    training. ``explicit`` makes scores and weights in the run itself (True) or derives them
+    Give ``model.tokenizer.encode(text, end_of_text_first=True)`` to put ``<|endoftext|>`` first; a
+    special token in ``text`` is read as ordinary text, with a ``UserWarning``. ``causal=False``
+    lifts the mask: every token sees every other, which the model never met in training.
+    ``explicit`` makes scores and weights in the run itself (True) or derives them
     later from its q, k and v with the same code (False); by default it depends on their size.
     ``edits`` change the run, in their order; ``reference`` is the run of this model whose means
     stand in for heads, by default ``reference_run(model)``.
@@ -55,7 +57,7 @@ def trace(
     ``ValueError`` for another model's ``reference`` and ``TooLargeError`` where a GPU's memory is
     too small for the run. Safe for many threads.
     """
-    ids = _token_ids(model, text)
+    ids = token_ids(model, text)
     network, edits = model.network, _edits(edits)
     check(edits, model.config, len(ids), causal)
     if explicit is None:
@@ -127,8 +129,18 @@ def _run(
     return logits, seen
 
 
-def _token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
+def token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
+    """What the model is given for a text, or for token ids.
+
+    Warns where the name of a special token stands in the text, and raises, as ``trace`` does.
+    """
     config = model.config
+    if isinstance(text, str) and (typed := model.tokenizer.special_in(text)):
+        warnings.warn(
+            f"Special tokens in the text are read as ordinary text ({', '.join(typed)}). To read "
+            "them as tokens, as transformers does, give model.tokenizer.encode(text, special=True)",
+            stacklevel=3,
+        )
     ids = model.tokenizer.encode(text) if isinstance(text, str) else _whole_numbers(text)
     if not ids:
         raise TextError("There is no text yet. Type a word or a sentence.")

@@ -433,6 +433,20 @@ MUTANTS = (
         ATTRIBUTION + "test_rows_without_the_first_token",
     ),
     Mutant(
+        "special tokens read unasked",
+        "tokenizer.py",
+        "self._cut_special.split(text) if special else",
+        "self._cut_special.split(text) if (special := True) else",
+        TOKENIZER + "test_special_tokens_are_read_as_hugging_face_reads_them_when_asked_for",
+    ),
+    Mutant(
+        "lost merges",
+        "vocabulary.py",
+        "if token in merged or",
+        "if token or",
+        TOKENIZER + "test_merges_that_are_not_the_vocabularys_are_refused",
+    ),
+    Mutant(
         "end of text comes last",
         "tokenizer.py",
         "[first, *ids]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -45,12 +45,13 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         model: str,
         no_causal: bool,
         endoftext: bool,
+        special: bool,
         edits: str,
         quiet: bool,
         device: str,
         **others: Any,
     ) -> Any:
-        run = partial(_run, text, model, not no_causal, endoftext, edits, quiet, device)
+        run = partial(_run, text, model, not no_causal, endoftext, special, edits, quiet, device)
         return command(run=run, quiet=quiet, **others)
 
     text = click.argument("text")
@@ -64,7 +65,12 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
     first = click.option(
         "--endoftext", is_flag=True, help="Put the token <|endoftext|> first, if the model has it."
     )
-    for decorate in (quiet, as_json, device, edits, first, causal, model, text):
+    tokens = click.option(
+        "--special",
+        is_flag=True,
+        help="Read special tokens in TEXT, such as <|endoftext|>, as tokens and not as text.",
+    )
+    for decorate in (quiet, as_json, device, edits, tokens, first, causal, model, text):
         ready = decorate(ready)
     return ready
 
@@ -93,7 +99,14 @@ def find(name: str) -> tuple[str, Path]:
 
 
 def _run(
-    given: str, name: str, causal: bool, endoftext: bool, edits: str, silent: bool, device: str
+    given: str,
+    name: str,
+    causal: bool,
+    endoftext: bool,
+    special: bool,
+    edits: str,
+    silent: bool,
+    device: str,
 ) -> gpt2viz.Trace:
     """Trace a text; "-" reads it from stdin."""
     try:
@@ -104,8 +117,20 @@ def _run(
     name, folder = find(name)
     note(silent, f"Running {name} …")
     loaded = gpt2viz.load_model(folder, name, device)
-    read = loaded.tokenizer.encode(written, end_of_text_first=True) if endoftext else written
-    return gpt2viz.trace(loaded, read, causal=causal, edits=changes)
+    ids = loaded.tokenizer.encode(written, end_of_text_first=endoftext, special=special)
+    if not special:
+        note_special(silent, loaded.tokenizer.special_in(written))
+    return gpt2viz.trace(loaded, ids, causal=causal, edits=changes)
+
+
+def note_special(silent: bool, typed: Iterable[str]) -> None:
+    """Say which special tokens were read as ordinary text, if any."""
+    if names := ", ".join(typed):
+        note(
+            silent,
+            f"Special tokens in the text are read as ordinary text ({names}); --special reads "
+            "them as tokens, as transformers does.",
+        )
 
 
 def print_json(content: Any) -> None:

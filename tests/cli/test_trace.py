@@ -74,6 +74,22 @@ def test_the_end_of_text_is_put_first(run: Run, ids: list[int]) -> None:
     assert json.loads(run("trace", "<|endoftext|>", "--json").stdout)["token_ids"] != [end]
 
 
+def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run, ids: list[int]) -> None:
+    typed = f"{TEXT}<|endoftext|>{TEXT}"
+    plain = run("trace", typed, "--json")
+    said = "Special tokens in the text are read as ordinary text (<|endoftext|>); --special reads"
+    assert said in plain.stderr
+    assert len(json.loads(plain.stdout)["token_ids"]) > 2 * len(ids) + 1
+    read = run("trace", typed, "--json", "--special")
+    end = gpt2viz.load_model().tokenizer.end_of_text
+    assert read.stderr == run("trace", TEXT, "--json").stderr == "Running stories …\n"
+    found = json.loads(read.stdout)
+    assert (found["token_ids"], found["text"]) == ([*ids, end, *ids], typed)
+    assert_allclose(found["values"], weights([*ids, end, *ids])[0, 0], atol=1e-5)
+    assert run("trace", typed, "--quiet").stderr == ""
+    assert said in run("shapes", typed).stderr
+
+
 def test_a_stage_without_heads_or_layers(run: Run) -> None:
     model = gpt2viz.load_model()
     stream = json.loads(run("trace", TEXT, "-s", "residual_out", "-l", "3", "--json").stdout)

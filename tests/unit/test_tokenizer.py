@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from unicodedata import category
@@ -181,6 +182,36 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, HuggingF
     return load_tokenizer(folder), theirs
 
 
+SPECIAL = ["<|endoftext|>", "<|end", "text|>", "<|endoftext|><|endoftext|>"]
+
+
+@given(text=like_text | st.lists(st.sampled_from([*SPECIAL, *NEW, " ", "a"])).map("".join))
+def test_special_tokens_are_read_as_hugging_face_reads_them_when_asked_for(
+    added: tuple[Tokenizer, HuggingFace], both: tuple[Tokenizer, object], text: str
+) -> None:
+    ours, theirs = added
+    theirs.encode_special_tokens = False
+    try:
+        expected = theirs.encode(text).ids
+    finally:
+        theirs.encode_special_tokens = True
+    assert ours.encode(text, special=True) == expected
+    assert (ours.encode(text) != expected) == bool(ours.special_in(text))
+    assert ours.special_in(text) == (["<|endoftext|>"] if "<|endoftext|>" in text else [])
+    assert both[0].special_in(text) == ours.special_in(text)  # without tokenizer.json
+
+
+def test_a_special_token_that_takes_the_space_along_is_not_read(tmp_path: Path) -> None:
+    theirs = write_tokenizer(tmp_path)
+    theirs.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    ours = load_tokenizer(tmp_path)
+    assert ours.special_in("A <mask>") == ["<mask>"]
+    assert ours.decode(ours.encode("A <mask>")) == "A <mask>"
+    with pytest.raises(TextError, match="<mask> takes the space around it along"):
+        ours.encode("A <mask>", special=True)
+
+
 def test_added_words_beside_a_vocabulary(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     plain = load_tokenizer(tmp_path)
@@ -240,6 +271,56 @@ def test_a_broken_vocabulary_is_refused(tmp_path: Path, change: object, message:
     path.write_text(json.dumps(vocab), encoding="utf-8")
     with pytest.raises(CheckpointError, match=message):
         load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda merges: "",
+        lambda merges: "\r",
+        lambda merges: merges.replace("\n", "\r"),
+        lambda merges: merges[: merges.rindex("\n", 0, -1) + 1],
+        lambda merges: merges[: len(merges) // 2].rpartition("\n")[0],
+        lambda merges: "#version: 0.2\n" + "\n".join(merges.split("\n")[9:]),
+    ],
+    ids=["empty", "one CR", "ends of lines are CR", "one short", "half", "without its start"],
+)
+@pytest.mark.parametrize("layout", ["merges.txt", "tokenizer.json"])
+def test_merges_that_are_not_the_vocabularys_are_refused(
+    tmp_path: Path, change: Callable[[str], str], layout: str
+) -> None:
+    theirs = write_tokenizer(tmp_path)
+    merges = (tmp_path / "merges.txt").read_text(encoding="utf-8")
+    load_tokenizer(tmp_path)
+    if layout == "merges.txt":
+        (tmp_path / layout).write_text(change(merges), encoding="utf-8", newline="")
+    else:
+        theirs.save(str(tmp_path / layout))
+        values = json.loads((tmp_path / layout).read_text(encoding="utf-8"))
+        values["model"]["merges"] = [
+            line for line in change(merges).split("\n") if line and line[0] not in "#\r"
+        ]
+        edit_json(tmp_path / layout, **values)
+    message = rf"{layout}: (no merge makes '.*', which .*json has|a merge must have two parts)"
+    with pytest.raises(CheckpointError, match=message):
+        load_tokenizer(tmp_path)
+
+
+def test_entries_that_no_merge_makes_and_none_lost(tmp_path: Path) -> None:
+    """Signs of other trainings, and what the owner lists, stay what they are."""
+    write_tokenizer(tmp_path)
+    vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    signs = ["<s>", "</s>", "[PAD]", "fish" * 40]
+    more = vocab | {sign: len(vocab) + n for n, sign in enumerate(signs)}
+    (tmp_path / "vocab.json").write_text(json.dumps(more), encoding="utf-8")
+    ours = load_tokenizer(tmp_path)
+    assert [ours.token_bytes(more[sign]).decode() for sign in signs] == signs
+    lost = json.dumps(vocab | {"aA": len(vocab)})
+    (tmp_path / "vocab.json").write_text(lost, encoding="utf-8")
+    with pytest.raises(CheckpointError, match="no merge makes 'aA'"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"aA": len(vocab)}), encoding="utf-8")
+    assert load_tokenizer(tmp_path).encode("aA") == [len(vocab)]
 
 
 def test_no_tokenizer_files(tmp_path: Path) -> None:

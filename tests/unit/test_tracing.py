@@ -72,6 +72,19 @@ def test_text_and_its_ids_give_the_same_trace(tiny: gpt2viz.Model) -> None:
     assert_array_equal(by_ids.logits, by_text.logits)
 
 
+def test_a_special_token_that_is_typed_is_text_and_said_to_be(tiny: gpt2viz.Model) -> None:
+    typed, end = "A<|endoftext|>", tiny.tokenizer.end_of_text
+    said = r"are read as ordinary text \(<\|endoftext\|>\)\. .*encode\(text, special=True\)"
+    with pytest.warns(UserWarning, match=said) as warned:
+        plain = gpt2viz.trace(tiny, typed)
+    with pytest.warns(UserWarning, match=said) as warned_too:
+        next(gpt2viz.generate(tiny, typed, 1))
+    assert {warning.filename for warning in (*warned, *warned_too)} == {__file__}
+    assert end not in plain.token_ids
+    asked = gpt2viz.trace(tiny, tiny.tokenizer.encode(typed, special=True))  # without a warning
+    assert asked.token_ids == (*tiny.tokenizer.encode("A"), end)
+
+
 def test_a_token_that_is_part_of_a_character_shows_its_bytes(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, "\u0416")  # two bytes, a token each
     assert trace.tokens == ("\\xd0", "\\x96")
