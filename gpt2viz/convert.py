@@ -8,16 +8,18 @@ with ``weights_only=True``, which runs no code from it.
 from __future__ import annotations
 
 import json
-import pickle
 import re
 import shutil
 import tempfile
+import warnings
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -31,6 +33,7 @@ _TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json")
 # What torch.compile, DataParallel and the model itself put before a name.
 _BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.)+")
 _LAYER = re.compile(r"h\.(\d{1,6})\.")
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _MASKS = (".attn.mask", ".attn.masked_bias")
 # minGPT's names of 2020, and today's.
 _OF_2020 = {
@@ -51,8 +54,8 @@ def convert(
 
     ``n_head`` is needed where the file doesn't say it, as in minGPT's; the tokenizer's files are
     copied from the folder ``tokenizer``. Missing biases become 0, a padded vocabulary stays.
-    Raises ``CheckpointError`` for a file that is neither, and where ``folder`` isn't empty;
-    ``folder`` is then as it was.
+    Raises ``CheckpointError`` for a file that is neither, and where ``folder`` isn't empty or
+    can't be written; ``folder`` is then as it was.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CheckpointError(f"{folder} is not empty; give a new folder")
@@ -61,31 +64,53 @@ def convert(
     if "tok_emb.weight" in weights:
         weights, curve = _renamed(weights), "gelu"
     config = _config(file, weights, saved.get("n_head", n_head), curve)
-    weights = _stored(weights, config)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".convert-") as made:
-        save_file(weights, Path(made, "model.safetensors"), metadata={"format": "pt"})
-        written = json.dumps({"model_type": "gpt2", **asdict(config)}, indent=2)
-        Path(made, "config.json").write_text(written + "\n", encoding="utf-8")
-        weight_bytes(made)  # what isn't a whole GPT-2 is refused here
-        for source in (tokenizer / name for name in _TOKENIZER) if tokenizer else ():
-            if source.is_file():
-                shutil.copy(source, made)
-        if tokenizer:
-            load_tokenizer(Path(made))
-        folder.mkdir(exist_ok=True)
-        for path in Path(made).iterdir():
-            shutil.move(path, folder)
+    weights = _stored(file, weights, config)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".convert-") as made:
+            _write(Path(made), weights, config, file, tokenizer)
+            folder.mkdir(exist_ok=True)
+            for path in Path(made).iterdir():
+                shutil.move(path, folder)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{folder}: can't be written ({error})") from None
     return config
+
+
+def _write(
+    made: Path,
+    weights: Mapping[str, Tensor],
+    config: GPT2Config,
+    file: Path,
+    tokenizer: Path | None,
+) -> None:
+    """The checkpoint's files. Raises ``CheckpointError`` where they are no whole GPT-2."""
+    save_file(dict(weights), made / "model.safetensors", metadata={"format": "pt"})
+    written = json.dumps({"model_type": "gpt2", **asdict(config)}, indent=2)
+    (made / "config.json").write_text(written + "\n", encoding="utf-8")
+    try:
+        weight_bytes(made)
+    except CheckpointError as error:
+        raise CheckpointError(str(error).replace(str(made), str(file))) from None
+    for source in (tokenizer / name for name in _TOKENIZER) if tokenizer else ():
+        if source.is_file():
+            shutil.copy(source, made)
+    if tokenizer:
+        load_tokenizer(made)
 
 
 def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     """The tensors by their names, without prefixes and masks; nanoGPT's ``model_args`` or {}."""
+    if file.exists() and not file.is_file():
+        raise CheckpointError(f"{file}: no ordinary file")
     try:
-        saved = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        with warnings.catch_warnings(action="ignore"):
+            saved = torch.load(
+                file, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(file)
+            )
+    except Exception as error:  # a damaged file can lead torch's reader anywhere
         why = str(error).split("\n")[0]
-        raise CheckpointError(f"{file}: not weights that torch.save wrote ({why})") from None
+        raise CheckpointError(f"{file}: not weights that torch.save wrote ({why!r:.120})") from None
     parts = saved if isinstance(saved, dict) else {}
     found, arguments = parts.get("model", saved), parts.get("model_args", {})
     if not (
@@ -93,10 +118,23 @@ def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
         and all(isinstance(name, str) and isinstance(w, Tensor) for name, w in found.items())
     ):
         raise CheckpointError(f"{file}: neither nanoGPT's dictionary nor minGPT's weights")
+    for name, weight in found.items():
+        _check_plain(file, name, weight)
     weights = {_BEFORE.sub("", name): weight for name, weight in found.items()}
     masks = {n for n, w in weights.items() if n.endswith(".attn.bias") and w.ndim == 4}
     masks |= {n for n in weights if n.endswith(_MASKS)}
     return {n: w for n, w in weights.items() if n not in masks}, arguments
+
+
+def _check_plain(file: Path, name: str, weight: Tensor) -> None:
+    """Refuse what isn't a dense tensor of plain floats, with all its numbers in the file."""
+    if not name.isprintable():
+        raise CheckpointError(f"{file}: {name!r:.100} is no name of a tensor")
+    dense = weight.layout == torch.strided and not weight.is_quantized and not weight.is_nested
+    if not (dense and weight.dtype in _FLOATS and weight.device.type == "cpu"):
+        raise CheckpointError(f"{file}: {name:.100} is no plain table of numbers")
+    if weight.nbytes > weight.untyped_storage().nbytes():
+        raise CheckpointError(f"{file}: {name:.100} has fewer numbers than its size says")
 
 
 def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -152,8 +190,13 @@ def _config(
     )
 
 
-def _stored(weights: Mapping[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
+def _stored(file: Path, weights: Mapping[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
     """The weights as GPT-2's files have them: (in, out), each with a bias."""
+    for name, weight in weights.items():
+        if weight.ndim != 2 if name.endswith(CONV1D) else not weight.ndim:
+            raise CheckpointError(
+                f"{file}: {name} has the size {tuple(weight.shape)}, which GPT-2's never has"
+            )
     found = {n: w.t() if n.endswith(CONV1D) else w for n, w in weights.items()}
     if config.tie_word_embeddings:
         found.pop("lm_head.weight", None)
@@ -161,4 +204,7 @@ def _stored(weights: Mapping[str, Tensor], config: GPT2Config) -> dict[str, Tens
         bias = name.removesuffix("weight") + "bias"
         if name.startswith(("h.", "ln_f")) and name.endswith("weight") and bias not in found:
             found[bias] = weight.new_zeros(weight.shape[-1])
-    return {name: weight.contiguous() for name, weight in found.items()}
+    # A copy each: tensors may share memory in the file, or stand there with their sign turned.
+    return {
+        n: w.resolve_neg().clone(memory_format=torch.contiguous_format) for n, w in found.items()
+    }

@@ -47,10 +47,10 @@ def trace(
     Give ``model.tokenizer.encode(text, end_of_text_first=True)`` to put ``<|endoftext|>`` first; a
     special token in ``text`` is read as ordinary text, with a ``UserWarning``. ``causal=False``
     lifts the mask: every token sees every other, which the model never met in training.
-    ``explicit`` makes scores and weights in the run itself (True) or derives them
-    later from its q, k and v with the same code (False); by default it depends on their size.
-    ``edits`` change the run, in their order; ``reference`` is the run of this model whose means
-    stand in for heads, by default ``reference_run(model)``.
+    ``explicit`` makes scores and weights in the run itself (True) or derives them later from its
+    q, k and v with the same code (False); by default it depends on their size. ``edits`` change
+    the run, in their order; ``reference`` is the run of this model whose means stand in for
+    heads, by default ``reference_run(model)``.
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
     for more tokens than the model has positions, ``EditError`` for an edit that doesn't fit,

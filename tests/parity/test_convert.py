@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +19,7 @@ import gpt2viz
 from gpt2viz.convert import convert
 from tests import layouts
 from tests.checkpoints import write_checkpoint, write_tokenizer
+from tests.unit.test_lifecycle import full_disk
 
 IDS = [5, 429, 17, 5, 0, 301, 44]
 
@@ -120,3 +125,90 @@ def test_other_layouts_and_files_are_refused(tmp_path: Path) -> None:
     for name in ("cut.pt", "nowhere.pt"):
         with pytest.raises(gpt2viz.CheckpointError, match=r"not weights that torch\.save wrote"):
             convert(tmp_path / name, tmp_path / "out", n_head=4)
+
+
+MLP, POSITIONS = "transformer.h.0.mlp.c_fc.weight", "transformer.wpe.weight"
+ODD: dict[str, tuple[str, Callable[[torch.Tensor], Any]]] = {
+    "sparse": (MLP, lambda w: w.to_sparse()),
+    "compressed": (MLP, lambda w: w.to_sparse_csr()),
+    "meta": (MLP, lambda w: w.to("meta")),
+    "quantised": (MLP, lambda w: torch.quantize_per_tensor(w, 0.1, 0, torch.qint8)),
+    "nested": (MLP, lambda w: torch.nested.nested_tensor([w, w[:3]])),
+    "8 bits": (MLP, lambda w: w.to(torch.float8_e4m3fn)),
+    "complex": (MLP, lambda w: w.to(torch.complex64)),
+    "expanded": (POSITIONS, lambda w: torch.zeros(1, 1).expand(2**40, layouts.C)),
+    "a number": ("transformer.h.0.ln_1.weight", lambda w: torch.tensor(1.0)),
+    "a cube": ("transformer.h.1.attn.c_attn.weight", lambda w: torch.zeros(2, 2, 2)),
+    "half a pair": ("transformer.h.1.\ud800", lambda w: torch.zeros(2)),
+    "an escape": ("transformer.h.1.\x1b[2J", lambda w: torch.zeros(2)),
+}
+
+
+@pytest.mark.parametrize("way", ODD)
+@pytest.mark.filterwarnings("ignore")  # what torch says while it makes them
+def test_tensors_of_other_kinds_are_refused_by_name(tmp_path: Path, way: str) -> None:
+    weights = layouts.Today(nano=False).state_dict()
+    name, change = ODD[way]
+    weights[name] = change(weights.get(name, torch.zeros(1)))
+    torch.save(weights, tmp_path / "file.pt")
+    with pytest.raises(gpt2viz.CheckpointError) as refusal:
+        convert(tmp_path / "file.pt", tmp_path / "out", n_head=4)
+    message = str(refusal.value)
+    assert repr(name)[1:-1].removeprefix("transformer.") in message
+    assert message.isprintable()
+    assert not (tmp_path / "out").exists()
+
+
+def test_shared_turned_and_transposed_tensors_are_converted(tmp_path: Path) -> None:
+    network = layouts.random_weights(layouts.Today(nano=False))
+    network.transformer["h"][1].mlp["c_fc"].weight = network.transformer["h"][0].mlp["c_fc"].weight
+    weights = dict(network.state_dict())
+    weights[POSITIONS] = torch._neg_view(-weights[POSITIONS])
+    weights[MLP] = weights[MLP].t().contiguous().t()
+    torch.save(weights, tmp_path / "file.pt")
+    convert(tmp_path / "file.pt", tmp_path / "out", n_head=4)
+    write_tokenizer(tmp_path / "out")
+    equals(tmp_path / "out", network)
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
+def test_a_file_with_damaged_bytes_is_refused_in_one_sentence(tmp_path: Path, zipped: bool) -> None:
+    network = layouts.random_weights(layouts.Today(nano=False))
+    file = tmp_path / "file.pt"
+    torch.save(network.state_dict(), file, _use_new_zipfile_serialization=zipped)
+    whole = file.read_bytes()
+    messages = []
+    for seed in range(200):
+        random, content = Random(seed), bytearray(whole)
+        if seed % 4 == 0:
+            del content[random.randrange(len(whole)) :]
+        for _ in range(random.choice([1, 1, 2, 8])):
+            content[random.randrange(min(len(content), 6000))] ^= 1 << random.randrange(8)
+        file.write_bytes(content)
+        try:
+            convert(file, tmp_path / f"out{seed}", n_head=4)
+        except gpt2viz.CheckpointError as error:
+            messages.append(str(error))
+    assert 100 < len(messages) < 200
+    assert all(str(file) in said or "config.json" in said for said in messages)
+    assert all(said.isprintable() for said in messages)
+    assert not list(tmp_path.glob(".convert-*"))
+    file.write_bytes(whole)
+    convert(file, tmp_path / "out", n_head=4)
+    write_tokenizer(tmp_path / "out")
+    equals(tmp_path / "out", network)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.pt")
+    command = [sys.executable, "-m", "gpt2viz", "convert", str(tmp_path / "pipe.pt"), "out"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, f"gpt2viz: {tmp_path}/pipe.pt: no ordinary file\n")
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    torch.save(layouts.Today(nano=False).state_dict(), tmp_path / "file.pt")
+    message = rf"^{tmp_path}/out: can't be written \(.*too large"
+    with full_disk(), pytest.raises(gpt2viz.CheckpointError, match=message):
+        convert(tmp_path / "file.pt", tmp_path / "out", n_head=4)
+    assert [path.name for path in tmp_path.iterdir()] == ["file.pt"]
