@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpt2viz import devices, memory
+from gpt2viz import devices, memory, places
 from gpt2viz.captured import read_only
 from gpt2viz.config import GPT2Config
 from gpt2viz.errors import CheckpointError
@@ -81,7 +81,10 @@ class Model:
 
 
 def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: str = "cpu") -> Model:
-    """Load a checkpoint folder: ``config.json``, safetensors and tokenizer files.
+    """Load a model by its name, or a folder: ``config.json``, safetensors, tokenizer files.
+
+    A name is one that ``gpt2viz models`` lists, such as "gpt2" once ``gpt2viz fetch gpt2`` was
+    here; see ``places.find``.
 
     Weights become float32; those that are so already stay in their file, which is mapped into
     memory and shared with others who map it. ``device`` is where the model computes, such as
@@ -89,8 +92,9 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: st
     what was expected (NaN and infinity are refused too), ``TooLargeError`` before anything is read
     where the memory is too small, or a GPU's is, and ``DeviceError`` for one that isn't here.
     """
-    place, folder = devices.find(device), Path(folder)
-    name = name or folder.resolve().name
+    place = devices.find(device)
+    found, folder = places.find(folder)
+    name = name or found
     config, stored = _survey(folder)
     tokenizer = load_tokenizer(folder)
     if tokenizer.n_vocab > config.vocab_size:
@@ -133,8 +137,8 @@ def read_config(folder: Path) -> GPT2Config:
     """The sizes of the model in a folder. Raises ``CheckpointError`` where it is no GPT-2."""
     if not is_there(folder):
         raise CheckpointError(
-            f"{folder}: there is no such folder. Give one in Hugging Face's layout; for a name on "
-            "the hub, huggingface_hub.snapshot_download fetches it and returns its folder"
+            f"{folder}: there is no such folder. Give one in Hugging Face's layout; "
+            "`gpt2viz fetch NAME` fetches a model by its name on the hub"
         )
     if not is_there(folder / "config.json"):
         raise CheckpointError(f"{folder}: no config.json; give a folder in Hugging Face's layout")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from huggingface_hub import HfApi, constants, hf_hub_download, hf_hub_url, scan_cache_dir
+from huggingface_hub import HfApi, constants, hf_hub_download, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -122,14 +122,15 @@ def fetch(
 
 def cached() -> dict[str, Path]:
     """The GPT-2s that are whole in the hub's cache: name -> folder."""
-    if not Path(constants.HF_HUB_CACHE).is_dir():
-        return {}
     found = {}
-    for repo in scan_cache_dir(constants.HF_HUB_CACHE).repos:
-        for revision in repo.revisions:
-            folder = revision.snapshot_path
-            if "main" in revision.refs and repo.repo_type == "model" and _is_gpt2(folder):
-                found[repo.repo_id] = folder
+    for repository in sorted(Path(constants.HF_HUB_CACHE).glob("models--*")):
+        name = repository.name.removeprefix("models--").replace("--", "/")
+        try:
+            config = try_to_load_from_cache(name, "config.json")
+            if isinstance(config, str) and _is_gpt2(Path(config).parent):
+                found[name] = Path(config).parent
+        except (OSError, ValueError):  # what is no repository, or can't be read
+            continue
     return dict(sorted(found.items()))
 
 

@@ -20,6 +20,8 @@ from gpt2viz.errors import CheckpointError
 CONFIG_VARIABLE = "GPT2VIZ_CONFIG"
 #: Folders of further checkpoints, separated as in ``PATH``; a visitor can't name one.
 MODELS_VARIABLE = "GPT2VIZ_MODELS"
+#: Names that may be fetched from the hub, with commas between; "*" for every name.
+ALLOW_VARIABLE = "GPT2VIZ_ALLOW_MODEL"
 #: Stands before a name of the hub that one of the owner's folders has already.
 HUB = "hub:"
 #: What may stand in the owner's file.
@@ -45,7 +47,10 @@ def config_file() -> Path:
         return file
     if APP != _INSTALLED and (APP / "gpt2viz.toml").is_file():
         return APP / "gpt2viz.toml"
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    try:
+        home = os.environ.get("XDG_CONFIG_HOME") or expanded("~/.config")
+    except CheckpointError:  # a user whom the machine doesn't know, as in a container
+        return APP / "gpt2viz.toml"
     return Path(home, "gpt2viz", "gpt2viz.toml")
 
 
@@ -82,6 +87,15 @@ def folders() -> list[Path]:
     return given + [beside / expanded(entry) for entry in entries]
 
 
+def allowed() -> list[str]:
+    """The names that may be fetched from the hub, as the owner lists them; empty without a list.
+
+    Raises ``CheckpointError`` as ``listed`` does.
+    """
+    variable = [part.strip() for part in os.environ.get(ALLOW_VARIABLE, "").split(",")]
+    return list(filter(None, variable)) or listed("allow")
+
+
 def expanded(path: str) -> Path:
     """A path with ``~`` spelled out. Raises ``CheckpointError`` where that is nobody's home."""
     try:
@@ -90,14 +104,28 @@ def expanded(path: str) -> Path:
         raise CheckpointError(f"{path}: there is no such home folder") from None
 
 
+def called(folder: Path) -> str:
+    """The last part of a folder's path, or the model's name for a folder of the hub's cache."""
+    place = real(folder)
+    repository = place.parents[1].name if place.parent.name == "snapshots" else ""
+    if not repository.startswith("models--"):
+        return place.name
+    return repository.removeprefix("models--").replace("--", "/")
+
+
+def real(folder: Path) -> Path:
+    """The folder that links lead to; where they go round in a circle, the path as it is."""
+    return Path(os.path.realpath(folder))
+
+
 def by_name(folders: Iterable[Path]) -> dict[str, Path]:
     """Name -> folder: those given, in order, and the bundled one, which keeps its name.
 
-    A folder is called by its last part, or by as many parts as tell it from the others. One that
-    is listed twice comes once.
+    A folder is ``called`` by its last part, or by as many parts as tell it from the others. One
+    that is listed twice comes once.
     """
-    places = {folder.resolve(): folder for folder in folders}
-    places.pop(BUNDLED.resolve(), None)
+    places = {real(folder): folder for folder in folders}
+    places.pop(real(BUNDLED), None)
     named = {}
     for place, folder in places.items():
         others = places.keys() - {place}
@@ -110,9 +138,11 @@ def by_name(folders: Iterable[Path]) -> dict[str, Path]:
 
 
 def with_fetched(own: Mapping[str, Path], fetched: Mapping[str, Path]) -> dict[str, Path]:
-    """The owner's folders and those of the hub's cache, no two by one name."""
-    return {**own, **{f"{HUB}{n}" if n in own else n: f for n, f in fetched.items()}}
+    """The owner's folders and those of the hub's cache, no two by one name and none twice."""
+    places = {real(folder) for folder in own.values()}
+    others = {name: folder for name, folder in fetched.items() if real(folder) not in places}
+    return {**own, **{f"{HUB}{n}" if n in own else n: f for n, f in others.items()}}
 
 
 def _last(place: Path, depth: int) -> str:
-    return str(Path(*place.parts[-depth:]))
+    return called(place) if depth == 1 else str(Path(*place.parts[-depth:]))

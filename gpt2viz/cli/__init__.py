@@ -14,6 +14,7 @@ COMMANDS = {
     "shapes": "List every tensor of the run on TEXT.",
     "heads": "Score every head on every passage of a corpus.",
     "models": "List the models: bundled, configured, and in the Hugging Face cache.",
+    "fetch": "Fetch the model NAME from the Hugging Face hub; says the size first.",
     "convert": "Turn nanoGPT's or minGPT's FILE into a checkpoint FOLDER.",
 }
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import socket
 import sys
 from importlib import import_module
-from pathlib import Path
 from threading import Thread
 
 import click
 
-from gpt2viz import memory, settings
+from gpt2viz import memory, places, settings
 from gpt2viz.cli import options
 
 #: What a page imports that takes long: torch, pandas and Plotly, and no module of Streamlit's.
@@ -21,11 +20,10 @@ _HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.
 @click.option(
     "-m",
     "--model",
-    "folders",
+    "models",
     multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Show this checkpoint too; may be given again.",
+    metavar="NAME|FOLDER",
+    help="Show this model too, from a folder or the hub's cache; may be given again.",
 )
 @click.option(
     "--allow-model",
@@ -44,7 +42,7 @@ _HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.
 )
 @click.option("--browser/--no-browser", default=True, help="Open a browser.", show_default=True)
 def app(
-    folders: tuple[Path, ...],
+    models: tuple[str, ...],
     names: tuple[str, ...],
     device: str,
     port: int,
@@ -61,6 +59,7 @@ def app(
         gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
     """
     # What can't be loaded is said here, and not on a page; torch takes a second.
+    folders = [places.find(model)[1] for model in models]
     for folder in folders:
         from gpt2viz.checkpoint import weight_bytes
 
@@ -70,7 +69,7 @@ def app(
 
         devices.find(device)
     _free(host, port)
-    given = [part for folder in folders for part in ("--model", str(folder.resolve()))]
+    given = [part for folder in folders for part in ("--model", str(settings.real(folder)))]
     given += [part for name in names for part in ("--allow-model", name)]
     given += ["--device", device]
     flags = ["--server.port", str(port), "--server.address", host]

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gpt2viz import convert as conversion
+from gpt2viz import places
 from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.cli import options
 
@@ -17,8 +18,8 @@ from gpt2viz.cli import options
 @click.option("--heads", type=click.IntRange(1), help="Heads of a layer, where FILE doesn't say.")
 @click.option(
     "--tokenizer",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder to copy vocab.json and merges.txt from.",
+    metavar="NAME|FOLDER",
+    help="A model, such as gpt2, to copy vocab.json and merges.txt from.",
 )
 @options.as_json
 @options.quiet
@@ -26,7 +27,7 @@ def convert(
     file: Path,
     folder: Path,
     heads: int | None,
-    tokenizer: Path | None,
+    tokenizer: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -35,10 +36,11 @@ def convert(
     FILE is a pickle; it is read without running any code that is in it.
 
     \b
-        gpt2viz convert ckpt.pt mine --tokenizer gpt2-folder
+        gpt2viz convert ckpt.pt mine --tokenizer gpt2
         gpt2viz convert model.pt mine --heads 6
     """
-    config = conversion.convert(file, folder, heads, tokenizer)
+    words = places.find(tokenizer)[1] if tokenizer else None
+    config = conversion.convert(file, folder, heads, words)
     if as_json:
         options.print_json({"folder": str(folder), "parameters": weight_bytes(folder) // 4})
     else:

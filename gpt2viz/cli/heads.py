@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pandas as pd
 
+from gpt2viz import places
 from gpt2viz.across import HEADS
 from gpt2viz.cli import options
 from gpt2viz.heads import SCORES
@@ -80,7 +81,7 @@ def heads(
     with ExitStack() as stack:
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         try:
-            survey(corpus, options.find(model)[1], folder, tokens, device, where, about, progress)
+            survey(corpus, places.find(model)[1], folder, tokens, device, where, about, progress)
         except OSError as error:  # a full disk, a folder that may not be written
             raise click.ClickException(f"{folder}: can't be written ({error})") from None
         found = pd.read_csv(folder / f"{HEADS}.csv")

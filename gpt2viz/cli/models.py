@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from gpt2viz import CheckpointError, hub, settings
+from gpt2viz import CheckpointError, places, settings
 from gpt2viz.checkpoint import read_config, weight_bytes
 from gpt2viz.cli import options
 from gpt2viz.memory import run_bytes, spell
@@ -32,12 +32,10 @@ def models(as_json: bool, quiet: bool) -> None:
         gpt2viz models
         gpt2viz models --json
     """
-    own = settings.by_name(settings.folders())
-    bundled = settings.BUNDLED.resolve()
-    source = {n: "bundled" if f.resolve() == bundled else "configured" for n, f in own.items()}
-    known = settings.with_fetched(own, hub.cached())
+    source = dict.fromkeys(settings.by_name(settings.folders()), "configured")
+    source[settings.BUNDLED.name] = "bundled"
     rows = []
-    for name, folder in known.items():
+    for name, folder in places.known().items():
         try:
             rows.append(_row(name, source.get(name, "hub cache"), folder))
         except CheckpointError as error:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial, wraps
-from pathlib import Path
 from typing import Any
 
 import click
 
 import gpt2viz
-from gpt2viz import hub, settings
-from gpt2viz.errors import CheckpointError, EditError, TextError
+from gpt2viz import places, settings
+from gpt2viz.errors import EditError, TextError
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr.")
@@ -81,21 +81,34 @@ def note(silent: bool, message: str) -> None:
         click.echo(message, err=True)
 
 
-def find(name: str) -> tuple[str, Path]:
-    """(name, folder) of a model by its name, in the hub's cache too, or by its path.
+@contextmanager
+def bar(silent: bool, label: str, length: int, start: int = 0) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr with the time that is left; gives what is told how far the work is.
 
-    Raises ``CheckpointError`` for neither.
+    It begins at ``start``, which the time doesn't count. Where stderr is no terminal, such as a
+    file, it is a line for each tenth.
     """
-    own = settings.by_name(settings.folders())
-    if name in own:
-        return name, own[name]
-    path = settings.expanded(name)
-    if path.is_dir():
-        return path.resolve().name, path
-    known = own | hub.cached()
-    if name in known:
-        return name, known[name]
-    raise CheckpointError(f"no model and no folder {name!r}; there are: {', '.join(known)}")
+    done = start
+    told = 10 * start // max(1, length)
+    terminal = sys.stderr.isatty()
+    with click.progressbar(
+        length=max(1, length - start),
+        label=label,
+        file=sys.stderr,
+        show_eta=True,
+        hidden=silent or not terminal,
+    ) as drawn:
+
+        def tell(now: int) -> None:
+            nonlocal done, told
+            now = max(now, done)
+            drawn.update(now - done)
+            done = now
+            if not terminal and 10 * now // max(1, length) > told:
+                told = 10 * now // max(1, length)
+                note(silent, f"{label}: {10 * told} %")
+
+        yield tell
 
 
 def _run(
@@ -114,7 +127,7 @@ def _run(
     except EditError as error:
         raise click.BadParameter(str(error), param_hint="--edits") from None
     written = _stdin() if given == "-" else given
-    name, folder = find(name)
+    name, folder = places.find(name)
     note(silent, f"Running {name} …")
     loaded = gpt2viz.load_model(folder, name, device)
     ids = loaded.tokenizer.encode(written, end_of_text_first=endoftext, special=special)

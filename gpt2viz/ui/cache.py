@@ -33,7 +33,7 @@ def model_folders() -> dict[str, Path]:
 
 def is_bundled(folder: Path) -> bool:
     """Whether it is the model that came with the package."""
-    return folder.resolve() == gpt2viz.BUNDLED.resolve()
+    return settings.real(folder) == settings.real(gpt2viz.BUNDLED)
 
 
 @st.cache_resource(ttl=60, show_spinner=False)

@@ -10,17 +10,14 @@ only this machine reaches allows every name and another one none.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 import streamlit as st
 
 from gpt2viz import settings
+from gpt2viz.settings import ALLOW_VARIABLE as ALLOW_VARIABLE
 from gpt2viz.settings import CONFIG_VARIABLE as CONFIG_VARIABLE
-
-#: Names that visitors may load from the hub, with commas between; "*" for every name.
-ALLOW_VARIABLE = "GPT2VIZ_ALLOW_MODEL"
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -39,8 +36,7 @@ def allows(name: str) -> bool:
 
     Raises ``CheckpointError`` for a file that can't be read.
     """
-    variable = [part.strip() for part in os.environ.get(ALLOW_VARIABLE, "").split(",")]
-    names = _arguments().allow_model or list(filter(None, variable)) or settings.listed("allow")
+    names = _arguments().allow_model or settings.allowed()
     if names:
         return "*" in names or name in names
     return is_local()

@@ -29,7 +29,9 @@ from tests.checkpoints import write_checkpoint
 from tests.cli.conftest import Run
 
 
-@pytest.mark.parametrize("command", ["app", "convert", "heads", "models", "shapes", "trace"])
+@pytest.mark.parametrize(
+    "command", ["app", "convert", "fetch", "heads", "models", "shapes", "trace"]
+)
 def test_help_has_an_example_for_each_command(run: Run, command: str) -> None:
     of_command = run(command, "--help").stdout
     assert f"  gpt2viz {command} " in of_command or command == "models"
@@ -77,7 +79,7 @@ finally:
 
 def test_help_does_not_wait_for_torch(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "6"
+    assert done.stdout.splitlines()[-1] == "7"
     assert "Open the app; Ctrl-C ends it." in done.stdout
 
 
@@ -119,7 +121,7 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
     Path("corpus.txt").write_text("\n".join(texts), encoding="utf-8")
     common = ("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), "--workers", "1")
     result = run(*common, "--tokens", "12", "--json")
-    assert "1 of 1 shards are done" in result.stderr
+    assert result.stderr.splitlines() == ["Scoring: 100 %"]
     model = gpt2viz.load_model(tiny_folder)
     passages = [
         ids[start : start + 12]
@@ -239,7 +241,8 @@ def test_app_says_what_is_wrong_before_it_starts(
 ) -> None:
     result = run("app", "--model", str(tmp_path))
     assert (result.exit_code, "no config.json" in result.stderr) == (1, True)
-    assert run("app", "--model", "nowhere").exit_code == 2
+    result = run("app", "--model", "nowhere")
+    assert (result.exit_code, "no model and no folder 'nowhere'" in result.stderr) == (1, True)
     result = run("app", "--device", "abacus")
     assert (result.exit_code, "no device 'abacus'" in result.stderr) == (1, True)
     assert run("app", "--port", "70000").exit_code == 2

@@ -176,7 +176,7 @@ def test_an_index_without_a_map(folder: Path, places: object) -> None:
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    refused(tmp_path / "gpt2", "gpt2: there is no such folder. .*snapshot_download")
+    refused(tmp_path / "gpt2", "gpt2: there is no such folder. .*`gpt2viz fetch NAME`")
     refused(tmp_path, "no config.json; give a folder in Hugging Face's layout")
 
 

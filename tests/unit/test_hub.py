@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,10 +14,14 @@ from huggingface_hub import constants
 from numpy.testing import assert_array_equal
 
 import gpt2viz
-from gpt2viz import hub
+from gpt2viz import hub, settings
 from gpt2viz.errors import HubError
+from gpt2viz.memory import spell
 from tests.checkpoints import edit_json, write_checkpoint
+from tests.cli.conftest import Run, run
 from tests.hub_server import Hub, point_the_client_at, serving
+
+__all__ = ["run"]
 
 NEEDED = ["config.json", "vocab.json", "merges.txt", "model.safetensors"]
 
@@ -178,3 +183,51 @@ def test_the_clients_own_variables_hold(server: Hub, tmp_path: Path) -> None:
     folder, names = done.stdout.splitlines()
     assert Path(folder).is_relative_to(tmp_path / "home" / "hub")
     assert names == "someone/tiny"
+
+
+def test_the_command_says_the_size_first_and_goes_on_where_it_was(server: Hub, run: Run) -> None:
+    nbytes = hub.look_up("someone/tiny").nbytes
+    config = hub.look_up("someone/tiny").here
+    size = f"someone/tiny is {spell(nbytes)}, {spell(config)} of it here already\n"
+    first = run("fetch", "someone/tiny", "--dry-run")
+    assert (first.stdout, first.stderr) == (f"someone/tiny: {nbytes:,} bytes\n", size)
+    assert not server.asked("/cdn/")
+    here = [0]
+    with pytest.raises(hub.StoppedError):
+        hub.fetch(hub.look_up("someone/tiny"), here.append, lambda: here[-1] > nbytes // 2)
+    server.requests.clear()
+    done = run("fetch", "someone/tiny")
+    assert [h.get("range", "")[:6] for h in server.asked("/cdn/")] == ["bytes="]
+    folder = hub.cached()["someone/tiny"]
+    assert done.stdout == f"someone/tiny: {folder}\n"
+    first, *tenths = done.stderr.splitlines()
+    assert first.startswith(f"someone/tiny is {spell(nbytes)}, ")
+    assert tenths == sorted(tenths, key=lambda line: int(line.split()[1]))
+    assert tenths[-1] == "Fetching: 100 %"
+    found = json.loads(run("fetch", "someone/tiny", "--json", "--quiet").stdout)
+    assert found == {
+        "name": "someone/tiny", "bytes": nbytes, "here": nbytes, "folder": str(folder)
+    }  # fmt: skip
+    assert (
+        json.loads(run("trace", "A", "-m", "someone/tiny", "--json").stdout)["model"]
+        == found["name"]
+    )
+    assert gpt2viz.load_model("someone/tiny").config.n_layer == 3
+
+
+def test_the_command_fetches_what_the_owner_lists_and_nothing_else(
+    server: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(settings.ALLOW_VARIABLE, "gpt2, a/b")
+    result = run("fetch", "someone/tiny")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "gpt2viz: 'someone/tiny' may not be fetched here; the list `allow` in gpt2viz.toml, or "
+        "GPT2VIZ_ALLOW_MODEL, has: gpt2, a/b\n",
+    )
+    assert not server.requests
+    monkeypatch.setenv(settings.ALLOW_VARIABLE, "*")
+    assert run("fetch", "someone/tiny", "-q").exit_code == 0
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    result = run("fetch", "gpt2")
+    assert (result.exit_code, "In the cache: someone/tiny." in result.stderr) == (1, True)

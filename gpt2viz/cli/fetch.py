@@ -1,0 +1,53 @@
+"""``gpt2viz fetch``: a model from the Hugging Face hub into its cache, where all can use it."""
+
+from __future__ import annotations
+
+import click
+
+from gpt2viz import hub, settings
+from gpt2viz.cli import options
+from gpt2viz.errors import HubError
+from gpt2viz.memory import spell
+
+
+@click.command()
+@click.argument("name")
+@click.option("--dry-run", is_flag=True, help="Only say the size.")
+@options.as_json
+@options.quiet
+def fetch(name: str, dry_run: bool, as_json: bool, quiet: bool) -> None:
+    """Fetch the model NAME from the Hugging Face hub; says the size first.
+
+    It is kept in the hub's own cache. Stopped, the same command goes on where
+    it was. Fetched are config, vocabulary, weights and card, nothing else.
+    Where gpt2viz.toml has a list `allow`, or GPT2VIZ_ALLOW_MODEL is set, only
+    the names in it.
+
+    \b
+        gpt2viz fetch gpt2
+        gpt2viz fetch owner/name --dry-run
+        gpt2viz trace "A crane ate fish" --model gpt2
+    """
+    allowed = settings.allowed()
+    if allowed and name not in allowed and "*" not in allowed:
+        raise HubError(
+            f"{name!r:.100} may not be fetched here; the list `allow` in gpt2viz.toml, or "
+            f"{settings.ALLOW_VARIABLE}, has: {', '.join(allowed)}"
+        )
+    offer = hub.look_up(name)
+    here = offer.here
+    some = f", {spell(here)} of it here already" if here else ""
+    options.note(quiet, f"{name} is {spell(offer.nbytes)}{some}")
+    if dry_run:
+        _print(as_json, name, offer.nbytes, here)
+        return
+    with options.bar(quiet, "Fetching", offer.nbytes, here) as tell:
+        folder = hub.fetch(offer, tell)
+    _print(as_json, name, offer.nbytes, offer.nbytes, str(folder))
+
+
+def _print(as_json: bool, name: str, nbytes: int, here: int, folder: str | None = None) -> None:
+    if as_json:
+        options.print_json({"name": name, "bytes": nbytes, "here": here, "folder": folder})
+    else:
+        click.echo(f"{name}: {folder or f'{nbytes:,} bytes'}")

@@ -1,0 +1,132 @@
+"""A model is found by its name or its folder: the same in Python, in commands and in the app."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpt2viz
+from gpt2viz import places, settings
+from gpt2viz.anatomy.files import stored_files
+from gpt2viz.errors import CheckpointError
+from gpt2viz.ui import cache, owner
+from tests.checkpoints import write_checkpoint
+from tests.cli.conftest import Run, run
+
+__all__ = ["run"]
+
+
+@pytest.fixture
+def fetched(run: Run, tmp_path: Path) -> Path:
+    """The folder of someone/tiny in the hub's cache, and one of gpt2; nobody owns a folder."""
+    for name in ("someone--tiny", "gpt2"):
+        repository = tmp_path / "cache" / f"models--{name}"
+        write_checkpoint(repository / "snapshots" / "abc")
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text("abc")
+    return tmp_path / "cache" / "models--someone--tiny" / "snapshots" / "abc"
+
+
+def test_python_finds_what_the_commands_find(fetched: Path, run: Run) -> None:
+    write_checkpoint(Path("mine"))
+    for given, name, folder in (
+        ("someone/tiny", "someone/tiny", fetched),
+        (str(fetched), "someone/tiny", fetched),
+        ("stories", "stories", gpt2viz.BUNDLED),
+        ("mine", "mine", Path("mine")),
+        ("./mine", "mine", Path("mine")),
+    ):
+        assert places.find(given) == (name, folder)
+        model = gpt2viz.load_model(given)
+        assert (model.name, model.config.n_layer) == (name, 4 if name == "stories" else 3)
+        traced = run("trace", "A", "-m", given, "--json")
+        assert json.loads(traced.stdout)["model"] == name
+        assert json.loads(traced.stdout)["sha256"] == model.weights.sha256
+    assert gpt2viz.load_model(fetched).name == "someone/tiny"
+    assert gpt2viz.load_model("gpt2", "other").name == "other"
+
+
+def test_a_name_goes_before_a_folder_and_a_path_after_nothing(
+    fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (Path("stories"), tmp_path / "gpt2"):
+        write_checkpoint(folder)
+    assert places.find("stories")[1] == gpt2viz.BUNDLED
+    assert places.find("./stories")[1] == Path("stories")
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "gpt2"))
+    assert places.find("gpt2") == ("gpt2", tmp_path / "gpt2")
+    assert places.find("hub:gpt2")[1] == tmp_path / "cache" / "models--gpt2" / "snapshots" / "abc"
+    assert list(places.known()) == ["gpt2", "stories", "hub:gpt2", "someone/tiny"]
+
+
+def test_a_folder_of_the_cache_that_the_owner_lists_is_there_once(
+    fetched: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["app.py", "--model", str(fetched), "--allow-model", "gpt2"])
+    cache.from_hub.clear()
+    assert list(cache.model_folders()) == ["someone/tiny", "stories", "gpt2"]
+    assert cache.model_folders()["someone/tiny"] == fetched
+    cache.from_hub.clear()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("gpt3", r"no model and no folder 'gpt3'; there are: stories, gpt2, someone/tiny\. `gpt2viz"
+         r" fetch gpt3` looks for it on the Hugging Face hub$"),
+        ("a/b/c", r"no model and no folder 'a/b/c'; there are: stories, gpt2, someone/tiny$"),
+        ("/nowhere", r"^/nowhere: there is no such folder.*`gpt2viz fetch NAME`"),
+        ("~no-such-person", "there is no such home folder"),
+    ],
+)  # fmt: skip
+def test_what_is_nowhere_names_the_command_that_fetches(
+    fetched: Path, run: Run, given: str, message: str
+) -> None:
+    with pytest.raises(CheckpointError, match=message) as refusal:
+        gpt2viz.load_model(given)
+    for command in (["trace", "A", "-m", given], ["app", "-m", given]):
+        result = run(*command)
+        assert (result.exit_code, str(refusal.value) in result.stderr) == (1, True)
+
+
+def test_links_that_go_round_in_a_circle_are_listed_and_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(tmp_path / "back")
+    (tmp_path / "back").symlink_to(loop)
+    snapshots = tmp_path / "cache" / "models--a--b" / "snapshots"
+    snapshots.mkdir(parents=True)
+    (snapshots / "abc").symlink_to(snapshots / "abc")
+    (snapshots.parent / "refs").mkdir()
+    (snapshots.parent / "refs" / "main").write_text("abc")
+    write_checkpoint(tmp_path / "files")
+    (tmp_path / "files" / "README.md").symlink_to("README.md")
+    monkeypatch.setenv(settings.MODELS_VARIABLE, f"{loop}{os.pathsep}{tmp_path / 'files'}")
+    assert "README.md" not in [file.name for file in stored_files(tmp_path / "files")]
+    assert "loop can't be loaded" in run("models").stderr
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    cache.from_hub.clear()
+    assert {"loop", "files"} <= cache.model_folders().keys()
+    assert not any(map(cache.is_bundled, (loop, tmp_path / "files")))
+    assert run("trace", "A", "-m", "loop").exit_code == 1
+    assert run("app", "-m", str(loop)).exit_code == 1
+    cache.from_hub.clear()
+
+
+def test_a_user_whom_the_machine_does_not_know_has_no_file(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert settings.folders() == settings.listed("allow") == owner.folders() == []
+    assert run("trace", "A crane", "--json").exit_code == 0
