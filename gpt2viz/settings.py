@@ -47,11 +47,19 @@ def config_file() -> Path:
         return file
     if APP != _INSTALLED and (APP / "gpt2viz.toml").is_file():
         return APP / "gpt2viz.toml"
-    try:
-        home = os.environ.get("XDG_CONFIG_HOME") or expanded("~/.config")
-    except CheckpointError:  # a user whom the machine doesn't know, as in a container
+    home = os.environ.get("XDG_CONFIG_HOME")
+    if not home and not has_home():
         return APP / "gpt2viz.toml"
-    return Path(home, "gpt2viz", "gpt2viz.toml")
+    return Path(home or Path.home() / ".config", "gpt2viz", "gpt2viz.toml")
+
+
+def has_home() -> bool:
+    """Whether this user has a home: one whom the machine doesn't know, as in a container, may
+    have none."""
+    try:
+        return bool(Path.home())
+    except RuntimeError:
+        return False
 
 
 def listed(key: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from importlib import import_module
@@ -79,6 +80,8 @@ def app(
     flags += ["--logger.hideWelcomeMessage", "true"]
     click.echo(f"Starting gpt2viz at {_address(host, port)}; Ctrl-C ends it.")
     memory.bound_arenas()
+    if not settings.has_home():  # Streamlit looks for its settings there, and raises without one
+        os.environ["HOME"] = str(settings.APP)
     # Loaded only here: it takes as long as all the rest.
     from streamlit.web import cli
 

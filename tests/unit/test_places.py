@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import streamlit.web.cli
 
 import gpt2viz
 from gpt2viz import places, settings
@@ -130,3 +131,9 @@ def test_a_user_whom_the_machine_does_not_know_has_no_file(
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     assert settings.folders() == settings.listed("allow") == owner.folders() == []
     assert run("trace", "A crane", "--json").exit_code == 0
+    homes: list[Path] = []
+    monkeypatch.setattr(streamlit.web.cli, "main", lambda *_, **__: homes.append(Path.home()))
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    assert run("app", "--port", "8677", "--no-browser").exit_code == 0
+    assert homes == [settings.APP]
+    os.environ.pop("HOME")  # which the command set; pytest puts back what was there before
