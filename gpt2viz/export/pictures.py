@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -18,6 +17,7 @@ from gpt2viz import __version__
 from gpt2viz.errors import ExportError
 from gpt2viz.export import pdf, png
 from gpt2viz.export.about import About
+from gpt2viz.export.chromium import draw
 from gpt2viz.export.page import page_html
 from gpt2viz.export.paper import on_paper
 from gpt2viz.export.sized import PLOTLY_DPI, pixels
@@ -34,9 +34,6 @@ _SAME = b"gpt2viz"
 #: Where a person may name the browser, in the environment.
 _NAMED = ("CHROMIUM", "BROWSER_PATH")
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-
-# One Chromium at a time: each takes a quarter of a gigabyte.
-_TURN = threading.Lock()
 
 
 def can_draw() -> bool:
@@ -102,26 +99,14 @@ def figure_bytes(
     height follows, unless ``height`` says in pixels what all of it shall have. A PNG has 300
     pixels to the inch. Every kind carries ``about`` in its metadata too, and is byte for byte the
     same when it is made again with the same Chromium. Raises ``ExportError`` for a width without
-    room, and where kaleido or Chromium is missing or fails.
+    room, and where kaleido or Chromium is missing or fails, or doesn't answer within a minute.
     """
     drawn = on_paper(figure, about, None if width is None else pixels(width), height)
     if lacks := missing():
         raise ExportError(lacks)
-    import kaleido
-    from kaleido.errors import BrowserFailedError, ChromeNotFoundError, KaleidoError
-
     scale = DPI / PLOTLY_DPI if kind == "png" else 1
     size = {"width": drawn.layout.width, "height": drawn.layout.height}
-    try:
-        with _TURN:
-            made: bytes = kaleido.calc_fig_sync(
-                drawn.to_dict(),
-                opts={"format": kind, "scale": scale, **size},
-                # MathJax would come from the network; labels are never LaTeX.
-                kopts={"mathjax": False, "path": _browser(), "timeout": 60},
-            )
-    except (ChromeNotFoundError, BrowserFailedError, KaleidoError, TimeoutError) as error:
-        raise ExportError(f"Chromium could not draw the picture: {error}") from None
+    made = draw(drawn.to_dict(), {"format": kind, "scale": scale, **size}, _browser())
     return _told(made, kind, about)
 
 

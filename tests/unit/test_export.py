@@ -12,12 +12,14 @@ import re
 import shutil
 import struct
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -29,7 +31,7 @@ from safetensors import safe_open
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.comparison import align
-from gpt2viz.export import pictures
+from gpt2viz.export import can_draw, chromium, figure_bytes, pictures
 from gpt2viz.export.pdf import with_metadata as with_pdf_metadata
 from gpt2viz.export.png import png, with_metadata
 from gpt2viz.export.sheets import FORMULA
@@ -313,6 +315,38 @@ def test_a_browser_is_found_without_kaleido_too(
     said = pictures.missing()
     assert "kaleido" in said
     assert "apt-get" not in said
+
+
+@pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
+@pytest.mark.parametrize("script", ["exec tail -f", "tail -f"], ids=["alone", "with a child"])
+def test_a_browser_that_does_not_answer_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    slow = tmp_path / "chromium"
+    slow.write_text(f"#!/bin/sh\n{script} {tmp_path}/wait\n")
+    (tmp_path / "wait").touch()
+    slow.chmod(0o755)
+    monkeypatch.setenv("CHROMIUM", str(slow))
+    monkeypatch.setattr(chromium, "LIMIT", 3)
+    with pytest.raises(gpt2viz.ExportError, match="not drawn the picture within 3 seconds and was"):
+        figure_bytes(go.Figure(), "svg")
+    processes = Path("/proc").glob
+    for _ in range(50):
+        left = [pid for pid in processes("[0-9]*") if names(pid, str(tmp_path))]
+        time.sleep(0.1 if left else 0)
+    assert not left
+    with chromium._TURN, pytest.raises(gpt2viz.ExportError, match="kept Chromium busy for 3 sec"):
+        figure_bytes(go.Figure(), "svg")
+    monkeypatch.undo()
+    assert figure_bytes(go.Figure(), "svg").startswith(b"<svg")
+
+
+def names(process: Path, path: str) -> bool:
+    """Whether a living process was started with a path among its arguments."""
+    try:
+        return path.encode() in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def test_a_picture_of_a_dark_page_is_printed_in_light(trace: gpt2viz.Trace) -> None:

@@ -1,0 +1,78 @@
+"""Chromium asked for one picture, and stopped where it doesn't answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from queue import Empty, Queue
+from typing import Any
+
+from gpt2viz.errors import ExportError
+
+#: Seconds that a picture may take, and that it may wait for others.
+LIMIT = 60
+
+# One Chromium at a time: each takes a quarter of a gigabyte.
+_TURN = threading.Lock()
+
+
+def draw(figure: Mapping[str, Any], options: Mapping[str, Any], browser: str | None) -> bytes:
+    """A Plotly figure drawn by the ``browser`` at that path, with kaleido's ``options``.
+
+    Raises ``ExportError`` where it fails, or has no picture within ``LIMIT`` seconds.
+    """
+    if not _TURN.acquire(timeout=LIMIT):
+        raise ExportError(f"Other pictures have kept Chromium busy for {LIMIT} seconds. Try again.")
+    try:
+        return _draw(figure, options, browser)
+    finally:
+        _TURN.release()
+
+
+def _draw(figure: Mapping[str, Any], options: Mapping[str, Any], browser: str | None) -> bytes:
+    import kaleido
+    from kaleido.errors import BrowserFailedError, ChromeNotFoundError, KaleidoError
+
+    opened: list[kaleido.Kaleido] = []
+    answer: Queue[bytes | BaseException] = Queue()
+
+    async def ask() -> bytes:
+        # MathJax would come from the network; labels are never LaTeX.
+        opened.append(kaleido.Kaleido(n=1, mathjax=False, path=browser, timeout=LIMIT))
+        async with opened[0] as drawing:
+            made: bytes = await drawing.calc_fig(figure, opts=dict(options))
+            return made
+
+    def work() -> None:
+        try:
+            answer.put(asyncio.run(ask()))
+        except BaseException as error:  # handed on to whoever waits
+            answer.put(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        found = answer.get(timeout=LIMIT)
+    except Empty:
+        _end(opened)
+        raise ExportError(
+            f"Chromium has not drawn the picture within {LIMIT} seconds and was stopped. Try "
+            "again; a picture as .html needs no Chromium."
+        ) from None
+    if isinstance(found, bytes):
+        return found
+    if isinstance(found, ChromeNotFoundError | BrowserFailedError | KaleidoError | TimeoutError):
+        raise ExportError(f"Chromium could not draw the picture: {found}") from None
+    raise found
+
+
+def _end(opened: Sequence[Any]) -> None:
+    """End a browser that can't be asked to, with all that it started: a session of its own."""
+    for browser in opened:
+        process = getattr(browser, "subprocess", None)
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
