@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpt2viz.errors import CheckpointError
+from gpt2viz.errors import CheckpointError, ExportError
 
 #: No text file of a checkpoint is larger. Parsed, 12 MB of JSON take up to 350 MB of memory …
 LARGEST_TEXT = 12_000_000
@@ -84,3 +84,20 @@ def whole(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def save(path: Path, content: bytes) -> None:
+    """Write a file that somebody asked for, as a whole: what was there stays until all is there.
+
+    A link is followed; a pipe or a device is written to as it is. Raises ``ExportError`` naming
+    the file where it can't be written, as on a full disk.
+    """
+    place = Path(os.path.realpath(path))
+    try:
+        if place.exists() and not place.is_file():
+            place.write_bytes(content)
+            return
+        with whole(place) as partial:
+            partial.write_bytes(content)
+    except OSError as error:
+        raise ExportError(f"{path}: can't be written ({error.strerror or error})") from None

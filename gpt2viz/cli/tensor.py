@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from gpt2viz import GPT2VizError, Trace, tables
+from gpt2viz import GPT2VizError, Trace, files, tables
 from gpt2viz.cli.options import finite
 from gpt2viz.export import (
     PICTURE_KINDS,
@@ -99,7 +99,7 @@ class Tensor:
         """Write a file as its ending says; .npz and .safetensors hold the whole run.
 
         ``width`` is a picture's, in pixels. Raises ``ExportError`` where this machine can't draw
-        pictures, and for a width without room.
+        pictures or write the file, and for a width without room.
         """
         kind = path.suffix.removeprefix(".").lower()
         if kind in TRACE_KINDS:
@@ -107,7 +107,8 @@ class Tensor:
         elif kind in TABLE_KINDS:
             save_table(self.table, path, self.about)
         elif kind == "json":
-            path.write_text(json.dumps(finite(self.document), ensure_ascii=False) + "\n", "utf-8")
+            written = json.dumps(finite(self.document), ensure_ascii=False)
+            files.save(path, f"{written}\n".encode())
         elif kind == "html":
             title = self.panel.title
             save_page(path, [(title, self.figure)], self.about, [("Its numbers", self.table)])

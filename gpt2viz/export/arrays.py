@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from gpt2viz import files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import about
 from gpt2viz.stages import STAGES
@@ -24,13 +25,14 @@ TRACE_KINDS: tuple[TraceKind, ...] = ("npz", "safetensors")
 def save_trace(trace: Trace, path: str | Path) -> Path:
     """Write a trace to ``path``, whose ending says how: ``.npz`` or ``.safetensors``.
 
-    See ``trace_bytes`` for what is in it. Raises ``ExportError`` for another ending.
+    See ``trace_bytes`` for what is in it. Raises ``ExportError`` for another ending, and
+    where the file can't be written.
     """
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
     if kind not in TRACE_KINDS:
         raise ExportError(f"{path.name}: a trace is saved as .npz or .safetensors.")
-    path.write_bytes(trace_bytes(trace, kind))
+    files.save(path, trace_bytes(trace, kind))
     return path
 
 

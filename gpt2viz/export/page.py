@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
+from gpt2viz import files
 from gpt2viz.export.about import About
 from gpt2viz.export.paper import FAMILY, in_light
 from gpt2viz.offline import CONFIG
@@ -48,9 +49,12 @@ def save_page(
     about: About | None = None,
     tables: Iterable[tuple[str, pd.DataFrame]] = (),
 ) -> Path:
-    """Write pictures and tables, each with its title, to one HTML file. See ``page_html``."""
+    """Write pictures and tables, each with its title, to one HTML file. See ``page_html``.
+
+    Raises ``ExportError`` where the file can't be written.
+    """
     path = Path(path)
-    path.write_text(page_html(pictures, about, tables), encoding="utf-8")
+    files.save(path, page_html(pictures, about, tables).encode())
     return path
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from gpt2viz import __version__
+from gpt2viz import __version__, files
 from gpt2viz.errors import ExportError
 from gpt2viz.export import pdf, png
 from gpt2viz.export.about import About
@@ -76,9 +76,9 @@ def save_figure(
     kind = path.suffix.removeprefix(".").lower()
     if kind == "html":
         title = about.title if about else "gpt2viz"
-        path.write_text(page_html([(title, figure)], about), encoding="utf-8")
+        files.save(path, page_html([(title, figure)], about).encode())
     elif kind in PICTURE_KINDS:
-        path.write_bytes(figure_bytes(figure, kind, about, width=width, height=height))
+        files.save(path, figure_bytes(figure, kind, about, width=width, height=height))
     else:
         raise ExportError(f"{path.name}: a picture is saved as .svg, .pdf, .png or .html.")
     return path

@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gpt2viz import files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import About
 
@@ -32,13 +33,14 @@ ABOUT = "about"
 def save_table(table: pd.DataFrame, path: str | Path, about: About | None = None) -> Path:
     """Write a table to ``path``, whose ending says how: ``.csv`` or ``.parquet``.
 
-    See ``table_bytes``. Raises ``ExportError`` for another ending.
+    See ``table_bytes``. Raises ``ExportError`` for another ending, and where the file can't be
+    written.
     """
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
     if kind not in TABLE_KINDS:
         raise ExportError(f"{path.name}: a table is saved as .csv or .parquet.")
-    path.write_bytes(table_bytes(table, kind, about))
+    files.save(path, table_bytes(table, kind, about))
     return path
 
 

@@ -17,6 +17,7 @@ from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.export import can_draw
 from tests.cli.conftest import Run
 from tests.parity.numpy_gpt2 import reference
+from tests.unit.test_lifecycle import full_disk
 
 TEXT = "A crane ate fish"
 
@@ -200,6 +201,35 @@ def test_a_file_that_cannot_be_written(run: Run) -> None:
     result = run("trace", TEXT, "--out", "w.csv")
     assert result.exit_code == 2
     assert "is a directory" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["w.npz", "w.safetensors", "w.csv", "w.parquet", "w.json", "w.html"]
+)
+def test_a_full_disk_names_the_file_and_leaves_the_old_one(run: Run, name: str) -> None:
+    def written(*more: str) -> None:
+        with full_disk(200):
+            result = run("trace", TEXT, "--out", name, "-q", *more)
+        said = f"gpt2viz: {name}: can't be written (File too large)\n"
+        assert (result.exit_code, result.stderr) == (1, said)
+
+    written()
+    assert not list(Path().iterdir())
+    Path(name).write_text("old")
+    written("--layer", "1")
+    assert Path(name).read_text() == "old"
+    assert [path.name for path in Path().iterdir()] == [name]
+
+
+def test_a_table_on_a_full_disk_and_through_a_link(run: Run) -> None:
+    with full_disk(200):
+        assert "shapes.csv: can't be written" in run("shapes", TEXT, "--out", "shapes.csv").stderr
+    assert not list(Path().iterdir())
+    Path("folder").mkdir()
+    Path("shapes.csv").symlink_to("folder/there.csv")
+    assert run("shapes", TEXT, "--out", "shapes.csv").exit_code == 0
+    assert Path("shapes.csv").is_symlink()
+    assert len(pd.read_csv("folder/there.csv"))
 
 
 def test_shapes(run: Run, ids: list[int]) -> None:
