@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from gpt2viz import places
 from gpt2viz.across import HEADS
 from gpt2viz.cli import options
 from gpt2viz.heads import SCORES
+from gpt2viz.survey.corpus import FIELD, Corpus
 from gpt2viz.survey.engines import Engine, local, on_ray
 from gpt2viz.survey.run import survey
 
@@ -23,9 +27,10 @@ from gpt2viz.survey.run import survey
     "-c",
     "--corpus",
     required=True,
-    type=click.Path(exists=True, path_type=Path),
-    help="A text file with one document a line, or a folder of .txt files.",
+    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    help="Texts: .txt with a document a line, .jsonl, .parquet, a folder of these, or - for stdin.",
 )
+@click.option("--field", help=f"The text's field in .jsonl and .parquet.  [default: {FIELD}]")
 @options.model
 @click.option(
     "-o",
@@ -44,6 +49,7 @@ from gpt2viz.survey.run import survey
 @options.quiet
 def heads(
     corpus: Path,
+    field: str | None,
     model: str,
     out: Path | None,
     top: int,
@@ -71,17 +77,18 @@ def heads(
     \b
         gpt2viz heads --corpus books.txt
         gpt2viz heads --corpus books.txt --model gpt2 --out results --top 5
-        gpt2viz heads --corpus books.txt --json > heads.json
+        gpt2viz heads --corpus posts.jsonl --field body --json > heads.json
+        zcat books.gz | gpt2viz heads --corpus -
     """
-
-    def progress(done: int, of: int) -> None:
-        options.note(quiet, f"{done:,} of {of:,} shards are done")
 
     where = _on_ray(workers, address) if engine == "ray" else local(workers)
     with ExitStack() as stack:
-        folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        kept = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = out or kept
+        texts = Corpus(_spooled(kept, field) if str(corpus) == "-" else corpus, field)
         try:
-            survey(corpus, places.find(model)[1], folder, tokens, device, where, about, progress)
+            with _Progress(quiet) as progress:
+                survey(texts, places.find(model)[1], folder, tokens, device, where, about, progress)
         except OSError as error:  # a full disk, a folder that may not be written
             raise click.ClickException(f"{folder}: can't be written ({error})") from None
         found = pd.read_csv(folder / f"{HEADS}.csv")
@@ -92,6 +99,28 @@ def heads(
         click.echo(best.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.3f}"))
     if out:
         options.note(quiet, f"Tables in {out}")
+
+
+class _Progress(ExitStack):
+    """A bar that begins when it is first told how much there is."""
+
+    def __init__(self, quiet: bool) -> None:
+        super().__init__()
+        self.quiet = quiet
+        self.tell: Callable[[int], None] | None = None
+
+    def __call__(self, done: int, of: int) -> None:
+        if self.tell is None:
+            self.tell = self.enter_context(options.bar(self.quiet, "Scoring", of, done))
+        self.tell(done)
+
+
+def _spooled(folder: Path, field: str | None) -> Path:
+    """All of stdin in a file, as a survey reads it more than once: JSON lines with a ``field``."""
+    path = folder / ("stdin.jsonl" if field else "stdin.txt")
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
 
 
 def _on_ray(workers: int, address: str | None) -> Engine:

@@ -88,15 +88,18 @@ def bar(silent: bool, label: str, length: int, start: int = 0) -> Iterator[Calla
     It begins at ``start``, which the time doesn't count. Where stderr is no terminal, such as a
     file, it is a line for each tenth.
     """
+    if silent or start >= length:  # nothing to draw
+        yield lambda _now: None
+        return
     done = start
-    told = 10 * start // max(1, length)
+    told = 10 * start // length
     terminal = sys.stderr.isatty()
     with click.progressbar(
-        length=max(1, length - start),
+        length=length - start,
         label=label,
         file=sys.stderr,
         show_eta=True,
-        hidden=silent or not terminal,
+        hidden=not terminal,
     ) as drawn:
 
         def tell(now: int) -> None:
@@ -104,8 +107,8 @@ def bar(silent: bool, label: str, length: int, start: int = 0) -> Iterator[Calla
             now = max(now, done)
             drawn.update(now - done)
             done = now
-            if not terminal and 10 * now // max(1, length) > told:
-                told = 10 * now // max(1, length)
+            if not terminal and 10 * now // length > told:
+                told = 10 * now // length
                 note(silent, f"{label}: {10 * told} %")
 
         yield tell

@@ -1,4 +1,4 @@
-"""The texts of a survey, read as a stream: a file with one document a line, or a folder."""
+"""The texts of a survey, read as a stream, in shards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpt2viz.errors import SurveyError
+from gpt2viz.survey.corpus import Corpus
 
 #: A shard is closed when its documents have this many characters.
 SHARD = 200_000
@@ -34,21 +34,13 @@ class Shard:
         return ({self.first} if self.part else set()) | ({last} if self.goes_on else set())
 
 
-def documents(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file that aren't blank, or the ``.txt`` files of a folder by name.
+def documents(texts: Path | Corpus) -> Iterator[str]:
+    """The texts of a corpus that aren't blank, or of the corpus at a path.
 
-    Never more than one of them is in memory. Raises ``SurveyError`` for what can't be read.
+    Never more than a few of them are in memory. Raises ``SurveyError`` for what can't be read.
     """
-    try:
-        if path.is_dir():
-            for file in sorted(path.rglob("*.txt")):
-                yield from _if_any(file.read_text(encoding="utf-8"))
-        else:
-            with path.open(encoding="utf-8") as lines:
-                for line in lines:
-                    yield from _if_any(line)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SurveyError(f"{path}: can't be read: {error}") from error
+    for text in (texts if isinstance(texts, Corpus) else Corpus(texts)).texts():
+        yield from _if_any(text)
 
 
 def _if_any(text: str) -> Iterator[str]:
@@ -56,22 +48,22 @@ def _if_any(text: str) -> Iterator[str]:
         yield text
 
 
-def shards(path: Path, size: int = SHARD) -> Iterator[Shard]:
+def shards(texts: Path | Corpus, size: int = SHARD) -> Iterator[Shard]:
     """The documents in shards of at least ``size`` characters, the last one of what is left.
 
-    The same file gives the same shards each time.
+    The same corpus gives the same shards each time.
     """
-    texts: list[str] = []
+    some: list[str] = []
     number = first = length = 0
-    for document, text in enumerate(documents(path)):
+    for document, text in enumerate(documents(texts)):
         for part, start in enumerate(range(0, len(text), LONGEST)):
-            if not texts:
+            if not some:
                 first, before = document, part
-            texts.append(text[start : start + LONGEST])
-            length += len(texts[-1])
+            some.append(text[start : start + LONGEST])
+            length += len(some[-1])
             goes_on = start + LONGEST < len(text)
             if goes_on or length >= size:
-                yield Shard(number, first, tuple(texts), before, goes_on)
-                number, length, texts = number + 1, 0, []
-    if texts:
-        yield Shard(number, first, tuple(texts), before)
+                yield Shard(number, first, tuple(some), before, goes_on)
+                number, length, some = number + 1, 0, []
+    if some:
+        yield Shard(number, first, tuple(some), before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -12,13 +13,18 @@ from multiprocessing import get_context
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import torch
 
 import gpt2viz
+from gpt2viz.errors import SurveyError
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.score import score
 from gpt2viz.survey.sums import Sums
+
+#: Seconds that a cluster may take to be reached, and to answer.
+ANSWER = 5
 
 
 class Task(NamedTuple):
@@ -80,17 +86,50 @@ def local(workers: int) -> Engine:
     return engine
 
 
+def _check_answers(address: str) -> None:
+    """Raise ``SurveyError`` unless a cluster's server answers: ``ray.init`` would wait minutes.
+
+    Ray speaks gRPC, which is HTTP/2 (RFC 9113, section 3.4): whoever begins one is sent a frame of
+    settings (type 4).
+    """
+    try:
+        parts = urlsplit(f"//{address.removeprefix('ray://')}")
+        place = parts.hostname or "", parts.port or 0
+    except ValueError:
+        place = "", 0
+    if not all(place):
+        raise SurveyError(f"--address is HOST:PORT of a Ray cluster, or auto, not {address!r:.100}")
+    try:
+        with socket.create_connection(place, timeout=ANSWER) as asked:
+            if os.environ.get("RAY_USE_TLS") == "1":
+                return
+            asked.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            if asked.recv(9, socket.MSG_WAITALL)[3:4] == b"\x04":
+                return
+    except OSError:
+        pass
+    raise SurveyError(f"No Ray cluster answers at {address}; `ray start --head` begins one")
+
+
 def on_ray(workers: int, address: str | None) -> Engine:
     """Score in so many tasks at a time on a Ray cluster: a local one without an ``address``.
 
     The model's folder must be there under the same path on every machine of the cluster. Raises
-    ``ModuleNotFoundError`` where Ray isn't installed.
+    ``ModuleNotFoundError`` where Ray isn't installed, and ``SurveyError`` where no cluster answers
+    at the address.
     """
     import ray
 
+    if address not in (None, "auto", "local"):
+        _check_answers(address)
+
     def engine(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
         here: dict[str, Any] = {} if address else {"num_cpus": workers, "include_dashboard": False}
-        ray.init(address=address, log_to_driver=False, **here)
+        try:
+            ray.init(address=address, log_to_driver=False, **here)
+        except (OSError, RuntimeError, ValueError) as error:
+            why = " ".join(str(error).split())
+            raise SurveyError(f"Ray can't be used: {why:.300}") from None
         try:
             remote = ray.remote(work)
             tasks, running = iter(tasks), list[Any]()

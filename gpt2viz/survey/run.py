@@ -12,6 +12,7 @@ from gpt2viz.across import INTERVALS, RECORD
 from gpt2viz.errors import SurveyError
 from gpt2viz.files import read_json, whole
 from gpt2viz.fingerprint import sha256_of
+from gpt2viz.survey.corpus import Corpus
 from gpt2viz.survey.documents import shards
 from gpt2viz.survey.engines import Engine, Task
 from gpt2viz.survey.sums import load, merged, save
@@ -20,7 +21,7 @@ from gpt2viz.weights import weight_files
 
 
 def survey(
-    texts: Path,
+    texts: Path | Corpus,
     model: Path,
     out: Path,
     n_tokens: int,
@@ -32,19 +33,21 @@ def survey(
     """Score what isn't scored yet, then merge all shards and write the tables into ``out``.
 
     ``about`` says in words what the texts are, for those who see the result; ``progress`` hears
-    after each shard how many are done, and of how many. Raises ``SurveyError`` where ``out``
-    holds another survey, there is no text, or passages are longer than the model's context;
-    ``DeviceError`` where a machine has no such ``device``; and what ``load_model`` raises.
+    at the start and after each shard how many are done, and of how many. Raises ``SurveyError``
+    where ``out`` holds another survey, texts can't be read or there are none, or passages are
+    longer than the model's context; ``DeviceError`` where a machine has no such ``device``; and
+    what ``load_model`` raises.
     """
     n_positions = gpt2viz.load_model(model).config.n_positions
     if not 2 <= n_tokens <= n_positions:
         raise SurveyError(f"--tokens must be from 2 to {n_positions} for this model.")
-    n_shards = sum(1 for _ in shards(texts))
+    corpus = texts if isinstance(texts, Corpus) else Corpus(texts)
+    n_shards = sum(1 for _ in shards(corpus))
     if not n_shards:
-        raise SurveyError(f"{texts}: holds no text")
+        raise SurveyError(f"{corpus.path}: holds no text")
     out.mkdir(parents=True, exist_ok=True)
     made_from = {
-        "texts": sha256_of(*([texts] if texts.is_file() else texts.rglob("*.txt"))),
+        **corpus.record,
         "model": sha256_of(*weight_files(model)),
         "tokens": n_tokens,
         "intervals": INTERVALS,
@@ -53,11 +56,12 @@ def survey(
     files = [out / f"shard-{number:06}.npz" for number in range(n_shards)]
 
     def missing() -> Iterator[Task]:
-        for shard in shards(texts):
+        for shard in shards(corpus):
             if not files[shard.number].is_file():
                 yield Task(model, n_tokens, device, shard)
 
     n_done = sum(file.is_file() for file in files)
+    progress(n_done, n_shards)
     for number, sums in engine(missing()):
         save(sums, files[number])
         n_done += 1

@@ -150,6 +150,40 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
     assert run("heads", "--corpus", "nowhere.txt").exit_code == 2
 
 
+def test_heads_of_json_lines_parquet_and_stdin(run: Run, tiny_folder: Path) -> None:
+    texts = ["A crane ate fish. A crane ate fish. A crane", "it was too tired; it was too tired"]
+    rows = [{"id": n, "body": text} for n, text in enumerate(texts)]
+    lines = "\n".join(map(json.dumps, rows))
+    Path("corpus.jsonl").write_text(lines, encoding="utf-8")
+    pd.DataFrame(rows).to_parquet("corpus.parquet")
+    Path("corpus.txt").write_text("\n".join(texts), encoding="utf-8")
+
+    def scored(corpus: str, *more: str, stdin: str | None = None) -> str:
+        common = ("--model", str(tiny_folder), "--workers", "1", "--tokens", "12", "--json", "-q")
+        return run("heads", "--corpus", corpus, *common, *more, stdin=stdin).stdout
+
+    plain = scored("corpus.txt")
+    assert len(json.loads(plain)) == len(SCORES) * 12
+    assert scored("corpus.jsonl", "--field", "body") == plain
+    assert scored("corpus.parquet", "--field", "body") == plain
+    assert scored("-", stdin="\n".join(texts)) == plain
+    assert scored("-", "--field", "body", stdin=lines) == plain
+    out = ("--field", "body", "--out", "found")
+    assert scored("corpus.jsonl", *out) == plain
+    assert json.loads(Path("found", "survey.json").read_text())["field"] == "body"
+    result = run("heads", "--corpus", "corpus.jsonl", "--model", str(tiny_folder))
+    assert (result.exit_code, "There are: id, body." in result.stderr) == (1, True)
+
+
+def test_heads_where_no_cluster_answers(run: Run, tiny_folder: Path) -> None:
+    pytest.importorskip("ray")
+    Path("corpus.txt").write_text("A crane ate fish. A crane ate fish.", encoding="utf-8")
+    where = ("--engine", "ray", "--address", "127.0.0.1:9", "--tokens", "12")
+    result = run("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), *where)
+    said = "gpt2viz: No Ray cluster answers at 127.0.0.1:9; `ray start --head` begins one\n"
+    assert (result.exit_code, result.stderr) == (1, said)
+
+
 def test_what_heads_cannot_do_is_one_line(run: Run, tiny_folder: Path) -> None:
     Path("corpus.txt").write_text("A crane ate fish. A crane ate fish.", encoding="utf-8")
     common = ("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), "--workers", "1")

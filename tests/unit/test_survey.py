@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import parquet
 from scipy import stats
 
 import gpt2viz
 from gpt2viz.errors import SurveyError
 from gpt2viz.heads import SCORES, head_scores
+from gpt2viz.survey.corpus import Corpus
 from gpt2viz.survey.documents import Shard, documents, shards
 from gpt2viz.survey.engines import Task, local, on_ray, work
 from gpt2viz.survey.run import survey
@@ -73,6 +80,113 @@ def test_documents_and_shards(tmp_path: Path) -> None:
     assert list(documents(tmp_path)) == ["four\nlines", "one\n\n  two \nthree"]
     with pytest.raises(SurveyError, match="can't be read"):
         list(documents(tmp_path / "nowhere.txt"))
+
+
+def rows_of(path: Path, rows: list[dict[str, object]]) -> Path:
+    """The rows as JSON lines or Parquet, as the file's ending says."""
+    if path.suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
+    else:
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+        path.write_text("\n\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "ndjson", "parquet"])
+def test_rows_are_documents(tmp_path: Path, kind: str) -> None:
+    texts = ["one\nline two", "  ", None, 'a "quoted" 東京', "2024-01-01 00:00:00"]
+    rows = [{"id": n, "text": f"wrong {n}", "body": text} for n, text in enumerate(texts)]
+    corpus = Corpus(rows_of(tmp_path / f"x.{kind}", rows), "body")
+    assert list(documents(corpus)) == [
+        "one\nline two",
+        'quoted "three" 東京',
+        "2024-01-01 00:00:00",
+    ]
+    assert list(documents(corpus.path)) == [f"wrong {n}" for n in range(5)]
+    assert corpus.record["field"] == "body"
+    assert corpus.record["texts"] == Corpus(corpus.path).record["texts"]
+
+
+def test_a_folder_may_hold_all_kinds(tmp_path: Path) -> None:
+    (tmp_path / "c.TXT").write_text("five\nsix", encoding="utf-8")
+    (tmp_path / "notes.md").write_text("not a text of the corpus", encoding="utf-8")
+    (tmp_path / "more.txt").mkdir()
+    rows_of(tmp_path / "a.jsonl", [{"text": "one"}, {"text": "two"}])
+    rows_of(tmp_path / "b.parquet", [{"text": "three"}, {"text": "four"}])
+    assert list(documents(tmp_path)) == ["one", "two", "three", "four", "five\nsix"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.csv", b"id,text", r"x\.csv can't be read: a corpus is \.txt .* or a folder of these"),
+        ("x.json", b"[]", r"x\.json can't be read: a corpus is"),
+        ("x.jsonl", b'{"text": "a"}\n{"body": "b"}', r"x\.jsonl, line 2: no field 'text'\. There "
+         r"are: body\. Name the one with the text: --field NAME"),
+        ("x.jsonl", b"plain prose", r"x\.jsonl, line 1: no JSON"),
+        ("x.jsonl", b"[1]", "line 1: a JSON object is expected"),
+        ("x.jsonl", b'{"text": ["a"]}', "line 1: 'text' is list, no text"),
+        ("x.jsonl", b'{"text": "a\\ud800"}', "line 1: 'text' is half of a surrogate pair"),
+        ("x.jsonl", b"[" * 100_000, "line 1: no JSON"),
+        ("x.jsonl", b'{"text": "\xff"}', r"x\.jsonl: can't be read"),
+        ("x.txt", b"\xff", r"x\.txt: can't be read"),
+        ("x.parquet", b"PAR1 no", r"x\.parquet: can't be read"),
+    ],
+)  # fmt: skip
+def test_what_is_no_corpus_is_refused_by_name(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SurveyError, match=message) as refusal:
+        list(documents(tmp_path / name))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_column_of_numbers_and_a_pipe_are_no_texts(tmp_path: Path) -> None:
+    rows_of(tmp_path / "x.parquet", [{"n": 1}])
+    with pytest.raises(SurveyError, match=r"x\.parquet: 'n' is int64, no text"):
+        list(documents(Corpus(tmp_path / "x.parquet", "n")))
+    with pytest.raises(SurveyError, match=r"x\.parquet: no field 'text'\. There are: n\."):
+        list(documents(tmp_path / "x.parquet"))
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(SurveyError, match=r"pipe\.txt is no ordinary file; --corpus - reads"):
+        list(documents(tmp_path / "pipe.txt"))
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes calls and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_an_address_where_no_cluster_answers(silent: str) -> None:
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+    for address in (nobody, silent, f"ray://{silent}", "no-such-host.invalid:6379"):
+        began = time.monotonic()
+        with pytest.raises(SurveyError, match=rf"^No Ray cluster answers at {address}; `ray start"):
+            on_ray(1, address)
+        assert time.monotonic() - began < 15
+    for address in ("here", "127.0.0.1", "127.0.0.1:x", "a:b:c"):
+        with pytest.raises(SurveyError, match="is HOST:PORT of a Ray cluster, or auto, not"):
+            on_ray(1, address)
+
+
+CLUSTER = """
+import ray, sys
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+from gpt2viz.survey.engines import on_ray
+on_ray(1, ray.get_runtime_context().gcs_address)
+print("answered")
+"""
+
+
+def test_an_address_where_a_cluster_answers() -> None:
+    pytest.importorskip("ray")
+    run = subprocess.run([sys.executable, "-c", CLUSTER], capture_output=True, text=True)
+    assert run.stdout.endswith("answered\n"), run.stderr
 
 
 def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +375,7 @@ def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -
     out = tmp_path / "out"
     heard: list[tuple[int, int]] = []
     survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), progress=lambda *n: heard.append(n))
-    assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert heard == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
     assert len(list(out.glob("shard-*.npz"))) == 4
     whole = score(gpt2viz.load_model(tiny_folder), Shard(0, 0, tuple(TEXTS)), N_TOKENS)
     for kind, read in (("parquet", pd.read_parquet), ("csv", pd.read_csv)):

@@ -1,0 +1,114 @@
+"""The files of a corpus and the texts in them: plain text, JSON lines, Parquet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from gpt2viz.errors import SurveyError
+from gpt2viz.fingerprint import sha256_of
+
+#: Where a row of JSON or Parquet has its text, unless another field is named.
+FIELD = "text"
+_PLAIN, _ROWS = (".txt", ".text", ""), (".jsonl", ".ndjson", ".parquet")
+_KINDS = (
+    "a corpus is .txt with a document a line, .jsonl or .parquet with a document a row, or a "
+    "folder of these, where each .txt is one document; --corpus - reads other text from stdin"
+)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A file or a folder; ``field`` names the text in a row of JSON or Parquet."""
+
+    path: Path
+    field: str | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        """Its files, in order. Raises ``SurveyError`` for what can't be read as a corpus."""
+        if self.path.is_dir():
+            every = (path for path in self.path.rglob("*.*") if not path.is_dir())
+            return sorted(path for path in every if path.suffix.lower() in (".txt", *_ROWS))
+        if self.path.exists() and not self.path.is_file():
+            raise SurveyError(f"{self.path} is no ordinary file; --corpus - reads what comes in")
+        if self.path.suffix.lower() not in (*_PLAIN, *_ROWS):
+            raise SurveyError(f"{self.path} can't be read: {_KINDS}")
+        return [self.path]
+
+    @property
+    def record(self) -> dict[str, str]:
+        """What tells it from others: the files' checksum, and the field that is read."""
+        rows = any(path.suffix.lower() in _ROWS for path in self.files)
+        return {"texts": sha256_of(*self.files)} | ({"field": self.field or FIELD} if rows else {})
+
+    def texts(self) -> Iterator[str]:
+        """Its documents, one after the other; what a long file holds is read as it is needed.
+
+        Raises ``SurveyError`` naming the file, and the line, for what can't be read.
+        """
+        for path in self.files:
+            try:
+                yield from self._texts(path)
+            except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+                why = " ".join(str(error).split())
+                raise SurveyError(f"{path}: can't be read: {why:.300}") from error
+
+    def _texts(self, path: Path) -> Iterator[str]:
+        kind = path.suffix.lower()
+        if kind == ".parquet":
+            yield from self._column(path)
+        elif kind in _ROWS:
+            with path.open(encoding="utf-8-sig") as lines:
+                for n, line in enumerate(lines, start=1):
+                    if line.strip():
+                        yield from self._value(_object(line, f"{path}, line {n}"), path, n)
+        elif self.path.is_dir():
+            yield path.read_text(encoding="utf-8")
+        else:
+            with path.open(encoding="utf-8") as lines:
+                yield from lines
+
+    def _value(self, row: dict[str, Any], path: Path, line: int) -> Iterator[str]:
+        self._check_field(list(row), f"{path}, line {line}")
+        text = row[self.field or FIELD]
+        if text is None:
+            return
+        if not isinstance(text, str) or any("\ud800" <= char <= "\udfff" for char in text):
+            found = "half of a surrogate pair" if isinstance(text, str) else type(text).__name__
+            raise SurveyError(f"{path}, line {line}: {self.field or FIELD!r} is {found}, no text")
+        yield text
+
+    def _column(self, path: Path) -> Iterator[str]:
+        with parquet.ParquetFile(path) as file:
+            self._check_field(file.schema_arrow.names, str(path))
+            name = self.field or FIELD
+            kind = file.schema_arrow.field(name).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise SurveyError(f"{path}: {name!r} is {kind}, no text")
+            for batch in file.iter_batches(batch_size=256, columns=[name]):
+                yield from (text for text in batch.column(0).to_pylist() if text is not None)
+
+    def _check_field(self, names: list[str], where: str) -> None:
+        if (self.field or FIELD) not in names:
+            raise SurveyError(
+                f"{where}: no field {self.field or FIELD!r}. There are: "
+                f"{', '.join(names) or 'none'!s:.200}. Name the one with the text: --field NAME"
+            )
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SurveyError(f"{where}: no JSON ({error!s:.100})") from None
+    if not isinstance(row, dict):
+        raise SurveyError(f"{where}: a JSON object is expected")
+    return row
