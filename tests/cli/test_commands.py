@@ -171,7 +171,7 @@ def test_heads_of_json_lines_parquet_and_stdin(run: Run, tiny_folder: Path) -> N
     out = ("--field", "body", "--out", "found")
     assert scored("corpus.jsonl", *out) == plain
     assert json.loads(Path("found", "survey.json").read_text())["field"] == "body"
-    result = run("heads", "--corpus", "corpus.jsonl", "--model", str(tiny_folder))
+    result = run("heads", "--corpus", "corpus.jsonl", "--model", str(tiny_folder), "--tokens", "12")
     assert (result.exit_code, "There are: id, body." in result.stderr) == (1, True)
 
 
