@@ -51,7 +51,8 @@ with every, st.container(key="heads"):
     )
 with large, st.container(key="head_large"):
     if as_lines:
-        say.markdown(f":small[Layer {layer} · Head {', '.join(map(str, heads))}{between}]")
+        of_heads = f"Layer {layer} · Head {', '.join(map(str, heads))}{between}"
+        say.markdown(f":small[{one.named(of_heads)}]")
         names = [f"Head {n}" for n in heads]
         alt = one.named(f"{what} of layer {layer}, head {', '.join(map(str, heads))}")
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")

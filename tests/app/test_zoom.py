@@ -201,3 +201,5 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
     part = look("attention", picture="lines", zoom="100,160,40,120")
     assert "one_head" not in pictures(part)
     assert any("Lines below" in caption.value for caption in part.caption)
+    said = plain(" ".join(block.value for block in part.markdown))
+    assert "Layer 1 · Head 2, queries 100 to 159, keys 40 to 119" in said
