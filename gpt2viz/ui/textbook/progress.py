@@ -83,7 +83,7 @@ def bar(known: Answered) -> None:
     """How many of the ``known`` questions are answered, and what can be done with that."""
     count, total = sum(map(len, answered().values())), sum(map(len, known.values()))
     say.caption(f"{count} of {total} questions answered.")
-    with st.popover("Progress", icon=":material/checklist:", type="tertiary"):
+    with st.popover("Progress", icon=":material/checklist:"):
         say.caption("This browser keeps it. A file takes it to another one.")
         st.download_button(
             "Save as a file",
