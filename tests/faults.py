@@ -1167,6 +1167,8 @@ MUTANTS = (
         '"showSendToCloud": False',
         '"showSendToCloud": True',
         "tests/unit/test_notebook.py::test_a_figure_offers_no_upload",
+    ),
+    Mutant(
         "the first minus the second",
         "figures/from_trace.py",
         "second.values - first.values",
