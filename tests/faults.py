@@ -693,11 +693,11 @@ MUTANTS = (
         "tests/unit/test_fingerprint.py::test_a_namesakes_run_is_refused",
     ),
     Mutant(
-        "two files that are gone are one",
+        "two files written to are one",
         "fingerprint.py",
         'self.sha256 == other.sha256 != ""',
         "self.sha256 == other.sha256",
-        "tests/unit/test_fingerprint.py::test_where_the_files_are_gone",
+        "tests/unit/test_fingerprint.py::test_files_that_were_written_to_have_no_checksum_to_share",
     ),
     Mutant(
         "a silent layer writes",

@@ -109,6 +109,18 @@ def test_where_the_files_are_gone(
             model.check_made(gpt2viz.trace(y, IDS))
 
 
+def test_files_that_were_written_to_have_no_checksum_to_share(
+    twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path
+) -> None:
+    x, y = twins
+    for parent in "xy":
+        with (tmp_path / parent / "ckpt" / "model.safetensors").open("ab") as file:
+            file.write(b" ")
+    x.check_made(gpt2viz.trace(x, IDS))
+    with pytest.raises(ValueError, match="made by another ckpt"):
+        x.check_made(gpt2viz.trace(y, IDS))
+
+
 def test_folders_named_from_where_one_stands(
     twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
