@@ -62,10 +62,7 @@ def trace(
         gpt2viz trace "A crane ate fish" --out run.npz --out weights.csv
         echo "A crane ate fish" | gpt2viz trace - --json
     """
-    if layer is not None and not STAGE[stage].per_layer:
-        raise click.UsageError(f"{stage} belongs to no layer: leave --layer out")
-    if head is not None and stage not in HEAD_STAGES:
-        raise click.UsageError(f"{stage} belongs to no head: leave --head out")
+    _check_place(stage, layer, head)
     kinds = {kind_of(path, KINDS) for path in out}
     if width and not kinds.intersection(PICTURE_KINDS):
         raise click.UsageError("--width is of a picture: name one with --out (svg, pdf, png)")
@@ -89,3 +86,11 @@ def trace(
         )
         if max(tensor.panel.values.shape) > PRINTED:
             options.note(quiet, "Shortened; --json and --out give all of it.")
+
+
+def _check_place(stage: str, layer: int | None, head: int | None) -> None:
+    """Raise ``click.UsageError`` for a layer or head of a stage that belongs to none."""
+    if layer is not None and not STAGE[stage].per_layer:
+        raise click.UsageError(f"{stage} belongs to no layer: leave --layer out")
+    if head is not None and stage not in HEAD_STAGES:
+        raise click.UsageError(f"{stage} belongs to no head: leave --head out")

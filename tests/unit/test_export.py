@@ -466,6 +466,11 @@ def printed_pdf() -> bytes:
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
 def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
     told = with_pdf_metadata(printed_pdf(), {"Title": text, "gpt2viz": "{}"})
+    places = [int(row) for row in re.findall(rb"^(\d{10}) 00000 n", told, re.MULTILINE)]
+    for n, place in enumerate(places, start=1):  # readers mend wrong ones without a word
+        assert told[place:].startswith(b"%d 0 obj\n" % n)
+    start = int(told.split()[-2])
+    assert told[start:].startswith(b"xref\n")
     read = PdfReader(io.BytesIO(told), strict=True)
     assert read.metadata is not None
     assert read.metadata["/Title"] == text
