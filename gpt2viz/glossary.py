@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Term:
-    """A word, what it means, and where it was first described, "" for common words."""
+    """A word, what it means, and where it was first described or named, "" for common words."""
 
     name: str
     meaning: str
@@ -24,8 +24,8 @@ class Term:
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
+_NMT = "Bahdanau et al. 2014, Neural Machine Translation by Jointly Learning to Align and Translate"
 _VASWANI = "Vaswani et al. 2017, Attention Is All You Need"
-_GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners"
 _CIRCUITS = "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits"
 
 TERMS: tuple[Term, ...] = (
@@ -36,7 +36,7 @@ TERMS: tuple[Term, ...] = (
     Term(
         "Attention",
         "The part of a layer in which tokens take something from one another.",
-        _VASWANI,
+        _NMT,
     ),
     Term(
         "Attention sink",
@@ -48,7 +48,7 @@ TERMS: tuple[Term, ...] = (
         "Attention weight",
         "How much of a key's value a query takes: between 0 and 1, each row sums to 1. Elsewhere:"
         " pattern, attn.",
-        _VASWANI,
+        _NMT,
     ),
     Term("Baseline", "The model as it is, to hold a changed run against."),
     Term("Bias", "A learned number that is added to a result, whatever the input was."),
@@ -75,9 +75,10 @@ TERMS: tuple[Term, ...] = (
     ),
     Term(
         "Dropout",
-        "In training, numbers set to 0 at random so that no part relies on one other. Off when "
-        "the model is read.",
-        "Srivastava et al. 2014, Dropout",
+        "In training, numbers set to 0 at random, so that no part can rely on another one being "
+        "there. Off when the model is read.",
+        "Hinton et al. 2012, Improving Neural Networks by Preventing Co-adaptation of Feature "
+        "Detectors",
     ),
     Term(
         "Embedding", "The vector that stands for a token or for a place: a row of a learned table."
@@ -109,7 +110,7 @@ TERMS: tuple[Term, ...] = (
         "Induction head",
         "A head that looks back to what followed the same token earlier, and so copies: after "
         "“Mary … Mary” it looks at the word after the first Mary.",
-        "Olsson et al. 2022, In-context Learning and Induction Heads",
+        _CIRCUITS,
     ),
     Term("Key", "The vector by which a token is found: it is compared with the queries.", _VASWANI),
     Term(
@@ -121,7 +122,7 @@ TERMS: tuple[Term, ...] = (
     Term(
         "Layer",
         "Attention and MLP, one after the other; GPT-2 is a stack of them. Counted from 0.",
-        _GPT2,
+        _VASWANI,
     ),
     Term(
         "LayerNorm",
@@ -145,18 +146,21 @@ TERMS: tuple[Term, ...] = (
         " it small.",
     ),
     Term(
-        "MLP", "The other part of a layer: two tables with a curve between, for each token alone."
+        "MLP",
+        "Multi-layer perceptron, the other part of a layer: two tables with a curve between, for "
+        "each token alone. Elsewhere: feed-forward network.",
+        _VASWANI,
     ),
     Term(
         "Nat and bit",
         "Units of surprise: −ln of a probability is in nats, −log₂ in bits. One nat is 1.44 bits.",
     ),
-    Term("Parameter", "A number of the model that was learned."),
+    Term("Parameter", "A number of the model that was learned. Elsewhere: weight."),
     Term(
         "Pre-norm",
         "LayerNorm on what a part reads, not on the stream itself; GPT-2's way. Post-norm is the "
         "other order.",
-        _GPT2,
+        "Wang et al. 2019, Learning Deep Transformer Models for Machine Translation",
     ),
     Term(
         "Previous-token head", "A head in which each token looks at the one before it.", _CIRCUITS
@@ -182,7 +186,7 @@ TERMS: tuple[Term, ...] = (
         "Score",
         "Query times key, number by number, added up: how well they fit. Divided by √hs it is the"
         " scaled score.",
-        _VASWANI,
+        "Luong et al. 2015, Effective Approaches to Attention-based Neural Machine Translation",
     ),
     Term(
         "Shape",
@@ -215,13 +219,14 @@ TERMS: tuple[Term, ...] = (
         "Top-k and top-p",
         "Drawing only from the k most probable tokens, or from the fewest that together have the "
         "probability p.",
-        "Holtzman et al. 2020, The Curious Case of Neural Text Degeneration",
+        "Top-k: Fan et al. 2018, Hierarchical Neural Story Generation; top-p: Holtzman et al. "
+        "2020, The Curious Case of Neural Text Degeneration",
     ),
     Term(
         "Unembedding",
         "The table that makes logits of the last vector: one row a token. GPT-2 uses the token "
         "table again (weight tying).",
-        _GPT2,
+        "Weight tying: Press & Wolf 2017, Using the Output Embedding to Improve Language Models",
     ),
     Term("Value", "The vector that a token hands over to those that look at it.", _VASWANI),
     Term(

@@ -29,3 +29,31 @@ def test_words_are_found_by_name_and_meaning() -> None:
     assert "attention-sink" in {term.key for term in containing(" First ")}
     assert containing("") == TERMS
     assert containing("zebra") == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "first"),
+    [
+        ("attention", "Bahdanau et al. 2014"),
+        ("attention-weight", "Bahdanau et al. 2014"),
+        ("dropout", "Hinton et al. 2012"),
+        ("induction-head", "Elhage et al. 2021"),
+        ("layer", "Vaswani et al. 2017"),
+        ("pre-norm", "Wang et al. 2019"),
+        ("score", "Luong et al. 2015"),
+        ("top-k-and-top-p", "Fan et al. 2018"),
+        ("unembedding", "Press & Wolf 2017"),
+    ],
+)
+def test_who_was_first_is_named(key: str, first: str) -> None:
+    """Not the paper that made it known: years of the literature, looked up."""
+    assert first in TERM[key].source
+
+
+def test_mlp_is_spelled_out() -> None:
+    assert "Multi-layer perceptron" in TERM["mlp"].meaning
+
+
+def test_scores_are_told_from_cosines() -> None:
+    told = "point the same way"
+    assert [term.key for term in TERMS if told in term.meaning] == ["cosine-similarity"]
