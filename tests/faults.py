@@ -27,6 +27,8 @@ SURVEY = "tests/unit/test_survey.py::"
 ACROSS = "tests/unit/test_across.py::"
 TEXTBOOK = "tests/textbook/"
 CHAPTERS = "tests/app/test_textbook"
+WRITTEN = "tests/app/test_textbook_written.py::"
+SENTENCES = "tests/app/test_textbook_sentences.py::"
 PROVENANCE = "tests/unit/test_provenance.py::"
 EXPORT = "tests/unit/test_export.py::"
 ANATOMY = "tests/parity/test_anatomy.py::"
@@ -789,6 +791,55 @@ MUTANTS = (
         "self.norm(x + self.part(x))",
         "x + self.norm(self.part(x))",
         TEXTBOOK + "test_modules.py::test_pre_and_post_norm",
+    ),
+    Mutant(
+        "a straight gradient takes the way through the parts too",
+        "textbook/norms.py",
+        "return x.detach()",
+        "return x",
+        TEXTBOOK + "test_sentences.py::test_gradients_of_the_two_orders",
+    ),
+    Mutant(
+        "the mean is of every draw's first key, not of its largest weight",
+        "textbook/scale.py",
+        "weights.sort(dim=-1, descending=True).values",
+        "weights",
+        TEXTBOOK + "test_sentences.py::test_scores_far_apart_make_softmax_sharp_on_average",
+    ),
+    Mutant(
+        "the two orders are read without the mask that is on",
+        "textbook/embeddings.py",
+        "attend(x, x, x, causal=causal)",
+        "attend(x, x, x)",
+        TEXTBOOK + "test_sentences.py::test_the_mask_alone_tells_two_orders_apart_in_the_example",
+    ),
+    Mutant(
+        "what is rounded is written after an equals sign",
+        "ui/textbook/written.py",
+        'else r"\\approx"',
+        'else "="',
+        WRITTEN + "test_masked_rows_follow_from_the_scores_beside_them",
+    ),
+    Mutant(
+        "inputs of a formula are rounded without a word",
+        "ui/textbook/written.py",
+        "return _row_of(values, shortest)",
+        "return spelled(values, 2)",
+        WRITTEN + "test_masked_rows_follow_from_the_scores_beside_them",
+    ),
+    Mutant(
+        "steps have too few decimals for what follows from them",
+        "ui/textbook/written.py",
+        "            return n\n    return 9",
+        "            return digits\n    return digits",
+        WRITTEN + "test_the_crane_follows_from_its_tables",
+    ),
+    Mutant(
+        "a text has a lesson for its last token too",
+        "ui/textbook/next_word.py",
+        "counted(n - 1, 'lessons')",
+        "counted(n, 'lessons')",
+        SENTENCES + "test_a_text_has_a_lesson_for_each_token_that_is_followed_by_one",
     ),
     Mutant(
         "the biases of Q, K and V are not counted",

@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike
 
 _UNITS = {"K": 3, "M": 6, "B": 9, "%": -2}
 
-#: The texts, by the number that the examples give them.
+#: The texts, by the number that the examples give them; no reader sees the numbers.
 TEXTS = {
     0: "Understanding Transformers with GPT-2 Code",
-    1: "GPT Open Source: Deep Dive Tutorial, chapter 2",
-    2: "P. Burume, attention for LLMs, after S. Raschka (2024)",
-    3: "A visual deep dive into the Transformer's architecture, after A. Karpathy's lecture",
+    1: "GPT Open Source: Deep Dive Tutorial, chapter 2, Transformer Architecture",
+    2: "P. Burume, attention for LLMs (2025), after S. Raschka, Build a Large Language Model (From "
+    "Scratch), chapter 3",
+    3: "F. Pochetti, A visual deep dive into the Transformer's architecture: turning Karpathy's "
+    "masterclass into pictures",
     4: "Give me 90 minutes, I will make Transformer click forever",
 }
 

@@ -20,7 +20,7 @@ from gpt2viz.textbook import (
 from gpt2viz.textbook.claims import Claim, Example
 
 _ALL = (
-    Example("E1", "The knobs of a configuration", (0, 4), sizes.knob_claims),
+    Example("E1", "The knobs of a configuration", (0, 2, 4), sizes.knob_claims),
     Example("E2", "Token ids become vectors", (0, 4), embeddings.token_claims),
     Example("E3", "Positions are added", (0, 4), embeddings.position_claims),
     Example("E4", "The crane among birds and machines", (0, 4), steps.crane_claims),
@@ -36,7 +36,7 @@ _ALL = (
     Example("E14", "Logits everywhere, or only at the end", (1,), logits.logit_claims),
     Example("E15", "Four curves and a gate", (1,), mlp.curve_claims),
     Example("E16", "Where the parameters are", (1,), sizes.parameter_claims),
-    Example("E17", "Small first weights", (1,), norms.depth_claims),
+    Example("E17", "Small first parameters", (1,), norms.depth_claims),
     Example("E18", "The four released models", (1, 2), sizes.size_claims),
     Example("E19", "“Your journey starts with one step”", (2,), steps.journey_claims),
     Example("E20", "The four variants", (2,), heads.variant_claims),

@@ -53,7 +53,7 @@ def shape_steps(B: int, T: int, C: int, nh: int) -> list[Step]:
 @lru_cache(maxsize=8)
 def _variants(C: int, nh: int, seed: int) -> dict[str, nn.Module]:
     variants = {
-        "no weights": SimplifiedAttention(),
+        "nothing learned": SimplifiedAttention(),
         "trainable": TrainableAttention(C, C),
         "causal": CausalAttention(C, C),
         "multi-head": MultiHeadAttention(C, nh, n_positions=64),
@@ -62,7 +62,7 @@ def _variants(C: int, nh: int, seed: int) -> dict[str, nn.Module]:
 
 
 def four_variants(x: ArrayLike, nh: int = 1, seed: int = 0) -> dict[str, Tensor]:
-    """One input x (T, C) through each of the four forms of attention, weights from a seed."""
+    """One input x (T, C) through each of the four forms of attention, parameters from a seed."""
     batch = rows(x)[None]  # (1, T, C)
     with torch.inference_mode():
         return {
@@ -105,7 +105,7 @@ def variant_claims() -> list[Claim]:
             count,
             "The output projection has a bias of 768 numbers, which the text does not count.",
         ),
-        Claim("“Your” without weights", "", outputs["no weights"][0]),
+        Claim("“Your”, nothing learned", "", outputs["nothing learned"][0]),
         Claim("“Your”, trainable", "", outputs["trainable"][0]),
         Claim("“Your”, causal", "", outputs["causal"][0]),
     ]

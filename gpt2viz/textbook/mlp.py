@@ -109,7 +109,7 @@ def swiglu_width(C: int, multiple: int = 256) -> int:
 def forms(C: int) -> dict[str, list[Any]]:
     """GPT-2's MLP and a SwiGLU of the text's width, both without biases, as columns of a table.
 
-    One row a form: its matrices, the channels inside, its weights, and the shape that it makes of
+    One row a form: its matrices, the channels inside, its parameters, and the shape that it makes of
     one vector (1, C). Both are built and read the vector, but no number is stored for it.
     """
     with torch.device("meta"):
@@ -120,7 +120,7 @@ def forms(C: int) -> dict[str, list[Any]]:
         "form": list(both),
         "tables": [len(found) for found in tables],
         "channels inside": [found[0].shape[0] for found in tables],
-        "weights": [sum(weights.numel() for weights in found) for found in tables],
+        "parameters": [sum(table.numel() for table in found) for found in tables],
         "comes out": [str(shape) for shape in shapes.values()],
     }
 
@@ -186,7 +186,7 @@ def dropout_claims() -> list[Claim]:
     return [
         Claim("share of zeros in training", "10%", (trained == 0).float().mean()),
         Claim("what a surviving 1 becomes", "", trained.max()),
-        Claim("unchanged when the model is read", "True", str(same)),
+        Claim("unchanged when the model is read", "", str(same)),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What holds a deep stack together: the residual stream, LayerNorm, and small first weights."""
+"""What holds a deep stack together: the stream, LayerNorm, and small first parameters."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ class Normed(NamedTuple):
     centred: Tensor
     normed: Tensor
     output: Tensor
+
+
+class Fixed(nn.Module):
+    """Lets numbers through, and no gradient back: (…, C) -> (…, C)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.detach()
 
 
 def add(x: ArrayLike, change: ArrayLike) -> Tensor:
@@ -83,19 +90,44 @@ class PostNorm(nn.Module):
         return self.norm(x + self.part(x))  # type: ignore[no-any-return]
 
 
+_ORDERS: dict[str, type[PreNorm] | type[PostNorm]] = {"pre-norm": PreNorm, "post-norm": PostNorm}
+
+
 def stacked(order: str, depth: int, C: int = 32, seed: int = 0) -> list[float]:
     """Size (root mean square) of a stream of C numbers after each of ``depth`` parts.
 
     The parts are random linear layers; ``order`` is "pre-norm" or "post-norm".
     """
-    block = {"pre-norm": PreNorm, "post-norm": PostNorm}[order]
     x = normal(C, seed=seed)
     sizes = [_size(x)]
     with torch.inference_mode():
-        for n in range(depth):
-            x = drawn(block(C, nn.Linear(C, C)), seed + 1 + n)(x)
+        for block in _blocks(order, depth, C, seed):
+            x = block(x)
             sizes.append(_size(x))
     return sizes
+
+
+def _blocks(order: str, depth: int, C: int, seed: int) -> list[PreNorm | PostNorm]:
+    return [drawn(_ORDERS[order](C, nn.Linear(C, C)), seed + 1 + n) for n in range(depth)]
+
+
+def gradients(
+    order: str, depth: int, straight: bool = False, C: int = 32, seed: int = 0
+) -> list[float]:
+    """Gradient at the stream before and after each of ``stacked``'s parts, over that at the end.
+
+    Sizes (root mean squares) for a random gradient (C,) at the end; with ``straight`` only what
+    comes back along the stream, as if the parts' outputs were fixed numbers (Wang et al. 2019,
+    "Learning Deep Transformer Models for Machine Translation", section 2.2).
+    """
+    stream = [normal(C, seed=seed).requires_grad_()]
+    for block in _blocks(order, depth, C, seed):
+        if straight:
+            block.part = nn.Sequential(block.part, Fixed())
+        stream.append(block(stream[-1]))
+    end = normal(C, seed=seed + depth + 1)
+    found = torch.autograd.grad(stream[-1], stream, end)
+    return [_size(gradient) / _size(end) for gradient in found]
 
 
 @lru_cache(maxsize=16)
@@ -138,12 +170,15 @@ def residual_claims() -> list[Claim]:
 def norm_claims() -> list[Claim]:
     """E12, on the sum of E11."""
     found = layer_norm(add(STREAM, ADDED), [1] * 4, [0] * 4)
-    pre, post = stacked("pre-norm", 24), stacked("post-norm", 24)
+    orders = ("pre-norm", "post-norm")
+    sizes = [stacked(order, 24)[-1] for order in orders]
+    straight = [gradients(order, 24, straight=True)[0] for order in orders]
     return [
         Claim("mean", "", found.mean),
         Claim("variance", "", found.variance),
         Claim("normed", "", found.normed),
-        Claim("stream after 24 parts, pre-norm and post-norm", "", [pre[-1], post[-1]]),
+        Claim("stream after 24 parts, pre-norm and post-norm", "", sizes),
+        Claim("… and the gradient that comes straight back through them", "", straight),
     ]
 
 

@@ -33,7 +33,7 @@ RELEASED = (
     Released("XL", 48, 25, 1600),
 )
 
-#: The vocabulary of text 001: 50,257 rounded up to a multiple of 64.
+#: The vocabulary of the Deep Dive Tutorial: 50,257 rounded up to a multiple of 64.
 PADDED_VOCABULARY = 50_304
 
 
@@ -59,7 +59,7 @@ def counted(config: GPT2Config) -> int:
 
 
 def without_biases(config: GPT2Config) -> int:
-    """The total by text 001's formula: as ``parts``, without the linear layers' biases."""
+    """The Deep Dive Tutorial's total: as ``parts``, without the linear layers' biases."""
     C, L = config.n_embd, config.n_layer
     embeddings = config.vocab_size * C + config.n_positions * C
     return embeddings + L * (12 * C**2 + 4 * C) + 2 * C
@@ -83,7 +83,7 @@ def knob_claims() -> list[Claim]:
             "biases for Q, K and V",
             "False",
             str(biased),
-            "GPT-2's Q, K and V have biases; text 002 sets them to False.",
+            "GPT-2's Q, K and V have biases; Burume's configurations say False.",
         ),
     ]
 
@@ -95,7 +95,7 @@ def parameter_claims() -> list[Claim]:
     total, total_xl = counted(GPT2Config()), counted(RELEASED[3].config)
     not_tied = "GPT-J's output matrix is a second one, not the tied embedding: nothing is saved."
     return [
-        Claim("text 001's formula, vocabulary 50,304", "~124M", without_biases(padded)),
+        Claim("the tutorial's formula, vocabulary 50,304", "~124M", without_biases(padded)),
         Claim("… exactly; it leaves out biases", "", without_biases(padded)),
         Claim("GPT-2 small, all parameters", "~124M", total),
         Claim("GPT-2 small, exactly", "", total),
@@ -112,7 +112,7 @@ _SPLIT = "{C} channels can't be shared by {nh} heads. The released model has {ri
 
 
 def size_claims() -> list[Claim]:
-    """E18: the tables of texts 001 and 002."""
+    """E18: the tables of the Deep Dive Tutorial and of Burume."""
     first = ("124M", "350M", "774M", "1.5B")
     second = ("117M", "345M", "762M", "1.5B")
     coarse = (
@@ -123,18 +123,26 @@ def size_claims() -> list[Claim]:
     )
     heads = ("12", "24", "36", "25")
     claims = [
-        Claim("head size of all four (001)", "64 64 64 64", [m.C // m.nh for m in RELEASED]),
-        Claim("head sizes of GPT-J and GPT-NeoX (001)", "256 96", [4096 / 16, 6144 / 64]),
+        Claim(
+            "head size of all four (Deep Dive Tutorial)",
+            "64 64 64 64",
+            [m.C // m.nh for m in RELEASED],
+        ),
+        Claim(
+            "head sizes of GPT-J and GPT-NeoX (Deep Dive Tutorial)",
+            "256 96",
+            [4096 / 16, 6144 / 64],
+        ),
     ]
     for n, model in enumerate(RELEASED):
         total = counted(model.config)
         wrong = _SPLIT.format(C=model.C, nh=heads[n], right=model.nh)
         claims += [
-            Claim(f"{model.name}: parameters (001)", first[n], total, coarse[n]),
+            Claim(f"{model.name}: parameters (Deep Dive Tutorial)", first[n], total, coarse[n]),
             Claim(
-                f"{model.name}: parameters (002)", second[n], total, _OLD if n < 3 else coarse[n]
+                f"{model.name}: parameters (Burume)", second[n], total, _OLD if n < 3 else coarse[n]
             ),
-            Claim(f"{model.name}: heads (002)", heads[n], model.nh, wrong),
+            Claim(f"{model.name}: heads (Burume)", heads[n], model.nh, wrong),
         ]
     return [_reason_only_where_needed(claim) for claim in claims]
 

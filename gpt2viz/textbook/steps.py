@@ -95,7 +95,13 @@ JOURNEY_X = (
     (0.05, 0.80, 0.55),
 )
 
-# E7. The scaled scores as the texts print them after E5.
+# E5's raw scores and E7's scaled ones, as the texts print them.
+PRINTED_SCORES = (
+    (0.0531, 0.4137, 0.1802, 0.2721),
+    (0.1782, 1.3888, 0.6053, 0.9101),
+    (0.0618, 0.4815, 0.2098, 0.3151),
+    (0.1260, 0.9822, 0.4280, 0.6433),
+)
 PRINTED_SCALED = (
     (0.0375, 0.2925, 0.1274, 0.1924),
     (0.1260, 0.9822, 0.4280, 0.6433),
@@ -139,26 +145,35 @@ def crane_claims() -> list[Claim]:
     ]
 
 
-_RANK_ONE = (
-    "The printed rows are multiples of one another to four digits: the matrix has rank 1. Random "
-    "weights give rank 2, so these numbers do not come from the code printed with them."
+_NOT_LINEAR = (
+    "No W_Q and W_K give these numbers. x of “A” is an eleventh of “crane” plus “ate”, so its row "
+    "of scores is an eleventh of the sum of their rows: 0.1700 for “crane”, not 0.4137."
 )
+_NO_VALUES = (
+    "No W_V gives these rows from softmax of the printed scores: the best one is still off by "
+    "0.0107 somewhere."
+)
+_FULL = "Three of the four weights already sum to 1, which leaves nothing for the fourth."
+_THREE_OFF = (
+    "Three of the sixteen are not the printed raw scores over √2: 0.9822, 0.6433 and 0.3023 should "
+    "be 0.9820, 0.6435 and 0.3026."
+)
+
+
+def _printed(table: tuple[tuple[float, ...], ...]) -> str:
+    return " ".join(f"{x:.4f}" for row in table for x in row)
 
 
 def sentence_claims() -> list[Claim]:
     """E5."""
     steps = sentence_steps()
-    printed = (
-        "0.0531 0.4137 0.1802 0.2721 0.1782 1.3888 0.6053 0.9101 "
-        "0.0618 0.4815 0.2098 0.3151 0.1260 0.9822 0.4280 0.6433"
-    )
     mixed = "0.0652 -0.1691 0.1147 -0.2974 0.0768 -0.1991 0.1005 -0.2607"
     return [
         Claim("shape of q, k and v", "(1, 4, 2)", shape(steps.q[None])),
         Claim("shape of the scores", "(1, 4, 4)", shape(steps.scores[None])),
-        Claim("raw scores", printed, steps.scores, _RANK_ONE),
+        Claim("raw scores", _printed(PRINTED_SCORES), steps.scores, _NOT_LINEAR),
         Claim("weights", "", steps.weights),
-        Claim("output", mixed, steps.output, "These rows are multiples of one another too."),
+        Claim("output", mixed, steps.output, _NO_VALUES),
     ]
 
 
@@ -180,20 +195,26 @@ def mask_claims() -> list[Claim]:
         "1.0000 0.0000 0.0000 0.0000 0.2995 0.7005 0.0000 0.0000 "
         "0.3129 0.3807 0.3064 0.0000 0.2186 0.3999 0.2445 0.1370"
     )
+    before = torch.softmax(scaled, dim=-1)[:, :3]
+    rows_before = ("0.37 0.32 0.31", "0.31 0.37 0.32", "0.36 0.31 0.33")
     return [
         Claim("mask of 4 tokens", four, torch.ones(4, 4).tril()),
         Claim("mask of 5 tokens", five, torch.ones(5, 5).tril()),
+        Claim(
+            "scaled scores from the printed raw ones",
+            _printed(PRINTED_SCALED),
+            rows(PRINTED_SCORES) / math.sqrt(2),
+            _THREE_OFF,
+        ),
         Claim(
             "causal weights from the printed scaled scores",
             printed,
             weights,
             "Softmax of the masked scores printed just above them gives other numbers.",
         ),
-        Claim(
-            "weights of “A” before masking, first three of four",
-            "0.37 0.32 0.31",
-            torch.softmax(scaled, dim=-1)[0, :3],
-            "Three of the four weights already sum to 1, which leaves nothing for the fourth.",
+        *(
+            Claim(f"weights of “{word}” before masking, first three of four", row, found, _FULL)
+            for word, row, found in zip(SENTENCE, rows_before, before, strict=False)
         ),
     ]
 
@@ -204,5 +225,11 @@ def journey_claims() -> list[Claim]:
     return [
         Claim("scores", "0.9544 1.4950 1.4754 0.8434 0.7070 1.0865", steps.scores[1]),
         Claim("weights", "0.1385 0.2379 0.2333 0.1240 0.1082 0.1581", steps.weights[1]),
+        Claim(
+            "the same weights where the text first gives them",
+            "0.14 0.24 0.23 0.13 0.11 0.16",
+            steps.weights[1],
+            "0.1240 rounds to 0.12; as printed, the six sum to 1.01.",
+        ),
         Claim("context vector", "0.4419 0.6515 0.5683", steps.output[1]),
     ]

@@ -36,7 +36,7 @@ PAGES: dict[str, tuple[Page, ...]] = {
     ),
     "Compare": (Page("pages/10_compare.py", "Compare", "two of anything, side by side"),),
     "Learn": (
-        Page("pages/11_textbook.py", "Textbook", "eleven chapters, every number alive"),
+        Page("pages/11_textbook.py", "Textbook", "eleven chapters with numbers to change"),
         Page("pages/4_shapes.py", "Shapes", "every tensor of the run, in order"),
         Page("pages/13_glossary.py", "Glossary", "what the words mean"),
     ),

@@ -57,6 +57,24 @@ def test_no_number_is_lost_however_fast_they_are_typed(visit: Visit) -> None:
     assert [field.input_value() for field in fields] == typed
 
 
+def test_a_field_shows_the_number_that_is_used_or_that_it_is_rounded(visit: Visit) -> None:
+    page = visit("textbook", chapter="crane")
+    field = page.get_by_label("Query of crane, crane, animal")
+    rounded = page.get_by_text("Rounded to four digits")
+    field.fill("0.12345")
+    field.press("Enter")
+    page.wait_for_function("location.search.includes('crane_q=0.12345%2C0.7')")
+    settle(page)
+    expect(field).to_have_value("0.12345")
+    expect(rounded).to_have_count(0)
+    field.fill("0.123456789")
+    field.press("Enter")
+    page.wait_for_function("location.search.includes('crane_q=0.123456789%2C0.7')")
+    settle(page)
+    expect(field).to_have_value("0.1235")
+    expect(rounded).to_have_count(1)
+
+
 def test_what_is_no_number_is_refused_where_it_stands(visit: Visit) -> None:
     page = visit("textbook", chapter="crane")
     field = page.get_by_label("Query of crane, crane, animal")

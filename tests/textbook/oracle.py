@@ -44,6 +44,16 @@ def gelu_tanh(x: Any) -> np.ndarray:
     return 0.5 * x * (1 + np.tanh(sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
+def orders(places: Any, causal: bool) -> np.ndarray:
+    """How far the words of "dog bites man" and "man bites dog" end up from one another."""
+    words, ends = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]]), []
+    for order in ([0, 1, 2], [2, 1, 0]):
+        x = words[order] + np.array(places)
+        scores = x @ x.T / sqrt(2)
+        ends.append((softmax(hidden(scores) if causal else scores) @ x)[order])
+    return np.abs(ends[0] - ends[1]).max()
+
+
 JOURNEY = np.array(
     [
         [0.43, 0.15, 0.89],
@@ -52,6 +62,14 @@ JOURNEY = np.array(
         [0.22, 0.58, 0.33],
         [0.77, 0.25, 0.10],
         [0.05, 0.80, 0.55],
+    ]
+)
+RAW = np.array(
+    [
+        [0.0531, 0.4137, 0.1802, 0.2721],
+        [0.1782, 1.3888, 0.6053, 0.9101],
+        [0.0618, 0.4815, 0.2098, 0.3151],
+        [0.1260, 0.9822, 0.4280, 0.6433],
     ]
 )
 SCALED = np.array(
@@ -64,6 +82,7 @@ SCALED = np.array(
 )
 WALKED = [2.40, -0.50, 1.88, -1.91, 2.08, 1.16, 0.41, -2.12]
 FIVE = [2.4, 1.0, 0.0, -0.5, -2.0]
+PLACES = [[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]
 BIRD = ([[0.7, 0.7], [0.9, 0.1], [0.9, 0.1]], [[0.5, 0.5], [0.9, 0.1], [0.8, 0.2]])
 MACHINE = ([[0.7, 0.7], [0.1, 0.9], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9], [0.2, 0.8]])
 #: The released models' parameters, and their heads (Hugging Face's checkpoints).
@@ -82,7 +101,12 @@ _formula = 50_304 * 768 + 1_024 * 768 + 12 * (12 * 768**2 + 4 * 768) + 2 * 768
 RESULTS: dict[str, list[Any]] = {
     "E1": [[50257, 1024, 12, 12, 768], "True"],
     "E2": ["(10, 3)", "(2, 4)", "(2, 4, 3)", "True"],
-    "E3": ["(2, 5, 3)", "(5, 3)", "(2, 5, 3)", "True", "False"],
+    "E3": [
+        *("(2, 5, 3)", "(5, 3)", "(2, 5, 3)"),
+        [orders(np.zeros((3, 2)), causal=False)],
+        [orders(PLACES, causal=False)],
+        [orders(np.zeros((3, 2)), causal=True)],
+    ],
     "E4": [
         [0.98, 0.7, 0.7],
         softmax(np.array([0.98, 0.7, 0.7])),
@@ -92,12 +116,15 @@ RESULTS: dict[str, list[Any]] = {
     ],
     "E5": ["(1, 4, 2)", "(1, 4, 4)", _scores, _weights, _output],
     "E6": ["True"],
-    "E7": [np.tri(4), np.tri(5), softmax(hidden(SCALED)), softmax(SCALED)[0, :3]],
+    "E7": [
+        *(np.tri(4), np.tri(5), RAW / sqrt(2), softmax(hidden(SCALED))),
+        *softmax(SCALED)[:3, :3],
+    ],
     "E8": ["(1, 4, 768)", "(1, 12, 4, 64)", "(1, 12, 4, 64)", "(1, 4, 768)", "(1, 4, 768)"],
     "E9": [[1.5, 0.5, -2.0, 0.0]],
     "E10": [*([value] for value in gelu(FIVE)), gelu(WALKED), gelu_tanh(WALKED)],
     "E11": [SUM],
-    "E12": [[SUM.mean()], [SUM.var()], (SUM - SUM.mean()) / np.sqrt(SUM.var() + 1e-5), None],
+    "E12": [[SUM.mean()], [SUM.var()], (SUM - SUM.mean()) / np.sqrt(SUM.var() + 1e-5), None, None],
     "E13": [None, [1 / 0.9], "True"],
     "E14": ["(1, 5, 50)", "(1, 1, 50)", "True"],
     "E15": [
@@ -118,7 +145,7 @@ RESULTS: dict[str, list[Any]] = {
         [256, 96],
         *([n] for total, heads in zip(RELEASED, HEADS, strict=True) for n in (total, total, heads)),
     ],
-    "E19": [JOURNEY @ JOURNEY[1], _journey[1], _journey[1] @ JOURNEY],
+    "E19": [JOURNEY @ JOURNEY[1], _journey[1], _journey[1], _journey[1] @ JOURNEY],
     "E20": ["(1, 6, 2)", [4 * 768**2 + 768], _journey[0] @ JOURNEY, None, None],
     "E21": list(PIPELINE),
     "E22": [None, None, None, None],

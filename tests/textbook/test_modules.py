@@ -147,7 +147,7 @@ def test_both_forms_of_the_mlp_have_as_many_weights() -> None:
     assert found["form"] == ["MLP", "SwiGLU"]
     assert found["tables"] == [2, 3]
     assert found["channels inside"] == [4 * 768, 2048]
-    assert found["weights"] == [2 * 768 * 4 * 768, 3 * 768 * 2048] == [4_718_592] * 2
+    assert found["parameters"] == [2 * 768 * 4 * 768, 3 * 768 * 2048] == [4_718_592] * 2
     assert found["comes out"] == ["(1, 768)"] * 2
 
 

@@ -19,10 +19,10 @@ from gpt2viz.ui.textbook.parts import (
     held,
     pairs,
     picture,
-    spelled,
     vectors,
 )
 from gpt2viz.ui.textbook.tables import table
+from gpt2viz.ui.textbook.written import equals, mixture
 
 _AXES = ("x₁", "x₂", "x₃")
 #: Outputs that differ by less are the same; differences are written with four digits.
@@ -42,8 +42,8 @@ def _journey(book: Book) -> list[Question]:
     heading("E19")
     say.markdown(
         "Six words, three numbers each, **nothing learned**: each vector is query, key and value "
-        "at once. A score says how far two vectors point the same way, and each word becomes a "
-        "mixture of all six."
+        "at once. A score is the dot product of two vectors: larger the nearer they point the same "
+        "way, and the longer they are. Each word becomes a mixture of all six."
     )
     left, right = st.columns(2, gap="medium")
     with left:
@@ -59,9 +59,8 @@ def _journey(book: Book) -> list[Question]:
     with right:
         panel = pairs("weights", found.weights, steps.JOURNEY, "attention weight")
         picture(book, "journey_weights", [panel], "unit", height=330)
-    st.latex(rf"\text{{scores}} = {spelled(found.scores[chosen])}")
-    st.latex(rf"\text{{weights}} = {spelled(found.weights[chosen])}")
-    st.latex(rf"\text{{context vector}} = {spelled(found.output[chosen])}")
+    for name, numbers in mixture(found, chosen):
+        st.latex(rf"\text{{{'context vector' if name == 'output' else name}}} {numbers}")
     code(steps.attend)
     held("E19")
     own = [int(n) for n in np.asarray(found.weights.argmax(1))]
@@ -70,8 +69,9 @@ def _journey(book: Book) -> list[Question]:
             "journey_self",
             "As the texts have it, **starts** does not look most at itself. At which word does it?",
             "Look along its row for the cell with the strongest colour.",
-            "“journey” points almost the same way as “starts” but is a little longer, and a longer "
-            "vector wins every dot product. Learned queries and keys can do without such chance.",
+            "A dot product is length times length times the cosine of the angle between. “journey” "
+            "points almost the same way as “starts” (cosine 0.9997) and is 1.3 % longer, which "
+            "weighs more. Learned queries and keys are free of such chance.",
             answer="journey",
             also=("second", "second one"),
         ),
@@ -98,7 +98,7 @@ def _sentence(book: Book) -> list[Question]:
     say.markdown(
         "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They make a query, a key and a "
         "value out of each word's vector. Here their numbers are drawn at random, with the seed 42 "
-        "of the texts. $h_s$ is the length of a query, here 2."
+        "of the texts. $h_s$ is how many numbers a query has, here 2."
     )
     st.latex(r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V")
     st.latex(r"Q = xW_Q^\top \qquad K = xW_K^\top \qquad V = xW_V^\top")
@@ -128,7 +128,7 @@ def _sentence(book: Book) -> list[Question]:
     with outputs:
         one = vectors("output", found.output, labels, ("1", "2"), TOKENS)
         picture(book, "hand_output", [one], height=300)
-    st.latex(rf"\text{{output of crane}} = {spelled(found.output[1])}")
+    st.latex(rf"\text{{output of crane}} {equals(found.output[1])}")
     show.table(_shapes(found), "Shapes", hide_index=True)
     code(steps.drawn_weights, steps.project, steps.attend)
     held("E5")
@@ -193,31 +193,41 @@ def _shapes(found: steps.Steps) -> dict[str, list[str]]:
 def _scale(book: Book) -> list[Question]:
     heading("E22")
     say.markdown(
-        "A dot product of $h_s$ numbers is a sum of $h_s$ terms, so it grows with $h_s$: if the "
-        "numbers are random with variance 1, the score's variance is $h_s$. Softmax of large "
-        "scores gives nearly everything to one key; then a small change of the scores changes "
-        "nothing, and nothing is learned. Dividing by $\\sqrt{h_s}$ brings the variance back to 1."
+        "A dot product of $h_s$ numbers is a sum of $h_s$ terms, so its spread grows with $h_s$: "
+        "if the numbers are independent, with mean 0 and variance 1, the score's variance is "
+        "$h_s$. Softmax of scores far apart gives nearly everything to one key; then a small "
+        "change of the scores changes hardly anything, and little is learned. Dividing by "
+        "$\\sqrt{h_s}$ brings the variance back to 1."
     )
     sizes = [2, 8, 32, 64, 128, 512]
     hs: int = st.segmented_control("$h_s$", sizes, required=True, **address.choice("hs", sizes, 64))
     raw, scaled = scale.score_variance(hs)
-    st.latex(rf"\text{{var}}(q \cdot k) = h_s = {hs} \qquad \sqrt{{h_s}} = {hs**0.5:.4f}")
+    st.latex(rf"\text{{var}}(q \cdot k) = h_s = {hs} \qquad \sqrt{{h_s}} {equals(hs**0.5)}")
     left, right = st.columns(2)
-    left.metric("Variance of q·k", f"{raw:.1f}", help="Of 40,000 random pairs.")
-    right.metric("Variance of q·k / √hs", f"{scaled:.3f}")
+    left.metric("Variance of q·k, measured", f"{raw:.1f}", help="Of 40,000 random pairs.")
+    right.metric("Variance of q·k / √hs, measured", f"{scaled:.3f}")
     scores = scale.random_scores(hs)
-    both = [scale.sharpness(scores, 1), scale.sharpness(scores, hs**0.5)]
-    rows, keys = ("as it is", "over √hs"), [f"{n}" for n in range(len(scores))]
-    panel = vectors("one query, eight random keys", both, rows, keys, ("", "key"))
+    both = [scale.sharpness(scores, divisor).mean(0) for divisor in (1, hs**0.5)]
+    keys = ("largest", "2nd", "3rd", *(f"{n}th" for n in range(4, 9)))
+    title = f"mean weights of eight random keys, {scale.DRAWS} draws"
+    panel = vectors(title, both, ("as it is", "over √hs"), keys, ("scores", "weight, by size"))
     picture(book, "sharpness", [panel], "unit", height=190)
-    code(scale.score_variance, scale.random_scores, scale.sharpness)
+    found = scale.largest(scores, 1), scale.largest(scores, hs**0.5)
+    told = (f"**{one.mean:.2f}** ({one.low:.2f} to {one.high:.2f})" for one in found)
+    say.markdown(
+        "The largest weight, its mean and what eight of ten draws lie between: as it is {}, over "
+        "√hs {}. A single draw may show the opposite.".format(*told)
+    )
+    code(scale.score_variance, scale.random_scores, scale.sharpness, scale.largest)
     held("E22")
     return [
         Question(
             "scale_one",
-            "Find an $h_s$ for which the unscaled query gives one key **more than 0.99**.",
-            "The longer the vectors, the larger the scores.",
-            "Almost one-hot: the other seven keys get almost no weight, and no gradient.",
-            done=float(both[0].max()) > 0.99,
+            "Find an $h_s$ for which the largest weight without scaling is **more than 0.9** on "
+            "average.",
+            "The more numbers a query has, the further apart the scores.",
+            "Nearly one-hot: the other seven keys share less than a tenth, and a small change of "
+            "their scores changes next to nothing.",
+            done=found[0].mean > 0.9,
         ),
     ]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from gpt2viz.figures.palette import Palette
-from gpt2viz.ui import address, frame
+from gpt2viz.ui import address, frame, say
 from gpt2viz.ui.textbook import (
     by_hand,
     checks,
@@ -19,6 +19,7 @@ from gpt2viz.ui.textbook import (
     mistakes,
     mlp,
     next_word,
+    parts,
     progress,
     residual,
     tokens,
@@ -121,6 +122,7 @@ def choose() -> str:
         **address.choice("chapter", names, names[0]),
     )
     progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()})
+    parts.sources()
     if wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
         wanted = ""
         st.query_params.pop("example", None)
@@ -134,6 +136,10 @@ def show(name: str, colors: Palette) -> None:
     names = list(CHAPTERS)
     place = names.index(name)
     st.header(chapter.title, anchor=name)
+    say.caption(
+        "≈ stands before a rounded number; in pictures and tables of results all are rounded. "
+        "Everything is calculated with all digits."
+    )
     view = frame.read_sentence(colors, chapter.choosing) if chapter.reads_sentence else None
     checks.ask(name, chapter.draw(Book(colors, view)))
     if place + 1 < len(names):

@@ -8,8 +8,9 @@ import streamlit as st
 from gpt2viz.textbook import steps
 from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, spelled, vectors
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, vectors
 from gpt2viz.ui.textbook.tables import table
+from gpt2viz.ui.textbook.written import mixture
 
 _PLANE = ("animal", "machine")
 
@@ -69,9 +70,14 @@ def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...]) -> None:
     hidden = found.masked_scores[:1].isneginf()
     one = pairs("weights of crane", found.weights[:1], labels, "attention weight", hidden)
     picture(book, "crane_weights", [one], "unit", height=170)
-    st.latex(rf"q \cdot K^\top = {spelled(found.scores[0])}")
-    st.latex(rf"\text{{softmax}} \rightarrow {spelled(found.weights[0])}")
-    st.latex(rf"\text{{new vector}} = \text{{weights}}\cdot V = {spelled(found.output[0])}")
+    step = {
+        "scores": r"q \cdot K^\top",
+        "masked": r"\text{with the mask}",
+        "weights": r"\text{softmax}",
+        "output": r"\text{new vector} = \text{weights}\cdot V",
+    }
+    for name, numbers in mixture(found, 0):
+        st.latex(f"{step[name]} {numbers}")
     after = np.vstack([found.v, found.output[:1]])
     rows, names = [*labels, "new crane"], ("vector", "dimension")
     panel = vectors("values, and the crane afterwards", after, rows, _PLANE, names)
@@ -97,7 +103,8 @@ def _questions(
             "crane_half",
             f"Change the query or a key so that **{last}** gets more than half of the "
             f"crane's attention. Now it gets {weight:.2f}.",
-            "A larger key gives a larger dot product. Multiply both numbers of that key by 3.",
+            "A longer key that points the same way gives a larger dot product. Multiply both "
+            "numbers of that key by 3.",
             "Weights depend on queries and keys only. The values had no say in it.",
             done=weight > 0.5,
             told=blind if causal else "",

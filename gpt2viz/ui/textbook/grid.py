@@ -22,7 +22,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
     into.append(made)
     return made
   }
-  const written = (x) => String(Number(x.toPrecision(4)))
   const read = (text) => {
     const plain = text.trim().replace("\\u2212", "-").replace(",", ".")
     const number = plain === "" ? NaN : Number(plain)
@@ -64,7 +63,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     mark()
     if (Number.isNaN(number)) return
     field.number = number
-    field.shown = field.value = written(number)
+    field.shown = field.value = String(number)
     root.sent += 1
     setTriggerValue("edited", { values: fields.map((f) => f.number), count: root.sent })
   }
@@ -84,9 +83,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.sent = data.count
   fields.forEach((field, place) => {
     const typing = field.shown !== undefined && field.value !== field.shown
-    if (typing || field.number === data.values[place]) return
+    if (typing) return
     field.number = data.values[place]
-    field.shown = field.value = written(field.number)
+    field.shown = field.value = data.texts[place]
     field.setAttribute("aria-invalid", "false")
   })
   mark()
@@ -119,6 +118,7 @@ def number_fields(
     name: str,
     title: str,
     values: Sequence[float],
+    texts: Sequence[str],
     rows: Sequence[str],
     columns: Sequence[str],
     largest: float,
@@ -126,7 +126,8 @@ def number_fields(
 ) -> None:
     """Draw the numbers, row after row; ``edited`` is called with all of them after a change.
 
-    Numbers lie between −``largest`` and ``largest``; the fields take no others.
+    A field shows its number as one of the ``texts``. Numbers lie between −``largest`` and
+    ``largest``; the fields take no others.
     """
     counts: dict[str, int] = st.session_state.setdefault("_edits_seen", {})
     key = f"grid_{name}"
@@ -143,6 +144,7 @@ def number_fields(
             "rows": list(rows),
             "columns": list(columns),
             "values": list(values),
+            "texts": list(texts),
             "largest": largest,
             "count": counts.get(name, 0),
         },

@@ -12,15 +12,16 @@ from gpt2viz.ui.stages import draw_weights
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import TOKENS, Book, code, heading, held, picture, vectors
 from gpt2viz.ui.textbook.tables import table
+from gpt2viz.ui.textbook.written import equals
 
 
 def draw(book: Book) -> list[Question]:
     """E21, E8, E20 and E24, and the heads of the model above."""
     say.markdown(
-        "One set of weights can follow one kind of link. So the channels are shared out among "
-        "several **heads**: each has queries, keys and values of its own, only narrower, and "
-        "looks where it likes. Their outputs are laid side by side again and mixed by one more "
-        "table."
+        "A row of attention weights is one mixture: a token can't take one thing from here and "
+        "another from there. So the channels are shared out among several **heads**: each has "
+        "queries, keys and values of its own, only narrower, and looks where it likes. Their "
+        "outputs are laid side by side again and mixed by one more table."
     )
     return [*_way(book), *_variants(book), *_real(book)]
 
@@ -56,7 +57,7 @@ def _way(_book: Book) -> list[Question]:
         r"h_s = \frac{C}{n_h} \qquad "
         r"\text{MultiHead}(x) = [\text{head}_0, \ldots, \text{head}_{n_h-1}]\,W_O"
     )
-    st.latex(rf"h_s = {C} / {nh} = {C / nh:.4g}")
+    st.latex(rf"h_s = {C} / {nh} {f'= {C // nh}' if C % nh == 0 else equals(C / nh)}")
     say.caption(
         "B texts at once, T tokens each, C channels, nh heads of hs channels. The brackets lay the "
         "heads' outputs side by side; W_O is the one more table that mixes them."
@@ -87,8 +88,8 @@ def _way_questions(refused: bool, C: int) -> list[Question]:
             "way_fails",
             "Find a number of heads with which 1024 channels can't be shared.",
             "1024 is a power of 2.",
-            "6, 7, 12, 20 and 24 don't divide 1024. One of the texts gives GPT-2 medium 24 heads; "
-            "the real one has 16.",
+            "6, 7, 12, 20 and 24 don't divide 1024. Burume gives GPT-2 medium 24 heads; the real "
+            "one has 16.",
             done=refused and C == 1024,
             told=f"That is refused too, but for {C:,} channels." if refused else "",
         ),
@@ -98,8 +99,9 @@ def _way_questions(refused: bool, C: int) -> list[Question]:
 def _variants(book: Book) -> list[Question]:
     heading("E20")
     say.markdown(
-        "One input through four forms of attention. Weights are drawn from a seed. Each row is a "
-        "word afterwards. In the causal forms the first word saw only itself."
+        "One input through four forms of attention: with nothing learned, and with learned tables, "
+        "whose numbers are drawn from a seed here. Each row is a word afterwards. In the causal "
+        "forms the first word saw only itself."
     )
     labels, axes = steps.JOURNEY, ("x₁", "x₂", "x₃")
     left, right = st.columns([3, 1], gap="medium")
@@ -124,7 +126,7 @@ def _variants(book: Book) -> list[Question]:
     return [
         Question(
             "variants_last",
-            "The trainable and the causal form have the same weights here. For which word do they "
+            "The trainable and the causal form have the same tables here. For which word do they "
             "agree, whatever the numbers?",
             "Which word may see all others even with the mask on? Compare rows of the pictures.",
             f"The last word sees everything before it in both. Here they differ by at most "
@@ -139,7 +141,7 @@ def _apart(book: Book, seed: int) -> None:
     heading("E24")
     say.markdown(
         "Heads can be built apart, each with three small tables, and their outputs joined. Or as "
-        "one wide table of which each head has its rows. With the same weights both give the same:"
+        "one wide table of which each head has its rows. With the same numbers both give the same:"
     )
     fused, apart = heads.apart_and_fused(C=12, nh=3, seed=seed)
     tokens, channels = [f"{n}" for n in range(6)], [f"{n}" for n in range(12)]
@@ -158,8 +160,10 @@ def _real(book: Book) -> list[Question]:
     view = book.view
     st.subheader("Heads of a trained model", anchor="trained")
     say.markdown(
-        "What a head looks for is learned. Nobody tells it, and its work seldom has a name. Look "
-        "through the heads of the model above, with your sentence."
+        "What a head looks for is learned: nobody tells it, and its work seldom has a name. The "
+        "bundled model has one exception: the queries and keys of head 0 in layer 0 were set to "
+        "look one token back before it was trained, and kept so. Look through the heads of the "
+        "model above, with your sentence."
     )
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)

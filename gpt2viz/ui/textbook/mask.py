@@ -9,15 +9,16 @@ from gpt2viz.textbook import steps
 from gpt2viz.traces import Array
 from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture, spelled
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, pairs, picture
 from gpt2viz.ui.textbook.tables import table
+from gpt2viz.ui.textbook.written import equals, given
 
 
 def draw(book: Book) -> list[Question]:
     """E7."""
     labels = steps.SENTENCE
     say.markdown(
-        "GPT-2 learns to foretell the next token at **every** place of a text at once. If a token "
+        "GPT-2 learns to predict the next token at **every** place of a text at once. If a token "
         "could look at those after it, the answer would be in plain sight and nothing would be "
         "learned. So scores of later keys are set to **−∞** before softmax: $e^{-\\infty} = 0$, "
         "their weight is exactly 0, and the rest of the row still sums to 1."
@@ -35,7 +36,7 @@ def draw(book: Book) -> list[Question]:
         one = pairs("weights", weights, labels, "attention weight", masked)
         picture(book, "mask_weights", [one], "unit", height=330)
     for n, word in enumerate(labels):
-        st.latex(rf"\text{{{word}: }} {spelled(shown[n], 2)} \rightarrow {spelled(weights[n])}")
+        st.latex(rf"\text{{{word}: }} \text{{softmax}}({given(shown[n])}) {equals(weights[n])}")
     code(steps.hide_later)
     say.markdown(
         "The mask comes **before** softmax. Setting weights to 0 afterwards would leave rows that "
@@ -60,8 +61,9 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
             "Whatever you do to the first row, its weights stay the same while the mask is on. "
             "Change the score of “A” for itself to 5.",
             "Edit the top left number of the table.",
-            "Softmax of a single number is 1. The first token has nobody else to look at, and many "
-            "heads of real models make use of that.",
+            "Softmax of a single number is 1. The first column is another matter: token 0 is the "
+            "only one that all later tokens can see, and many heads of real models rest on it when "
+            "they find nothing to do: an attention sink (Xiao et al. 2023).",
             done=bool(causal and five),
             told="The mask is off. Switch it on and look again." if five else "",
         ),

@@ -11,6 +11,7 @@ from gpt2viz.textbook import mistakes
 from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.checks import Question
 from gpt2viz.ui.textbook.parts import Book, heading, held
+from gpt2viz.ui.textbook.written import equals
 
 
 def draw(_book: Book) -> list[Question]:
@@ -40,7 +41,7 @@ def draw(_book: Book) -> list[Question]:
     C = columns[0].selectbox("n_embd", widths, **address.choice("try_C", widths, 768))
     nh = columns[1].selectbox("n_head", counts, **address.choice("try_nh", counts, 12))
     kind, said = mistakes.message(lambda: GPT2Config(n_embd=C, n_head=nh))
-    st.latex(rf"h_s = C / n_h = {C} / {nh} = {C / nh:.4f}")
+    st.latex(rf"h_s = C / n_h = {C} / {nh} {f'= {C // nh}' if C % nh == 0 else equals(C / nh)}")
     if kind:
         st.error(said, icon=":material/error:")
     else:

@@ -9,8 +9,9 @@ from gpt2viz.figures.curves import curves_at
 from gpt2viz.textbook import mlp, steps
 from gpt2viz.ui import address, say, show
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.ui.textbook.tables import table
+from gpt2viz.ui.textbook.written import equals, given
 
 _OUT = tuple(f"out {n}" for n in range(4))
 _EIGHT = tuple(f"{n}" for n in range(8))
@@ -29,7 +30,7 @@ def draw(book: Book) -> list[Question]:
 def _linear() -> list[Question]:
     heading("E9")
     say.markdown(
-        "A linear layer multiplies the input by a row of weights for each output, adds up, and "
+        "A linear layer multiplies the input by a row of the table W for each output, adds up, and "
         "adds a bias. `nn.Linear` keeps W as (outputs, inputs)."
     )
     columns = st.columns([2, 3, 2])
@@ -40,9 +41,11 @@ def _linear() -> list[Question]:
     with columns[2]:
         bias = table("lin_b", "b", np.reshape(mlp.LINEAR_BIAS, (4, 1)), _OUT, ("b",))[:, 0]
     found = mlp.linear(x, weight, bias)
-    first = " + ".join(f"({a:.2f}) \\cdot ({w:.2f})" for a, w in zip(x, weight[0], strict=True))
-    st.latex(rf"\text{{out}}_0 = {first} + ({bias[0]:.2f}) = {float(found[0]):.4f}")
-    st.latex(rf"W x + b = {spelled(found)}")
+    first = " + ".join(
+        f"({given(a)}) \\cdot ({given(w)})" for a, w in zip(x, weight[0], strict=True)
+    )
+    st.latex(rf"\text{{out}}_0 = {first} + ({given(bias[0])}) {equals(found[0])}")
+    st.latex(rf"W x + b {equals(found)}")
     code(mlp.linear)
     held("E9")
     zero = bool(abs(np.asarray(found)).max() < 1e-3)
@@ -63,8 +66,8 @@ def _walk(book: Book) -> list[Question]:
     heading("E10")
     say.markdown(
         "One token of two numbers: widened to eight, bent by a curve, brought back to two. The "
-        "text draws its weights without a seed, so the very numbers can't be had again. Here they "
-        "are drawn from a seed: W twice as large as standard normal numbers, all biases 1."
+        "text draws its tables without a seed, so its numbers can't be had again. Here they are "
+        "drawn from a seed: W twice as large as standard normal numbers, all biases 1."
     )
     left, right = st.columns([3, 5], gap="medium")
     with left:
@@ -80,9 +83,7 @@ def _walk(book: Book) -> list[Question]:
         widened, bent, output = mlp.walk(x, widen, np.ones(8), back, curve)
         panel = vectors("inside", [widened, bent], ("widened", curve), _EIGHT, ("", "channel"))
         picture(book, "walk", [panel], height=190)
-    st.latex(
-        rf"{spelled(x, 2)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; {spelled(output)}"
-    )
+    st.latex(rf"{given(x)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; y {equals(output)}")
     code(mlp.drawn_weights, mlp.walk, mlp.CURVES[curve])
     held("E10")
     return []
@@ -92,8 +93,8 @@ def _curves(book: Book) -> list[Question]:
     heading("E15")
     say.markdown(
         "Four curves. **ReLU** cuts off what is negative. **GELU** does it gently: it multiplies x "
-        "by the chance that a random number lies below x. GPT-2 computes it by tanh; the two "
-        "differ by less than 0.0005. **SiLU** multiplies x by its sigmoid."
+        "by the chance that a standard normal number lies below x. GPT-2 computes it by tanh; the "
+        "two differ by less than 0.0005. **SiLU** multiplies x by its sigmoid."
     )
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
     drawn = {name: np.asarray(f(steps.rows(xs))) for name, f in mlp.CURVES.items()}
@@ -115,14 +116,14 @@ def _curves(book: Book) -> list[Question]:
     say.markdown(
         "**SwiGLU** is no curve but a gate: one table makes numbers, a second one, through SiLU, "
         "says how much of each may pass. It needs three tables instead of two, so each is made "
-        f"narrower: {mlp.swiglu_width(768):,} for C = 768, and both forms have the same number "
-        "of weights."
+        f"narrower: {mlp.swiglu_width(768):,} for C = 768, and without biases both forms have the "
+        "same number of parameters."
     )
     show.table(
         mlp.forms(768),
         "The MLP in both forms",
         hide_index=True,
-        column_config={"weights": st.column_config.NumberColumn(format="localized")},
+        column_config={"parameters": st.column_config.NumberColumn(format="localized")},
     )
     code(*mlp.CURVES.values(), mlp.swiglu_width, mlp.forms, mlp.FeedForward, mlp.SwiGLU)
     held("E15")
@@ -144,8 +145,8 @@ def _dropout(book: Book) -> list[Question]:
     heading("E13")
     say.markdown(
         "In training, each number is set to 0 with chance p, anew each time, and the others are "
-        "multiplied by 1 / (1 − p), so that the mean stays. No part can then rely on one other. "
-        "When the model is read, dropout does nothing."
+        "multiplied by 1 / (1 − p), so that the mean stays. So no part can rely on another one "
+        "being there. When the model is read, dropout does nothing."
     )
     columns = st.columns(3)
     chances = [0.0, 0.1, 0.2, 0.5, 0.9]
@@ -165,7 +166,7 @@ def _dropout(book: Book) -> list[Question]:
             "drop_factor",
             "With p = 0.5, by what is a number multiplied that survives?",
             "1 / (1 − p).",
-            "Half of the numbers are gone, so the others count double.",
+            "On average half of the numbers are gone, so the others count double.",
             answer="2",
             also=("twice", "double", "doubled"),
         ),

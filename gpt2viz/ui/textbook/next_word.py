@@ -6,12 +6,14 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import Trace, sampling_distribution
+from gpt2viz.labels import counted
 from gpt2viz.textbook import logits
 from gpt2viz.traces import Array
 from gpt2viz.ui import address, cache, say, show
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.ui.textbook.tables import table
+from gpt2viz.ui.textbook.written import enough, equals, softmax
 
 _WORDS = ("fish", "steel", "the", "ate")
 _PLANE = ("x₁", "x₂")
@@ -25,7 +27,7 @@ def draw(book: Book) -> list[Question]:
         "At the end each token has a vector that has gathered and worked out what it could. To get "
         "a word from it, it is compared with **every row of the token table**: the dot product "
         "with a row is that token's **logit**. Softmax makes probabilities of the "
-        "logits. GPT-2 uses the same table at both ends (*weight tying*)."
+        "logits. GPT-2 uses the same table at both ends: *weight tying* (Press & Wolf 2017)."
     )
     left, right = st.columns([3, 5], gap="large")
     temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
@@ -48,11 +50,21 @@ def draw(book: Book) -> list[Question]:
     st.latex(
         r"p_i = \frac{e^{z_i / t}}{\sum_j e^{z_j / t}} \qquad \text{loss} = -\ln p_{\text{next}}"
     )
-    st.latex(rf"p = \text{{softmax}}({spelled(scores, 2)} / {heat:g}) = {spelled(chances)}")
+    z = np.asarray(scores, float)
+    digits = enough(z, lambda z: softmax(z / heat), chances)
+    st.latex(rf"z {equals(scores, digits)}")
+    st.latex(rf"p = \text{{softmax}}(z / {heat:g}) {equals(chances)}")
     say.caption(
         "z are the logits, p the probabilities, t the temperature; ln is the natural logarithm, "
         "and the sum runs over all words j."
     )
+    _loss(np.asarray(scores))
+    code(logits.logits, logits.next_token, logits.loss)
+    _real(book)
+    return _questions(np.asarray(scores), np.asarray(chances), heat, np.allclose(rows, _EMBEDDING))
+
+
+def _loss(scores: Array) -> None:
     target: str = st.segmented_control(
         "The word that really came",
         list(_WORDS),
@@ -60,14 +72,12 @@ def draw(book: Book) -> list[Question]:
         **address.choice("target", list(_WORDS), "fish"),
     )
     cost = float(logits.loss(scores, _WORDS.index(target)))
-    st.latex(rf"\text{{loss}} = -\ln p_{{\text{{{target}}}}} = {cost:.4f}")
+    at_one = f"z_{{\\text{{{target}}}}}"
+    st.latex(rf"t = 1: \quad \text{{loss}} = \ln \sum_j e^{{z_j}} - {at_one} {equals(cost)}")
     say.markdown(
-        f"Loss: **{cost:.4f} nats**, at t = 1. Training changes all weights a little, again and "
-        "again, so that the words that really came cost less."
+        f"Loss: **{cost:.4f} nats**: −ln of p at t = 1, in terms of z. Training changes all "
+        "parameters a little, again and again, so that the words that really came cost less."
     )
-    code(logits.logits, logits.next_token, logits.loss)
-    _real(book)
-    return _questions(np.asarray(scores), np.asarray(chances), heat, np.allclose(rows, _EMBEDDING))
 
 
 def _real(book: Book) -> None:
@@ -77,13 +87,14 @@ def _real(book: Book) -> None:
     n = len(view.labels)
     say.markdown(
         f"**In training** every place is asked at once: (1, {n}, {n_vocab}) logits "
-        f"for your sentence, {n} lessons from one text. **When writing** only the last place "
-        f"counts: (1, 1, {n_vocab}). Below, what this model foretells after each "
+        f"for your sentence. The answer is known for each but the last: "
+        f"{counted(n - 1, 'lessons')} from one text. **When writing** only the last place "
+        f"counts: (1, 1, {n_vocab}). Below, what this model predicts after each "
         "token, and how likely it found what came."
     )
     show.table(
-        _foretold(book),
-        "What the model foretells after each token",
+        _predicted(book),
+        "What the model predicts after each token",
         hide_index=True,
         height=36 * min(n + 1, 12),
     )
@@ -117,13 +128,13 @@ def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> 
             "A model that knows nothing gives each of 4 words the same chance. What is its loss in "
             "nats, to two decimals?",
             "−ln(1/4).",
-            "ln 4 = 1.39. With GPT-2's 50,257 tokens it is 10.82, where its training began.",
+            "ln 4 = 1.39. With GPT-2's 50,257 tokens it is 10.82.",
             answer="1.39",
         ),
     ]
 
 
-def _foretold(book: Book) -> dict[str, list[str]]:
+def _predicted(book: Book) -> dict[str, list[str]]:
     """After each token: the most probable next one, and how probable the one that came was."""
     trace, labels, names = book.view.trace, book.view.labels, cache.vocabulary(book.view.model.name)
     rows: dict[str, list[str]] = {"after": [], "most probable": [], "what came": []}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -115,6 +114,15 @@ def heading(id: str) -> None:
     st.subheader(f"{example.title} :gray-badge[{id}]", anchor=id)
 
 
+def sources() -> None:
+    """The texts that the examples come from, all in one place."""
+    with st.expander(f"Sources of E1 to E{len(EXAMPLES)}", icon=":material/menu_book:"):
+        say.markdown("The worked examples stand in these texts; their numbers are this project's.")
+        for n, text in TEXTS.items():
+            ids = [id for id, example in EXAMPLES.items() if n in example.texts]
+            say.markdown(f"- *{literal(text)}*: {', '.join(ids)}")
+
+
 _COLOR = {"agrees": "green", "differs": "orange"}
 
 
@@ -141,15 +149,3 @@ def _row(claim: Claim) -> str:
     numbers = (claim.printed, claim.written)
     cells = (claim.what, *(f"`{text}`" if text else "–" for text in numbers))
     return "|".join(["", *cells, verdict + why, ""])
-
-
-def spelled(values: ArrayLike, digits: int = 4) -> str:
-    """Numbers as a LaTeX row vector, or one number as itself; −∞ and NaN are named."""
-    flat = [_number(float(x), digits) for x in np.ravel(values)]
-    return flat[0] if np.ndim(values) == 0 else "[" + r",\; ".join(flat) + "]"
-
-
-def _number(x: float, digits: int) -> str:
-    if math.isinf(x):
-        return r"-\infty" if x < 0 else r"\infty"
-    return r"\text{NaN}" if math.isnan(x) else f"{x:.{digits}f}"

@@ -1,4 +1,4 @@
-"""The residual stream, LayerNorm and small first weights: what lets many layers work together."""
+"""The stream, LayerNorm and small first parameters: what lets many layers work together."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import streamlit as st
 
 from gpt2viz.figures.curves import curves_at
 from gpt2viz.textbook import norms
+from gpt2viz.traces import Array
 from gpt2viz.ui import address, say, show
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, spelled, vectors
+from gpt2viz.ui.textbook.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.ui.textbook.tables import table
+from gpt2viz.ui.textbook.written import enough, equals
 
 _FOUR = ("0", "1", "2", "3")
 _DEPTHS = [2, 6, 12, 24, 48]
@@ -39,7 +41,7 @@ def _stream(book: Book) -> list[Question]:
     with right:
         panel = vectors("x + f(x)", [*both, total], ("x", "f(x)", "sum"), _FOUR, ("", "channel"))
         picture(book, "stream_picture", [panel], height=210)
-    st.latex(rf"x + f(x) = {spelled(total)}")
+    st.latex(rf"x + f(x) {equals(total)}")
     code(norms.add)
     held("E11")
     erased = bool(abs(np.asarray(total)).max() < 1e-6)
@@ -49,7 +51,8 @@ def _stream(book: Book) -> list[Question]:
             "stream_erase",
             "What must f(x) be so that the stream becomes **0** in all four channels? Enter it.",
             "The opposite of x.",
-            "A layer can erase what another has written, by adding its opposite. Some heads do.",
+            "A layer can erase what another has written, by adding its opposite. Some heads and "
+            "MLPs seem to do just that (Elhage et al. 2021).",
             done=erased and kept,
             told="The sum is 0, but x was changed too. Put it back." if erased else "",
         ),
@@ -64,21 +67,18 @@ def _norm() -> list[Question]:
         "γ and add a learned shift β. ε = 0.00001 keeps it from dividing by 0. Each token is "
         "normed alone."
     )
-    given = table(
+    rows = table(
         "norm",
         "x, gain and shift",
-        (norms.add(norms.STREAM, norms.ADDED), np.ones(4), np.zeros(4)),
+        (np.add(norms.STREAM, norms.ADDED).round(6), np.ones(4), np.zeros(4)),
         ("x", "gain γ", "shift β"),
         _FOUR,
     )
-    found = norms.layer_norm(*given)
-    st.latex(rf"\mu = {spelled(found.mean)} \qquad \sigma^2 = {spelled(found.variance)}")
-    st.latex(rf"x - \mu = {spelled(found.centred)}")
-    st.latex(rf"\frac{{x-\mu}}{{\sqrt{{\sigma^2+\varepsilon}}}} = {spelled(found.normed)}")
-    st.latex(rf"\cdot\,\gamma + \beta = {spelled(found.output)}")
+    found = norms.layer_norm(*rows)
+    _steps(found, rows)
     code(norms.add, norms.layer_norm)
-    x = np.asarray(given[0])
-    equal, shifted = bool(np.ptp(x) == 0), bool(np.any(given[2] != 0))
+    x = rows[0]
+    equal, shifted = bool(np.ptp(x) == 0), bool(np.any(rows[2] != 0))
     told = ""
     if equal:
         told = "The shift is added at the end. Put it back to 0." if shifted else "Not four zeros."
@@ -105,22 +105,63 @@ def _norm() -> list[Question]:
     ]
 
 
+def _steps(found: norms.Normed, rows: Array) -> None:
+    """LayerNorm line by line; each follows from those above it and the table."""
+    x, gain, shift = rows.astype(float)
+    normed, variance = np.asarray(found.normed, float), float(found.variance)
+    k = enough(normed, lambda z: z * gain + shift, found.output)
+    centred = np.asarray(found.centred, float)
+    m = enough(centred, lambda c: c / np.sqrt(variance + norms.EPSILON), normed, k)
+    n = enough(variance, lambda v: centred / np.sqrt(v + norms.EPSILON), normed, m)
+    mean = equals(found.mean, enough(found.mean, lambda mu: x - mu, centred, n))
+    st.latex(rf"\mu {mean} \qquad \sigma^2 {equals(variance, n)}")
+    st.latex(rf"x - \mu {equals(centred, m)}")
+    st.latex(rf"\frac{{x-\mu}}{{\sqrt{{\sigma^2+\varepsilon}}}} {equals(normed, k)}")
+    st.latex(rf"\cdot\,\gamma + \beta {equals(found.output)}")
+
+
 def _order(book: Book) -> list[Question]:
     say.markdown(
         "**Before or after?** The first transformer (2017) normed the sum: *post-norm*. GPT-2 "
-        "norms what a part reads and leaves the stream alone: *pre-norm*. Its stream may grow, "
-        "but the straight way stays open, and deep stacks can be trained without special care at "
-        "the start."
+        "norms what a part reads and leaves the stream alone: *pre-norm*. In training, a gradient "
+        "runs back from the end. How much of it arrives **straight along the stream**, past the "
+        "parts:"
     )
-    depth = 24
-    sizes = {order: norms.stacked(order, depth) for order in ("pre-norm", "post-norm")}
+    depth, orders = 24, ("pre-norm", "post-norm")
+    straight = {order: norms.gradients(order, depth, straight=True) for order in orders}
     show.picture(
-        curves_at(range(depth + 1), sizes, book.colors, "parts passed", "size of the stream (RMS)"),
+        curves_at(
+            range(depth + 1),
+            straight,
+            book.colors,
+            "parts passed",
+            "gradient, as a part of the end's",
+        ),
         key="norm_order",
-        alt="Size of the stream with pre-norm and post-norm",
+        alt="Gradient that comes straight back along the stream, with pre-norm and post-norm",
         of_run=False,
     )
-    code(norms.stacked, norms.PreNorm, norms.PostNorm, norms.LayerNorm)
+    in_all = [norms.gradients(order, depth)[0] for order in orders]
+    grown = norms.stacked("pre-norm", depth)[-1]
+    say.markdown(
+        "Post-norm divides the sum by its size after every part, and the straight way with it: "
+        f"after {depth} parts **{straight['post-norm'][0]:.4f}** of the gradient is left. Pre-norm "
+        f"leaves all of it, while its stream grows, here to size {grown:.1f}. (Gradients come back "
+        f"through the parts too: in all {in_all[0]:.1f} times the end's with pre-norm, and "
+        f"{in_all[1]:.1f} times with post-norm, nearly all of it by way of later parts.) So deep "
+        "stacks with pre-norm can be trained (Wang et al. 2019, *Learning Deep Transformer Models "
+        "for Machine Translation*), and without the warm-up that post-norm needs (Xiong et al. "
+        "2020, *On Layer Normalization in the Transformer Architecture*)."
+    )
+    say.caption("Random linear layers as parts, C = 32.")
+    code(
+        norms.gradients,
+        norms.stacked,
+        norms.PreNorm,
+        norms.PostNorm,
+        norms.LayerNorm,
+        norms.Fixed,
+    )
     held("E12")
     return []
 
@@ -130,20 +171,20 @@ def _depth(book: Book) -> list[Question]:
     say.markdown(
         "An untrained model of L layers adds 2L random vectors to the stream, two a layer: sizes "
         "add up like "
-        "$\\sqrt{2L}$. GPT-2 therefore draws the weights that write into the stream smaller, with "
-        "standard deviation $0.02/\\sqrt{2L}$ in place of 0.02. (RMS: root of the mean of the "
-        "squares.)"
+        "$\\sqrt{2L}$. GPT-2 therefore draws the parameters that write into the stream smaller, "
+        "with standard deviation $0.02/\\sqrt{2L}$ in place of 0.02 (Radford et al. 2019). (RMS: "
+        "root of the mean of the squares.)"
     )
     n_layer: int = st.segmented_control(
         "Layers L", _DEPTHS, required=True, **address.choice("depth", _DEPTHS, 12)
     )
     plain = norms.stream_sizes(n_layer, scaled=False)
     small = norms.stream_sizes(n_layer, scaled=True)
-    st.latex(rf"0.02 / \sqrt{{2 \cdot {n_layer}}} = {norms.first_deviation(n_layer):.5f}")
+    st.latex(rf"0.02 / \sqrt{{2 \cdot {n_layer}}} {equals(norms.first_deviation(n_layer), 5)}")
     show.picture(
         curves_at(
             range(n_layer + 1),
-            {"all weights 0.02": plain, "writers 0.02 / √(2L)": small},
+            {"all parameters 0.02": plain, "writers 0.02 / √(2L)": small},
             book.colors,
             "layers passed",
             "size of the stream (RMS)",
@@ -155,7 +196,8 @@ def _depth(book: Book) -> list[Question]:
     grown, kept = plain[-1] / plain[0], small[-1] / small[0]
     say.markdown(
         f"After {n_layer} layers the stream is **{grown:.2f}** times as large as at the start, "
-        f"with smaller writers **{kept:.2f}** times. Measured on this project's model, C = 96."
+        f"with smaller writers **{kept:.2f}** times. Measured on an untrained GPT-2 of random "
+        "numbers, C = 96."
     )
     code(norms.stream_sizes, norms.first_deviation)
     held("E17")

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from gpt2viz.traces import Array
 from gpt2viz.ui import address, say
 from gpt2viz.ui.textbook.grid import number_fields
+from gpt2viz.ui.textbook.written import in_a_field, shortest
 
 #: Numbers that a table takes lie between −LARGEST and LARGEST.
 LARGEST = 100.0
@@ -35,7 +36,10 @@ def table(
             address.put(name, () if tuple(values) == start else tuple(values))
 
     say.markdown(f"**{title}**")
-    number_fields(name, title, found, rows, columns, LARGEST, edited)
+    texts = [in_a_field(x) for x in found]
+    number_fields(name, title, found, texts, rows, columns, LARGEST, edited)
+    if any(text != shortest(x) for text, x in zip(texts, found, strict=True)):
+        say.caption("Rounded to four digits; the numbers behind have more.")
     if found != start:
         st.button(
             "Back to the first numbers",

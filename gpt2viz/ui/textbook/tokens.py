@@ -9,11 +9,13 @@ import streamlit as st
 
 from gpt2viz.labels import counted
 from gpt2viz.textbook import embeddings, steps
+from gpt2viz.traces import Array
 from gpt2viz.ui import address, say
 from gpt2viz.ui.source import Line
 from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.parts import TOKENS, Book, code, heading, held, picture, spelled, vectors
+from gpt2viz.ui.textbook.parts import TOKENS, Book, code, heading, held, picture, vectors
 from gpt2viz.ui.textbook.tables import table
+from gpt2viz.ui.textbook.written import equals, given
 
 _PLANE = ("x₁", "x₂")
 #: Sentences that differ by less are the same; differences are written with four digits.
@@ -83,45 +85,42 @@ def _two_forms(labels: Sequence[str]) -> str:
 def draw_order(book: Book) -> list[Question]:
     """E3."""
     say.markdown(
-        "Attention asks every word about every other and adds up what they hand over. A sum does "
-        "not depend on the order. Without help, “dog bites man” and “man bites dog” would be the "
-        "same to the model. So every **place** has a learned vector too, and it is added to the "
-        "word's vector: the same word is then another vector at another place."
+        "Attention adds up what words hand over, and a sum does not depend on the order. Where "
+        "every word sees every other, each is given the same in “dog bites man” as in “man bites "
+        "dog”. GPT-2's causal mask, which has a chapter of its own, lets a word see only those "
+        "before it; that alone tells something of the order, and models can learn from it without "
+        "any other help (Haviv et al. 2022, *Transformer Language Models without Positional "
+        "Encodings Still Learn Positional Information*). GPT-2 is told outright: every **place** "
+        "has a learned vector too, and it is added to the word's vector."
     )
     heading("E3")
-    words = embeddings.WORDS
-    columns = st.columns(2, gap="large")
-    with columns[0]:
-        given = table("order_words", "Word vectors", embeddings.WORD_VECTORS, words, _PLANE)
-    with columns[1]:
-        places = table(
-            "order_places",
-            "Vectors of the places",
-            embeddings.POSITION_VECTORS,
-            ("place 0", "place 1", "place 2"),
-            _PLANE,
-        )
+    words_in, places = _order_tables()
     on = st.toggle("Add the vectors of the places", **address.switch("order_on", False))
+    causal = st.toggle(
+        "Causal mask",
+        help=say.tip("A word sees itself and those before it, as in GPT-2."),
+        **address.switch("order_mask", False),
+    )
     one, other = (0, 1, 2), (2, 1, 0)
     added = places if on else np.zeros_like(places)
-    found = [embeddings.read_in_order(order, added, given) for order in (one, other)]
-    first_words = [embeddings.read_in_order(order, places) for order in (one, other)]
+    found = [
+        embeddings.read_in_order(order, added, words_in, causal=causal) for order in (one, other)
+    ]
+    first_words = [embeddings.read_in_order(o, places, causal=causal) for o in (one, other)]
     panels = [
-        vectors(" ".join(words[n] for n in order), mixed, words, _PLANE, TOKENS)
+        vectors(
+            " ".join(embeddings.WORDS[n] for n in order), mixed, embeddings.WORDS, _PLANE, TOKENS
+        )
         for order, mixed in zip((one, other), found, strict=True)
     ]
-    say.markdown("What becomes of each word after attention without weights:")
+    say.markdown("What becomes of each word after attention in which nothing is learned:")
     picture(book, "order", panels, height=240)
-    first, last = (given[0] + added[n] for n in (0, 2))
     st.latex(r"x_n = \text{word} + \text{place}_n")
-    st.latex(
-        rf"\text{{dog, first: }} {spelled(given[0], 2)} + {spelled(added[0], 2)} = {spelled(first)}"
-    )
-    st.latex(
-        rf"\text{{dog, last: }} {spelled(given[0], 2)} + {spelled(added[2], 2)} = {spelled(last)}"
-    )
+    for n, name in ((0, "first"), (2, "last")):
+        total = equals(words_in[0].astype(float) + added[n])
+        st.latex(rf"\text{{dog, {name}: }} {given(words_in[0])} + {given(added[n])} {total}")
     gap = float((found[0] - found[1]).abs().max())
-    say.markdown(f"Largest difference between the two sentences: **{gap:.4f}**")
+    say.markdown(f"Largest difference between the two sentences, rounded: **{gap:.4f}**")
     code(embeddings.look_up, embeddings.place, embeddings.read_in_order, steps.attend)
     say.markdown(
         "GPT-2 has a vector for each of its 1,024 places. A sentence of five tokens uses the "
@@ -130,6 +129,23 @@ def draw_order(book: Book) -> list[Question]:
     )
     held("E3")
     return _order_questions(on, gap, float((first_words[0] - first_words[1]).abs().max()))
+
+
+def _order_tables() -> tuple[Array, Array]:
+    """The vectors of the words and of the places, (3, 2) each, to be edited."""
+    words = embeddings.WORDS
+    columns = st.columns(2, gap="large")
+    with columns[0]:
+        words_in = table("order_words", "Word vectors", embeddings.WORD_VECTORS, words, _PLANE)
+    with columns[1]:
+        places = table(
+            "order_places",
+            "Vectors of the places",
+            embeddings.POSITION_VECTORS,
+            ("place 0", "place 1", "place 2"),
+            _PLANE,
+        )
+    return words_in, places
 
 
 def _order_questions(on: bool, gap: float, of_the_first_words: float) -> list[Question]:
@@ -145,9 +161,9 @@ def _order_questions(on: bool, gap: float, of_the_first_words: float) -> list[Qu
     return [
         Question(
             "order_on",
-            "Make the two sentences **different** to the model.",
+            "Make each word end up **differently** in the two sentences, by their places.",
             "There is a switch.",
-            "Now each word is read together with its place.",
+            "Now each word is read together with its place. The mask alone makes a difference too.",
             done=on and gap > 1e-3,
         ),
         Question(

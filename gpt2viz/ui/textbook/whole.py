@@ -26,7 +26,7 @@ def draw(book: Book) -> list[Question]:
     say.markdown(
         "Everything so far, in order. A text goes in at the top as token numbers; at the bottom "
         "there is a logit for each token that might come next. Between are layers that are built "
-        "alike and have weights of their own."
+        "alike and have parameters of their own."
     )
     heading("E26")
     say.markdown(
@@ -121,8 +121,8 @@ def _parameters() -> list[Question]:
             "whole_half",
             "Find a model whose **token table** holds more than half of all its parameters, tied.",
             "Few layers, many words.",
-            "In a small model with GPT-2's vocabulary most weights are in the table. That is why "
-            "tying saves so much there.",
+            "In a small model with GPT-2's vocabulary most parameters are in the table. That is "
+            "why tying saves so much there.",
             done=tied and table > total / 2,
             told=""
             if tied
@@ -152,8 +152,8 @@ def _counted(words: int, width: int) -> None:
         )
     )
     say.caption(
-        "C (n_embd) is the number of channels. A layer has 4 C² weights in attention, 8 C² in the "
-        "MLP, and 13 C in biases and norms."
+        "C (n_embd) is the number of channels. A layer has 4 C² parameters in attention, 8 C² in "
+        "the MLP, and 13 C in biases and norms."
     )
 
 
@@ -194,7 +194,7 @@ def _released() -> list[Question]:
             "whole_heads",
             "GPT-2 large has 1280 channels, and 64 in each head. How many heads?",
             "1280 / 64.",
-            "20. The 36 that one text gives are its layers; 1280 / 36 is no whole number.",
+            "20. The 36 in Burume's table are its layers; 1280 / 36 is no whole number.",
             answer="20",
         ),
     ]

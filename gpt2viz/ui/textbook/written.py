@@ -1,0 +1,107 @@
+"""Numbers in formulas, so that what is written follows from what is written.
+
+Inputs stand with all their digits, results are rounded and say so by ≈, and what a result is
+worked out from has decimals enough to get there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpt2viz.textbook.steps import Steps
+
+#: So many characters of a number can be read in a field of a table.
+_FITS = 8
+
+
+def given(values: ArrayLike) -> str:
+    """What a table holds, with all its digits: a LaTeX row vector, or one number as itself."""
+    return _row_of(values, shortest)
+
+
+def spelled(values: ArrayLike, digits: int = 4) -> str:
+    """Numbers rounded to ``digits`` decimals, as ``given`` writes them; −∞ and NaN are named."""
+    return _row_of(values, lambda x: f"{round(x, digits) + 0.0:.{digits}f}")
+
+
+def equals(values: ArrayLike, digits: int = 4) -> str:
+    """``spelled`` with the sign before it: = where nothing is lost by rounding, else ≈."""
+    numbers = np.asarray(values, np.float64)
+    finite, unit = numbers[np.isfinite(numbers)], 10.0**-digits
+    noise = np.minimum(4 * np.finfo(np.float32).eps * np.maximum(1, np.abs(finite)), unit / 100)
+    sign = "=" if np.all(np.abs(finite - finite.round(digits)) <= noise) else r"\approx"
+    return rf"{sign} {spelled(values, digits)}"
+
+
+def enough(
+    values: ArrayLike,
+    leads_to: Callable[[NDArray[Any]], ArrayLike],
+    result: ArrayLike,
+    digits: int = 4,
+) -> int:
+    """How many decimals ``values`` need so that who goes on from them gets the ``result`` shown.
+
+    The fewest, from ``digits`` to 9, with which ``leads_to`` of the rounded values is off the
+    result by no more than rounding that to ``digits`` decimals.
+    """
+    exact = np.asarray(values, np.float64)
+    for n in range(digits, 9):
+        again = np.asarray(leads_to(exact.round(n)), np.float64)
+        if np.allclose(again, result, rtol=3e-7, atol=0.5 * 10.0**-digits):
+            return n
+    return 9
+
+
+def mixture(found: Steps, row: int) -> list[tuple[str, str]]:
+    """One query's unscaled scores, weights and output as (name, sign and numbers), one a step.
+
+    Where the mask hides a key, its −∞ stands in a step of its own: each follows from the last.
+    """
+    raw, masked, weights, output = (
+        np.asarray(part[row], np.float64)
+        for part in (found.scores, found.masked_scores, found.weights, found.output)
+    )
+    n = enough(weights, lambda w: w @ np.asarray(found.v, np.float64), output)
+    m = enough(masked, softmax, weights, n)
+    steps = [
+        ("scores", equals(raw, m)),
+        ("weights", equals(weights, n)),
+        ("output", equals(output)),
+    ]
+    if np.isinf(masked).any():
+        steps.insert(1, ("masked", equals(masked, m)))
+    return steps
+
+
+def softmax(scores: NDArray[Any]) -> NDArray[Any]:
+    """Of a row of scores, in double precision."""
+    powers: NDArray[Any] = np.exp(scores - scores.max())
+    powers /= powers.sum()
+    return powers
+
+
+def shortest(x: float) -> str:
+    """The fewest digits that tell a number from all others of 32 bits."""
+    return np.format_float_positional(np.float32(x), trim="-")
+
+
+def in_a_field(x: float) -> str:
+    """``shortest`` where that is as short as people type; else four significant digits."""
+    exact = shortest(x)
+    return exact if len(exact.lstrip("-")) <= _FITS else shortest(float(f"{x:.4g}"))
+
+
+def _row_of(values: ArrayLike, write: Callable[[float], str]) -> str:
+    flat = [_number(float(x), write) for x in np.ravel(values)]
+    return flat[0] if np.ndim(values) == 0 else "[" + r",\; ".join(flat) + "]"
+
+
+def _number(x: float, write: Callable[[float], str]) -> str:
+    if math.isinf(x):
+        return r"-\infty" if x < 0 else r"\infty"
+    return r"\text{NaN}" if math.isnan(x) else write(x)

@@ -1,0 +1,254 @@
+"""What the Textbook says in words, computed once more in NumPy: one test a sentence or two."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from math import erf, log
+
+import numpy as np
+import pytest
+import torch
+
+import gpt2viz
+from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.textbook import embeddings, mlp, norms, scale, steps
+from gpt2viz.textbook.claims import TEXTS
+from gpt2viz.textbook.draws import drawn, normal
+from gpt2viz.textbook.examples import EXAMPLES, claims
+from tests.textbook.oracle import JOURNEY, RAW, SCALED, orders, softmax
+
+X = np.array(steps.SENTENCE_X, np.float64)
+CARD = (BUNDLED / "README.md").read_text(encoding="utf-8")
+
+
+def last_probabilities(words: list[str], causal: bool) -> np.ndarray:
+    """The bundled model without its places, in Hugging Face's code: what follows the last word."""
+    from transformers import GPT2LMHeadModel
+
+    theirs = GPT2LMHeadModel.from_pretrained(BUNDLED, attn_implementation="eager").eval()
+    n = len(words)
+    seen = torch.zeros(1, 1, n, n)
+    if causal:
+        seen = seen.masked_fill(torch.ones(n, n).triu(1).bool(), torch.finfo().min)
+    tokenizer = gpt2viz.load_model().tokenizer
+    ids = [tokenizer.encode(word) for word in words]
+    assert all(len(found) == 1 for found in ids)
+    with torch.inference_mode():
+        theirs.transformer.wpe.weight.zero_()
+        logits = theirs(torch.tensor(ids).T, attention_mask=seen).logits[0, -1]
+    return softmax(logits.double().numpy())
+
+
+def test_a_model_without_places_is_told_the_order_by_its_mask_alone() -> None:
+    """The words before the last change places: with the mask that is noticed, without it isn't."""
+    one, other = ["The", " dog", " saw", " the", " man"], ["The", " man", " saw", " the", " dog"]
+    one, other = [*one, " and"], [*other, " and"]
+    masked, free = (
+        np.abs(last_probabilities(one, causal) - last_probabilities(other, causal)).max()
+        for causal in (True, False)
+    )
+    assert masked > 0.05
+    assert free < 1e-5
+
+
+def test_the_mask_alone_tells_two_orders_apart_in_the_example() -> None:
+    nowhere = np.zeros((3, 2))
+    assert orders(nowhere, causal=False) < 1e-12
+    assert orders(nowhere, causal=True) == pytest.approx(0.27, abs=0.005)
+    for causal in (False, True):
+        found = [
+            embeddings.read_in_order(order, nowhere, causal=causal)
+            for order in ((0, 1, 2), (2, 1, 0))
+        ]
+        gap = float((found[0] - found[1]).abs().max())
+        assert gap == pytest.approx(orders(nowhere, causal), abs=1e-6)
+
+
+def test_the_printed_scores_come_from_no_projections() -> None:
+    """x of "A" is an eleventh of two others, so its scores are; no W_Q, W_K can change that."""
+    np.testing.assert_allclose(11 * X[0], X[1] + X[2])
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        w_q, w_k = rng.normal(size=(2, 2, 2))
+        scores = (X @ w_q.T) @ (X @ w_k.T).T
+        np.testing.assert_allclose(11 * scores[0], scores[1] + scores[2], atol=1e-12)
+    (raw,) = (claim for claim in claims("E5") if claim.what == "raw scores")
+    eleventh = (RAW[1] + RAW[2]) / 11
+    assert f"{eleventh[1]:.4f} for “crane”, not {RAW[0, 1]:.4f}" in raw.why
+    # they are no multiples of one another either: the ratios of two rows disagree beyond rounding
+    low, high = (RAW - 5e-5)[1] / (RAW + 5e-5)[0], (RAW + 5e-5)[1] / (RAW - 5e-5)[0]
+    assert low.max() > high.min()
+    left = np.kron(X, X)  # scores = x A xᵀ for some A (2, 2): the best one in least squares
+    best = left @ np.linalg.lstsq(left, RAW.ravel(), rcond=None)[0]
+    assert np.abs(best - RAW.ravel()).max() == pytest.approx(0.25, abs=0.005)
+
+
+def smallest_miss(left: np.ndarray, right: np.ndarray) -> float:
+    """The least largest |left w − right| over all w (2,): some three rows of ``left`` decide it.
+
+    For three rows there is y with yᵀ left = 0, and the miss is |y·right| / Σ|y| (duality).
+    """
+    found = []
+    for three in map(list, itertools.combinations(range(len(left)), 3)):
+        y = np.cross(*left[three].T)
+        found.append(abs(y @ right[three]) / np.abs(y).sum())
+    return max(found)
+
+
+def test_the_printed_output_comes_from_no_values() -> None:
+    output = next(claim for claim in claims("E5") if claim.what == "output")
+    printed = np.array(output.printed.split(), float).reshape(4, 2)
+    reached = softmax(RAW / np.sqrt(2)) @ X
+    miss = max(smallest_miss(reached, column) for column in printed.T)
+    assert miss > 50 * 5e-5
+    assert f"off by {miss:.4f} somewhere" in " ".join(output.why.split())
+
+
+def test_the_printed_scaled_scores_and_which_of_them_are_off() -> None:
+    scaled = next(claim for claim in claims("E7") if "scaled scores" in claim.what)
+    right = RAW / np.sqrt(2)
+    off = np.abs(SCALED - right) > 5e-5 + 1e-9
+    assert off.sum() == 3
+    for printed, computed in zip(SCALED[off], right[off], strict=True):
+        assert f"{printed:.4f}" in scaled.why
+        assert f"{computed:.4f}" in scaled.why
+
+
+def test_every_printed_row_of_weights_is_held_against_the_computed() -> None:
+    rows = [c for c in claims("E7") if "before masking" in c.what]
+    assert [c.what.split("“")[1].split("”")[0] for c in rows] == ["A", "crane", "ate"]
+    for claim, row in zip(rows, softmax(SCALED), strict=False):
+        assert sum(map(float, claim.printed.split())) == pytest.approx(1)  # as its reason says
+        assert 1 - sum(row[:3]) > 0.2
+    first = next(c for c in claims("E19") if "first gives them" in c.what)
+    assert first.verdict == "differs"
+    assert f"{sum(map(float, first.printed.split())):.2f}" in first.why
+    assert f"{softmax(JOURNEY @ JOURNEY.T)[1, 3]:.4f} rounds to 0.12" in first.why
+
+
+@pytest.mark.parametrize("hs", [32, 64, 128])
+def test_scores_far_apart_make_softmax_sharp_on_average(hs: int) -> None:
+    rng = np.random.default_rng(hs)
+    queries, keys = rng.normal(size=(20_000, 1, hs)), rng.normal(size=(20_000, 8, hs))
+    scores = (keys * queries).sum(axis=-1)
+    found = scale.random_scores(hs)
+    assert found.shape == (scale.DRAWS, 8)
+    for divisor in (1, np.sqrt(hs)):
+        largest = softmax(scores / divisor).max(axis=1)
+        spread = scale.largest(found, float(divisor))
+        error = largest.std() / np.sqrt(scale.DRAWS)
+        assert spread.mean == pytest.approx(largest.mean(), abs=4 * error)
+        assert [spread.low, spread.high] == pytest.approx(
+            np.quantile(largest, [0.1, 0.9]), abs=0.07
+        )
+
+
+def test_the_mean_grows_with_hs_though_single_draws_need_not() -> None:
+    means = [scale.largest(scale.random_scores(hs), 1).mean for hs in (2, 8, 32, 64, 128, 512)]
+    assert means == sorted(means)
+    assert means[2:5] == pytest.approx([0.83, 0.88, 0.91], abs=0.01)
+    single = [float(scale.sharpness(scale.random_scores(hs, seed=0), 1)[0, 0]) for hs in (32, 128)]
+    assert single[0] != pytest.approx(means[2], abs=0.05)  # why a single one isn't shown
+
+
+def back(y: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """A gradient through (y − mean) / √(var + ε), by the derivative written out."""
+    spread = np.sqrt(y.var() + norms.EPSILON)
+    z = (y - y.mean()) / spread
+    return (gradient - gradient.mean() - z * (gradient * z).mean()) / spread
+
+
+@pytest.mark.parametrize("straight", [False, True])
+@pytest.mark.parametrize("order", ["pre-norm", "post-norm"])
+def test_gradients_of_the_two_orders(order: str, straight: bool) -> None:
+    C, depth, before = 32, 24, order == "pre-norm"
+    kind = norms.PreNorm if before else norms.PostNorm
+    tables = [
+        drawn(kind(C, torch.nn.Linear(C, C)), 1 + n).part.weight.detach().double().numpy()
+        for n in range(depth)
+    ]
+    x, inside = normal(C, seed=0).double().numpy(), []
+    for w in tables:
+        y = x if before else x + w @ x
+        z = (y - y.mean()) / np.sqrt(y.var() + norms.EPSILON)
+        x = x + w @ z if before else z
+        inside.append(y)
+    gradient = end = normal(C, seed=depth + 1).double().numpy()
+    expected = [1.0]
+    for w, y in zip(reversed(tables), reversed(inside), strict=True):
+        if before:
+            gradient = gradient + (0 if straight else back(y, w.T @ gradient))
+        else:
+            gradient = back(y, gradient)
+            gradient = gradient + (0 if straight else w.T @ gradient)
+        expected.insert(0, float(np.linalg.norm(gradient) / np.linalg.norm(end)))
+    found = norms.gradients(order, depth, straight=straight)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_the_straight_way_stays_open_with_pre_norm_only() -> None:
+    assert norms.gradients("pre-norm", 24, straight=True) == [1.0] * 25
+    assert norms.gradients("post-norm", 24, straight=True)[0] < 1e-3
+    for seed in range(5):  # in all much more comes back, most with pre-norm
+        in_all = [norms.gradients(o, 24, seed=100 * seed)[0] for o in ("pre-norm", "post-norm")]
+        assert in_all[0] > in_all[1] > 0.1
+
+
+def test_journey_is_longer_and_nearly_of_the_same_direction_as_starts() -> None:
+    journey, starts = JOURNEY[1], JOURNEY[2]
+    lengths = np.linalg.norm(journey), np.linalg.norm(starts)
+    cosine = journey @ starts / np.prod(lengths)
+    assert f"{cosine:.4f}" == "0.9997"
+    assert f"{lengths[0] / lengths[1] - 1:.1%}" == "1.3%"
+    assert journey @ starts > starts @ starts
+    # and no longer vector "wins every dot product": this query prefers the shorter one
+    query = np.array([1.0, -1.0, 0.0])
+    assert starts @ query > journey @ query
+
+
+def test_curves_are_as_near_and_as_low_as_told() -> None:
+    x = np.linspace(-6, 6, 24_001)
+    exact = x * (1 + np.vectorize(erf)(x / np.sqrt(2))) / 2
+    assert np.abs(np.asarray(mlp.gelu_tanh(torch.tensor(x))) - exact).max() < 0.0005
+    assert x[exact.argmin()] == pytest.approx(-0.75, abs=0.005)
+    assert exact.min() == pytest.approx(-0.170, abs=5e-4)
+    assert 3 * 768 * mlp.swiglu_width(768) == 2 * 768 * 4 * 768
+
+
+def test_figures_in_answers() -> None:
+    assert f"{log(4):.2f} {log(50_257):.2f}" == "1.39 10.82"
+    assert f"{50_257 * 768 / 1e6:.1f}" == "38.6"
+    assert 50_257 * 768 / 124_439_808 == pytest.approx(1 / 3, abs=0.03)  # "almost a third"
+
+
+def test_head_0_of_layer_0_was_set_as_the_card_says() -> None:
+    assert "the queries and keys of head 0 of layer 0 were set to look one token back" in CARD
+    assert "No other head was given its work" in CARD
+    run = gpt2viz.trace(gpt2viz.load_model(), "The cat sat on the mat and the cat sat")
+    weights = run.stage("weights", 0, 0)
+    assert np.diagonal(weights, offset=-1).min() > 0.99
+
+
+def test_only_token_0_is_seen_by_all_later_ones() -> None:
+    seen = np.tri(7, dtype=bool).sum(axis=0)
+    assert seen.tolist() == [7, 6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize("id", EXAMPLES)
+def test_texts_are_named_and_have_no_number(id: str) -> None:
+    named = {"Burume": 2, "Deep Dive Tutorial": 1}
+    for claim in claims(id):
+        said = f"{claim.what} {claim.why}"
+        assert not re.search(r"\(00\d\)|\btexts? \d", said), said
+        for name, n in named.items():
+            assert name not in said or n in EXAMPLES[id].texts, said
+            assert name in TEXTS[n]
+
+
+def test_learned_numbers_are_no_weights() -> None:
+    """ "Weights" are softmax's; what is learned are parameters, or tables."""
+    for id in EXAMPLES:
+        for claim in claims(id):
+            said = f"{claim.what} {claim.why}"
+            assert not re.search(r"(random|no|without|trained|learned) weights", said, re.I), said
