@@ -109,8 +109,8 @@ def swiglu_width(C: int, multiple: int = 256) -> int:
 def forms(C: int) -> dict[str, list[Any]]:
     """GPT-2's MLP and a SwiGLU of the text's width, both without biases, as columns of a table.
 
-    One row a form: its matrices, the channels inside, its parameters, and the shape that it makes of
-    one vector (1, C). Both are built and read the vector, but no number is stored for it.
+    One row a form: its matrices, the channels inside, its parameters, and the shape that it makes
+    of one vector (1, C). Both are built and read the vector, but no number is stored for it.
     """
     with torch.device("meta"):
         both = {"MLP": FeedForward(C, bias=False), "SwiGLU": SwiGLU(C, swiglu_width(C))}

@@ -142,7 +142,7 @@ AXES = {
     "hand_scores": ("query", "key"),
     "hand_weights": ("query", "key"),
     "hand_output": ("token", "dimension"),
-    "sharpness": ("", "key"),
+    "sharpness": ("scores", "weight, by size"),
     "mask_weights": ("query", "key"),
     "variants": ("token", "dimension"),
     "apart": ("token", "channel"),
