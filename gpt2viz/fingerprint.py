@@ -32,6 +32,13 @@ class WeightFiles:
         """Whether both hold the same: unchanged files of one place, or those of one checksum."""
         return self == other or self.sha256 == other.sha256 != ""
 
+    def have_changed(self) -> bool:
+        """Whether a file is another one than it was, or gone."""
+        try:
+            return tuple(_stamp(file) for file in self.files) != self.stamps
+        except OSError:
+            return True
+
     @cached_property
     def sha256(self) -> str:
         """``sha256_of`` the files, read when first asked for: half a second a gigabyte or so.
@@ -44,9 +51,7 @@ class WeightFiles:
     def _where_they_were(self) -> str:
         """The checksum of the files in their places; "" where one is gone or has changed."""
         try:
-            if tuple(_stamp(file) for file in self.files) != self.stamps:
-                return ""
-            return sha256_of(*self.files)
+            return "" if self.have_changed() else sha256_of(*self.files)
         except OSError:
             return ""
 

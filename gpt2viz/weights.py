@@ -5,15 +5,15 @@ Only safetensors: a pickle can run code when it is opened.
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from gpt2viz import memory
@@ -22,6 +22,13 @@ from gpt2viz.files import is_there, own_file, read_json
 
 # Masks that old files carry as if they were weights.
 _IGNORED = (".attn.bias", ".attn.masked_bias")
+#: What can be read, by its name in a header; narrower formats need scales of their own.
+FLOATS = {
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+}
 # Describes some 40,000 tensors. The library reads up to 100 MB, which take ten times as much.
 _LARGEST_HEADER = 4_000_000
 # Beyond, what a model multiplies and adds could leave float32 though its LayerNorms are finite.
@@ -42,12 +49,17 @@ save_file({{k: v.clone().contiguous() for k, v in weights.items()}}, {target!r})
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor as the header of its file declares it; nothing of it is read yet."""
+    """A tensor as the header of its file declares it; nothing of it is read yet.
+
+    Its bytes are those from ``start`` to ``end`` of the file.
+    """
 
     file: Path
     key: str
     size: tuple[int, ...]
     dtype: str
+    start: int
+    end: int
 
     def __str__(self) -> str:
         return f"{self.file.name}: {self.key}"
@@ -57,15 +69,12 @@ def headers(folder: Path) -> dict[str, Stored]:
     """What the files hold, by the model's names."""
     stored: dict[str, Stored] = {}
     for file in weight_files(folder):
-        with _open(file) as tensors:
-            for key in tensors.keys():  # noqa: SIM118 (a safetensors handle is no dict)
-                name = key.removeprefix("transformer.")
-                part = tensors.get_slice(key)
-                found = Stored(file, key, tuple(part.get_shape()), part.get_dtype())
-                if name in stored:
-                    raise CheckpointError(f"{found} is there already as {stored[name]}")
-                if not name.endswith(_IGNORED):
-                    stored[name] = found
+        for found in _header(file):
+            name = found.key.removeprefix("transformer.")
+            if name in stored:
+                raise CheckpointError(f"{found} is there already as {stored[name]}")
+            if not name.endswith(_IGNORED):
+                stored[name] = found
     return stored
 
 
@@ -92,32 +101,79 @@ def weight_files(folder: Path) -> list[Path]:
     raise CheckpointError(f"{folder}: no model.safetensors and no model.safetensors.index.json")
 
 
-@contextmanager
-def _open(file: Path) -> Iterator[Any]:
+def _header(file: Path) -> list[Stored]:
+    """The tensors of one file, which fill it without a gap; only its header is read."""
+    own_file(file)
     try:
-        with own_file(file).open("rb") as start:
-            size = int.from_bytes(start.read(8), "little")
-        if size > _LARGEST_HEADER:
-            raise CheckpointError(
-                f"{file.name}: not a whole safetensors file (a header of {memory.spell(size)})"
-            )
-        with safe_open(file, framework="pt") as tensors:
-            yield tensors
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{file.name}: not a whole safetensors file ({error})") from None
+        with file.open("rb") as opened:
+            length = int.from_bytes(opened.read(8), "little")
+            if length > _LARGEST_HEADER:
+                raise ValueError(f"a header of {memory.spell(length)}")
+            entries = json.loads(opened.read(length).decode("utf-8"))
+        if not isinstance(entries, dict):
+            raise ValueError("a header that is no JSON object")
+        entries.pop("__metadata__", None)
+        found = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
+        size = file.stat().st_size
+    except (OSError, ValueError, RecursionError, AttributeError) as error:
+        raise _broken(file, error) from None
+    end = 8 + length
+    for tensor in sorted(found, key=lambda tensor: (tensor.start, tensor.end)):
+        if tensor.start != end:
+            raise _broken(file, f"{tensor.key} starts at byte {tensor.start}, not {end}")
+        end = tensor.end
+    if end != size:
+        raise _broken(file, f"its tensors end at byte {end}, the file at {size}")
+    return found
+
+
+def _declared(file: Path, key: str, entry: Any, after: int) -> Stored:
+    """One tensor of a header, whose data are counted from the byte ``after`` it.
+
+    Raises ``ValueError`` or ``AttributeError`` for what is no entry.
+    """
+    key.encode("utf-8")  # JSON can spell half a character
+    dtype, size, place = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
+    if not (isinstance(dtype, str) and _are_counts(size) and _are_counts(place)):
+        raise ValueError(f"{key}: no dtype, shape and data_offsets")
+    start, end = place  # a ValueError unless there are two
+    if end < start or (dtype in FLOATS and end - start != FLOATS[dtype].itemsize * math.prod(size)):
+        raise ValueError(f"{key}: {end - start} bytes for {tuple(size)} of {dtype}")
+    return Stored(file, key, tuple(size), dtype, after + start, after + end)
+
+
+def _are_counts(values: Any) -> bool:
+    return isinstance(values, list) and all(type(n) is int and 0 <= n < 2**63 for n in values)
+
+
+def _broken(file: Path, why: object) -> CheckpointError:
+    return CheckpointError(f"{file.name}: not a whole safetensors file ({why!s:.300})")
 
 
 def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
     """Every tensor as the model wants it: float32, and turned round where Conv1D stored it."""
     weights: dict[str, Tensor] = {}
     for file in {found.file for found in stored.values()}:
-        with _open(file) as tensors:  # once: each time would map the whole file again
-            for name, found in stored.items():
-                if found.file == file:
-                    tensor = tensors.get_tensor(found.key).to(torch.float32)
-                    _check_numbers(tensor, found)
-                    weights[name] = tensor.t() if name.endswith(CONV1D) else tensor
+        try:
+            with own_file(file).open("rb") as opened:
+                for name, found in stored.items():
+                    if found.file == file:
+                        tensor = _numbers(opened, found)
+                        weights[name] = tensor.t() if name.endswith(CONV1D) else tensor
+        except OSError as error:
+            raise _broken(file, error) from None
     return weights
+
+
+def _numbers(opened: BinaryIO, found: Stored) -> Tensor:
+    """One tensor in float32, from the file that it is stored in."""
+    content = torch.empty(found.end - found.start, dtype=torch.uint8)
+    opened.seek(found.start)
+    if opened.readinto(content.numpy()) != len(content):  # type: ignore[attr-defined]
+        raise _broken(found.file, f"it ends within {found.key}")
+    tensor = content.view(FLOATS[found.dtype]).view(found.size).to(torch.float32)
+    _check_numbers(tensor, found)
+    return tensor
 
 
 def _check_numbers(tensor: Tensor, found: Stored) -> None:

@@ -519,11 +519,18 @@ MUTANTS = (
         MEMORY + "test_a_model_that_does_not_fit_is_refused_before_it_is_read",
     ),
     Mutant(
-        "mapped weights copied",
+        "a gap between tensors",
         "weights.py",
-        "tensor.t() if",
-        "tensor.t().contiguous() if",
-        MEMORY + "test_float32_weights_are_mapped_from_their_file_once",
+        "tensor.start != end",
+        "tensor.start < end",
+        "tests/unit/test_checkpoint.py::test_a_header_whose_tensors_do_not_fill_the_file",
+    ),
+    Mutant(
+        "weights that changed meanwhile",
+        "checkpoint.py",
+        "if files.have_changed():",
+        "if False:",
+        MEMORY + "test_a_file_that_changes_while_it_is_read_is_refused",
     ),
     Mutant(
         "no room for what comes",
@@ -956,8 +963,8 @@ MUTANTS = (
     Mutant(
         "NaN weights loaded",
         "weights.py",
-        "_check_numbers(tensor, found)\n                    weights",
-        "weights",
+        "    _check_numbers(tensor, found)\n",
+        "",
         "tests/unit/test_checkpoint.py::test_a_weight_that_is_no_number",
     ),
     Mutant(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import gpt2viz
@@ -142,6 +143,36 @@ def test_a_file_cut_short(folder: Path) -> None:
     for length in (0, 7, 100, len(whole) - 100):
         path.write_bytes(whole[:length])
         refused(folder, "model.safetensors: not a whole safetensors file")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda e: e.update(data_offsets=[e["data_offsets"][0] + 4] * 2), "4 bytes|0 bytes"),
+        (lambda e: e.update(shape=[-1, 24]), "no dtype, shape and data_offsets"),
+        (lambda e: e.update(shape=[24.0]), "no dtype, shape and data_offsets"),
+        (lambda e: e.update(shape=[True]), "no dtype, shape and data_offsets"),
+        (lambda e: e.update(shape=[2**40]), "96 bytes for"),
+        (lambda e: e.update(data_offsets=[0]), "not enough values"),
+        (lambda e: e.update(data_offsets=[n + 8 for n in e["data_offsets"]]), "starts at byte"),
+        (lambda e: e.update(data_offsets=[0, 96]), "starts at byte"),
+        (lambda e: e.clear(), "no dtype, shape and data_offsets"),
+    ],
+    ids=["empty", "negative", "broken", "true", "huge", "one end", "gap", "two in one", "nothing"],
+)
+def test_a_header_whose_tensors_do_not_fill_the_file(
+    folder: Path, change: Callable[[dict[str, Any]], Any], why: str
+) -> None:
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    entries = json.loads(content[8 : 8 + length])
+    change(entries["transformer.ln_f.bias"])
+    header = json.dumps(entries).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+    refused(folder, rf"^model.safetensors: not a whole safetensors file \(.*({why})")
+    with pytest.raises(SafetensorError):  # the format's own library agrees
+        load_file(path)
 
 
 @pytest.mark.parametrize("file", ["config.json", "vocab.json"])
