@@ -11,6 +11,10 @@ _ESCAPES = {" ": SPACE, SPACE: r"\u00b7", "\\": r"\\", "\n": r"\n", "\t": r"\t",
 _VISIBLE = "LMNPS"
 # Visible by category, but drawn as nothing.
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
+# Controls, formats such as bidi overrides, and separators of lines …
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+# … but for what an isolate is made of, and the line's end in our own messages.
+_KEPT = "\u2068\u2069\n"
 
 
 def label(token: bytes) -> str:
@@ -34,6 +38,21 @@ def _escape(char: str, first: bool) -> str:
     selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
     if char == "∅" or category not in _VISIBLE or hangs or selector or char in _BLANK:
         return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return char
+
+
+def spelled(text: str) -> str:
+    """Plain text with every character spelled that isn't seen but felt: no escape sequence of a
+    terminal and no override of the writing direction is left of a name or message from outside.
+
+    Lines stay lines, and what ``isolated`` put there stays too.
+    """
+    return "".join(map(_spell_unseen, text))
+
+
+def _spell_unseen(char: str) -> str:
+    if unicodedata.category(char) in _UNSEEN and char not in _KEPT:
+        return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
     return char
 
 

@@ -10,6 +10,7 @@ from gpt2viz import convert as conversion
 from gpt2viz import places
 from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.cli import options
+from gpt2viz.labels import spelled
 
 
 @click.command()
@@ -45,8 +46,9 @@ def convert(
         options.print_json({"folder": str(folder), "parameters": weight_bytes(folder) // 4})
     else:
         click.echo(
-            f"{folder}: {config.n_layer} layers of {config.n_head} heads, C = {config.n_embd}, "
-            f"vocabulary {config.vocab_size:,}, {config.n_positions:,} positions"
+            f"{spelled(str(folder))}: {config.n_layer} layers of {config.n_head} heads, "
+            f"C = {config.n_embd}, vocabulary {config.vocab_size:,}, "
+            f"{config.n_positions:,} positions"
         )
     if not tokenizer:
         options.note(quiet, f"Now put vocab.json and merges.txt of its training into {folder}.")

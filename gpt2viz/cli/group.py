@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from gpt2viz.errors import GPT2VizError
+from gpt2viz.labels import spelled
 
 #: The input can't be done; the command was used wrongly; Ctrl-C.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -69,7 +70,7 @@ class Group(click.Group):
 
 def _say(message: str, code: int) -> int:
     """Write a message to stderr: one line, but for code to paste, which keeps its own."""
-    click.echo(f"gpt2viz: {message}", err=True)
+    click.echo(spelled(f"gpt2viz: {message}"), err=True)
     return code
 
 

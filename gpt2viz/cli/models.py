@@ -11,6 +11,7 @@ import pandas as pd
 from gpt2viz import CheckpointError, places, settings
 from gpt2viz.checkpoint import read_config, weight_bytes
 from gpt2viz.cli import options
+from gpt2viz.labels import spelled
 from gpt2viz.memory import run_bytes, spell
 
 
@@ -44,7 +45,7 @@ def models(as_json: bool, quiet: bool) -> None:
         options.print_json(rows)
     else:
         shown = [row | {"weights": spell(row["weights"]), "run": spell(row["run"])} for row in rows]
-        click.echo(pd.DataFrame(shown).to_string(index=False))
+        click.echo(spelled(pd.DataFrame(shown).to_string(index=False)))
 
 
 def _row(name: str, source: str, folder: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import click
 import gpt2viz
 from gpt2viz import places, settings
 from gpt2viz.errors import EditError, TextError
+from gpt2viz.labels import spelled
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr.")
@@ -78,7 +79,7 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
 def note(silent: bool, message: str) -> None:
     """Say something beside the result, on stderr, unless told not to."""
     if not silent:
-        click.echo(message, err=True)
+        click.echo(spelled(message), err=True)
 
 
 @contextmanager
@@ -151,7 +152,8 @@ def note_special(silent: bool, typed: Iterable[str]) -> None:
 
 def print_json(content: Any) -> None:
     """Print JSON that every reader takes: what is no number in JSON (−∞, NaN) becomes null."""
-    click.echo(json.dumps(finite(content), ensure_ascii=False, allow_nan=False))
+    written = json.dumps(finite(content), ensure_ascii=False, allow_nan=False)
+    click.echo("".join(c if spelled(c) == c else json.dumps(c)[1:-1] for c in written))
 
 
 def finite(content: Any) -> Any:

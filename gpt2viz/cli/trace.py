@@ -10,6 +10,7 @@ from gpt2viz.cli import options
 from gpt2viz.cli.files import file_option, in_pixels, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
 from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
+from gpt2viz.labels import spelled
 from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES
 
 #: The stages whose numbers a run keeps.
@@ -75,7 +76,7 @@ def trace(
     if as_json:
         options.print_json(tensor.document)
     elif not out:
-        click.echo(f"{tensor.panel.title} · {tensor.run.model_name}")
+        click.echo(spelled(f"{tensor.panel.title} · {tensor.run.model_name}"))
         click.echo(
             tensor.table.to_string(
                 float_format=lambda x: f"{x:.3f}",

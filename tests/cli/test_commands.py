@@ -17,7 +17,7 @@ import streamlit.web.cli
 import torch
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import gpt2viz
 from gpt2viz import memory, settings
@@ -81,6 +81,38 @@ def test_help_does_not_wait_for_torch(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "7"
     assert "Open the app; Ctrl-C ends it." in done.stdout
+
+
+#: Clears a terminal, in 7 and in 8 bits, and turns the line round.
+HOSTILE = "\x1b[2J\x9b2J\u202e\U000e0001"
+
+
+def harmless(printed: str) -> bool:
+    """Whether nothing is left of it that a terminal acts on, but the ends of lines."""
+    return not set(HOSTILE) - set("[2J") & set(printed)
+
+
+def test_no_name_from_outside_speaks_to_the_terminal(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, broken = tmp_path / f"whole{HOSTILE}", tmp_path / f"broken{HOSTILE}"
+    for folder in (whole, broken):
+        write_checkpoint(folder)
+    weights = load_file(broken / "model.safetensors")
+    save_file(weights | {HOSTILE: torch.zeros(1)}, broken / "model.safetensors")
+    monkeypatch.setenv(settings.MODELS_VARIABLE, f"{whole}{os.pathsep}{broken}")
+    refused = run("trace", "A crane", "--model", str(broken))
+    assert refused.exit_code == 1
+    assert "\\u001b[2J\\u009b2J\\u202e\\U000e0001 (1,) has no place" in refused.stderr
+    listed, for_programs = run("models"), run("models", "--json")
+    assert "whole\\u001b[2J" in listed.stdout
+    assert "broken\\u001b[2J" in listed.stderr
+    assert whole.name in [row["name"] for row in json.loads(for_programs.stdout)]
+    traced = run("trace", "A crane", "--model", whole.name)
+    as_json = run("trace", "A crane", "--model", whole.name, "--json")
+    for result in (refused, listed, for_programs, traced, as_json, run("trace", HOSTILE)):
+        assert harmless(result.stdout)
+        assert harmless(result.stderr)
 
 
 def test_version(run: Run) -> None:
