@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 SPACE = "·"
@@ -54,6 +55,33 @@ def _spell_unseen(char: str) -> str:
     if unicodedata.category(char) in _UNSEEN and char not in _KEPT:
         return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
     return char
+
+
+#: Zero width, and no line ends at it (Unicode Standard Annex 14).
+JOINER = "\u2060"
+# After https: and www, before the @ of an address, and after the colon of :names:, each of them
+# with the backslash that Markdown takes away.
+_ACTIVE = re.compile(
+    r"(?<=:)(?=\\?/|(?:\\?[+-])*\w(?:\\?[\w+-])*\\?:)|(?<=www)(?=\\?\.)|(?=\\?@)",
+    re.IGNORECASE,
+)
+# -> and others between spaces.
+_ARROWS = re.compile(r"(?<=[<>~-])(?=[->=])")
+
+
+def inert(text: str) -> str:
+    """Text, or Markdown, in which no address becomes a link and no ``:name:`` a picture.
+
+    Both are looked for in what is left when Markdown was read, so that no backslash helps: GitHub's
+    Markdown makes a link of https://, www. and a@b.c, Streamlit's a picture of :streamlit:. A
+    ``JOINER``, which nobody sees, stands between.
+    """
+    return _ACTIVE.sub(JOINER, text)
+
+
+def unaltered(text: str) -> str:
+    """Text that is ``inert``, and whose arrows aren't made signs of either, as Streamlit does."""
+    return _ARROWS.sub(JOINER, inert(text))
 
 
 def markup_safe(text: str) -> str:

@@ -1,11 +1,13 @@
 """A model's card, the README.md of its folder: a stranger's text, made harmless.
 
-What a card may do on screen is what Markdown does: headings, lists, tables, code, links. It may
-not load anything from elsewhere, which would tell others who reads it.
+What a card may do on screen is what Markdown does: headings, lists, tables, code. It may not load
+anything from elsewhere, which would tell others who reads it, and nothing in it is a link: an
+address is there to be read.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,14 +18,26 @@ from huggingface_hub import RepoCard
 
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import read_text
-from gpt2viz.labels import shorten
+from gpt2viz.labels import JOINER, inert, shorten
 
 #: Characters of a card that are shown.
 LONGEST = 100_000
 
 # What a card's head says of where the model comes from.
 _FACTS = ("license", "language", "base_model", "datasets", "library_name")
-_FENCE = re.compile(r"^ {0,3}(```|~~~)")
+# A fence of code, and the name of its language if that is a plain word.
+_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})[ \t]*(?P<language>\w*)")
+# Drawn, and not shown, by Streamlit: a diagram may load pictures.
+_DRAWN = ("mermaid",)
+_IMAGE = r"!\[[^\[\]]*\]\([^()]*\)"
+# In a line of prose: what is escaped already, code, an image or a link, and what would be markup.
+_PARTS = re.compile(
+    r"(?P<kept>\\[!-/:-@\[-`{-~])"
+    r"|(?P<code>(?<!`)(?P<ticks>`+)(?!`)[^|]*?[^|`](?P=ticks)(?!`))"
+    rf"|(?P<image>!?)\[(?P<words>(?:{_IMAGE}|[^\[\]])*+)\]"
+    r"\(\s*+<?(?P<address>[^\s()<>]*+)>?[^()]*+\)"
+    r"|(?P<active>[\[\]<$`&]|:(?=:|[+-]*\w))"
+)
 
 
 @dataclass(frozen=True)
@@ -48,24 +62,65 @@ def read_card(folder: Path) -> Card | None:
 
 
 def harmless(markdown: str) -> str:
-    """Markdown that loads nothing: no image, and outside of code no formula and no directive.
+    """Markdown that loads nothing and leads nowhere: no image, no link, and outside of code no
+    HTML, no formula and none of Streamlit's directives.
 
-    An image begins with ``![`` wherever it stands, so none is left of these, even in code. HTML
-    is for the renderer to show as text, as Streamlit does unless told otherwise.
+    What is code is decided here and written anew, so that every reader agrees: fences that begin
+    at the edge of the page, longer than any inside of them, and code within one line. All other
+    lines are prose, and in prose every sign that could be markup is escaped.
     """
-    lines, code = [], False
-    for line in markdown.replace("![", "!\\[").splitlines():
-        fence = bool(_FENCE.match(line))
-        lines.append(line if code or fence else _plain(line))
-        code ^= fence
-    return "\n".join(lines)
+    lines: list[str] = []
+    fence, language, code = "", "", list[str]()
+    for line in markdown.splitlines():
+        opens = _FENCE.match(line)
+        if not fence and opens:
+            fence, language, code = opens["fence"], opens["language"], []
+        elif not fence:
+            lines.append(_plain(line))
+        elif re.fullmatch(rf" {{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*", line):
+            lines += _fenced(code, language)
+            fence = ""
+        else:
+            code.append(line)
+    return "\n".join(lines + (_fenced(code, language) if fence else []))
+
+
+def _fenced(code: list[str], language: str) -> list[str]:
+    """Lines of code between fences that none of them ends."""
+    longest = max((len(ticks) for line in code for ticks in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [fence + ("" if language.lower() in _DRAWN else language), *code, fence]
 
 
 def _plain(line: str) -> str:
-    """A line outside of code, without what Streamlit adds to Markdown: $…$, :icon:, :red[…]; its
-    headings two sizes smaller, as it stands inside of a page."""
-    line = re.sub(r"^(#{1,4})(?=\s)", r"##\1", line)
-    return re.sub(r"(?<!\\)(\$|:(?=[\w+-]+[:\[]))", r"\\\1", line)
+    """A line of prose; its headings two sizes smaller, as it stands inside of a page."""
+    line = " ".join(html.unescape(line).splitlines())
+    return _inline(re.sub(r"^(#{1,4})(?=\s)", r"##\1", line))
+
+
+def _inline(text: str) -> str:
+    """A stretch of prose: its code as it is, images and links in words, and the rest escaped."""
+    written, prose, end = "", "", 0
+    for found in _PARTS.finditer(text):
+        prose += text[end : found.start()]
+        end = found.end()
+        if found["code"]:
+            apart = JOINER if (written + prose).endswith("`") else ""  # two spans, not one
+            written, prose = written + inert(prose) + apart + found[0], ""
+        else:
+            prose += _harmless_part(found)
+    return written + inert(prose + text[end:])
+
+
+def _harmless_part(found: re.Match[str]) -> str:
+    if found["kept"]:
+        return found[0]
+    if found["active"]:
+        return f"\\{found[0]}"
+    words, address = _inline(found["words"]), _inline(found["address"])
+    if found["image"] or address in ("", words):
+        return words
+    return f"{words} ({address})"
 
 
 def _split(content: str) -> tuple[str, dict[str, str]]:

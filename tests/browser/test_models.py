@@ -22,6 +22,28 @@ TRAP = """# Mine
 > ![g](http://evil.invalid/g.png)
 
 [r]: http://evil.invalid/r.png
+
+[a link](http://evil.invalid/h) <http://evil.invalid/i> http://evil.invalid/j www.evil.invalid
+me@evil.invalid https&#58;//evil.invalid [by reference][r] [r] :red[not red] :streamlit: `:red[x]`
+```mermaid
+flowchart LR
+  A@{ img: "//evil.invalid/k", label: "x" }
+```
+````
+```
+````
+:red[not red] $x$
+- in a list
+
+  ```
+:red[not red]
+
+<pre>
+```
+</pre>
+
+:red[code]
+```
 """
 
 
@@ -49,7 +71,11 @@ def test_a_strangers_model(browser: Browser, tmp_path: Path) -> None:
                 expect(page.get_by_role("heading", name="Mine", exact=True)).to_be_visible()
                 assert page.evaluate("typeof canary") == "undefined"
                 assert page.locator(".st-key-card :is(img, iframe, script)").count() == 0
-                assert page.locator("a[href^='javascript']").count() == 0
+                card = page.locator(".st-key-card")
+                expect(card.get_by_text("a link (http:")).to_be_visible()
+                assert card.locator("a:not([href^='#']), .katex, svg.flowchart").count() == 0
+                assert card.locator("[class*='ColoredText']").count() == 0
+                expect(card.locator("code", has_text=":red[x]").first).to_be_visible()
             serious = [
                 f"{part}, {broken['id']}: {node['html'][:200]}"
                 for broken in Axe().run(page).response["violations"]

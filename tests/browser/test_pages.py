@@ -16,19 +16,22 @@ PAGES = (
     *("predictions", "what_if", "generate", "training", "find", "compare", "textbook", "models"),
 )
 
-#: HTML, Markdown, Plotly's own markup, LaTeX, an icon, the end of a script, and an override of
-#: the writing direction.
+#: HTML, Markdown, Plotly's own markup, LaTeX, an icon, the end of a script, an override of the
+#: writing direction, and addresses.
 TRAP = (
     "<img src=x onerror=canary=1> [a](javascript:canary=1) $x^2$ :material/home: "
-    "<a href='javascript:canary=1'>a</a></script><script>canary=1</script> \u202eevil =1+1"
+    "<a href='javascript:canary=1'>a</a></script><script>canary=1</script> \u202eevil =1+1 "
+    "https://evil.invalid www.evil.invalid me@evil.invalid https:\\//evil.invalid :streamlit:"
 )
+#: Links that lead away, wherever they stand. Links to pages carry the text itself.
+AWAY = ", ".join(f"a[href^='{way}']" for way in ("http://", "https://", "//", "mailto:"))
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
     visit: Callable[..., Page], path: str
 ) -> None:
-    page = visit(path, text=TRAP, layer=1)
+    page = visit(path, text=TRAP, layer=1, causal="https://evil.invalid/")
     opened(page, path)
     nothing_ran(page)
     look(page)
@@ -72,6 +75,9 @@ def nothing_ran(page: Page) -> None:
         page.wait_for_timeout(100)
     assert page.evaluate("typeof canary") == "undefined"
     assert page.locator("a[href^='javascript']").count() == 0
+    for link in page.locator(AWAY).all():  # the app's own lead to sources
+        assert "evil" not in (link.get_attribute("href") or "")
+    assert page.get_by_alt_text("Streamlit logo").count() == 0
     assert page.locator("img[src='x']").count() == 0
     assert page.locator("svg a, mjx-container, script:has-text('canary')").count() == 0
     assert page.locator(".katex annotation", has_text="x^2").count() == 0  # other formulas are ours

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import cache
 
@@ -35,6 +36,8 @@ NASTY = [
     "👩‍👩‍👧‍👧🏽 🇩🇰 1️⃣ ☺︎ ☺️ \U000e0041\U000e007f",
     "مرحبا 123 שלום (abc) 456",
     "'; DROP TABLE x; --' OR 1=1 $(id) `id` && id | id ; id > x",
+    "https://a.example/x HTTP://a.example www.a.example me@a.example https:\\//a.example",
+    "&#58;streamlit&#58; :streamlit: :material_home: :100: a -> b <- c -- d >= e ~= f",
     "../../../etc/passwd %2e%2e%2f file:///etc/passwd C:\\con\\nul",
 ]
 any_text = st.text(st.characters(exclude_categories=()), max_size=80)  # half surrogates too
@@ -97,7 +100,11 @@ def shows(text: str) -> None:
     assert kinds <= {"text", "text_special", "hardbreak", "softbreak"}
     for char in literal(text).replace("\n", ""):
         assert unicodedata.category(char) not in ("Cc", "Zl", "Zp")
-        assert unicodedata.category(char) != "Cf" or char in "\u2068\u2069"
+        assert unicodedata.category(char) != "Cf" or char in "\u2060\u2068\u2069"
+    # What Streamlit's reader looks for in the text that is left: addresses, names, arrows.
+    found = "".join(child.content or "\n" for child in parsed[1].children or ())
+    assert not re.search(r"https?://|www\.|[^\s\u2060]@\S|:[+-]*\w[\w+-]*:", found, re.IGNORECASE)
+    assert not re.search(r"(^|\s)(<->|->|<-|--|>=|<=|~=)(\s|$)", found)
 
 
 def test_nothing_after_a_word_from_right_to_left_is_turned() -> None:
