@@ -4,8 +4,8 @@ PYTHON ?= python3
 PORT ?= 8501
 # A folder with another checkpoint, shown beside the bundled model: make run MODEL=path/to/folder
 MODEL ?=
-# Names that visitors may load from the Hugging Face hub, with commas between; by default every
-# name, as only this machine reaches the app: make run ALLOW=gpt2,distilgpt2
+# Names that may be fetched from the Hugging Face hub, with commas between, or '*'; by default
+# none: make run ALLOW=gpt2,distilgpt2
 ALLOW ?=
 # Where the models compute: make run DEVICE=cuda, or mps
 DEVICE ?= cpu

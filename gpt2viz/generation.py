@@ -51,9 +51,9 @@ def draw(
     return int(np.searchsorted(upto, place * upto[-1], side="right"))
 
 
-def appraise(trace: Trace, token: int) -> Choice:
-    """How probable the model found a token after the trace's last one."""
-    logits = trace.logits_at(-1)
+def appraise(trace: Trace, token: int, position: int = -1) -> Choice:
+    """How probable the model found a token after the one at ``position``, by default the last."""
+    logits = trace.logits_at(position)
     probability = float(softmax(logits)[token])
     rank = 1 + int((logits > logits[token]).sum())
     return Choice(token, probability, rank, float(-np.log2(probability)) + 0.0)  # no −0

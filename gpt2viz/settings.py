@@ -24,6 +24,8 @@ MODELS_VARIABLE = "GPT2VIZ_MODELS"
 ALLOW_VARIABLE = "GPT2VIZ_ALLOW_MODEL"
 #: Stands before a name of the hub that one of the owner's folders has already.
 HUB = "hub:"
+#: What this machine calls itself.
+LOCAL = ("localhost", "127.0.0.1", "::1")
 #: What may stand in the owner's file.
 KEYS = ("models", "allow")
 

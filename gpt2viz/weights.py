@@ -89,7 +89,7 @@ def weight_files(folder: Path) -> list[Path]:
             raise CheckpointError(f"{index.name}: weight_map, from tensor to file, is missing")
         names = sorted({str(name) for name in places.values()})
         for name in names:
-            if not name or Path(name).name != name or not is_there(folder / name):
+            if name in ("", "..") or Path(name).name != name or not is_there(folder / name):
                 raise CheckpointError(f"{index.name}: {name!r:.100} is not a file in {folder}")
         return [folder / name for name in names]
     for file in (folder / name for name in ("pytorch_model.bin", "model.bin", "model.pt")):

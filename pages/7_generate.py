@@ -58,8 +58,10 @@ show.picture(
 )
 if ids:
     say.markdown("#### What was written")
+    first = 0 if causal else max(0, len(ids) - generate.PLAY)
     choices = [
-        cache.choice(name, (*prompt, *ids[:n]), causal, token) for n, token in enumerate(ids)
+        cache.choice(name, (*prompt, *ids[:n]), causal, ids[n], before)
+        for n in range(first, len(ids))
     ]
     three = st.column_config.NumberColumn(format="%.3f")
     show.table(
@@ -70,5 +72,9 @@ if ids:
     say.caption(
         "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
         "top-p. Rank 1 is the most probable token."
+        + (
+            f" These are the last {generate.PLAY}: without the mask, each takes a run."
+            * bool(first)
+        )
     )
 generate.go_on(view, ids, sampling, seed)

@@ -39,7 +39,14 @@ _HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="0.0.0.0 lets other machines in; visitors then fetch only what is allowed.",
+    help="0.0.0.0 lets other machines in.",
+)
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="What browsers call the server, such as a proxy's name; may be given again.",
 )
 @click.option("--browser/--no-browser", default=True, help="Open a browser.", show_default=True)
 def app(
@@ -48,11 +55,13 @@ def app(
     device: str,
     port: int,
     host: str,
+    hosts: tuple[str, ...],
     browser: bool,
 ) -> None:
     """Open the app; Ctrl-C ends it.
 
-    Only this machine reaches it unless --host says otherwise.
+    Only this machine reaches it unless --host says otherwise, and models are
+    fetched by name only where --allow-model says which.
 
     \b
         gpt2viz app
@@ -75,6 +84,9 @@ def app(
     given += ["--device", device]
     flags = ["--server.port", str(port), "--server.address", host]
     flags += ["--server.headless", str(not browser).lower()]
+    # Of a server for others, nobody knows all names that its machine has.
+    answers = [*settings.LOCAL, *hosts] if hosts or host in settings.LOCAL else ["*"]
+    flags += [part for name in answers for part in ("--server.allowedHosts", name)]
     # Streamlit's welcome asks a site for this machine's address, and brings a box over the pages
     # that offers help to those who write apps.
     flags += ["--logger.hideWelcomeMessage", "true"]
@@ -85,6 +97,7 @@ def app(
     # Loaded only here: it takes as long as all the rest.
     from streamlit.web import cli
 
+    import_module("gpt2viz.ui.guard").stand()  # before anybody can connect
     Thread(target=_load_ahead, daemon=True).start()
     sys.argv = ["streamlit", "run", str(settings.APP / "app.py"), *flags, "--", *given]
     cli.main(sys.argv[1:], prog_name="streamlit", standalone_mode=False)

@@ -16,12 +16,16 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
+from gpt2viz.labels import shorten
 from gpt2viz.ui.text import literal
 
-#: A longer text works, but is left out of the address.
+#: Characters of one parameter. A longer text works, but is left out of the address.
 LONGEST_TEXT = 2000
+#: Characters of all parameters together, with their names: every link of a page repeats them.
+LONGEST_ADDRESS = 6000
 
 _NOTES = "_address_notes"
+_DROPPED = "_address_dropped"
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
@@ -42,9 +46,28 @@ def _memory() -> dict[str, _Known]:
     return memory
 
 
+def trim() -> None:
+    """Drop from the address what is too long. For the frame, before anything reads it."""
+    kept: dict[str, str] = {}
+    dropped = []
+    for name, raw in st.query_params.to_dict().items():
+        if _fits(kept, name, raw):
+            kept[name] = raw
+        else:
+            dropped.append(shorten(name, 40))
+            del st.query_params[name]
+    st.session_state[_DROPPED] = dropped
+
+
 def begin() -> None:
     """Make room here for all notes of the page. For the frame, which opens every page."""
     st.session_state[_NOTES] = (st.empty(), [])
+    if dropped := st.session_state[_DROPPED]:
+        names = literal(", ".join(dropped[:5])) + (" …" if len(dropped) > 5 else "")
+        _note(
+            f"{names}: the value can't be shown here. An address holds {LONGEST_TEXT:,} "
+            f"characters of one thing and {LONGEST_ADDRESS:,} of all."
+        )
 
 
 def _note(said: str) -> None:
@@ -164,11 +187,18 @@ def _bind(
 def _write(name: str) -> None:
     value = st.session_state[name]
     raw = _format(value)
-    if value is None or value in ([], ()) or len(raw) > LONGEST_TEXT:
+    others = {other: text for other, text in st.query_params.to_dict().items() if other != name}
+    if value is None or value in ([], ()) or not _fits(others, name, raw):
         st.query_params.pop(name, None)
     else:
         st.query_params[name] = raw
     _memory()[name] = _Known(st.query_params.get(name), value, True)
+
+
+def _fits(others: Mapping[str, str], name: str, raw: str) -> bool:
+    """Whether a value can stand in an address beside the others."""
+    length = sum(len(part) for pair in (*others.items(), (name, raw)) for part in pair)
+    return len(raw) <= LONGEST_TEXT and length <= LONGEST_ADDRESS
 
 
 def _format(value: Any) -> str:

@@ -123,8 +123,16 @@ def head_scores(model_name: str, ids: tuple[int, ...], causal: bool) -> dict[str
 
 
 @st.cache_data(max_entries=2000, show_spinner=False)
-def choice(model_name: str, ids: tuple[int, ...], causal: bool, token: int) -> Choice:
-    """How probable the model found ``token`` after those ids."""
+def choice(
+    model_name: str, ids: tuple[int, ...], causal: bool, token: int, _longer: gpt2viz.Trace
+) -> Choice:
+    """How probable the model found ``token`` after those ids; the run ``_longer`` begins with them.
+
+    With the mask on, that run has the answer: what came later changed nothing (its sums may be
+    rounded otherwise). With the mask off it takes a run of its own.
+    """
+    if causal:
+        return appraise(_longer, token, len(ids) - 1)
     return appraise(run(model_name, ids, causal), token)
 
 

@@ -15,6 +15,7 @@ from gpt2viz.ui import (
     cache,
     first,
     glossary,
+    guard,
     leftovers,
     limits,
     numbers,
@@ -97,6 +98,8 @@ def open_menu(title: str) -> Palette:
     memory.bound_arenas()
     memory.pass_over_modules()
     leftovers.forget()
+    guard.stand()
+    address.trim()
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
         menu(title)
         tour.offer(title)

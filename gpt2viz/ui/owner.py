@@ -3,8 +3,8 @@
     streamlit run app.py -- --model folder --allow-model gpt2 --allow-model owner/name --device cuda
 
 or the variables and the file that ``gpt2viz.settings`` reads.
-A name of the hub is allowed where it, or "*", is listed. Where nothing is listed, a server that
-only this machine reaches allows every name and another one none.
+A name of the hub is allowed where it, or "*", is listed, and nowhere else: the server's address
+doesn't tell who reaches it, as a proxy on this machine may let everybody in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from gpt2viz import settings
 from gpt2viz.settings import ALLOW_VARIABLE as ALLOW_VARIABLE
 from gpt2viz.settings import CONFIG_VARIABLE as CONFIG_VARIABLE
 
-_LOCAL = ("127.0.0.1", "localhost", "::1")
+#: Stands for every name.
+EVERY = "*"
 
 
 def folders() -> list[Path]:
@@ -31,15 +32,17 @@ def folders() -> list[Path]:
     return given + settings.folders()
 
 
-def allows(name: str) -> bool:
-    """Whether visitors may load the model ``name`` from the hub or its cache.
+def allowed() -> list[str]:
+    """The names that visitors may load from the hub or its cache, or ``EVERY``; none by default.
 
     Raises ``CheckpointError`` for a file that can't be read.
     """
-    names = _arguments().allow_model or settings.allowed()
-    if names:
-        return "*" in names or name in names
-    return is_local()
+    return _arguments().allow_model or settings.allowed()
+
+
+def allows(name: str) -> bool:
+    """Whether visitors may load the model ``name``. Raises what ``allowed`` does."""
+    return not {EVERY, name}.isdisjoint(allowed())
 
 
 def device() -> str:
@@ -48,8 +51,13 @@ def device() -> str:
 
 
 def is_local() -> bool:
-    """Whether only this machine reaches the server."""
-    return st.get_option("server.address") in _LOCAL
+    """Whether the server is for this machine alone, as far as it can be known.
+
+    Its address and every name that it answers to are this machine's own. Behind a proxy it answers
+    to the proxy's name as well.
+    """
+    names = st.get_option("server.allowedHosts") or [EVERY]
+    return {st.get_option("server.address"), *names} <= set(settings.LOCAL)
 
 
 def _arguments() -> argparse.Namespace:

@@ -45,6 +45,9 @@ KINDS: dict[Kind, tuple[str, str]] = {
     ),
 }
 
+#: Edits of one run. Each has a row on the page, and the run is made anew with every one added.
+MOST = 64
+
 _NAME = "edits"
 _REFUSED = "_edit_refused"
 
@@ -63,9 +66,17 @@ def _frame(view: View) -> _Frame:
 
 def edits() -> tuple[Edit, ...]:
     """The edits in the address, in the order in which they act."""
-    examples = "edits such as off:1.3, scale:1.3:0.5 or window:3, with commas between"
-    found: tuple[Edit, ...] = address.several_values(_NAME, parse_edits, examples)
+    examples = (
+        f"edits such as off:1.3, scale:1.3:0.5 or window:3, with commas between, up to {MOST}"
+    )
+    found: tuple[Edit, ...] = address.several_values(_NAME, _parse, examples)
     return found
+
+
+def _parse(raw: str) -> tuple[Edit, ...]:
+    if raw.count(",") >= MOST:
+        raise ValueError(raw)
+    return parse_edits(raw)
 
 
 def pick(view: View) -> None:
@@ -122,6 +133,8 @@ def _add(frame: _Frame, edit: Edit) -> None:
         return
     after = (*before, edit)
     try:
+        if len(after) > MOST:
+            raise EditError(f"{MOST} edits are the most that a run can have here. Undo one first.")
         check(after, *frame)
     except EditError as error:
         st.session_state[_REFUSED] = f"Not added. {error}"
@@ -153,6 +166,13 @@ def _toggle(frame: _Frame, query: int, key: int) -> None:
         _add(frame, edit)
 
 
+def _undo(n: int, edit: Edit) -> None:
+    """Take the ``n``-th edit back, from 0, if it is still that one."""
+    before = st.session_state[_NAME]
+    if before[n : n + 1] == (edit,):
+        address.put(_NAME, before[:n] + before[n + 1 :])
+
+
 def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
     """The edits with a button each to undo it, and the reference text where one needs it.
 
@@ -176,8 +196,8 @@ def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
                 key=f"undo_{n}",
                 icon=":material/undo:",
                 type="tertiary",
-                on_click=address.put,
-                args=(_NAME, edits[:n] + edits[n + 1 :]),
+                on_click=_undo,
+                args=(n, edit),
             )
             said = literal(describe(edit, [*map(isolated, view.labels)]))
             say.markdown(f"{said} :small[:gray[{literal(str(edit))}]]", place=sentence)

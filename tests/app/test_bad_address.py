@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.ui import address
+from gpt2viz.ui import address, cache
 from gpt2viz.ui.textbook import contents
-from tests.app.pages import PAGES, ROOT, open_page
+from tests.app.pages import PAGES, ROOT, WITHOUT, open_page
 from tests.app.test_behaviour import said
 
 CANARY = "gpt2viz-canary"
@@ -87,6 +87,52 @@ def test_every_parameter_takes_any_text(page: str, names: set[str], touched: lis
     assert not at.exception
     assert not touched
     assert not Path(CANARY).exists()
+
+
+#: What numbers, edits, cells, tables and texts look like, as often as they fit into an address.
+LONG = ("1,", "off:0.0,", "1:0,", "1.0,", "a ", "<b>")
+
+
+def sent(at: AppTest) -> int:
+    """Bytes of what a page is made of: texts, links, pictures."""
+    return sum(element.proto.ByteSize() for element in at.main if hasattr(element, "proto"))
+
+
+@pytest.mark.parametrize("length", [address.LONGEST_TEXT, 400_000])
+@pytest.mark.parametrize("page", [*PAGES, *WITHOUT])
+def test_every_parameter_is_bounded(
+    page: str, length: int, names: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In what is kept of it, in what is sent for it, and in the runs that it can ask for."""
+    runs: list[int] = []
+    trace = cache.gpt2viz.trace
+    monkeypatch.setattr(
+        "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
+    )
+    at = open_page(page)
+    before = sent(at)
+    for unit in LONG:
+        raw = (unit * length)[:length].removesuffix(",")
+        for name in sorted(names - {"model"}):
+            runs.clear()
+            fill(at, {**dict.fromkeys(at.query_params, ""), name: raw, "unknown": raw})
+            assert not at.exception, (name, unit, at.exception)
+            assert len(runs) <= 4, (name, unit)
+            address_now = {n: at.query_params[n] for n in at.query_params}
+            assert len(str(address_now)) < 1.1 * address.LONGEST_ADDRESS
+            assert len(str(at.session_state[name])) < 8 * address.LONGEST_TEXT
+            assert sent(at) < before + 10**6, (name, unit)
+            for other in list(at.query_params):
+                del at.query_params[other]
+
+
+def test_what_no_address_holds_is_left_out_with_a_note() -> None:
+    at = open_page("attention", text="A crane", layer="1" * 3000)
+    assert "layer: the value can't be shown here. An address holds 2,000" in said(at)
+    assert at.session_state["layer"] == 0
+    at = open_page("attention", **{f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
+    assert "x3, x4, x5, x6, x7 …: the value can't" in said(at)
+    assert at.session_state["layer"] == 2
 
 
 def test_every_chapter_takes_any_text(names: set[str], touched: list[str]) -> None:

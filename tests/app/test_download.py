@@ -26,6 +26,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
         point_the_client_at(running, tmp_path / "cache", monkeypatch)
         st.cache_resource.clear()
+        monkeypatch.setenv(owner.ALLOW_VARIABLE, owner.EVERY)
         yield running
         running.go_on.set()
         wait(lambda: all(download.ended for download in downloads().values()))
@@ -50,7 +51,7 @@ def look_up(name: str) -> AppTest:
 
 def said(at: AppTest) -> str:
     blocks = (*at.markdown, *at.error, *at.warning, *at.success)
-    return " ".join(block.value for block in blocks).replace("\\", "")
+    return " ".join(block.value for block in blocks).replace("\\", "").replace("\u2060", "")
 
 
 def press(at: AppTest, label: str) -> None:
@@ -116,6 +117,17 @@ def test_what_is_not_allowed_is_not_asked_for(server: Hub, monkeypatch: pytest.M
     monkeypatch.setenv(owner.ALLOW_VARIABLE, "gpt2, someone/else")
     assert "has not allowed 'someone/tiny'" in said(look_up("someone/tiny"))
     assert "is no name of a model" not in said(look_up("../../etc/passwd"))
+    assert not server.requests
+
+
+def test_where_nothing_is_allowed_it_says_how_to(
+    server: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(owner.ALLOW_VARIABLE)
+    at = open_page("models")
+    assert "Allowed is none yet" in said(at)
+    assert "gpt2viz app --allow-model gpt2" in at.code[0].value
+    assert not [box for box in at.text_input if box.key == "hub_name"]
     assert not server.requests
 
 

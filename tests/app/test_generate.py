@@ -103,6 +103,31 @@ def test_a_link_holds_what_was_written() -> None:
     assert len(other.dataframe[0].value) == 2
 
 
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_long_link_takes_few_runs(
+    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, causal: bool
+) -> None:
+    ids = [n % 500 for n in range(240)]
+    prompt = generate._Prompt("stories", tuple(model.tokenizer.encode("the cat")), causal)
+    runs: list[int] = []
+    trace = gpt2viz.trace
+    monkeypatch.setattr(
+        "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
+    )
+    new = ",".join([prompt.sign, *map(str, ids)])
+    at = open_page("generate", text="the cat", new=new, causal=str(causal).lower())
+    rows = at.dataframe[0].value
+    assert len(rows) == (240 if causal else generate.PLAY)
+    assert len(runs) <= (2 if causal else generate.PLAY + 2)
+    for row in (0, -2, -1):
+        place = range(len(ids))[row - (row == 0) * (len(rows) - 240)] if not causal else row
+        read = trace(
+            model, [*prompt.token_ids, *(ids[:place] if place != 0 else [])], causal=causal
+        )
+        p = softmax(read.logits_at(-1))[ids[place]]
+        assert rows.iloc[row]["probability (%)"] == pytest.approx(100 * p, rel=1e-3)
+
+
 @pytest.mark.parametrize("new", ["x", "00000000,1", ",", "00000000,999999999", "{sign}"])
 def test_what_was_written_on_another_sentence_is_left_out_with_a_note(new: str) -> None:
     """``{sign}`` alone belongs to the sentence, but nothing was written on."""

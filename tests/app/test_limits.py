@@ -97,6 +97,7 @@ def test_on_an_address_that_others_reach_visitors_are_told(
 
 def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:
     assert st.get_option("server.address") == "127.0.0.1"
+    assert st.get_option("server.allowedHosts") == ["localhost", "127.0.0.1", "::1"]
     assert st.get_option("browser.gatherUsageStats") is False
     assert st.get_option("server.enableXsrfProtection") is True
     assert st.get_option("server.enableCORS") is True

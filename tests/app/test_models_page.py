@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.ui import cache
+from gpt2viz.ui import cache, owner
 from gpt2viz.ui.models.contents import SECTIONS
 from gpt2viz.ui.models.words import LONGEST
 from tests.app.pages import PAGES, ROOT, array, figure, heatmaps, open_page, plain
@@ -177,6 +177,7 @@ def test_two_folders_of_one_name_are_two_models(
     monkeypatch.setenv(cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
     st.cache_resource.clear()
     monkeypatch.setattr(cache, "from_hub", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
+    monkeypatch.setenv(owner.ALLOW_VARIABLE, owner.EVERY)
     assert list(cache.model_folders()) == ["a/gpt2", "b/gpt2", "stories", "gpt2", "a/b"]
     one, other = (cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))
     assert not (one == other).all()

@@ -14,6 +14,7 @@ from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.ui import whatif
 from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures, plain
 from tests.app.test_behaviour import said
 from tests.parity.numpy_gpt2 import softmax
@@ -73,6 +74,27 @@ def after(theirs: Any, n: int) -> Any:
 
 
 @pytest.mark.parametrize("query", [None, 6])
+def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
+    factors = [f"scale:0.0:{n + 1}" for n in range(whatif.MOST)]
+    at = open_page("whatif", text="the cat sat", edits=",".join(factors))
+    assert len(at.session_state["edits"]) == whatif.MOST
+    widgets = at._session_state._state._new_widget_state.widget_metadata.values()
+    kept = [len(repr(widget.callback_args)) for widget in widgets if widget.callback_args]
+    assert sum(kept) < 40_000  # and not 64 times 63 edits
+    at.button(key="add_edit").click().run()
+    assert "Not added. 64 edits are the most" in " ".join(w.value for w in at.warning)
+    assert len(at.session_state["edits"]) == whatif.MOST
+    at.button(key="undo_5").click().run()
+    assert [str(e) for e in at.session_state["edits"]] == [
+        f"scale:0.0:{n + 1}.0" for n in range(whatif.MOST) if n != 5
+    ]
+    more = open_page("whatif", text="the cat sat", edits=",".join([*factors, "off:0.0"]))
+    assert more.session_state["edits"] == ()
+    assert "edits: the value can't be shown here. It must be up to 64 edits" in (
+        " ".join(w.value for w in more.warning).replace("\\", "")
+    )
+
+
 def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     (weights, logits, _), (weights_edited, logits_edited, _) = runs
     chosen = {} if query is None else {"query": str(query)}

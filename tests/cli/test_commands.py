@@ -268,13 +268,33 @@ def test_app_is_local_and_hands_on_what_the_owner_says(
     (command,) = started
     flags, own = command[2 : command.index("--")], command[command.index("--") + 1 :]
     assert command[:2] == ["run", str(settings.APP / "app.py")]
-    assert dict(zip(flags[::2], flags[1::2], strict=True)) == {
+    given = list(zip(flags[::2], flags[1::2], strict=True))
+    hosts = [value for flag, value in given if flag == "--server.allowedHosts"]
+    assert hosts == ["localhost", "127.0.0.1", "::1"]
+    assert {flag: value for flag, value in given if value not in hosts or "address" in flag} == {
         "--server.port": "8700",
         "--server.address": "127.0.0.1",
         "--server.headless": "true",
         "--logger.hideWelcomeMessage": "true",
     }
     assert own == [*arguments, "--device", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts"),
+    [
+        (["--allow-host", "a.example"], [*settings.LOCAL, "a.example"]),
+        (["--host", "0.0.0.0"], ["*"]),  # noqa: S104
+        (["--host", "0.0.0.0", "--allow-host", "a.example"], [*settings.LOCAL, "a.example"]),  # noqa: S104
+    ],
+)
+def test_app_answers_to_the_names_that_the_owner_gives(
+    run: Run, started: list[list[str]], given: list[str], hosts: list[str]
+) -> None:
+    assert run("app", "--port", "8700", "--no-browser", *given).exit_code == 0
+    (command,) = started
+    flags = zip(command[2::2], command[3::2], strict=False)
+    assert [value for flag, value in flags if flag == "--server.allowedHosts"] == hosts
 
 
 @pytest.mark.parametrize(

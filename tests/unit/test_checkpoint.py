@@ -281,7 +281,9 @@ def test_text_files_are_bounded(folder: Path) -> None:
     refused(folder, r"^vocab.json: can't be read \(more than 1,000,000 brackets\)")
 
 
-@pytest.mark.parametrize("name", ["../model.safetensors", "gone.safetensors", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "name", ["../model.safetensors", "gone.safetensors", "/etc/passwd", "..", ""]
+)
 def test_an_index_may_only_name_files_of_its_folder(folder: Path, name: str) -> None:
     (folder / "model.safetensors").unlink()
     index = {"weight_map": {"transformer.wte.weight": name}}

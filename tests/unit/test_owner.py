@@ -23,14 +23,35 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "gpt2viz.toml"
 
 
-@pytest.mark.parametrize(
-    ("address", "allowed"), [("127.0.0.1", True), ("localhost", True), ("192.0.2.1", False)]
-)
-def test_where_nothing_is_listed_only_this_machine_may_load_all(
-    file: Path, monkeypatch: pytest.MonkeyPatch, address: str, allowed: bool
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "192.0.2.1", None])
+def test_where_nothing_is_listed_nothing_is_allowed_whatever_the_address(
+    file: Path, monkeypatch: pytest.MonkeyPatch, address: str | None
 ) -> None:
+    """A proxy on this machine lets others in, and the server's address doesn't tell."""
     monkeypatch.setattr(st, "get_option", {"server.address": address}.get)
-    assert owner.allows("someone/tiny") is allowed
+    assert owner.allowed() == []
+    assert not owner.allows("gpt2")
+    assert not owner.allows("*")
+
+
+@pytest.mark.parametrize(
+    ("address", "names", "local"),
+    [
+        ("127.0.0.1", ["localhost", "127.0.0.1"], True),
+        ("::1", ["::1"], True),
+        ("127.0.0.1", ["localhost", "a.example"], False),
+        ("127.0.0.1", [], False),
+        ("127.0.0.1", ["*"], False),
+        ("0.0.0.0", ["localhost"], False),  # noqa: S104
+        (None, ["localhost"], False),
+    ],
+)
+def test_a_server_is_for_this_machine_where_address_and_names_are(
+    monkeypatch: pytest.MonkeyPatch, address: str | None, names: list[str], local: bool
+) -> None:
+    options = {"server.address": address, "server.allowedHosts": names}
+    monkeypatch.setattr(st, "get_option", options.get)
+    assert owner.is_local() is local
 
 
 @pytest.mark.parametrize(("given", "device"), [([], "cpu"), (["--device", "cuda:1"], "cuda:1")])
@@ -39,13 +60,6 @@ def test_where_the_models_compute(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["app.py", *given])
     assert owner.device() == device
-
-
-def test_an_address_that_is_not_set_is_every_address(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(st, "get_option", {"server.address": None}.get)
-    assert not owner.allows("gpt2")
 
 
 def test_a_list_holds_wherever_it_stands(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

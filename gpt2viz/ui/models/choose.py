@@ -63,6 +63,14 @@ def _place(folder: Path) -> str:
 def by_name() -> None:
     """Ask for a name, say what it weighs, and fetch it when told to."""
     say.markdown("#### Get one by its name")
+    if not owner.allowed():
+        say.markdown(
+            "Other GPT-2s come from the Hugging Face hub, where the owner of this server allows "
+            "it. Allowed is none yet. If you are the owner, start it with the names, or with "
+            "`'*'` for every name:"
+        )
+        st.code("gpt2viz app --allow-model gpt2 --allow-model distilgpt2", language="sh")
+        return
     released = [name for name in hub.RELEASED if owner.allows(name)]
     picked = _released(released) if released else None
     with (

@@ -1,0 +1,57 @@
+"""What the server takes from anybody is bounded, whatever Streamlit would take."""
+
+from __future__ import annotations
+
+import pytest
+import streamlit as st
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
+
+from gpt2viz.ui import cache, guard
+
+
+def files(manager: MemoryUploadedFileManager, session: str) -> list[str]:
+    return list(manager.file_storage.get(session, ()))
+
+
+def send(manager: MemoryUploadedFileManager, session: str, name: str, nbytes: int) -> None:
+    manager.add_file(session, UploadedFileRec(name, name, "text/plain", bytes(nbytes)))
+
+
+def test_of_one_visitor_the_newest_files_are_kept() -> None:
+    assert guard.stand()
+    manager = MemoryUploadedFileManager("/upload")
+    for n in range(600):
+        send(manager, "one", str(n), 10)
+    send(manager, "other", "mine", 10)
+    assert files(manager, "one") == ["596", "597", "598", "599"]
+    assert files(manager, "other") == ["mine"]
+    (kept,) = manager.get_files("one", ["599"])
+    assert len(kept.data) == 10
+
+
+def test_of_all_visitors_a_bounded_number_of_bytes_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert guard.stand()
+    monkeypatch.setattr(guard, "BYTES", 1000)
+    manager = MemoryUploadedFileManager("/upload")
+    for n in range(50):
+        send(manager, f"visitor {n}", "file", 300)
+    held = [session for session in manager.file_storage if files(manager, session)]
+    assert held == ["visitor 47", "visitor 48", "visitor 49"]
+    send(manager, "large", "file", 5000)
+    assert not files(manager, "large")
+
+
+def test_no_visitor_empties_what_is_kept_for_all() -> None:
+    assert guard.stand()
+    models, folders = cache.models(), cache.from_hub()
+    session = object.__new__(AppSession)  # what handles a visitor's messages, and nothing else
+    session.handle_backmsg(BackMsg(clear_cache=True))
+    assert cache.models() is models
+    assert cache.from_hub() is not folders or folders == {}
+    st.cache_resource.clear()
+    assert cache.models() is not models
