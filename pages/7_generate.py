@@ -72,9 +72,6 @@ if ids:
     say.caption(
         "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
         "top-p. Rank 1 is the most probable token."
-        + (
-            f" These are the last {generate.PLAY}: without the mask, each takes a run."
-            * bool(first)
-        )
+        + (f" Only the last {generate.PLAY}: without the mask, each takes a run." * bool(first))
     )
 generate.go_on(view, ids, sampling, seed)

@@ -120,10 +120,8 @@ def test_a_long_link_takes_few_runs(
     assert len(rows) == (240 if causal else generate.PLAY)
     assert len(runs) <= (2 if causal else generate.PLAY + 2)
     for row in (0, -2, -1):
-        place = range(len(ids))[row - (row == 0) * (len(rows) - 240)] if not causal else row
-        read = trace(
-            model, [*prompt.token_ids, *(ids[:place] if place != 0 else [])], causal=causal
-        )
+        place = len(ids) - len(rows) + row % len(rows)
+        read = trace(model, [*prompt.token_ids, *ids[:place]], causal=causal)
         p = softmax(read.logits_at(-1))[ids[place]]
         assert rows.iloc[row]["probability (%)"] == pytest.approx(100 * p, rel=1e-3)
 

@@ -73,7 +73,6 @@ def after(theirs: Any, n: int) -> Any:
     return blocks[n + 1].ln_1 if n + 1 < len(blocks) else theirs.transformer.ln_f
 
 
-@pytest.mark.parametrize("query", [None, 6])
 def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
     factors = [f"scale:0.0:{n + 1}" for n in range(whatif.MOST)]
     at = open_page("whatif", text="the cat sat", edits=",".join(factors))
@@ -90,11 +89,12 @@ def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
     ]
     more = open_page("whatif", text="the cat sat", edits=",".join([*factors, "off:0.0"]))
     assert more.session_state["edits"] == ()
-    assert "edits: the value can't be shown here. It must be up to 64 edits" in (
+    assert "edits: the value can't be shown here. It must be edits such as" in (
         " ".join(w.value for w in more.warning).replace("\\", "")
     )
 
 
+@pytest.mark.parametrize("query", [None, 6])
 def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     (weights, logits, _), (weights_edited, logits_edited, _) = runs
     chosen = {} if query is None else {"query": str(query)}

@@ -45,12 +45,12 @@ def chromium() -> str:
 
 
 @contextmanager
-def running_app(browser: str = "--no-browser", **environment: str) -> Iterator[str]:
+def running_app(browser: str = "--no-browser", *flags: str, **environment: str) -> Iterator[str]:
     """Start the app; its address. Raises ``RuntimeError`` where it doesn't start or complains."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "gpt2viz", "app", "--port", str(port), browser]
+    command = [sys.executable, "-m", "gpt2viz", "app", "--port", str(port), browser, *flags]
     address = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(

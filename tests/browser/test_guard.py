@@ -1,0 +1,108 @@
+"""What a running server refuses: names that aren't its own, and files that nobody asked for."""
+
+from __future__ import annotations
+
+import re
+import socket
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import pytest
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from gpt2viz.ui import guard
+from tests.browser.conftest import running_app
+from tests.soak.visitor import Visitor
+
+# A visitor's connection stays open from one message to the next, and is closed by name.
+pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
+
+
+def answer(server: str, host: str, origin: str) -> str:
+    """The status line of a websocket's handshake, as a browser would ask that was led here."""
+    place = urlsplit(server)
+    with socket.create_connection((place.hostname, place.port), 10) as connection:
+        connection.sendall(
+            f"GET /_stcore/stream HTTP/1.1\r\nHost: {host}\r\nOrigin: {origin}\r\n"
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+            "Sec-WebSocket-Protocol: streamlit\r\n\r\n".encode()
+        )
+        return connection.recv(100).decode().splitlines()[0]
+
+
+@pytest.mark.parametrize("name", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
+def test_another_name_that_leads_here_is_refused(server: str, name: str) -> None:
+    """DNS rebinding: host and origin are one, and neither is this machine's."""
+    assert " 403 " in answer(server, name, f"http://{name}")
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
+def test_this_machines_names_are_answered(server: str, name: str) -> None:
+    host = f"{name}:{urlsplit(server).port}"
+    assert " 101 " in answer(server, host, f"http://{host}")
+    assert " 403 " in answer(server, host, "http://evil.example")
+
+
+def test_a_proxys_name_is_answered_where_the_owner_says_so() -> None:
+    """Visitors are then told that others are let in, and nothing of the hub is offered."""
+    with running_app("--no-browser", "--allow-host", "a.example") as server:
+        assert " 101 " in answer(server, "a.example", "http://a.example")
+        assert " 403 " in answer(server, "b.example", "http://b.example")
+        visitor = Visitor(urlsplit(server).port or 0)
+        said = b"".join(visitor.open("models", {}).raw)
+        visitor.close()
+    assert b"Other machines can reach this server" in said
+    assert b"Allowed is none yet" in said
+
+
+def test_files_that_no_page_asked_for_are_not_piled_up() -> None:
+    """By one who connects and opens no page: the first visitor of a fresh server."""
+    with running_app() as server:
+        visitor = Visitor(urlsplit(server).port or 0)
+        asked = BackMsg()
+        asked.file_urls_request.file_names.extend(str(n) for n in range(20))
+        visitor._socket.send(asked.SerializeToString())
+        while (message := received(visitor)).WhichOneof("type") != "file_urls_response":
+            pass
+        places = [found.upload_url for found in message.file_urls_response.file_urls]
+        token = xsrf(server)
+        assert [put(server, place, token, 100_000) for place in places] == [204] * 20
+        assert put(server, places[0], token, 1_200_000) == 413
+        with urlopen(f"{server}/_stcore/metrics", timeout=10) as metrics:  # noqa: S310 (our own)
+            (held,) = re.findall(r"UploadedFileManager.*} (\d+)", metrics.read().decode())
+        visitor.close()
+    assert int(held) == guard.FILES * 100_000
+
+
+def received(visitor: Visitor) -> ForwardMsg:
+    message = ForwardMsg()
+    message.ParseFromString(visitor._socket.recv(20))  # type: ignore[arg-type]
+    return message
+
+
+def xsrf(server: str) -> str:
+    """The token that every browser gets."""
+    with urlopen(f"{server}/_stcore/health", timeout=10) as reply:  # noqa: S310 (our own)
+        (token,) = re.findall("_streamlit_xsrf=([^;]+)", str(reply.headers))
+    return str(token)
+
+
+def put(server: str, place: str, token: str, nbytes: int) -> int:
+    """Send a file as Streamlit's page would; the status."""
+    edge = b"--edge"
+    head = b'Content-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
+    body = b"\r\n".join([edge, head + bytes(nbytes), edge + b"--", b""])
+    headers = {
+        "Content-Type": "multipart/form-data; boundary=edge",
+        "Cookie": f"_streamlit_xsrf={token}",
+        "X-Xsrftoken": token,
+    }
+    asked = Request(f"{server}{place}", body, headers, method="PUT")  # noqa: S310 (our own)
+    try:
+        with urlopen(asked, timeout=20) as reply:  # noqa: S310
+            return int(reply.status)
+    except HTTPError as error:
+        return error.code
