@@ -1,6 +1,9 @@
 """The safetensors files of a checkpoint: what their headers declare, and the numbers in them.
 
-Only safetensors: a pickle can run code when it is opened.
+Only safetensors: a pickle can run code when it is opened. Files are read, and not mapped as the
+format's own library does it: what is mapped ends the program when another one shortens the file
+(``cp`` does, before it writes), and a file larger than the memory can't be mapped at all. The
+format: https://github.com/huggingface/safetensors#format
 """
 
 from __future__ import annotations
