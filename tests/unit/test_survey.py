@@ -99,7 +99,7 @@ def test_rows_are_documents(tmp_path: Path, kind: str) -> None:
     corpus = Corpus(rows_of(tmp_path / f"x.{kind}", rows), "body")
     assert list(documents(corpus)) == [
         "one\nline two",
-        'quoted "three" 東京',
+        'a "quoted" 東京',
         "2024-01-01 00:00:00",
     ]
     assert list(documents(corpus.path)) == [f"wrong {n}" for n in range(5)]
