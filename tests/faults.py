@@ -1082,7 +1082,7 @@ MUTANTS = (
     Mutant(
         "shared memory counted twice",
         "recording.py",
-        "shared = output.untyped_storage().data_ptr() == last.untyped_storage().data_ptr()",
+        "shared = output.untyped_storage()._cdata == last.untyped_storage()._cdata",
         "shared = output is last",
         TRACING + "test_memory_that_tensors_share_is_counted_once",
     ),

@@ -71,6 +71,7 @@ def heads(
     as many documents as the text is spread over. With fewer than five
     documents there is no interval. Paragraphs of one book are no documents:
     give a folder with a file for each work, not a line for each paragraph.
+    Special tokens in the texts are read as ordinary text.
 
     Stopped with --out given, the same command goes on where it was.
 
