@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from importlib import import_module
+from pathlib import Path
 from threading import Thread
 
 import click
@@ -68,28 +69,12 @@ def app(
         gpt2viz app --model ~/models/mine --port 8600
         gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
     """
-    # What can't be loaded is said here, and not on a page; torch takes a second.
-    folders = [places.find(model)[1] for model in models]
-    for folder in folders:
-        from gpt2viz.checkpoint import weight_bytes
-
-        weight_bytes(folder)
-    if device != "cpu":
-        from gpt2viz import devices
-
-        devices.find(device)
+    folders = _checked(models, device)
     _free(host, port)
     given = [part for folder in folders for part in ("--model", str(settings.real(folder)))]
     given += [part for name in names for part in ("--allow-model", name)]
     given += ["--device", device]
-    flags = ["--server.port", str(port), "--server.address", host]
-    flags += ["--server.headless", str(not browser).lower()]
-    # Of a server for others, nobody knows all names that its machine has.
-    answers = [*settings.LOCAL, *hosts] if hosts or host in settings.LOCAL else ["*"]
-    flags += [part for name in answers for part in ("--server.allowedHosts", name)]
-    # Streamlit's welcome asks a site for this machine's address, and brings a box over the pages
-    # that offers help to those who write apps.
-    flags += ["--logger.hideWelcomeMessage", "true"]
+    flags = _flags(host, port, hosts, browser)
     click.echo(f"Starting gpt2viz at {_address(host, port)}; Ctrl-C ends it.")
     memory.bound_arenas()
     if not settings.has_home():  # Streamlit looks for its settings there, and raises without one
@@ -101,6 +86,32 @@ def app(
     Thread(target=_load_ahead, daemon=True).start()
     sys.argv = ["streamlit", "run", str(settings.APP / "app.py"), *flags, "--", *given]
     cli.main(sys.argv[1:], prog_name="streamlit", standalone_mode=False)
+
+
+def _checked(models: tuple[str, ...], device: str) -> list[Path]:
+    """The models' folders. What can't be loaded is said here, and not on a page."""
+    folders = [places.find(model)[1] for model in models]
+    for folder in folders:
+        from gpt2viz.checkpoint import weight_bytes  # torch takes a second
+
+        weight_bytes(folder)
+    if device != "cpu":
+        from gpt2viz import devices
+
+        devices.find(device)
+    return folders
+
+
+def _flags(host: str, port: int, hosts: tuple[str, ...], browser: bool) -> list[str]:
+    """What Streamlit is told of where it serves, and to whom it answers."""
+    flags = ["--server.port", str(port), "--server.address", host]
+    flags += ["--server.headless", str(not browser).lower()]
+    # Of a server for others, nobody knows all names that its machine has.
+    answers = [*settings.LOCAL, *hosts] if hosts or host in settings.LOCAL else ["*"]
+    flags += [part for name in answers for part in ("--server.allowedHosts", name)]
+    # Streamlit's welcome asks a site for this machine's address, and brings a box over the pages
+    # that offers help to those who write apps.
+    return [*flags, "--logger.hideWelcomeMessage", "true"]
 
 
 def _load_ahead() -> None:

@@ -81,7 +81,6 @@ def heads(
         gpt2viz heads --corpus posts.jsonl --field body --json > heads.json
         zcat books.gz | gpt2viz heads --corpus -
     """
-
     where = _on_ray(workers, address) if engine == "ray" else local(workers)
     with ExitStack() as stack:
         kept = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -93,13 +92,17 @@ def heads(
         except OSError as error:  # a full disk, a folder that may not be written
             raise click.ClickException(f"{folder}: can't be written ({error})") from None
         found = pd.read_csv(folder / f"{HEADS}.csv")
+    _print(found, top, as_json)
+    if out:
+        options.note(quiet, f"Tables in {out}")
+
+
+def _print(found: pd.DataFrame, top: int, as_json: bool) -> None:
     if as_json:
         options.print_json(found.to_dict("records"))
     else:
         best = _highest(found, top)
         click.echo(best.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.3f}"))
-    if out:
-        options.note(quiet, f"Tables in {out}")
 
 
 class _Progress(ExitStack):
