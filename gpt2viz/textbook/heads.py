@@ -1,4 +1,4 @@
-"""Many heads: the way of the shapes, the four variants on one input, and heads apart."""
+"""Many heads: how the shapes change, the four variants on one input, and heads apart."""
 
 from __future__ import annotations
 
@@ -133,4 +133,4 @@ def separate_claims() -> list[Claim]:
     """E24."""
     fused, apart = apart_and_fused(C=12, nh=3)
     largest = float((fused - apart).abs().max())
-    return [Claim("one wide module and separate heads are the same", "", str(largest < 1e-6))]
+    return [Claim("one wide module and separate heads give the same", "", str(largest < 1e-6))]

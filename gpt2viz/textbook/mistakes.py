@@ -105,9 +105,9 @@ MISTAKES = (
         "RuntimeError",
         view_after_transpose,
         None,
-        "`transpose` only changes how the numbers are counted, not where they lie. Use `reshape`, "
-        "which moves them if it must, or `contiguous()` before `view`. This project's model uses "
-        "`reshape`.",
+        "`transpose` changes only the order in which the numbers are counted, not where they lie. "
+        "Use `reshape`, which moves them if it must, or `contiguous()` before `view`. This "
+        "project's model uses `reshape`.",
     ),
     Mistake(
         "More tokens than the model has positions for",
@@ -115,8 +115,8 @@ MISTAKES = (
         stored_mask_too_small,
         too_many_tokens,
         "Shorten the text, or use a model with a longer context.",
-        "The slice of the mask stays small without a word; then two sizes don't match, which is "
-        "a RuntimeError.",
+        "Slicing past the end of the mask gives no error, only a mask that is too small; then two "
+        "sizes don't match, which is a RuntimeError.",
     ),
 )
 

@@ -186,7 +186,7 @@ def dropout_claims() -> list[Claim]:
     return [
         Claim("share of zeros in training", "10%", (trained == 0).float().mean()),
         Claim("what a surviving 1 becomes", "", trained.max()),
-        Claim("unchanged when the model is read", "", str(same)),
+        Claim("unchanged once training is over", "", str(same)),
     ]
 
 

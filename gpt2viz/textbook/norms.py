@@ -176,7 +176,7 @@ def norm_claims() -> list[Claim]:
     return [
         Claim("mean", "", found.mean),
         Claim("variance", "", found.variance),
-        Claim("normed", "", found.normed),
+        Claim("normalised", "", found.normed),
         Claim("stream after 24 parts, pre-norm and post-norm", "", sizes),
         Claim("… and the gradient that comes straight back through them", "", straight),
     ]

@@ -93,7 +93,7 @@ def parameter_claims() -> list[Claim]:
     padded = GPT2Config(vocab_size=PADDED_VOCABULARY)
     small, xl = PADDED_VOCABULARY * 768, PADDED_VOCABULARY * 1600
     total, total_xl = counted(GPT2Config()), counted(RELEASED[3].config)
-    not_tied = "GPT-J's output matrix is a second one, not the tied embedding: nothing is saved."
+    not_tied = "GPT-J's output matrix is a separate one, not the tied embedding: nothing is saved."
     return [
         Claim("the tutorial's formula, vocabulary 50,304", "~124M", without_biases(padded)),
         Claim("… exactly; it leaves out biases", "", without_biases(padded)),
@@ -107,7 +107,7 @@ def parameter_claims() -> list[Claim]:
     ]
 
 
-_OLD = "The names that the models had at first; OpenAI later corrected the counts."
+_OLD = "The models' original names; OpenAI later corrected the counts."
 _SPLIT = "{C} channels can't be shared by {nh} heads. The released model has {right}, of 64 each."
 
 

@@ -272,7 +272,7 @@ NOT_DONE = [
     ("journey_same", {"journey_x": "3,0,0,3,0,0,0,3,0,0,-3,0,0,0,3,0,0,-3"}, "journey"),
     ("hand_value", {"hand_wq": "0,0,0,0"}, "$W_Q$"),
     ("hand_value", {"hand_wv": "0,0,0,0", "hand_x": "0,0,0,0,0,0,0,0"}, "x and $W_V$"),
-    ("hand_value", {"hand_wk": "0,0,0,0", "hand_mask": "true"}, "another number"),
+    ("hand_value", {"hand_wk": "0,0,0,0", "hand_mask": "true"}, "different number"),
     ("mask_first", {"mask_on": "false", "mask_scores": f"5,{','.join(['0.5'] * 15)}"}, "mask is"),
     ("mask_even", {"mask_scores": "1,2,3,9,1,2,3,9,1,2,3,9,1,2,3,9"}, "column"),
     ("way_fails", {"way_C": "768", "way_nh": "20"}, "768 channels"),
@@ -285,8 +285,8 @@ NOT_DONE = [
     ("norm_flat", {"norm": "0,0,0,0,1,1,1,1,0,0,0,0"}, "four zeros"),
     ("whole_half", {"size_tied": "false", "size_n_layer": "1"}, "Tie them"),
     ("next_steel", {"last_rows": "0,0,9,9,0,0,0,0"}, "table was changed"),
-    ("next_even", {"last_x": "0,0"}, "by their logits"),
-    ("tokens_twice", {"text": "man bites man"}, "two tokens"),
+    ("next_even", {"last_x": "0,0"}, "because of their logits"),
+    ("tokens_twice", {"text": "man bites man"}, "two different tokens"),
 ]
 
 
@@ -430,7 +430,7 @@ def test_a_file_that_is_no_progress_changes_nothing(content: bytes) -> None:
     at = open_page("textbook", chapter="mask")
     at.file_uploader(key="open_progress").upload("x.json", content, "application/json").run()
     assert not at.exception
-    assert [error.value for error in at.error] == ["This file holds no progress of the Textbook."]
+    assert [error.value for error in at.error] == ["This file holds no Textbook progress."]
     assert answered(at) == []
 
 

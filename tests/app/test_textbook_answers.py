@@ -180,12 +180,12 @@ WEIGHTS = near_misses("journey_self")
 @pytest.mark.parametrize(
     ("given", "answer", "said"),
     [
-        ("(4, 2, 3)", "(2, 4, 3)", "another order"),
-        ("(2, 4)", "(2, 4, 3)", "3 axes is asked for; this has 2"),
-        ("big", "(2, 4, 3)", "A shape is asked for"),
+        ("(4, 2, 3)", "(2, 4, 3)", "wrong order"),
+        ("(2, 4)", "(2, 4, 3)", "has 3 axes; yours has 2"),
+        ("big", "(2, 4, 3)", "The answer is a shape"),
         ("(2, 4, 5)", "(2, 4, 3)", ""),
-        ("-6", "6", "but for the sign"),
-        ("many", "6", "A number is asked for"),
+        ("-6", "6", "except for the sign"),
+        ("many", "6", "The answer is a number"),
         ("7", "6", ""),
         ("1.4", "1.39", "mind the decimals"),
         ("1001", "1000", ""),

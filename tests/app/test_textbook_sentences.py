@@ -124,7 +124,7 @@ def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
         for found in weights
         for low, high in [np.quantile(found[:, 0], [0.1, 0.9])]
     ]
-    assert f"as it is {told[0]}, over √hs {told[1]}" in said(at)
+    assert f"Unscaled {told[0]}, divided by √hs {told[1]}" in said(at)
     assert f"mean weights of eight random keys, {scale.DRAWS} draws" in next(
         iter(drawn(at, "sharpness"))
     )
@@ -146,7 +146,7 @@ def test_the_picture_of_the_two_orders_is_of_gradients() -> None:
 
 def test_a_random_network_is_called_one() -> None:
     text = said(chapter("residual"))
-    assert "Measured on an untrained GPT-2 of random numbers" in text
+    assert "Measured on an untrained GPT-2 with random parameters" in text
     assert "this project's model" not in text
 
 

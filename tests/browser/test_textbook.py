@@ -37,7 +37,7 @@ def test_edited_numbers_are_followed_and_stay_in_the_link(visit: Visit) -> None:
     page.reload()
     settle(page)
     expect(scores).to_contain_text("3.5000")
-    page.get_by_role("button", name="Back to the first numbers").click()
+    page.get_by_role("button", name="Back to the original numbers").click()
     page.wait_for_function("!location.search.includes('crane_q')")
     expect(scores).to_contain_text("0.9800")
     expect(animal).to_have_value("0.7")

@@ -99,22 +99,22 @@ def _spoken(text: str) -> list[str]:
 
 def _of_a_shape(found: list[int], wanted: list[int]) -> str:
     if not found:
-        return "A shape is asked for: the sizes of all axes, such as (2, 3)."
+        return "The answer is a shape: the sizes of all axes, such as (2, 3)."
     if len(found) != len(wanted):
-        return f"A shape of {len(wanted)} axes is asked for; this has {len(found)}."
+        return f"The answer has {len(wanted)} axes; yours has {len(found)}."
     if sorted(found) == sorted(wanted):
-        return "The right sizes in another order: which axis comes first?"
+        return "The right sizes in the wrong order: which axis comes first?"
     return ""
 
 
 def _of_a_number(found: list[float], answer: str) -> str:
     wanted = float(answer)
     if not found:
-        return "A number is asked for."
+        return "The answer is a number."
     if any(abs(value + wanted) <= TOLERANCE for value in found):
-        return "Right but for the sign."
+        return "Right except for the sign."
     if "." in answer and any(abs(value - wanted) <= 0.02 * abs(wanted) for value in found):
-        return "Near it: mind the decimals."
+        return "Close: mind the decimals."
     return ""
 
 

@@ -32,8 +32,8 @@ _SAME = 5e-5
 def draw(book: Book) -> list[Question]:
     """E19, E5, E6 and E22."""
     say.markdown(
-        "The whole of attention is a few multiplications of small tables. Change any number: all "
-        "that follows from it changes with it."
+        "All of attention is a few multiplications of small tables. Change any number, and "
+        "everything that follows from it changes too."
     )
     return [*_journey(book), *_sentence(book), *_scale(book)]
 
@@ -42,8 +42,8 @@ def _journey(book: Book) -> list[Question]:
     heading("E19")
     say.markdown(
         "Six words, three numbers each, **nothing learned**: each vector is query, key and value "
-        "at once. A score is the dot product of two vectors: larger the nearer they point the same "
-        "way, and the longer they are. Each word becomes a mixture of all six."
+        "at once. A score is the dot product of two vectors: the more nearly they point the same "
+        "way, and the longer they are, the larger it is. Each word becomes a mixture of all six."
     )
     left, right = st.columns(2, gap="medium")
     with left:
@@ -67,11 +67,11 @@ def _journey(book: Book) -> list[Question]:
     return [
         Question(
             "journey_self",
-            "As the texts have it, **starts** does not look most at itself. At which word does it?",
+            "In the texts, **starts** doesn't look most at itself. At which word does it?",
             "Look along its row for the cell with the strongest colour.",
-            "A dot product is length times length times the cosine of the angle between. “journey” "
-            "points almost the same way as “starts” (cosine 0.9997) and is 1.3 % longer, which "
-            "weighs more. Learned queries and keys are free of such chance.",
+            "A dot product is length times length times the cosine of the angle between them. "
+            "“journey” points almost the same way as “starts” (cosine 0.9997) and is 1.3 % longer, "
+            "which tips the balance. With learned queries and keys that need not happen.",
             answer="journey",
             also=("second", "second one"),
         ),
@@ -79,8 +79,8 @@ def _journey(book: Book) -> list[Question]:
             "journey_same",
             "Change the numbers so that **every** word looks most at itself.",
             "Make the six vectors point in different directions: 3, 0, 0 and −3, 0, 0, and so on.",
-            "Vectors at right angles have the score 0. Six such directions need no more than three "
-            "dimensions, if both signs are used.",
+            "Vectors at right angles have the score 0. Three dimensions are enough for six "
+            "directions, if both signs are used.",
             done=own == list(places),
             told=_itself(own) if not np.allclose(x, steps.JOURNEY_X) else "",
         ),
@@ -90,15 +90,15 @@ def _journey(book: Book) -> list[Question]:
 def _itself(most: list[int]) -> str:
     """``most`` is for each word the place of the one that it looks at most."""
     other = [word for n, word in enumerate(steps.JOURNEY) if most[n] != n]
-    return f"Not so far: {', '.join(other)}."
+    return f"These don't yet: {', '.join(other)}."
 
 
 def _sentence(book: Book) -> list[Question]:
     heading("E5")
     say.markdown(
-        "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They make a query, a key and a "
-        "value out of each word's vector. Here their numbers are drawn at random, with the seed 42 "
-        "of the texts. $h_s$ is how many numbers a query has, here 2."
+        "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They turn each word's vector "
+        "into a query, a key and a value. Here their numbers are drawn at random, with the texts' "
+        "seed, 42. $h_s$ is how many numbers a query has, here 2."
     )
     st.latex(r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V")
     st.latex(r"Q = xW_Q^\top \qquad K = xW_K^\top \qquad V = xW_V^\top")
@@ -144,9 +144,9 @@ def _equal_outputs(found: steps.Steps, changed: list[bool], causal: bool) -> Que
     touched = [name for name, n in (("x", 0), ("$W_Q$", 1), ("$W_V$", 3)) if changed[n]]
     told = ""
     if causal:
-        told = "With the mask on, each word mixes another number of values. Switch it off."
+        told = "With the mask on, each word mixes a different number of values. Switch it off."
     elif touched and gap < _SAME:
-        told = f"They are the same, but {' and '.join(touched)} had to be left. Put it back."
+        told = f"They are the same, but {' and '.join(touched)} should be left alone. Undo that."
     return Question(
         "hand_value",
         "Make the **output** the same for all four words without touching x, $W_Q$ or $W_V$. "
@@ -163,7 +163,7 @@ def _equal_outputs(found: steps.Steps, changed: list[bool], causal: bool) -> Que
 def _fused(x: Array, weights: list[Array]) -> None:
     heading("E6")
     say.markdown(
-        "Three multiplications by three small tables are one multiplication by the three tables "
+        "Three multiplications, each by a small table, are the same as one by all three tables, "
         "stacked. GPT-2 does it that way (`c_attn`), because one large multiplication is faster."
     )
     w_q, w_k, w_v = weights
@@ -181,11 +181,11 @@ def _shapes(found: steps.Steps) -> dict[str, list[str]]:
         "step": list(names),
         "shape": [str(tuple(tensor.shape)) for tensor in tensors],
         "meaning": [
-            "one row a word: what it asks, is found by, hands over",
-            "one row a query, one column a key",
+            "one row per word: what it asks for, is found by, hands over",
+            "one row per query, one column per key",
             "the same, smaller",
             "the same, each row sums to 1",
-            "one row a word: what it has gathered",
+            "one row per word: what it has gathered",
         ],
     }
 
@@ -195,8 +195,8 @@ def _scale(book: Book) -> list[Question]:
     say.markdown(
         "A dot product of $h_s$ numbers is a sum of $h_s$ terms, so its spread grows with $h_s$: "
         "if the numbers are independent, with mean 0 and variance 1, the score's variance is "
-        "$h_s$. Softmax of scores far apart gives nearly everything to one key; then a small "
-        "change of the scores changes hardly anything, and little is learned. Dividing by "
+        "$h_s$. When scores lie far apart, softmax gives nearly everything to one key; a small "
+        "change in the scores then changes hardly anything, and little is learned. Dividing by "
         "$\\sqrt{h_s}$ brings the variance back to 1."
     )
     sizes = [2, 8, 32, 64, 128, 512]
@@ -204,19 +204,21 @@ def _scale(book: Book) -> list[Question]:
     raw, scaled = scale.score_variance(hs)
     st.latex(rf"\text{{var}}(q \cdot k) = h_s = {hs} \qquad \sqrt{{h_s}} {equals(hs**0.5)}")
     left, right = st.columns(2)
-    left.metric("Variance of q·k, measured", f"{raw:.1f}", help="Of 40,000 random pairs.")
+    left.metric("Variance of q·k, measured", f"{raw:.1f}", help="Over 40,000 random pairs.")
     right.metric("Variance of q·k / √hs, measured", f"{scaled:.3f}")
     scores = scale.random_scores(hs)
     both = [scale.sharpness(scores, divisor).mean(0) for divisor in (1, hs**0.5)]
     keys = ("largest", "2nd", "3rd", *(f"{n}th" for n in range(4, 9)))
     title = f"mean weights of eight random keys, {scale.DRAWS} draws"
-    panel = vectors(title, both, ("as it is", "over √hs"), keys, ("scores", "weight, by size"))
+    panel = vectors(
+        title, both, ("unscaled", "divided by √hs"), keys, ("scores", "weight, by size")
+    )
     picture(book, "sharpness", [panel], "unit", height=190)
     found = scale.largest(scores, 1), scale.largest(scores, hs**0.5)
     told = (f"**{one.mean:.2f}** ({one.low:.2f} to {one.high:.2f})" for one in found)
     say.markdown(
-        "The largest weight, its mean and what eight of ten draws lie between: as it is {}, over "
-        "√hs {}. A single draw may show the opposite.".format(*told)
+        "The largest weight: its mean, and the range that holds the middle eight in ten draws. "
+        "Unscaled {}, divided by √hs {}. A single draw may show the opposite.".format(*told)
     )
     code(scale.score_variance, scale.random_scores, scale.sharpness, scale.largest)
     held("E22")
@@ -226,7 +228,7 @@ def _scale(book: Book) -> list[Question]:
             "Find an $h_s$ for which the largest weight without scaling is **more than 0.9** on "
             "average.",
             "The more numbers a query has, the further apart the scores.",
-            "Nearly one-hot: the other seven keys share less than a tenth, and a small change of "
+            "Nearly one-hot: the other seven keys share less than a tenth, and a small change in "
             "their scores changes next to nothing.",
             done=found[0].mean > 0.9,
         ),

@@ -137,8 +137,8 @@ def show(name: str, colors: Palette) -> None:
     place = names.index(name)
     st.header(chapter.title, anchor=name)
     say.caption(
-        "≈ stands before a rounded number; in pictures and tables of results all are rounded. "
-        "Everything is calculated with all digits."
+        "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "
+        "Calculations use all the digits."
     )
     view = frame.read_sentence(colors, chapter.choosing) if chapter.reads_sentence else None
     checks.ask(name, chapter.draw(Book(colors, view)))

@@ -1,4 +1,4 @@
-"""Many heads: the way of the shapes, the variants side by side, heads apart and together."""
+"""Many heads: how the shapes change, the variants side by side, heads apart and together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def draw(book: Book) -> list[Question]:
         "A row of attention weights is one mixture: a token can't take one thing from here and "
         "another from there. So the channels are shared out among several **heads**: each has "
         "queries, keys and values of its own, only narrower, and looks where it likes. Their "
-        "outputs are laid side by side again and mixed by one more table."
+        "outputs are then laid side by side and mixed by one more table."
     )
     return [*_way(book), *_variants(book), *_real(book)]
 
@@ -29,9 +29,9 @@ def draw(book: Book) -> list[Question]:
 def _way(_book: Book) -> list[Question]:
     heading("E21")
     say.markdown(
-        "Nothing is copied for it. The C channels are *read* as nh heads of $h_s = C/n_h$ "
-        "channels, and the axis of the heads is moved to the front, so that one multiplication "
-        "serves all."
+        "Nothing is copied to do this. The C channels are simply *read* as nh heads of $h_s = "
+        "C/n_h$ channels, and the head axis is moved to the front, so that one multiplication "
+        "serves all heads."
     )
     columns = st.columns(4)
     choices = (("B", [1, 2, 4], 2), ("T", [1, 4, 6, 100], 6), ("C", [12, 768, 1024, 1280], 768))
@@ -60,16 +60,16 @@ def _way(_book: Book) -> list[Question]:
     st.latex(rf"h_s = {C} / {nh} {f'= {C // nh}' if C % nh == 0 else equals(C / nh)}")
     say.caption(
         "B texts at once, T tokens each, C channels, nh heads of hs channels. The brackets lay the "
-        "heads' outputs side by side; W_O is the one more table that mixes them."
+        "heads' outputs side by side; W_O is the table that mixes them."
     )
     whole = variants.MultiHeadAttention
     code(heads.shape_steps, whole.__init__, whole.split)
     held("E21")
     heading("E8")
     say.markdown(
-        "The same way for one text of four tokens. `transpose` does not move a single number; it "
-        "only changes in which order they are counted. That is why `view` refuses to merge heads "
-        "afterwards, and `reshape` moves them first."
+        "The same steps for one text of four tokens. `transpose` doesn't move a single number; it "
+        "only changes the order in which they are counted. That is why `view` refuses to merge the "
+        "heads afterwards, while `reshape` moves the numbers first."
     )
     held("E8")
     return _way_questions(failed, C)
@@ -80,18 +80,18 @@ def _way_questions(refused: bool, C: int) -> list[Question]:
         Question(
             "way_scores",
             "2 texts, 100 tokens, 16 heads, C = 1024. What is the shape of the **scores**?",
-            "Set it above, or think: one score for each text, head, query and key.",
+            "Choose these sizes above, or think: one score for each text, head, query and key.",
             "(B, nh, T, T). The number of channels has gone: it was summed over.",
             answer="(2, 16, 100, 100)",
         ),
         Question(
             "way_fails",
-            "Find a number of heads with which 1024 channels can't be shared.",
+            "Find a number of heads that can't share 1024 channels equally.",
             "1024 is a power of 2.",
             "6, 7, 12, 20 and 24 don't divide 1024. Burume gives GPT-2 medium 24 heads; the real "
             "one has 16.",
             done=refused and C == 1024,
-            told=f"That is refused too, but for {C:,} channels." if refused else "",
+            told=f"That is refused too, but with {C:,} channels." if refused else "",
         ),
     ]
 
@@ -99,9 +99,9 @@ def _way_questions(refused: bool, C: int) -> list[Question]:
 def _variants(book: Book) -> list[Question]:
     heading("E20")
     say.markdown(
-        "One input through four forms of attention: with nothing learned, and with learned tables, "
-        "whose numbers are drawn from a seed here. Each row is a word afterwards. In the causal "
-        "forms the first word saw only itself."
+        "One input through four forms of attention: one with nothing learned, three with learned "
+        "tables, whose numbers are drawn from a seed here. Each row is a word afterwards. In the "
+        "causal forms the first word has seen only itself."
     )
     labels, axes = steps.JOURNEY, ("x₁", "x₂", "x₃")
     left, right = st.columns([3, 1], gap="medium")
@@ -128,7 +128,7 @@ def _variants(book: Book) -> list[Question]:
             "variants_last",
             "The trainable and the causal form have the same tables here. For which word do they "
             "agree, whatever the numbers?",
-            "Which word may see all others even with the mask on? Compare rows of the pictures.",
+            "Which word sees all the others even with the mask on? Compare rows of the pictures.",
             f"The last word sees everything before it in both. Here they differ by at most "
             f"{float((causal[-1] - free[-1]).abs().max()):.0e}.",
             answer="step",
@@ -140,14 +140,15 @@ def _variants(book: Book) -> list[Question]:
 def _apart(book: Book, seed: int) -> None:
     heading("E24")
     say.markdown(
-        "Heads can be built apart, each with three small tables, and their outputs joined. Or as "
-        "one wide table of which each head has its rows. With the same numbers both give the same:"
+        "Heads can be built separately, each with three small tables, and their outputs joined; or "
+        "together, as three wide tables in which each head has its own rows. With the same numbers "
+        "both give the same result:"
     )
     fused, apart = heads.apart_and_fused(C=12, nh=3, seed=seed)
     tokens, channels = [f"{n}" for n in range(6)], [f"{n}" for n in range(12)]
     both = [
-        vectors("one wide table", fused, tokens, channels, ("token", "channel")),
-        vectors("three heads apart", apart, tokens, channels, ("token", "channel")),
+        vectors("three wide tables", fused, tokens, channels, ("token", "channel")),
+        vectors("three separate heads", apart, tokens, channels, ("token", "channel")),
     ]
     picture(book, "apart", both, height=260)
     gap = float((fused - apart).abs().max())
@@ -183,7 +184,7 @@ def _real(book: Book) -> list[Question]:
         for m, weights in enumerate(view.trace.stage("weights", n)[0]):
             scores[n, m], do[n, m] = _to_itself(weights), _most_to_itself(weights)
     best, here = max(scores.values()), scores[layer, head]
-    told = f"This one gives itself {here:.2f} on average."
+    told = f"In this head a token gives itself {here:.2f} on average."
     if len(view.labels) == 1:
         told = "A single token can see nothing else: write a longer sentence first."
     return [
@@ -191,11 +192,13 @@ def _real(book: Book) -> list[Question]:
             "real_self",
             f"Find a head in which every token looks most at **itself**. {told}",
             "Look for a diagonal of strong colour. The page “Layers” shows several layers at once.",
-            f"Mean weight on the token itself: {here:.2f}; the most of all "
+            f"Mean weight on the token itself: {here:.2f}; the largest of all "
             f"{config.n_layer * config.n_head} heads for this sentence is {best:.2f}. Where it is "
             "1, nothing moves between tokens: what the head adds comes from each token alone.",
             done=len(view.labels) > 1 and do[layer, head],
-            told="" if any(do.values()) else "No head does with this sentence. Try another one.",
+            told=""
+            if any(do.values())
+            else "No head does so with this sentence. Try another sentence.",
         ),
     ]
 

@@ -40,7 +40,7 @@ def draw(book: Book) -> list[Question]:
     code(steps.hide_later)
     say.markdown(
         "The mask comes **before** softmax. Setting weights to 0 afterwards would leave rows that "
-        "don't sum to 1. And the mask needs no training: it is the same triangle for every text."
+        "don't sum to 1. The mask needs no training: it is the same triangle for every text."
     )
     held("E7")
     return _questions(causal, scaled, np.asarray(weights[3]))
@@ -59,10 +59,10 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
         Question(
             "mask_first",
             "Whatever you do to the first row, its weights stay the same while the mask is on. "
-            "Change the score of “A” for itself to 5.",
+            "Change the score of “A” with itself to 5.",
             "Edit the top left number of the table.",
             "Softmax of a single number is 1. The first column is another matter: token 0 is the "
-            "only one that all later tokens can see, and many heads of real models rest on it when "
+            "only one that all later tokens can see, and many heads of real models rest there when "
             "they find nothing to do: an attention sink (Xiao et al. 2023).",
             done=bool(causal and five),
             told="The mask is off. Switch it on and look again." if five else "",
@@ -73,7 +73,7 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
             "Equal scores give equal weights, whatever their size.",
             "Softmax knows only differences: four equal scores, of any size, give 1/4 each.",
             done=bool(np.allclose(last_row, 0.25, atol=1e-4)),
-            told="That is the column of “fish”: how others look at it. Its own row is the last."
+            told="That is the column of “fish”: how others look at it. Its own row is the last one."
             if column
             else "",
         ),

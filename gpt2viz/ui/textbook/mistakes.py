@@ -1,4 +1,4 @@
-"""Five common mistakes: each is made here, and its message read."""
+"""Five common mistakes: each is made here, and its message shown."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gpt2viz.ui.textbook.written import equals
 def draw(_book: Book) -> list[Question]:
     """E23."""
     say.markdown(
-        "Everyone makes these once. Each is really made here as you read, so the messages are the "
-        "ones that you will meet. A good message says what was given, what was expected, and what "
-        "to do; where PyTorch's own doesn't, this project checks first."
+        "Everyone makes these once. Each is really made here as you read, so these are the "
+        "messages that you will meet. A good message says what was given, what was expected, and "
+        "what to do; where PyTorch's own doesn't, this project checks first."
     )
     heading("E23")
     for n, mistake in enumerate(mistakes.MISTAKES):
@@ -29,7 +29,7 @@ def draw(_book: Book) -> list[Question]:
             st.code(f"{kind}: {said}", language=None, wrap_lines=True)
             if mistake.caught is not None:
                 kind, said = mistakes.message(mistake.caught)
-                say.caption("This project, before it comes to that:")
+                say.caption("This project's own check, which comes first:")
                 st.code(f"{kind}: {said}", language=None, wrap_lines=True)
             say.markdown(f"**What to do.** {mistake.fix}")
             with st.expander("The code that fails", icon=":material/code:"):

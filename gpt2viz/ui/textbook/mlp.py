@@ -22,7 +22,7 @@ def draw(book: Book) -> list[Question]:
     say.markdown(
         "Attention moves information between tokens. Then each token works on what it has, "
         "**alone**: its vector is made four times as long, bent by a curve, and made short again. "
-        "That is the MLP. Without the curve the two steps would be one multiplication."
+        "That is the MLP. Without the curve the two steps would amount to a single multiplication."
     )
     return [*_linear(), *_walk(book), *_curves(book), *_dropout(book)]
 
@@ -30,8 +30,8 @@ def draw(book: Book) -> list[Question]:
 def _linear() -> list[Question]:
     heading("E9")
     say.markdown(
-        "A linear layer multiplies the input by a row of the table W for each output, adds up, and "
-        "adds a bias. `nn.Linear` keeps W as (outputs, inputs)."
+        "For each output, a linear layer multiplies the input by a row of the table W, adds up the "
+        "products, and adds a bias. `nn.Linear` keeps W as (outputs, inputs)."
     )
     columns = st.columns([2, 3, 2])
     with columns[0]:
@@ -54,8 +54,8 @@ def _linear() -> list[Question]:
         Question(
             "linear_zero",
             "Make all four outputs 0 by editing **b** alone.",
-            "Each b must undo what W x gives: add the outputs' opposites to it.",
-            "b = −W x. A bias moves every output by a fixed amount, whatever the input.",
+            "Each b must cancel what W x gives: subtract each output from its b.",
+            "b = −W x. A bias shifts its output by a fixed amount, whatever the input.",
             done=zero and kept,
             told="All four are 0, but x or W was changed too. Put them back." if zero else "",
         ),
@@ -66,8 +66,8 @@ def _walk(book: Book) -> list[Question]:
     heading("E10")
     say.markdown(
         "One token of two numbers: widened to eight, bent by a curve, brought back to two. The "
-        "text draws its tables without a seed, so its numbers can't be had again. Here they are "
-        "drawn from a seed: W twice as large as standard normal numbers, all biases 1."
+        "text draws its tables without a seed, so its numbers can't be reproduced. Here they are "
+        "drawn from a seed: W holds standard normal numbers times 2, and all biases are 1."
     )
     left, right = st.columns([3, 5], gap="medium")
     with left:
@@ -93,8 +93,8 @@ def _curves(book: Book) -> list[Question]:
     heading("E15")
     say.markdown(
         "Four curves. **ReLU** cuts off what is negative. **GELU** does it gently: it multiplies x "
-        "by the chance that a standard normal number lies below x. GPT-2 computes it by tanh; the "
-        "two differ by less than 0.0005. **SiLU** multiplies x by its sigmoid."
+        "by the chance that a standard normal number lies below x. GPT-2 approximates it with "
+        "tanh; the two differ by less than 0.0005. **SiLU** multiplies x by its sigmoid."
     )
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
     drawn = {name: np.asarray(f(steps.rows(xs))) for name, f in mlp.CURVES.items()}
@@ -114,10 +114,10 @@ def _curves(book: Book) -> list[Question]:
         hide_index=True,
     )
     say.markdown(
-        "**SwiGLU** is no curve but a gate: one table makes numbers, a second one, through SiLU, "
-        "says how much of each may pass. It needs three tables instead of two, so each is made "
-        f"narrower: {mlp.swiglu_width(768):,} for C = 768, and without biases both forms have the "
-        "same number of parameters."
+        "**SwiGLU** is not a curve but a gate: one table makes numbers, and a second one, through "
+        "SiLU, says how much of each may pass. It needs three tables instead of two, so each is "
+        f"made narrower: {mlp.swiglu_width(768):,} for C = 768, and without biases both forms have "
+        "the same number of parameters."
     )
     show.table(
         mlp.forms(768),
@@ -131,7 +131,7 @@ def _curves(book: Book) -> list[Question]:
     return [
         Question(
             "curve_lowest",
-            "GELU dips below 0. Put an x into the table where it is **lower than −0.169**.",
+            "GELU dips below 0. Enter an x in the table at which it is **lower than −0.169**.",
             "Try between −1 and −0.5, in steps of 0.05.",
             "The lowest point is near x = −0.75, with −0.170. ReLU has no such dip: left of 0 it "
             "is flat, and there it learns nothing.",
@@ -144,9 +144,9 @@ def _curves(book: Book) -> list[Question]:
 def _dropout(book: Book) -> list[Question]:
     heading("E13")
     say.markdown(
-        "In training, each number is set to 0 with chance p, anew each time, and the others are "
-        "multiplied by 1 / (1 − p), so that the mean stays. So no part can rely on another one "
-        "being there. When the model is read, dropout does nothing."
+        "In training, each number is set to 0 with probability p, afresh each time, and the others "
+        "are multiplied by 1 / (1 − p), so that the mean stays the same. So no part can rely on "
+        "any other being there. Once training is over, dropout does nothing."
     )
     columns = st.columns(3)
     chances = [0.0, 0.1, 0.2, 0.5, 0.9]
@@ -164,19 +164,19 @@ def _dropout(book: Book) -> list[Question]:
     return [
         Question(
             "drop_factor",
-            "With p = 0.5, by what is a number multiplied that survives?",
+            "With p = 0.5, what is a surviving number multiplied by?",
             "1 / (1 − p).",
-            "On average half of the numbers are gone, so the others count double.",
+            "On average half of the numbers are gone, so those that are left count double.",
             answer="2",
             also=("twice", "double", "doubled"),
         ),
         Question(
             "drop_reading",
-            "Switch dropout off as it is off when a model is read.",
+            "Switch dropout off, as it is once a model is trained.",
             "The switch beside the seed.",
             "All numbers pass unchanged, whatever p is. `model.eval()` does this.",
             done=not training and bool(np.allclose(after, mlp.WIDENED)),
-            told="With p = 0 training changes nothing either. It is the switch that is asked for."
+            told="With p = 0 training changes nothing either, but the question is about the switch."
             if p == 0
             else "",
         ),

@@ -12,14 +12,14 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
     "tokens_shape": {
         "(2, 4)": "That is the shape of the ids, before each of them becomes a row.",
         "(4, 3)": "That is what one text becomes. There are two.",
-        "(8, 3)": "Eight rows are looked up, but texts and tokens stay two axes.",
+        "(8, 3)": "Eight rows are looked up, but texts and tokens remain separate axes.",
         "(2, 3, 4)": "That is each text transposed: a column for each token.",
     },
     "order_shape": {
         "(5, 3)": "That is what is added to each text.",
-        "(2, 5, 6)": "That would be the two side by side. Adding keeps the channels.",
-        "(2, 10, 3)": "That would be the one after the other. Adding keeps the tokens.",
-        "(4, 5, 3)": "Texts are not added up: the same place vectors go to each of them.",
+        "(2, 5, 6)": "That would be the two side by side. Adding makes no more channels.",
+        "(2, 10, 3)": "That would be one after the other. Adding makes no more tokens.",
+        "(4, 5, 3)": "Texts are not added up: each gets the same position vectors.",
         "(2, 3, 5)": "That is each text transposed: a column for each token.",
     },
     "way_scores": {
@@ -44,16 +44,16 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
         "1.5": "That is 1 + p.",
     },
     "norm_scale": {
-        "10": "So it would be if only the mean were subtracted. What is it divided by?",
-        "0.1": "So it would be if σ alone had grown. x − μ grows too.",
-        "100": "That is the variance. The standard deviation is its root.",
+        "10": "It would be, if only the mean were subtracted. What is it divided by?",
+        "0.1": "It would be, if σ alone had grown. x − μ grows too.",
+        "100": "That is the variance. The standard deviation is its square root.",
     },
     "whole_untied": {
         "77.2 | 77.19 | 77194752": "That is both tables. One of them is there already.",
         "124.4 | 124.44 | 124439808": "That is all of GPT-2 small, tied.",
         "163 | 163.04 | 163037184": "That is all of GPT-2 small, untied. By how much has it grown?",
-        "31 | 31.02": "That is how many per cent it grows by.",
-        "0.8 | 0.79 | 786432": "That is the table of the places: 1,024 · 768.",
+        "31 | 31.02": "That is its growth in per cent.",
+        "0.8 | 0.79 | 786432": "That is the position table: 1,024 · 768.",
     },
     "whole_heads": {
         "12": "That is GPT-2 small.",
@@ -64,14 +64,14 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
     },
     "next_loss": {
         "0.25": "That is the probability. The loss is −ln of it.",
-        "0.602": "That is with the logarithm to base 10. For nats it is ln.",
-        "2": "That is in bits: log₂ 4. Nats are fewer.",
+        "0.602": "That is the logarithm to base 10. Nats take ln.",
+        "2": "That is in bits: log₂ 4. In nats the number is smaller.",
         "4": "That is how many words there are.",
     },
     "mistake_25": {
         "40": "That is how many channels each head would have.",
-        "48 | 64 | 768": "Divided by 25, that is no whole number.",
-        "100": "That one is right too, but another is asked for.",
+        "48 | 64 | 768": "Divided by 25, that is not a whole number.",
+        "100": "That works too, but the question asks for another.",
         "1600": "That is GPT-2 XL's own width. It isn't among those here.",
     },
 }

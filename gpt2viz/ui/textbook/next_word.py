@@ -24,10 +24,10 @@ _LAST = ((1.6, 0.4),)
 def draw(book: Book) -> list[Question]:
     """E14, on four words and on the model above."""
     say.markdown(
-        "At the end each token has a vector that has gathered and worked out what it could. To get "
-        "a word from it, it is compared with **every row of the token table**: the dot product "
-        "with a row is that token's **logit**. Softmax makes probabilities of the "
-        "logits. GPT-2 uses the same table at both ends: *weight tying* (Press & Wolf 2017)."
+        "At the end, each token's vector holds what the layers have gathered and worked out. To "
+        "turn it into a word, it is compared with **every row of the token table**: the dot "
+        "product with a row is that token's **logit**. Softmax turns the logits into "
+        "probabilities. GPT-2 uses the same table at both ends: *weight tying* (Press & Wolf 2017)."
     )
     left, right = st.columns([3, 5], gap="large")
     temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
@@ -37,7 +37,9 @@ def draw(book: Book) -> list[Question]:
         heat: float = st.selectbox(
             "Temperature t",
             temperatures,
-            help=say.tip("Divides the logits: below 1 the likely become likelier, above 1 less."),
+            help=say.tip(
+                "Divides the logits: below 1 the likely become likelier, above 1 less so."
+            ),
             **address.choice("heat", temperatures, 1.0),
         )
     scores = logits.logits(x, rows)[0]
@@ -66,7 +68,7 @@ def draw(book: Book) -> list[Question]:
 
 def _loss(scores: Array) -> None:
     target: str = st.segmented_control(
-        "The word that really came",
+        "The word that actually came",
         list(_WORDS),
         required=True,
         **address.choice("target", list(_WORDS), "fish"),
@@ -75,8 +77,8 @@ def _loss(scores: Array) -> None:
     at_one = f"z_{{\\text{{{target}}}}}"
     st.latex(rf"t = 1: \quad \text{{loss}} = \ln \sum_j e^{{z_j}} - {at_one} {equals(cost)}")
     say.markdown(
-        f"Loss: **{cost:.4f} nats**: −ln of p at t = 1, in terms of z. Training changes all "
-        "parameters a little, again and again, so that the words that really came cost less."
+        f"Loss: **{cost:.4f} nats**: −ln p at t = 1, written in terms of z. Training nudges all "
+        "parameters, again and again, so that the words that actually came cost less."
     )
 
 
@@ -86,11 +88,10 @@ def _real(book: Book) -> None:
     heading("E14")
     n = len(view.labels)
     say.markdown(
-        f"**In training** every place is asked at once: (1, {n}, {n_vocab}) logits "
-        f"for your sentence. The answer is known for each but the last: "
-        f"{counted(n - 1, 'lessons')} from one text. **When writing** only the last place "
-        f"counts: (1, 1, {n_vocab}). Below, what this model predicts after each "
-        "token, and how likely it found what came."
+        f"**In training** the model predicts at every position at once: (1, {n}, {n_vocab}) logits "
+        f"for your sentence. The answer is known at each but the last: {counted(n - 1, 'lessons')} "
+        f"from one text. **When writing** only the last position counts: (1, 1, {n_vocab}). Below "
+        "is what this model predicts after each token, and how likely it found the one that came."
     )
     show.table(
         _predicted(book),
@@ -109,19 +110,21 @@ def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> 
             "next_steel",
             "Turn the **last vector** until “steel” is the most probable, without touching the "
             "table.",
-            "It must point the way of the row of steel.",
+            "It must point the same way as the row of steel.",
             "The last vector is the model's whole answer: it points at the words to come.",
             done=steel and same_table,
-            told="“steel” it is, but the table was changed too. Put it back." if steel else "",
+            told="“steel” leads, but the table was changed too. Put it back." if steel else "",
         ),
         Question(
             "next_even",
             "Choose a temperature at which all four words are nearly equally probable: each "
             "between 0.2 and 0.3.",
-            "High.",
-            "Differences of logits are divided by the temperature, until little is left of them.",
+            "Try a high one.",
+            "The temperature divides the differences between logits, until little is left of them.",
             done=even and heat > 1,
-            told="They are, but by their logits. Let the temperature do it." if even else "",
+            told="They are, but because of their logits. Let the temperature do it."
+            if even
+            else "",
         ),
         Question(
             "next_loss",

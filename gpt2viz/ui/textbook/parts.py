@@ -117,7 +117,9 @@ def heading(id: str) -> None:
 def sources() -> None:
     """The texts that the examples come from, all in one place."""
     with st.expander(f"Sources of E1 to E{len(EXAMPLES)}", icon=":material/menu_book:"):
-        say.markdown("The worked examples stand in these texts; their numbers are this project's.")
+        say.markdown(
+            "The worked examples come from these texts; the numbers E1, E2, … are this project's."
+        )
         for n, text in TEXTS.items():
             ids = [id for id, example in EXAMPLES.items() if n in example.texts]
             say.markdown(f"- *{literal(text)}*: {', '.join(ids)}")
@@ -138,8 +140,8 @@ def held(id: str) -> None:
         say.markdown("\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, found)]))
         texts = "; ".join(f"*{literal(TEXTS[n])}*" for n in EXAMPLES[id].texts)
         st.caption(
-            f"From the texts' own inputs, where they give any. In: {texts}. A number agrees when "
-            "it lies within half a unit of the last printed digit."
+            f"Computed from the texts' own inputs, where they give any. Found in: {texts}. A "
+            "number agrees when it lies within half a unit of the last printed digit."
         )
 
 

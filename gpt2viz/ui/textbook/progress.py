@@ -84,7 +84,7 @@ def bar(known: Answered) -> None:
     count, total = sum(map(len, answered().values())), sum(map(len, known.values()))
     say.caption(f"{count} of {total} questions answered.")
     with st.popover("Progress", icon=":material/checklist:"):
-        say.caption("This browser keeps it. A file takes it to another one.")
+        say.caption("Kept in this browser. A file carries it to another.")
         st.download_button(
             "Save as a file",
             written(),
@@ -103,7 +103,7 @@ def bar(known: Answered) -> None:
             args=(known,),
         )
         if st.session_state.get(_WRONG):
-            st.error("This file holds no progress of the Textbook.", icon=":material/error:")
+            st.error("This file holds no Textbook progress.", icon=":material/error:")
         st.button(
             "Start again",
             icon=":material/restart_alt:",

@@ -24,7 +24,7 @@ def draw(book: Book) -> list[Question]:
         "A token's vector runs through all layers like a stream. No layer replaces it: each reads "
         "it, works something out, and **adds** the result. So what an early layer wrote is still "
         "there at the end, and in training the error's signal runs back along the same straight "
-        "way."
+        "path."
     )
     return [*_stream(book), *_norm(), *_order(book), *_depth(book)]
 
@@ -64,8 +64,8 @@ def _norm() -> list[Question]:
     say.markdown(
         "Before a part reads the stream, **LayerNorm** brings its copy to a standard size: "
         "subtract the mean μ, divide by the standard deviation σ, then multiply by a learned gain "
-        "γ and add a learned shift β. ε = 0.00001 keeps it from dividing by 0. Each token is "
-        "normed alone."
+        "γ and add a learned shift β. ε = 0.00001 prevents a division by 0. Each token is "
+        "normalised on its own."
     )
     rows = table(
         "norm",
@@ -85,7 +85,7 @@ def _norm() -> list[Question]:
     return [
         Question(
             "norm_flat",
-            "Norm a vector of four **equal** numbers other than 0. What comes out of it?",
+            "Normalise a vector of four **equal** numbers other than 0. What comes out?",
             "Enter the same number four times in the row x.",
             "All zeros: after subtracting the mean nothing is left, and ε saves the division. "
             "LayerNorm keeps only how the channels differ.",
@@ -94,11 +94,11 @@ def _norm() -> list[Question]:
         ),
         Question(
             "norm_scale",
-            "If every number of x is multiplied by 10, by what is the normed vector multiplied? "
-            "(ε is negligible.)",
+            "If every number of x is multiplied by 10, what is the normalised vector multiplied "
+            "by? (ε is negligible.)",
             "Try it: 3, 0, 5, 1 in place of 0.3, 0, 0.5, 0.1.",
-            "Mean and standard deviation grow with x. Whoever reads the stream through LayerNorm "
-            "can't tell how large it was.",
+            "The mean and the standard deviation grow with x. A part that reads the stream through "
+            "LayerNorm can't tell how large it was.",
             answer="1",
             also=("unchanged", "same", "stays the same", "no change", "not at all", "nothing"),
         ),
@@ -122,10 +122,10 @@ def _steps(found: norms.Normed, rows: Array) -> None:
 
 def _order(book: Book) -> list[Question]:
     say.markdown(
-        "**Before or after?** The first transformer (2017) normed the sum: *post-norm*. GPT-2 "
-        "norms what a part reads and leaves the stream alone: *pre-norm*. In training, a gradient "
-        "runs back from the end. How much of it arrives **straight along the stream**, past the "
-        "parts:"
+        "**Before or after?** The first transformer (2017) normalised the sum: *post-norm*. GPT-2 "
+        "normalises what a part reads and leaves the stream alone: *pre-norm*. In training, a "
+        "gradient runs back from the end. How much of it arrives **straight along the stream**, "
+        "past the parts:"
     )
     depth, orders = 24, ("pre-norm", "post-norm")
     straight = {order: norms.gradients(order, depth, straight=True) for order in orders}
@@ -135,7 +135,7 @@ def _order(book: Book) -> list[Question]:
             straight,
             book.colors,
             "parts passed",
-            "gradient, as a part of the end's",
+            "gradient, as a fraction of the end's",
         ),
         key="norm_order",
         alt="Gradient that comes straight back along the stream, with pre-norm and post-norm",
@@ -144,7 +144,7 @@ def _order(book: Book) -> list[Question]:
     in_all = [norms.gradients(order, depth)[0] for order in orders]
     grown = norms.stacked("pre-norm", depth)[-1]
     say.markdown(
-        "Post-norm divides the sum by its size after every part, and the straight way with it: "
+        "Post-norm divides the sum by its size after every part, and the straight path with it: "
         f"after {depth} parts **{straight['post-norm'][0]:.4f}** of the gradient is left. Pre-norm "
         f"leaves all of it, while its stream grows, here to size {grown:.1f}. (Gradients come back "
         f"through the parts too: in all {in_all[0]:.1f} times the end's with pre-norm, and "
@@ -169,11 +169,10 @@ def _order(book: Book) -> list[Question]:
 def _depth(book: Book) -> list[Question]:
     heading("E17")
     say.markdown(
-        "An untrained model of L layers adds 2L random vectors to the stream, two a layer: sizes "
-        "add up like "
-        "$\\sqrt{2L}$. GPT-2 therefore draws the parameters that write into the stream smaller, "
-        "with standard deviation $0.02/\\sqrt{2L}$ in place of 0.02 (Radford et al. 2019). (RMS: "
-        "root of the mean of the squares.)"
+        "An untrained model of L layers adds 2L random vectors to the stream, two per layer; their "
+        "sum grows like $\\sqrt{2L}$. So GPT-2 draws the parameters that write into the stream "
+        "smaller, with standard deviation $0.02/\\sqrt{2L}$ in place of 0.02 (Radford et al. "
+        "2019). (RMS: root mean square.)"
     )
     n_layer: int = st.segmented_control(
         "Layers L", _DEPTHS, required=True, **address.choice("depth", _DEPTHS, 12)
@@ -196,8 +195,8 @@ def _depth(book: Book) -> list[Question]:
     grown, kept = plain[-1] / plain[0], small[-1] / small[0]
     say.markdown(
         f"After {n_layer} layers the stream is **{grown:.2f}** times as large as at the start, "
-        f"with smaller writers **{kept:.2f}** times. Measured on an untrained GPT-2 of random "
-        "numbers, C = 96."
+        f"with smaller writers **{kept:.2f}** times. Measured on an untrained GPT-2 with random "
+        "parameters, C = 96."
     )
     code(norms.stream_sizes, norms.first_deviation)
     held("E17")
@@ -205,9 +204,9 @@ def _depth(book: Book) -> list[Question]:
         Question(
             "depth_ten",
             "Find a depth at which the plain stream grows more than **tenfold**.",
-            "Deeper.",
-            f"The scaled one is still about {kept:.1f} times its first size: the rule takes the "
-            "depth out.",
+            "Try deeper ones.",
+            f"The scaled one is still about {kept:.1f} times its initial size: the rule cancels "
+            "the effect of depth.",
             done=grown > 10,
         ),
     ]

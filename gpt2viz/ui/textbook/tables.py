@@ -39,10 +39,10 @@ def table(
     texts = [in_a_field(x) for x in found]
     number_fields(name, title, found, texts, rows, columns, LARGEST, edited)
     if any(text != shortest(x) for text, x in zip(texts, found, strict=True)):
-        say.caption("Rounded to four digits; the numbers behind have more.")
+        say.caption("Rounded to four digits; the numbers used have more.")
     if found != start:
         st.button(
-            "Back to the first numbers",
+            "Back to the original numbers",
             key=f"{name}_reset",
             icon=":material/undo:",
             type="tertiary",

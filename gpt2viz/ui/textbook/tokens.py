@@ -31,8 +31,8 @@ def draw_tokens(book: Book) -> list[Question]:
     say.markdown(
         "A model can't calculate with words. The text is cut into **tokens**, words or parts of "
         "words, and each token has a number, its place in the vocabulary. The number is only a "
-        "name: token 21 is not four times token 5. So each token has a row in a table, a vector "
-        "of numbers that are learned. Looking it up is no arithmetic at all."
+        "name: token 20 is not four times token 5. So each token has a row in a table, a vector of "
+        "numbers that are learned. Looking it up takes no arithmetic at all."
     )
     heading("E2")
     say.markdown(
@@ -56,8 +56,8 @@ def draw_tokens(book: Book) -> list[Question]:
     return [
         Question(
             "tokens_shape",
-            "A batch of 2 texts of 4 tokens goes through a table with 3 numbers a row. What is the "
-            "shape of what comes out?",
+            "A batch of 2 texts of 4 tokens goes through a table with 3 numbers per row. What is "
+            "the shape of what comes out?",
             "(B, T) becomes (B, T, C).",
             "Each id is replaced by a row: one more axis, as long as a row.",
             answer="(2, 4, 3)",
@@ -65,8 +65,8 @@ def draw_tokens(book: Book) -> list[Question]:
         Question(
             "tokens_twice",
             "Type a sentence in which a token comes **twice**, and compare its two rows.",
-            "Such as: a man bites a man. Mind that a word with and without a space before it are "
-            "two tokens.",
+            "For example: a man bites a man. Mind that a word with a space before it and the same "
+            "word without one are two tokens.",
             "The rows are equal to the last digit. Whatever tells the two apart must come later.",
             done=same,
             told=_two_forms(labels) if not same else "",
@@ -79,7 +79,9 @@ def _two_forms(labels: Sequence[str]) -> str:
     plain = [label.strip("· ").casefold() for label in labels]
     if len(set(plain)) == len(plain):
         return ""
-    return "A word comes twice, but as two tokens: with and without a space, or in capitals."
+    return (
+        "A word comes twice, but as two different tokens: with and without a space, or in capitals."
+    )
 
 
 def draw_order(book: Book) -> list[Question]:
@@ -87,15 +89,15 @@ def draw_order(book: Book) -> list[Question]:
     say.markdown(
         "Attention adds up what words hand over, and a sum does not depend on the order. Where "
         "every word sees every other, each is given the same in “dog bites man” as in “man bites "
-        "dog”. GPT-2's causal mask, which has a chapter of its own, lets a word see only those "
-        "before it; that alone tells something of the order, and models can learn from it without "
-        "any other help (Haviv et al. 2022, *Transformer Language Models without Positional "
-        "Encodings Still Learn Positional Information*). GPT-2 is told outright: every **place** "
-        "has a learned vector too, and it is added to the word's vector."
+        "dog”. GPT-2's causal mask, which has a chapter of its own, lets a word see only itself "
+        "and those before it; that alone says something about the order, and models can learn from "
+        "it without any other help (Haviv et al. 2022, *Transformer Language Models without "
+        "Positional Encodings Still Learn Positional Information*). GPT-2 is told outright: every "
+        "**position** has a learned vector too, and it is added to the word's vector."
     )
     heading("E3")
     words_in, places = _order_tables()
-    on = st.toggle("Add the vectors of the places", **address.switch("order_on", False))
+    on = st.toggle("Add the position vectors", **address.switch("order_on", False))
     causal = st.toggle(
         "Causal mask",
         help=say.tip("A word sees itself and those before it, as in GPT-2."),
@@ -113,9 +115,9 @@ def draw_order(book: Book) -> list[Question]:
         )
         for order, mixed in zip((one, other), found, strict=True)
     ]
-    say.markdown("What becomes of each word after attention in which nothing is learned:")
+    say.markdown("What each word becomes after attention with nothing learned:")
     picture(book, "order", panels, height=240)
-    st.latex(r"x_n = \text{word} + \text{place}_n")
+    st.latex(r"x_n = \text{word} + \text{position}_n")
     for n, name in ((0, "first"), (2, "last")):
         total = equals(words_in[0].astype(float) + added[n])
         st.latex(rf"\text{{dog, {name}: }} {given(words_in[0])} + {given(added[n])} {total}")
@@ -123,9 +125,9 @@ def draw_order(book: Book) -> list[Question]:
     say.markdown(f"Largest difference between the two sentences, rounded: **{gap:.4f}**")
     code(embeddings.look_up, embeddings.place, embeddings.read_in_order, steps.attend)
     say.markdown(
-        "GPT-2 has a vector for each of its 1,024 places. A sentence of five tokens uses the "
-        "first five; the others wait. Adding works by broadcasting: the same (T, C), T tokens of C "
-        "numbers, is added to each of the B texts of a batch (B, T, C)."
+        "GPT-2 has a vector for each of its 1,024 positions. A sentence of five tokens uses the "
+        "first five; the others go unused. Adding works by broadcasting: the same (T, C), T tokens "
+        "of C numbers, is added to each of the B texts of a batch (B, T, C)."
     )
     held("E3")
     return _order_questions(on, gap, float((first_words[0] - first_words[1]).abs().max()))
@@ -140,9 +142,9 @@ def _order_tables() -> tuple[Array, Array]:
     with columns[1]:
         places = table(
             "order_places",
-            "Vectors of the places",
+            "Position vectors",
             embeddings.POSITION_VECTORS,
-            ("place 0", "place 1", "place 2"),
+            ("position 0", "position 1", "position 2"),
             _PLANE,
         )
     return words_in, places
@@ -155,29 +157,31 @@ def _order_questions(on: bool, gap: float, of_the_first_words: float) -> list[Qu
     if on and same:
         told = "They are the same now, but because of the words. Put those back."
     elif by_places and not on:
-        told = "These places would do it. Switch them on."
+        told = "These positions would do it. Switch them on."
     elif by_places:
-        told = "These places would do it, had the words their first vectors. Put those back."
+        told = (
+            "These positions would do it if the words had their original vectors. Put those back."
+        )
     return [
         Question(
             "order_on",
-            "Make each word end up **differently** in the two sentences, by their places.",
+            "Make each word end up **differently** in the two sentences, by their positions.",
             "There is a switch.",
-            "Now each word is read together with its place. The mask alone makes a difference too.",
+            "Now each word is read together with its position. The mask alone matters too.",
             done=on and gap > 1e-3,
         ),
         Question(
             "order_equal",
-            "Leave the switch on, and make the sentences the same again by editing the **places**.",
-            "Which two places are exchanged when dog and man change theirs?",
-            "“bites” stays where it is. With equal vectors for the first and last place, nothing "
-            "tells who was first: places help only where they differ.",
+            "Leave the switch on, and make the sentences equal again by editing the **positions**.",
+            "Which two positions are swapped when dog and man trade places?",
+            "“bites” stays where it is. With equal vectors for the first and last position, "
+            "nothing tells who came first: position vectors help only where they differ.",
             done=on and same and by_places,
             told=told,
         ),
         Question(
             "order_shape",
-            "Token vectors (2, 5, 3) and place vectors (5, 3) are added. What is the shape?",
+            "Token vectors (2, 5, 3) and position vectors (5, 3) are added. What is the shape?",
             "The second is added to each text.",
             "The missing axis is stretched: broadcasting.",
             answer="(2, 5, 3)",

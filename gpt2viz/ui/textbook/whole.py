@@ -25,13 +25,13 @@ def draw(book: Book) -> list[Question]:
     view = book.view
     say.markdown(
         "Everything so far, in order. A text goes in at the top as token numbers; at the bottom "
-        "there is a logit for each token that might come next. Between are layers that are built "
-        "alike and have parameters of their own."
+        "comes a logit for each token that might be next. In between are layers, all built alike, "
+        "each with parameters of its own."
     )
     heading("E26")
     say.markdown(
         "Each box is a module of the model that is loaded, with the shape that it made of your "
-        "sentence and its number of parameters. Arrows say who reads what. The thick line is the "
+        "sentence and its number of parameters. Arrows show what reads what. The thick line is the "
         "**residual stream**: it runs past attention and MLP, and ⊕ adds what they made. **Click a "
         "box** to go to the page that shows its tensor. One layer is drawn in full."
     )
@@ -126,7 +126,7 @@ def _parameters() -> list[Question]:
             done=tied and table > total / 2,
             told=""
             if tied
-            else "Untied there are two of them, so neither can hold half. Tie them.",
+            else "Untied, there are two such tables, so neither can hold more than half. Tie them.",
         ),
         Question(
             "whole_untied",
@@ -194,7 +194,7 @@ def _released() -> list[Question]:
             "whole_heads",
             "GPT-2 large has 1280 channels, and 64 in each head. How many heads?",
             "1280 / 64.",
-            "20. The 36 in Burume's table are its layers; 1280 / 36 is no whole number.",
+            "20. The 36 in Burume's table are its layers; 1280 / 36 is not a whole number.",
             answer="20",
         ),
     ]
