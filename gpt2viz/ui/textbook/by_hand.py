@@ -67,7 +67,7 @@ def _journey(book: Book) -> list[Question]:
     return [
         Question(
             "journey_self",
-            "In the texts, **starts** doesn't look most at itself. At which word does it?",
+            "In the texts, **starts** looks most at a word other than itself. Which one?",
             "Look along its row for the cell with the strongest colour.",
             "A dot product is length times length times the cosine of the angle between them. "
             "“journey” points almost the same way as “starts” (cosine 0.9997) and is 1.3 % longer, "
