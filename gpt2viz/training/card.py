@@ -49,12 +49,12 @@ def figures_text(figures: dict[str, Any]) -> str:
         "the text of the same books, smoothed in two ways:",
         table(("bits per byte", *grams), counted),
         overlap_text(figures),
-        "Loss by position in the context (nats a token), over the same text:",
+        "Loss by position in the context (nats per token), over the same text:",
         table(
             ("tokens before", "loss"),
             [(place, f"{loss:.2f}") for place, loss in figures["loss by position"].items()],
         ),
-        "Random tokens said twice, loss (nats a token) when first and when again:",
+        "Random tokens given twice: loss (nats per token) the first time and the second:",
         table(
             ("tokens", "first half", "second half"),
             [(n, f"{half['first']:.2f}", f"{half['second']:.2f}") for n, half in halves],
@@ -75,8 +75,8 @@ def overlap_text(figures: dict[str, Any]) -> str:
     found = figures["overlap"]
     return (
         f"Books quote and reprint each other: of the runs of {OVERLAP} words in the held-out text, "
-        f"{found['share']:.1%} stand in the training part of some book too, of one book's "
-        f"{found['most in a book']:.0%}. Without the paragraphs that have such a run the model "
+        f"{found['share']:.1%} also occur in the training part of some book; for one book it is "
+        f"{found['most in a book']:.0%}. Without the paragraphs that contain such a run, the model "
         f"needs {found['bits per byte without']:.3f} bits per byte."
     )
 
@@ -165,8 +165,8 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
                 ),
                 rows,
             ),
-            f"While it trained (losses in nats a token, on {run['held-out rows']} contexts of "
-            "held-out text; halves of 32 random tokens said twice; best head's score):",
+            f"While it trained (losses in nats per token, on {run['held-out rows']} contexts of "
+            "held-out text; halves of 32 random tokens given twice; best head's score):",
             table((*names, "previous token", "induction"), points),
         )
     )
@@ -183,7 +183,7 @@ def reading_text(recipe: Recipe, run: dict[str, Any]) -> str:
     said = f"The {sizes['own'] / 1e6:.1f} million tokens of the listed books were read "
     said += f"{own / sizes['own']:.1f} times over"
     if sizes.get("more"):
-        said += f", the {sizes['more'] / 1e6:.1f} million of further books "
+        said += f", and the {sizes['more'] / 1e6:.1f} million of further books "
         said += f"{more / sizes['more']:.1f} times"
     return said + "."
 
