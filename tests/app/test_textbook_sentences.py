@@ -158,7 +158,12 @@ def test_the_score_is_no_cosine() -> None:
 
 def test_both_printed_vectors_of_journey_are_counted() -> None:
     labels = [box.label for box in chapter("by-hand").expander]
-    assert "E19: printed and computed: 3 agree, 1 differ" in labels
+    assert "E19: printed and computed: 3 agree, 1 differs" in labels
+
+
+def test_one_number_agrees_and_two_agree() -> None:
+    labels = [box.label for box in chapter("residual").expander]
+    assert "E11: printed and computed: 1 agrees, 0 differ" in labels
 
 
 _INPUTS = {"selectbox", "toggle", "checkbox", "button_group", "bidi_component", "radio"}

@@ -133,7 +133,8 @@ def held(id: str) -> None:
     found = claims(id)
     counts = {verdict: [c.verdict for c in found].count(verdict) for verdict in _COLOR}
     agree, differ = counts["agrees"], counts["differs"]
-    label = f"{id}: printed and computed: {agree} agree, {differ} differ"
+    verbs = "agrees" if agree == 1 else "agree", "differs" if differ == 1 else "differ"
+    label = f"{id}: printed and computed: {agree} {verbs[0]}, {differ} {verbs[1]}"
     if not agree + differ:
         label = f"{id}: the texts print no figures; these are computed"
     with st.expander(label, icon=":material/fact_check:", expanded=counts["differs"] > 0):
