@@ -244,4 +244,4 @@ def test_fields_show_the_numbers_that_are_used_or_say_that_they_are_rounded() ->
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_chapter_says_what_its_signs_mean(chapter: str) -> None:
     at = open_page("textbook", chapter=chapter)
-    assert any(caption.value.startswith("≈ stands before") for caption in at.caption)
+    assert any(caption.value.startswith("≈ marks a rounded number") for caption in at.caption)
