@@ -53,7 +53,7 @@ def test_texts_are_named_in_one_place_and_nowhere_by_a_number(name: str) -> None
 #: Words that tell that learned numbers are meant, or numbers of a random network.
 _LEARNED = re.compile(
     r"learned|train|drawn|draws the|random|million|bias|\bown\b|seed|table"
-    r"|without weights|number of|small first",
+    r"|without weights|number of",
     re.I,
 )
 
