@@ -35,7 +35,8 @@ the_large = one.named(f"{what}, layer {layer}, head {head}")
 with every, st.container(key="heads"):
     if len(every_head[0].values) < len(one.values):
         say.caption(
-            f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is its block's largest."
+            f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is the largest number in its "
+            "block."
         )
     tiles.draw(
         every_head,

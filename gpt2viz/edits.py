@@ -144,7 +144,7 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
     head = f"Layer {edit.layer} head {edit.head}"
     return {
         "off": f"{head} is off: its output is 0",
-        "mean": f"{head} puts out its mean over the reference text",
+        "mean": f"{head} outputs its mean over the reference text",
         "scale": f"{head}: its output × {edit.factor}",
         "attn": f"Layer {edit.layer}: attention adds nothing",
         "mlp": f"Layer {edit.layer}: the MLP adds nothing",

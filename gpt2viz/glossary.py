@@ -35,13 +35,13 @@ TERMS: tuple[Term, ...] = (
     ),
     Term(
         "Attention",
-        "The part of a layer in which tokens take something from one another.",
+        "The part of a layer in which tokens take information from one another.",
         _NMT,
     ),
     Term(
         "Attention sink",
-        "A token, mostly the first, on which a head rests that finds nothing to do: each row must"
-        " sum to 1.",
+        "A token, mostly the first, on which a head rests when it finds nothing to do: each row "
+        "must sum to 1.",
         "Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks",
     ),
     Term(
@@ -50,7 +50,7 @@ TERMS: tuple[Term, ...] = (
         " pattern, attn.",
         _NMT,
     ),
-    Term("Baseline", "The model as it is, to hold a changed run against."),
+    Term("Baseline", "The unchanged model, with which a changed run is compared."),
     Term("Bias", "A learned number that is added to a result, whatever the input was."),
     Term(
         "Causal mask",
@@ -85,8 +85,8 @@ TERMS: tuple[Term, ...] = (
     ),
     Term(
         "Entropy",
-        "How undecided a distribution is, in bits: 0 where one token has all, one bit more for "
-        "each doubling of equally probable ones.",
+        "How undecided a distribution is, in bits: 0 where one token has all, one bit more each "
+        "time the number of equally probable ones doubles.",
         "Shannon 1948, A Mathematical Theory of Communication",
     ),
     Term(
@@ -132,17 +132,18 @@ TERMS: tuple[Term, ...] = (
     ),
     Term(
         "Logit",
-        "The model's score for a token of the vocabulary, before softmax makes probabilities of "
-        "all.",
+        "The model's score for a token of the vocabulary, before softmax turns all scores into "
+        "probabilities.",
     ),
     Term(
         "Logit lens",
-        "The stream read after every step as if it were the last: what would the model say here?",
+        "The stream read after every step as if that step were the last: what would the model say "
+        "here?",
         "nostalgebraist 2020, interpreting GPT: the logit lens",
     ),
     Term(
         "Loss",
-        "−ln of the probability that the model gave to the token that really came. Training makes"
+        "−ln of the probability that the model gave to the token that came next. Training makes"
         " it small.",
     ),
     Term(
@@ -184,7 +185,7 @@ TERMS: tuple[Term, ...] = (
     ),
     Term(
         "Score",
-        "Query times key, number by number, added up: how well they fit. Divided by √hs it is the"
+        "Query times key, number by number, added up: how well they match. Divided by √hs it is the"
         " scaled score.",
         "Luong et al. 2015, Effective Approaches to Attention-based Neural Machine Translation",
     ),
@@ -195,8 +196,8 @@ TERMS: tuple[Term, ...] = (
     ),
     Term(
         "Softmax",
-        "Makes weights of scores: e to the power of each, divided by their sum. Larger scores get"
-        " more, all are above 0, together they are 1.",
+        "Turns scores into weights: e to the power of each, divided by the sum of these. Larger "
+        "scores get more, all weights are above 0, and together they are 1.",
     ),
     Term(
         "Surprise",
@@ -205,8 +206,8 @@ TERMS: tuple[Term, ...] = (
     ),
     Term(
         "Temperature",
-        "What logits are divided by before softmax: below 1 the likely become likelier, above 1 "
-        "less so.",
+        "What logits are divided by before softmax: below 1 likely tokens become likelier, above "
+        "1 less likely.",
     ),
     Term("Tensor", "A table of numbers with any number of axes."),
     Term(
@@ -224,11 +225,11 @@ TERMS: tuple[Term, ...] = (
     ),
     Term(
         "Unembedding",
-        "The table that makes logits of the last vector: one row a token. GPT-2 uses the token "
+        "The table that turns the last vector into logits: one row per token. GPT-2 uses the token "
         "table again (weight tying).",
         "Weight tying: Press & Wolf 2017, Using the Output Embedding to Improve Language Models",
     ),
-    Term("Value", "The vector that a token hands over to those that look at it.", _VASWANI),
+    Term("Value", "The vector that a token passes to those that look at it.", _VASWANI),
     Term(
         "Value-weighted attention",
         "Each weight times the length of what it lets through: a large weight on a short vector "

@@ -148,7 +148,7 @@ _ALL = (
     Score(
         "first token",
         "mean over queries t ≥ 1 of w(t, 0)",
-        "It rests on the first token, as heads do that have found nothing (Xiao et al. 2023).",
+        "It rests on the first token, as heads do when they find nothing (Xiao et al. 2023).",
         _on(first_token),
     ),
     Score(
@@ -161,8 +161,8 @@ _ALL = (
         "induction",
         "mean over queries t whose token x(t) came before of Σ w(t, j), all j ≤ t with "
         "x(j−1) = x(t)",
-        "It looks at what **followed** an earlier occurrence of the query's token, which is what "
-        "to copy if the text repeats itself (Olsson et al. 2022).",
+        "It looks at what **followed** an earlier occurrence of the query's token, which is the "
+        "token to copy if the text repeats itself (Olsson et al. 2022).",
         _on(induction),
     ),
     Score(
@@ -182,7 +182,8 @@ _ALL = (
     Score(
         "entropy",
         "mean over queries t ≥ 1 of −Σⱼ w(t, j) · log₂ w(t, j)",
-        "How widely it spreads: 0 bits is one key a query, each bit more doubles the keys.",
+        "How widely it spreads: 0 bits is one key per query, and each further bit doubles the "
+        "keys.",
         lambda weights, _ids: entropy(weights),
         scale="amount",
         unit="bits",
@@ -203,7 +204,8 @@ def head_scores(trace: Trace) -> dict[str, Scores]:
 
 
 def probe(vocab_size: int, n_positions: int) -> tuple[int, ...]:
-    """Different random tokens, then the same ones again: a text that only copying can foretell.
+    """Different random tokens, then the same ones again: a text that can be predicted only by "
+    "copying.
 
     Token ids (2 · period,), the same each time; none where there is no room for two. Olsson et
     al. 2022 find induction heads with it.

@@ -62,7 +62,7 @@ def surprise(trace: Trace) -> Probabilities:
     """−log₂ p of every token given those before it, in bits: (T,), NaN for the first token.
 
     Shannon 1948, "A Mathematical Theory of Communication". With the mask off the numbers say how
-    well the model *recognises* a token that it has already seen, not how well it foretells it.
+    well the model *recognises* a token that it has already seen, not how well it predicts it.
     """
     bits = np.full(len(trace.token_ids), np.nan)
     states = trace.stage("final_norm")[0]  # (T, C)

@@ -85,7 +85,7 @@ for area, n in (("a", 0), ("b", 1), ("change", 0)):
     on_click(f"side_{area}", compared.choose_row(panels[n].rows, choose[n]), drag)
 say.caption(
     f"Attention weights, A and B on one scale from 0 to 1. {difference_in_words('B − A', 'A', 'B')}"
-    + (" It shows the tokens that have a partner." if what == "text" else "")
+    + (" Only tokens with a partner are shown." if what == "text" else "")
     + f" Click a {'query' if as_lines else 'row'} to choose its token on both sides."
 )
 names = [f"{letter.upper()}: {side.name}" for letter, side in sides.items()]

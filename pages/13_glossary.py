@@ -26,7 +26,7 @@ found = containing(wanted)
 if chosen:
     glossary.entry(TERM[chosen], chosen=True)
 if not found:
-    st.info("No word here has that in its name or meaning. Try a shorter one.")
+    st.info("No entry here has that in its name or meaning. Try a shorter word.")
 st.markdown(f"#### {counted(len(found), 'words')}")
 rest = [term for term in found if term.key != chosen]
 half = -(-len(rest) // 2)

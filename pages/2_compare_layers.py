@@ -107,7 +107,7 @@ masked = measures.weights(view, 0, whole_words).hidden[0]
 n_sides = len(masked)
 if n_sides > THUMBNAIL:
     say.caption(
-        f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight of its block."
+        f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight in its block."
     )
 with st.container(key="overview"):
     show.picture(

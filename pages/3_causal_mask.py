@@ -37,7 +37,7 @@ seen = who_sees_whom(on, view.labels, "Mask on: who may see whom")
 words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
 say.markdown(
     "GPT-2 was **trained with the mask on**: to learn to predict the next token, no token may see "
-    "the ones after it. Switching it off is an experiment on a model that never met that case.",
+    "the ones after it. Switching it off is an experiment: the model was never trained that way.",
     place=words,
 )
 say.markdown(mask_in_words(seen, view.query if view.query is not None else 0), place=words)
@@ -97,7 +97,7 @@ frame.stop_without_numbers(on, off)
 say.markdown("#### What comes next, with the mask on and off")
 say.caption(
     "Next-token probabilities after the last token: softmax over the whole vocabulary of "
-    f"{view.model.config.vocab_size:,} tokens. The ten most probable of either case are shown."
+    f"{view.model.config.vocab_size:,} tokens. The ten most probable tokens of each case are shown."
 )
 names = cache.vocabulary(view.model.name)
 table = tables.next_token_change(

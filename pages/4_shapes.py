@@ -12,9 +12,9 @@ table = tables.shape_table(view.trace)
 n_bytes, n_parameters = table["bytes"][~table["shared"]].sum(), table["parameters"].sum()
 say.markdown(
     f"**{len(table)} tensors** in this run, **{n_bytes / 2**20:.2f} MiB** in all, made by "
-    f"**{n_parameters:,} parameters**. Recorded while the model ran, not from a list. *Shared* "
-    "tensors lie in the memory of the one above them and count once: Q, K and V are parts of "
-    "`qkv`, and dropout, which is off, hands on what it gets."
+    f"**{n_parameters:,} parameters**. They were recorded while the model ran, not taken from a "
+    "list. *Shared* tensors use the memory of the one above them and are counted once: Q, K and V "
+    "are parts of `qkv`, and dropout, which is off, passes on what it gets."
 )
 legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
 say.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), place=legend)
@@ -36,7 +36,7 @@ download.download_button(
     on_click="ignore",
 )
 if shown.empty:
-    st.info("No tensor has that in its row. Shorten the filter to see more.")
+    st.info("No row contains that text. Shorten the filter to see more.")
 show.table(
     shown,
     "Every tensor of the run",
@@ -52,10 +52,11 @@ show.table(
         "shape": st.column_config.TextColumn(help="The sizes in this run"),
         "bytes": st.column_config.NumberColumn(format="localized"),
         "shared": st.column_config.CheckboxColumn(
-            help="It has no memory of its own, but that of the tensor above"
+            help="It has no memory of its own: it uses that of the tensor above"
         ),
         "parameters": st.column_config.NumberColumn(
-            format="localized", help="Weights of the module that made it; a tied matrix counts once"
+            format="localized",
+            help="Weights of the module that made it; a tied matrix is counted once",
         ),
         "line": st.column_config.NumberColumn(help="Line of gpt2viz/model.py that was running"),
         "code": st.column_config.TextColumn(width="large"),

@@ -50,8 +50,9 @@ with numbers:
         "Entropy",
         f"{entropy(model):.2f} bits",
         help=say.tip(
-            "How undecided the model is. 0: sure of one token. Each bit more doubles the number of "
-            f"tokens it hesitates between; {len(model):,} equally probable ones would be the most."
+            "How undecided the model is. 0: sure of one token. Each further bit doubles the "
+            f"number of tokens it hesitates between; {len(model):,} equally probable ones would "
+            "give the most bits."
         ),
     )
     right.metric(
@@ -73,13 +74,14 @@ with numbers:
 
 say.markdown("#### How surprising each token of the sentence was")
 say.caption(
-    "Nothing is read before the first token, so nothing foretells it. Write a longer sentence."
+    "The model reads nothing before the first token, so it can't predict it. Write a longer "
+    "sentence."
     if view.n_tokens == 1
     else "Surprise is −log₂ of the probability that the model gave to this token when it had "
     "read only those before it. 0 bits: it was sure; 10 bits: one chance in 1,024."
     if view.trace.causal
     else "The mask is off: the model has **already seen** the token whose surprise is shown, so "
-    "these numbers don't say how well it foretells."
+    "these numbers don't say how well it predicts."
 )
 if view.n_tokens > 1:
     bits = surprise(view.trace)
@@ -92,10 +94,9 @@ if view.n_tokens > 1:
 
 say.markdown("#### When is it decided? The logit lens")
 say.caption(
-    "Each layer adds to the residual stream. Here the stream is read "
-    "after every step as if it were the last: final LayerNorm, then the unembedding. It shows the "
-    "token that would be most probable there. Only the bottom row is the model's "
-    "own prediction (nostalgebraist 2020)."
+    "Each layer adds to the residual stream. Here the stream is read after every step as if that "
+    "step were the last: final LayerNorm, then the unembedding. It shows the token that would be "
+    "most probable there. Only the bottom row is the model's own prediction (nostalgebraist 2020)."
 )
 shown = predictions.lens_positions(view, position)
 lens = cache.lens(view.model.name, view.trace.token_ids, view.trace.causal, tuple(shown))

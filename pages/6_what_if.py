@@ -98,7 +98,7 @@ say.caption(
     + (
         f" Click {cell} to hide its key from its query in every head; click again to undo it."
         if part.exact
-        else " Drag over a part of the text first; there a click on a cell hides a key from a "
+        else " Drag over a part of the text first; a click on a cell there hides a key from a "
         "query."
     )
 )
@@ -139,12 +139,13 @@ if edits:
         made_by=(logit_lens,),
     )
     say.caption(
-        "The stream of either run after every step, read as if it were the last (nostalgebraist "
-        f"2020). The answer whose rank is followed in both is the baseline's: “{answer}”."
+        "The stream of each run after every step, read as if that step were the last "
+        "(nostalgebraist "
+        f"2020). In both, the rank followed is that of the baseline's answer: “{answer}”."
     )
 
 if edits and baseline.explicit and changed.explicit:
-    say.markdown("#### Which heads look elsewhere now")
+    say.markdown("#### Which heads now look elsewhere")
     with st.container(key="where"):
         found = largest_differences(baseline, changed, [(n, n) for n in range(view.n_tokens)])
         figure = heatmaps(

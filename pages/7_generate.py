@@ -22,7 +22,7 @@ with settings:
     seed = generate.seed()
     say.caption(
         "At temperature 0 the most probable token is taken each time. Above it, tokens are drawn "
-        "by their probabilities; top-k and top-p leave out the improbable ones."
+        "according to their probabilities; top-k and top-p leave out the improbable ones."
     )
 with text:
     generate.buttons(view, ids, sampling, seed)
@@ -72,6 +72,9 @@ if ids:
     say.caption(
         "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
         "top-p. Rank 1 is the most probable token."
-        + (f" Only the last {generate.PLAY}: without the mask, each takes a run." * bool(first))
+        + (
+            f" Only the last {generate.PLAY}: without the mask, each needs a run of its "
+            "own." * bool(first)
+        )
     )
 generate.go_on(view, ids, sampling, seed)

@@ -14,8 +14,8 @@ record = training.record_or_stop(view)
 last = len(record.tokens) - 1
 say.markdown(
     f"#### What {record.tokens[last] / 1e6:.1f} million tokens taught it\n"
-    f"The weights were measured {last + 1} times while they were learned. This page belongs to "
-    "the model, not to the sentence above."
+    f"The weights were measured {last + 1} times during training. This page is about the model, "
+    "not the sentence above."
 )
 losses, heads = st.columns([5, 6], gap="large")
 with losses:
@@ -29,10 +29,10 @@ with losses:
     )
     measured = f", here over {n} contexts of held-out text" if (n := record.held_out_rows) else ""
     say.caption(
-        "Loss is −ln of the probability given to the token that really came, on average"
-        f"{measured}; one nat "
-        "is 1.44 bits. Random tokens can't be predicted the first time. Where they are said again, "
-        "a model that has learned to **copy** knows them: the two curves of random tokens part."
+        f"Loss is −ln of the probability given to the token that came next, on average{measured}; "
+        "one nat is 1.44 bits. Random tokens can't be predicted the first time. When they are "
+        "repeated, a model that has learned to **copy** can predict them: the two curves for "
+        "random tokens part."
     )
 with heads:
     shown = training.score()
@@ -49,7 +49,7 @@ with heads:
         named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
         say.caption(
             f"Head {named} was **set** to look one token back; training left its queries and keys "
-            "alone. All other heads found their work themselves, from random numbers."
+            "alone. All other heads found their jobs themselves, starting from random numbers."
         )
 card = cache.card(view.model.name)
 if card:

@@ -85,10 +85,10 @@ def by_pattern() -> None:
     with picture, st.container(key="drawing"):
         panel = drawn_pattern(wanted, view.labels, view.trace)
         figure = heatmaps([panel], view.colors, height=340, numbers=0)
-        show.picture(figure, key="drawn", alt="The pattern that is looked for", made_by=(drawn,))
+        show.picture(figure, key="drawn", alt="The pattern to look for", made_by=(drawn,))
     on_click("drawing", drawing.paint(view))
     if not wanted[1:].any():
-        found.info("No cell is wanted yet: paint one below the first row, or choose a pattern.")
+        found.info("The pattern is empty: paint a cell below the first row, or choose a pattern.")
         return
     with found:
         values = find.like(view, wanted)

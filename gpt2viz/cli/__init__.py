@@ -14,8 +14,8 @@ COMMANDS = {
     "shapes": "List every tensor of the run on TEXT.",
     "heads": "Score every head on every passage of a corpus.",
     "models": "List the models: bundled, configured, and in the Hugging Face cache.",
-    "fetch": "Fetch the model NAME from the Hugging Face hub; says the size first.",
-    "convert": "Turn nanoGPT's or minGPT's FILE into a checkpoint FOLDER.",
+    "fetch": "Fetch the model NAME from the Hugging Face hub, after saying its size.",
+    "convert": "Turn a FILE of nanoGPT or minGPT into a checkpoint FOLDER.",
 }
 
 
@@ -30,6 +30,6 @@ def main() -> None:
         gpt2viz trace "A crane ate fish" --out x.html   the same as a page
         gpt2viz shapes "A crane ate fish"               every tensor of the run
 
-    Exit codes: 0 done; 1 the input can't be done; 2 the command was used
+    Exit codes: 0 done; 1 the input can't be used; 2 the command was used
     wrongly; 130 stopped. Results go to stdout, progress and errors to stderr.
     """

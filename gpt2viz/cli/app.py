@@ -25,14 +25,14 @@ _HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.
     "models",
     multiple=True,
     metavar="NAME|FOLDER",
-    help="Show this model too, from a folder or the hub's cache; may be given again.",
+    help="Show this model too, from a folder or the hub's cache; can be repeated.",
 )
 @click.option(
     "--allow-model",
     "names",
     multiple=True,
     metavar="NAME",
-    help='What visitors may fetch from the hub; may be given again, "*" for all.',
+    help='What visitors may fetch from the hub; can be repeated, "*" for all.',
 )
 @options.device
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
@@ -47,7 +47,7 @@ _HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="What browsers call the server, such as a proxy's name; may be given again.",
+    help="What browsers call the server, such as a proxy's name; can be repeated.",
 )
 @click.option("--browser/--no-browser", default=True, help="Open a browser.", show_default=True)
 def app(

@@ -32,7 +32,7 @@ def convert(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Turn nanoGPT's or minGPT's FILE into a checkpoint FOLDER.
+    """Turn a FILE of nanoGPT or minGPT into a checkpoint FOLDER.
 
     FILE is a pickle; it is read without running any code that is in it.
 

@@ -12,16 +12,16 @@ from gpt2viz.memory import spell
 
 @click.command()
 @click.argument("name")
-@click.option("--dry-run", is_flag=True, help="Only say the size.")
+@click.option("--dry-run", is_flag=True, help="Say only the size.")
 @options.as_json
 @options.quiet
 def fetch(name: str, dry_run: bool, as_json: bool, quiet: bool) -> None:
-    """Fetch the model NAME from the Hugging Face hub; says the size first.
+    """Fetch the model NAME from the Hugging Face hub, after saying its size.
 
-    It is kept in the hub's own cache. Stopped, the same command goes on where
-    it was. Fetched are config, vocabulary, weights and card, nothing else.
-    Where gpt2viz.toml has a list `allow`, or GPT2VIZ_ALLOW_MODEL is set, only
-    the names in it.
+    It is kept in the hub's own cache. A stopped download goes on where it was
+    when the command is repeated. Only config, vocabulary, weights and card are
+    fetched. Where gpt2viz.toml has a list `allow`, or GPT2VIZ_ALLOW_MODEL is
+    set, only the names in it can be fetched.
 
     \b
         gpt2viz fetch gpt2

@@ -28,7 +28,8 @@ from gpt2viz.survey.run import survey
     "--corpus",
     required=True,
     type=click.Path(exists=True, allow_dash=True, path_type=Path),
-    help="Texts: .txt with a document a line, .jsonl, .parquet, a folder of these, or - for stdin.",
+    help="Texts: .txt with one document per line, .jsonl, .parquet, a folder of these, or - for "
+    "stdin.",
 )
 @click.option("--field", help=f"The text's field in .jsonl and .parquet.  [default: {FIELD}]")
 @options.model
@@ -38,13 +39,17 @@ from gpt2viz.survey.run import survey
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep tables and progress here; in MODEL/survey the app shows them.",
 )
-@click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Heads a score.")
+@click.option(
+    "--top", type=click.IntRange(1), default=3, show_default=True, help="Heads to list per score."
+)
 @click.option("--tokens", type=int, default=64, show_default=True, help="Tokens in a passage.")
 @click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True)
 @options.device
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
-@click.option("--address", help="Of a Ray cluster; without it Ray starts a local one.")
-@click.option("--about", default="", help="What the texts are, for those who see it in the app.")
+@click.option("--address", help="A Ray cluster's address; without it Ray starts a local one.")
+@click.option(
+    "--about", default="", help="What the texts are, for those who see the results in the app."
+)
 @options.as_json
 @options.quiet
 def heads(
@@ -66,14 +71,14 @@ def heads(
 
     Prints, for each score, the heads with the highest mean over passages,
     and the mean's 95 % confidence interval (low, high). Passages of one
-    document are alike, so documents are taken as drawn independently, not
-    passages: standard errors are clustered by document, with Student's t for
-    as many documents as the text is spread over. With fewer than five
-    documents there is no interval. Paragraphs of one book are no documents:
-    give a folder with a file for each work, not a line for each paragraph.
+    document are alike, so documents, not passages, are treated as independent:
+    standard errors are clustered by document, with Student's t for as many
+    documents as the text is spread over. With fewer than five documents there
+    is no interval. Paragraphs of one book are not documents: give a folder
+    with a file for each work, not a line for each paragraph.
     Special tokens in the texts are read as ordinary text.
 
-    Stopped with --out given, the same command goes on where it was.
+    With --out, a stopped run goes on where it was when the command is repeated.
 
     \b
         gpt2viz heads --corpus books.txt

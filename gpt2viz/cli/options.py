@@ -62,7 +62,7 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="LIST",
         help="Changes to the run, such as off:1.3,window:2 (head 3 of layer 1 off; …).",
     )
-    causal = click.option("--no-causal", is_flag=True, help="Lift the causal mask.")
+    causal = click.option("--no-causal", is_flag=True, help="Switch the causal mask off.")
     first = click.option(
         "--endoftext", is_flag=True, help="Put the token <|endoftext|> first, if the model has it."
     )

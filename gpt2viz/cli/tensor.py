@@ -124,7 +124,7 @@ def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:
     n_layer, n_head = run.config.n_layer, run.config.n_head
     if layer >= n_layer or head >= n_head:
         raise GPT2VizError(
-            f"{run.model_name} has layers 0 to {n_layer - 1}, and in each heads 0 to {n_head - 1}; "
+            f"{run.model_name} has layers 0 to {n_layer - 1}, each with heads 0 to {n_head - 1}; "
             f"there is no layer {layer}, head {head}"
         )
     of_head = key in HEAD_STAGES

@@ -21,8 +21,8 @@ PRINTED = 12
 
 @click.command()
 @options.runs_a_model
-@click.option("-l", "--layer", type=click.IntRange(0), help="0 unless given.")
-@click.option("-H", "--head", type=click.IntRange(0), help="0 unless given.")
+@click.option("-l", "--layer", type=click.IntRange(0), help="0 if not given.")
+@click.option("-H", "--head", type=click.IntRange(0), help="0 if not given.")
 @click.option(
     "-s",
     "--stage",
@@ -37,7 +37,7 @@ PRINTED = 12
     "--width",
     metavar="LENGTH",
     callback=in_pixels,
-    help="Lay svg, pdf and png out anew for a column: 8.5cm, 85mm, 3.35in or 241pt.",
+    help="Lay out svg, pdf and png for a column's width: 8.5cm, 85mm, 3.35in or 241pt.",
 )
 def trace(
     run: options.Run,
@@ -52,8 +52,8 @@ def trace(
     """Run the model on TEXT ("-" reads stdin) and show one tensor.
 
     Rows are queries, columns are keys; layers and heads count from 0. The
-    files .npz and .safetensors hold the whole run, all layers and heads, but
-    of a long text no scores and weights, which follow from q, k and v; the
+    files .npz and .safetensors hold the whole run, all layers and heads; for
+    a long text without scores and weights, which follow from q, k and v. The
     others hold the chosen tensor. svg, pdf and png need kaleido and Chromium.
 
     \b
@@ -66,13 +66,13 @@ def trace(
     _check_place(stage, layer, head)
     kinds = {kind_of(path, KINDS) for path in out}
     if width and not kinds.intersection(PICTURE_KINDS):
-        raise click.UsageError("--width is of a picture: name one with --out (svg, pdf, png)")
+        raise click.UsageError("--width is for pictures: name one with --out (svg, pdf, png)")
     tensor = choose(run(), stage, layer or 0, head or 0)
     for path in out:
         tensor.save(path, width)
         options.note(quiet, f"Wrote {path}")
     if not tensor.run.explicit and kinds.intersection(TRACE_KINDS):
-        options.note(quiet, "Without scores and weights: of a long text they follow from q, k, v.")
+        options.note(quiet, "Without scores and weights: for a long text they follow from q, k, v.")
     if as_json:
         options.print_json(tensor.document)
     elif not out:

@@ -41,7 +41,11 @@ def atlas(texts: Mapping[str, Mapping[str, Scores]], colors: Palette) -> go.Figu
         for across, (name, values) in enumerate(scores.items(), start=1):
             figure.add_trace(_map(text, name, values, _highest(name, texts), colors), down, across)
             if np.isnan(values).all():
-                no_query = {"text": "no such<br>query", "showarrow": False, "font": {"size": 11}}
+                no_query = {
+                    "text": "nothing to<br>measure",
+                    "showarrow": False,
+                    "font": {"size": 11},
+                }
                 n_layer, n_head = values.shape
                 middle = {"x": (n_head - 1) / 2, "y": (n_layer - 1) / 2}
                 figure.add_annotation(no_query | middle, row=down, col=across)
@@ -113,7 +117,7 @@ def head_map(values: NDArray[np.floating], quantity: str) -> Panel:
 def drawn_pattern(wanted: Mask, labels: Sequence[str], trace: Trace) -> Panel:
     """A drawn pattern (T, T) as the weights that a head would have which does just that."""
     panel = Panel(
-        title="The pattern you look for",
+        title="The pattern to look for",
         values=as_weights(wanted),
         rows=Axis("query", labels),
         columns=Axis("key", labels),

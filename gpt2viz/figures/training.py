@@ -16,7 +16,7 @@ def loss_curves(record: TrainingRecord, colors: Palette) -> go.Figure:
     for name, values, color, dash in (
         ("held-out text", record.held_out, colors.accent, "solid"),
         ("random tokens, the first time", record.first_half, colors.second, "dot"),
-        ("the same tokens, said again", record.second_half, colors.second, "dash"),
+        ("the same tokens, repeated", record.second_half, colors.second, "dash"),
     ):
         figure.add_trace(
             go.Scatter(
@@ -36,7 +36,7 @@ def loss_curves(record: TrainingRecord, colors: Palette) -> go.Figure:
         plot_bgcolor="rgba(0,0,0,0)",
     )
     figure.update_xaxes(type="log", title={"text": "tokens read"}, dtick=1, tickformat="~s")
-    figure.update_yaxes(title={"text": "loss (nats a token)"}, rangemode="tozero")
+    figure.update_yaxes(title={"text": "loss (nats per token)"}, rangemode="tozero")
     return figure
 
 

@@ -65,8 +65,8 @@ def begin() -> None:
     if dropped := st.session_state[_DROPPED]:
         names = literal(", ".join(dropped[:5])) + (" …" if len(dropped) > 5 else "")
         _note(
-            f"{names}: the value can't be shown here. An address holds {LONGEST_TEXT:,} "
-            f"characters of one thing and {LONGEST_ADDRESS:,} of all."
+            f"{names}: the value can't be shown here. An address holds up to {LONGEST_TEXT:,} "
+            f"characters for one value and {LONGEST_ADDRESS:,} for all of them."
         )
 
 
@@ -116,7 +116,7 @@ def several(name: str, options: Sequence[int], default: list[int]) -> dict[str, 
         enough = bool(values) or not default  # an empty list has no text in the address
         return enough and set(values) <= set(options) and len(set(values)) == len(values)
 
-    expected = f"numbers of {_spell(options)}, with commas between"
+    expected = f"numbers from {_spell(options)}, separated by commas"
     return _bind(name, default, lambda raw: [int(n) for n in raw.split(",")], fits, expected)
 
 

@@ -42,12 +42,12 @@ def draw(view: View) -> None:
         found = _groups(values, joined, names)
     with picture, st.container(key="all_heads_alike"):
         if len(cells_of(order)) < len(order):
-            say.caption(f"{len(order):,} heads: each point is the largest number of its block.")
+            say.caption(f"{len(order):,} heads: each point is the largest number in its block.")
         figure = similarity_map(values, order, found, names, view.colors)
         show.picture(
             figure,
             key="alike_map",
-            alt="Similarity of every two heads, in groups",
+            alt="Similarity of every pair of heads, in groups",
             made_by=(similarities, tree),
         )
     if clicked := on_click("all_heads_alike"):
@@ -58,21 +58,23 @@ def draw(view: View) -> None:
 def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int]]:
     """What the map shows, and its groups, of heads as alike as is chosen."""
     say.markdown(
-        "Each cell is two heads: the **cosine similarity** of their weights on this sentence, over "
-        "all rows but the first. 1 is the same weights, 0 where no key gets weight from both. "
-        "Click one to see both heads side by side."
+        "Each cell is a pair of heads: the **cosine similarity** of their weights on this "
+        "sentence, over all rows but the first. 1 is the same weights, 0 where no key gets weight "
+        "from both. Click one to see both heads side by side."
     )
     say.caption(
-        "Heads stand beside those that do the same: the two most alike come together first, then "
-        "groups by the mean similarity of their heads (average linkage, SciPy). Framed: the groups "
-        "below."
+        "Heads that do the same stand side by side: the two most alike are joined first, then "
+        "groups, by the mean similarity of their heads (average linkage, SciPy). The frames are "
+        "the groups below."
     )
     at_least: float = st.segmented_control(
-        "Heads of a group are alike by at least",
+        "Join groups that are alike by at least",
         AT_LEAST,
         required=True,
         wrap=True,
-        help=say.tip("Two groups become one while the mean similarity of their heads is so much."),
+        help=say.tip(
+            "Two groups become one as long as the mean similarity of their heads is at least this."
+        ),
         **address.choice("alike", AT_LEAST, 0.9),
     )
     found = groups(joined, at_least)
@@ -84,7 +86,7 @@ def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int
     )
     alone = len(names) - sum(map(len, found))
     say.caption(
-        f"In no group, as none is so much like them: {alone:,} of {counted(len(names), 'heads')}."
+        f"In no group, as nothing is similar enough: {alone:,} of {counted(len(names), 'heads')}."
     )
     return found
 

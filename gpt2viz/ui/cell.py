@@ -20,7 +20,7 @@ def draw(view: View, cell: CellArithmetic, query: int, key: int) -> None:
     asks, answers = literal(view.labels[query]), literal(view.labels[key])
     say.markdown(f"#### One cell in full: query {asks} ({query}), key {answers} ({key})")
     say.caption(
-        "Worked out again in double precision from this run's Q, K and V. Largest difference from "
+        "Recomputed in double precision from this run's Q, K and V. Largest difference from "
         f"the model's own numbers: {cell.largest_difference:.1e}. Click any cell above to choose "
         "another."
     )

@@ -86,14 +86,14 @@ Named = tuple[tuple[str, str], tuple[View, View]]
 
 
 def _same_run(view: View) -> Named:
-    say.caption("Both heads are of one run: the same model, sentence and mask.")
+    say.caption("Both heads come from one run: the same model, sentence and mask.")
     return ("One head", "Another"), (view, view)
 
 
 def _both_masks(view: View) -> Named:
     say.caption(
-        "GPT-2 was trained with the mask **on**: no token sees a later one. Switching it off is an "
-        "experiment on a model that never met that case."
+        "GPT-2 was trained with the mask **on**: no token sees a later one. Switching it off is "
+        "an experiment: the model was never trained that way."
     )
     on, off = (
         replace(view, trace=cache.run(view.model.name, view.trace.token_ids, causal))
@@ -131,8 +131,8 @@ def _two_models(view: View) -> Named:
     try:
         if not _cut_alike(name, chosen):
             raise GPT2VizError(
-                f"{name} and {chosen} have different tokenizers: they cut a text into other "
-                "tokens, so that there is nothing to lay side by side. Choose another model."
+                f"{name} and {chosen} have different tokenizers: they cut a text into different "
+                "tokens, so there is nothing to put side by side. Choose another model."
             )
         model = _load_beside(name, chosen)
         trace = cache.run(chosen, view.trace.token_ids, view.trace.causal)
@@ -141,7 +141,7 @@ def _two_models(view: View) -> Named:
         st.stop()
     say.caption(
         "Both read the same tokens. Two checkpoints of one training can be compared head by head; "
-        "heads of models that were trained apart share no more than their number."
+        "heads of models that were trained separately share nothing but their number."
     )
     return (name, chosen), (view, replace(view, model=model, trace=trace))
 
@@ -158,8 +158,8 @@ def _load_beside(first: str, second: str) -> Model:
     needed = sum(weight_bytes(folders[name]) for name in (first, second))
     if needed > budget:
         raise TooLargeError(
-            f"{first} and {second} need {spell(needed)} of memory together, and this server keeps "
-            f"up to {spell(budget)} of models. Choose a smaller one."
+            f"{first} and {second} need {spell(needed)} of memory together, and this server has "
+            f"room for {spell(budget)} of models. Choose a smaller one."
         )
     return cache.load(second)
 

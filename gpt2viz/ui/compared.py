@@ -30,7 +30,7 @@ from gpt2viz.ui.text import literal
 #: Said below the path where there is more to know.
 PATH_NOTE = {
     "model": " Two checkpoints of one training share their directions; models that were trained "
-    "apart don't, so that their similarity means nothing.",
+    "separately don't, so their similarity means nothing.",
 }
 #: Above and below the map of heads: where the sides differ by more than a head, and where not.
 MAP_TITLE = ("Which heads differ most?", "Which heads are like A?")
@@ -131,7 +131,7 @@ def draw_paths(
         )
         say.caption(
             "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "
-            "right angles. Drawn through: the residual stream, to which every part adds. Dotted: "
+            "right angles. Solid line: the residual stream, to which every part adds. Dotted: "
             "what the part adds." + PATH_NOTE.get(what, "")
         )
     with numbers:
@@ -188,5 +188,5 @@ def next_tokens(both: Sides) -> None:
         key="next",
         alt="Tokens whose probability differs most between A and B",
         name="Largest differences of next-token probabilities",
-        order="Where B is above A most, then where it is below, over the whole vocabulary.",
+        order="The largest rises from A to B, then the largest falls, over the whole vocabulary.",
     )

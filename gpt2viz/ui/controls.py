@@ -59,7 +59,7 @@ def heads_beside(view: View, head: int) -> list[int]:
         **bound,
     )
     if len(chosen) > 3:
-        say.caption("Three more fit into one picture; the first three chosen are drawn.")
+        say.caption("One picture has room for three more; the first three chosen are drawn.")
     return chosen[:3]
 
 
@@ -71,7 +71,9 @@ def key_token(view: View) -> int:
         tokens,
         format_func=lambda n: f"{n} {labels[n]}",
         width=180,
-        help=say.tip("The query (chosen above; else the last token) looks at this token."),
+        help=say.tip(
+            "The query (the token chosen above, or else the last one) looks at this token."
+        ),
         **address.choice("key", tokens, 0),
     )
     return chosen
@@ -101,8 +103,9 @@ def head_or_whole(view: View) -> int | str:
         required=True,
         wrap=True,
         help=say.tip(
-            "One head, the mean of all heads of the layer, or the attention rollout: the means "
-            "of this layer and all below it multiplied, half of each kept for the residual stream."
+            "One head, the mean of all heads of the layer, or the attention rollout: the means of "
+            "this layer and all below it multiplied together, each mixed half and half with the "
+            "residual stream."
         ),
         **address.choice("compare", heads, "mean"),
     )

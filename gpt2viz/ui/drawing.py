@@ -13,10 +13,10 @@ from gpt2viz.ui.frame import View
 
 #: What a person picks, what the number beside it is called, and the one it begins with.
 PATTERNS: dict[Kind, tuple[str, str, int]] = {
-    "back": ("So many tokens back", "Tokens back", 1),
+    "back": ("A fixed number of tokens back", "Tokens back", 1),
     "column": ("One token, from everywhere", "Token", 0),
     "block": ("Blocks along the diagonal", "Tokens in a block", 3),
-    "stripes": ("Stripes: every so many tokens back", "Period", 2),
+    "stripes": ("Stripes at regular distances back", "Period", 2),
     "empty": ("Nothing: paint it yourself", "", 0),
 }
 
@@ -28,7 +28,7 @@ _CELLS = "cells"
 def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
     """Pick a pattern, its number and the cells that are painted over it."""
     cells: tuple[Cell, ...] = address.several_values(
-        _CELLS, parse_cells, "pairs of query and key such as 3:1,4:2"
+        _CELLS, parse_cells, "pairs of query and key, such as 3:1,4:2"
     )
     bound = address.choice("pattern", list(PATTERNS), "back")
     change, args = bound.pop("on_change"), bound["args"]
@@ -53,7 +53,7 @@ def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
         n = st.selectbox(name, counts, **address.choice("n", counts, default))
     if cells:
         st.button(
-            f"Take back {len(cells)} painted cell{'s' if len(cells) > 1 else ''}",
+            f"Clear {len(cells)} painted cell{'s' if len(cells) > 1 else ''}",
             icon=":material/undo:",
             type="tertiary",
             on_click=address.put,
@@ -61,7 +61,7 @@ def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
         )
     say.caption(
         (
-            "Click cells to paint them or wipe them off. "
+            "Click cells to paint or clear them. "
             if view.n_tokens <= PAINTABLE
             else f"Cells can be painted in texts of up to {PAINTABLE} tokens. "
         )

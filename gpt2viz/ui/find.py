@@ -25,12 +25,12 @@ WAYS = {
     "look": "Who looks from here to there?",
     "pattern": "Draw a pattern",
     "head": "Which heads do the same?",
-    "all": "All heads, by likeness",
+    "all": "All heads, by similarity",
 }
 #: Value in the address -> which text the heads are measured on.
 TEXTS = {
     "sentence": "your sentence",
-    "probe": "random tokens, said twice",
+    "probe": "random tokens, repeated",
     "texts": "many texts",
 }
 
@@ -88,15 +88,16 @@ def survey(view: View) -> Survey | None:
 def explain(probe: Trace | None, across: Survey | None) -> None:
     """What the maps show, what the probe is, if there is one, and how many texts there are."""
     say.markdown(
-        "One map a habit: each cell is a head, layers down and heads across. The stronger its "
-        "colour, the more it does that. Click a cell to look inside that head."
+        "One map for each habit: each cell is a head, layers down and heads across. The stronger "
+        "the colour, the more the head does it. Click a cell to look inside that head."
     )
     twice, many = "", ""
     if probe is not None:
         half = counted(len(probe.token_ids) // 2, "different tokens")
         twice = (
-            f" **Second row**: on {half} drawn at random (NumPy's `default_rng({SEED})`), then the "
-            "same again. Nobody can foretell such a text but by copying, so it shows who copies."
+            f" **Second row**: on {half} drawn at random (NumPy's `default_rng({SEED})`), then "
+            "the same ones again. Such a text can be predicted only by copying, so it shows which "
+            "heads copy."
         )
     if across is not None:
         row = "Third" if twice else "Second"
@@ -137,25 +138,26 @@ def interval_note(across: Survey) -> None:
     say.caption(
         "**± (95 %)**: half of a confidence interval (Student's t) of the mean over up to "
         f"{counted(across.n_passages, 'passages')} of {counted(across.n_documents, 'documents')}. "
-        "Passages of one document are alike, so only **documents are taken as drawn on their "
-        "own**. With fewer than five of them there is no ±."
+        "Passages of one document are alike, so only **documents are treated as independent**. "
+        "With fewer than five of them there is no ±."
     )
 
 
 def passages(across: Survey, score: str) -> None:
     """The passages of many texts on which each head did it most."""
-    say.markdown(f"#### Where each head had most of “{score}”")
+    say.markdown(f"#### Where each head scored highest on “{score}”")
     found = [p._asdict() for p in across.best if p.score == score]
     names = ["value", "layer", "head", "text", "document", "token"]
     show.table(
         pd.DataFrame(found, columns=names).sort_values("value", ascending=False, kind="stable"),
-        f"Passages with most {score}",
+        f"Passages with the highest score: {score}",
         hide_index=True,
         column_config={"value": st.column_config.NumberColumn(score, format="%.3f")},
     )
     say.caption(
-        f"{literal(across.about)} Document and token say where a passage begins in the texts, both "
-        "from 0. The pictures above are of your sentence; their numbers are means over the texts."
+        f"{literal(across.about)} Document and token, both counted from 0, say where in the texts "
+        "a passage begins. The pictures above are of your sentence; their numbers are means over "
+        "the texts."
     )
 
 
@@ -165,7 +167,7 @@ def keys(view: View, query: int) -> list[int]:
     small, labels = ":small[:gray[{}]]".format, view.labels
     say.markdown(
         f"Which heads send “{literal(view.labels[query])}” ({query}) to these tokens? Choose one "
-        "or more here, and the token that looks among the tokens above."
+        "or more of them here, and choose the token that looks from the tokens above."
     )
     with st.container(height=150 if len(seen) > 40 else "content", border=False):
         chosen: list[int] = st.pills(
@@ -187,8 +189,9 @@ def look() -> str:
         required=True,
         help=say.tip(
             "The weight is how much of the query's attention goes to these tokens together. "
-            "What they give is a vector: their value vectors by weight, summed, through the head's "
-            "part of W_O. A large weight on short vectors gives little (Kobayashi et al. 2020)."
+            "What they give is a vector: the weighted sum of their value vectors, put through the "
+            "head's part of W_O. A large weight on short vectors gives little (Kobayashi et al. "
+            "2020)."
         ),
         **address.choice("rank", [WEIGHT, GIVEN], WEIGHT),
     )

@@ -141,9 +141,9 @@ def _run(model: Model) -> Trace:
         st.stop()
     if (wrong := first_not_finite(trace)) is not None:
         st.error(
-            "Numbers of this run left what float32 can hold. The first ones are in "
+            "Some numbers of this run went beyond what float32 can hold. The first are in "
             f"**{literal(str(wrong))}**. What was computed from them is NaN, not a number, and is "
-            "shown as that.",
+            "shown as such.",
             icon=":material/error:",
         )
     if not causal:

@@ -90,7 +90,7 @@ def ended(view: View, ids: tuple[int, ...]) -> str:
     """Why no token can be added, or an empty text."""
     n_positions = limits.longest(view.model.config)
     if view.n_tokens + len(ids) == n_positions:
-        return f"The context is full: {n_positions:,} tokens are the most that can be read here."
+        return f"The context is full: {n_positions:,} tokens are all that can be read at once."
     if ids and ids[-1] == view.model.tokenizer.end_of_text:
         return "The model has ended the text."
     return ""
@@ -104,7 +104,7 @@ def seed() -> int:
         0,
         seeds[-1],
         help=say.tip(
-            "Decides the draws where the temperature is above 0: the same seed, the same text."
+            "Decides the draws when the temperature is above 0: the same seed gives the same text."
         ),
         **address.choice("seed", seeds, 0),
     )

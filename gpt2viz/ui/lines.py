@@ -51,7 +51,7 @@ def wanted(*parts: Window) -> bool:
         disabled=not few,
         help=say.tip(
             "The same numbers twice: cells of a matrix, or lines from each token to the tokens "
-            f"that it looks at. Lines are drawn up to {MOST_TOKENS} tokens."
+            f"that it looks at. Lines are drawn for up to {MOST_TOKENS} tokens."
         ),
         **address.choice("picture", ["matrix", "lines"], "matrix"),
     )
@@ -127,7 +127,7 @@ def two_by_two(
 def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:
     chosen = None if view.query is None else found.rows.place(view.query)
     return {
-        "alt": f"{alt} All its numbers stand in the menu, under Numbers.",
+        "alt": f"{alt} All its numbers are in the menu, under Numbers.",
         "hint": _HINT,
         "sources": [
             {

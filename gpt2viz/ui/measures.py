@@ -40,7 +40,8 @@ MEASURES = {
     "rest": (
         "Weights without the first column",
         "The weights with the **first column left out** and each row rescaled to sum to 1: how a "
-        "head divides what it doesn't rest on the first token. Not what the model used.",
+        "head divides the weight that it doesn't put on the first token. The model didn't use "
+        "these numbers.",
     ),
     "norms": (
         "Value-weighted: ‖α·v·W_O‖",
@@ -73,7 +74,7 @@ def words(sums_to_one: bool = True) -> bool:
         "Whole words",
         disabled=not sums_to_one,
         help=say.tip(
-            "Takes the tokens of a word together: a word's row is the mean of its tokens' rows, "
+            "Groups the tokens of a word: a word's row is the mean of its tokens' rows, "
             "its column the sum of their columns. Rows still sum to 1."
             if sums_to_one
             else "Lengths can't be added up, so these numbers are shown for tokens only."

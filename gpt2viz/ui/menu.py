@@ -32,7 +32,7 @@ PAGES: dict[str, tuple[Page, ...]] = {
     "Predictions": (
         Page("pages/5_predictions.py", "Predictions", "what comes next, and who wrote it"),
         Page("pages/6_what_if.py", "What if", "switch a head off, hide a token"),
-        Page("pages/7_generate.py", "Generate", "write on, token by token"),
+        Page("pages/7_generate.py", "Generate", "continue the text, token by token"),
     ),
     "Compare": (Page("pages/10_compare.py", "Compare", "two of anything, side by side"),),
     "Learn": (
@@ -40,7 +40,7 @@ PAGES: dict[str, tuple[Page, ...]] = {
         Page("pages/4_shapes.py", "Shapes", "every tensor of the run, in order"),
         Page("pages/13_glossary.py", "Glossary", "what the words mean"),
     ),
-    "Models": (Page("pages/12_models.py", "Models", "what can be loaded, and others"),),
+    "Models": (Page("pages/12_models.py", "Models", "what can be loaded, and how to get more"),),
 }
 
 _STYLE = """

@@ -32,4 +32,4 @@ def _body() -> None:
         return
     name: str = st.selectbox("Picture", names, key="numbers_picture")
     count = show.numbers_of(name)
-    st.caption(f"{counted(count, 'numbers')}, one row each. *Save* has them as a file.")
+    st.caption(f"{counted(count, 'numbers')}, one per row. *Save* exports them as a file.")

@@ -35,7 +35,7 @@ def upload() -> None:
     except (ExportError, CheckpointError) as error:
         st.error(literal(str(error)), icon=":material/error:")
         return
-    if same or st.button("Open it all the same", key="open_anyway"):
+    if same or st.button("Open it anyway", key="open_anyway"):
         st.switch_page(where, query_params=address.restored(session.parameters))
     st.warning(
         "The model of that name here has **other weights** than the one in this session. The "
@@ -48,7 +48,7 @@ def _path(session: Session) -> str:
     for page in (page for group in PAGES.values() for page in group):
         if page.name == session.page:
             return page.path
-    raise ExportError(f"This session was saved on a page {session.page!r:.40}, which isn't here.")
+    raise ExportError(f"This session was saved on the page {session.page!r:.40}, which isn't here.")
 
 
 def _same_model(session: Session) -> bool:

@@ -98,7 +98,7 @@ def _pick(view: View, title: str, name: str, offered: list[str], default: str) -
     token = _token(view, written)
     if token is None:
         st.warning(
-            f"{literal(written)} is not one token of this model's vocabulary. "
+            f"{literal(written)} is not a single token of this model's vocabulary. "
             "Type another, or choose one from the list.",
             icon=":material/edit:",
         )

@@ -39,7 +39,7 @@ def ranked(
     """
     if np.isnan(columns[by]).all():
         st.info(
-            f"Nothing in this text could show “{by}”, so the heads have no order. "
+            f"Nothing in this text could show “{by}”, so the heads can't be ranked. "
             "Choose something else above, or write a longer sentence."
         )
         return
@@ -75,7 +75,7 @@ def _pictures(
     view: View, best: pd.DataFrame, by: str, trace: Trace, labels: Sequence[str], as_lines: bool
 ) -> None:
     """The weights of the best heads, two by two."""
-    alt = f"Weights of the heads with most {by}"
+    alt = f"Weights of the heads that rank highest by {by}"
     made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
     own = trace is view.trace  # else its tokens are others than those of the sentence
     if as_lines:
@@ -104,7 +104,9 @@ def _layers(view: View) -> list[int]:
         every,
         selection_mode="multi",
         wrap=True,
-        help=say.tip("Lists the heads of these layers only. None chosen: of all layers."),
+        help=say.tip(
+            "Lists the heads of these layers only. With none chosen: those of all layers."
+        ),
         **address.several("only", every, []),
     )
     return chosen

@@ -78,12 +78,12 @@ def _picture(found: show.Shown, about: Callable[[str], About]) -> None:
                 wanted = f"{kind}-{count}"
     asked = wanted.partition("-")[0]
     st.caption(
-        "For print: on white, 300 pixels an inch, with a line that says where it comes from."
+        "For print: on white, 300 pixels per inch, with a line that says where it comes from."
         + ("" if at_once else " PDF opens your browser's print window: choose *Save as PDF* there.")
     )
     numbers = found.numbers[name] if name in found.numbers else export.figure_table(figure)
     if len(numbers):
-        _as_table("picture", "Its numbers, one row each", numbers, said)
+        _as_table("picture", "Its numbers, one per row", numbers, said)
     # Last: who has the picture may at once press a button above, and it must be this run's.
     browser_picture.save(
         wanted,
@@ -100,8 +100,8 @@ def _table(found: show.Shown, about: Callable[[str], About]) -> None:
     name: str = st.selectbox("Table", list(found.tables), key="save_table")
     _as_table("table", "All of its rows", found.tables[name], about(name))
     st.caption(
-        "Parquet keeps every value as it is. In CSV a text that a spreadsheet would run as a "
-        "formula begins with an apostrophe; the column *about* says how many."
+        "Parquet keeps every value as it is. In CSV, a text that a spreadsheet would run as a "
+        "formula gets an apostrophe in front; the column *about* says how many."
     )
 
 
@@ -146,12 +146,12 @@ def _page(found: show.Shown, about: About) -> None:
             ).encode(),
             words="HTML",
         )
-    st.markdown("**What is chosen**, to open it again here or on another machine")
+    st.markdown("**What you have chosen**, to open it again here or on another machine")
     parameters = opening.parameters()
     session = export.Session(found.page, parameters, about.sha256)
     _download("page", "json", about, lambda: session.to_json().encode(), words="Session")
     if len(parameters.get("text", "")) > address.LONGEST_TEXT:
-        st.caption("The text is too long for a link. A session holds it.")
+        st.caption("The text is too long for a link. A session can hold it.")
         return
     st.markdown("**A link** that shows the same to others who reach this server")
     st.code(f"{st.context.url}?{urlencode(parameters)}", language=None, wrap_lines=True)

@@ -147,10 +147,13 @@ def drag(part: Window, drawn: Panel) -> Callable[[Dragged], None]:
 def mask_in_words(seen: Panel, query: int) -> str:
     """Which tokens a query may see and which it may not, as Markdown; ``seen`` is 1 for yes."""
     names = [f"`{n}` {literal(text)}" for n, text in enumerate(seen.columns.labels)]
-    may = [name for name, allowed in zip(names, seen.values[query], strict=True) if allowed]
-    may_not = [name for name, allowed in zip(names, seen.values[query], strict=True) if not allowed]
-    closed = f" It may not see {_list(may_not)}." if may_not else " Nothing is hidden from it."
-    return f"With the mask on, {names[query]} may see {_list(may)}.{closed}"
+    allowed = seen.values[query] > 0
+    others = [name for n, name in enumerate(names) if allowed[n] and n != query]
+    hidden = [name for n, name in enumerate(names) if not allowed[n]]
+    whom = ["itself"] * bool(allowed[query]) + ([_list(others)] if others else [])
+    open_ = f"{'' if others else 'only '}{' and '.join(whom)}"
+    closed = f" It can't see {_list(hidden)}." if hidden else " Nothing is hidden from it."
+    return f"With the mask on, {names[query]} can see {open_}.{closed}"
 
 
 def _list(names: list[str], most: int = 8) -> str:

@@ -34,7 +34,7 @@ _HTML = """
 """
 
 _KEYS = (
-    "All its numbers stand in the menu, under Numbers. Arrow keys go from cell to cell, Page Up "
+    "All its numbers are in the menu, under Numbers. Arrow keys go from cell to cell, Page Up "
     "and Page Down from matrix to matrix, Enter chooses."
 )
 

@@ -50,7 +50,7 @@ STEPS = (
         "app.py",
         "Attention",
         {"layer": COPY[0], "head": COPY[1], "query": LAST},
-        "One layer on, head 3. The framed row is the second “sat”: it looks at “on”, the word "
+        "One layer up, head 3. The framed row is the second “sat”: it looks at “on”, the word "
         "that **followed** the first “sat”. Such a head copies what came before.",
     ),
     Step(
@@ -65,7 +65,7 @@ STEPS = (
         "pages/3_causal_mask.py",
         "Causal mask",
         {"layer": COPY[0], "head": COPY[1], "query": 2},
-        "The first “sat” may see only itself and what stands before it: the rest is **masked**. "
+        "The first “sat” may see only itself and what comes before it: the rest is **masked**. "
         "Without the mask the same row spreads over words that come later.",
     ),
     Step(

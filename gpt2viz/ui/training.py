@@ -13,11 +13,11 @@ from gpt2viz.ui.text import literal
 
 MEANING = {
     "previous token": "**Previous token**: mean weight on the token just before, on held-out text.",
-    "induction": "**Induction**: mean weight on the token that followed when the query's token "
-    "came before, on random tokens said twice (Olsson et al. 2022). Such a head lets the model "
-    "copy what it has never seen.",
+    "induction": "**Induction**: mean weight on the token that followed an earlier occurrence of "
+    "the query's token, on random tokens, repeated (Olsson et al. 2022). Such a head lets the "
+    "model copy what it has never seen.",
     "first token": "**First token**: mean weight on the first token, on held-out text. A head "
-    "rests there when it has found nothing to do (Xiao et al. 2023).",
+    "rests there when it finds nothing to do (Xiao et al. 2023).",
 }
 
 #: The functions that took the scores.

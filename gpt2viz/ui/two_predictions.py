@@ -39,8 +39,9 @@ def compare(
             f"KL divergence of {second} from {first}",
             f"{divergence(logits[1], logits[0]):.4f} bits",
             help=say.tip(
-                f"How many more bits the next token of {first} costs on average when {second} is "
-                f"believed: Σ p log₂(p / q), p {first}, q {second}. 0 where both predict the same."
+                f"How many extra bits the next token costs on average if it follows {first} but "
+                f"{second} is believed: Σ p log₂(p / q), p from {first}, q from {second}. 0 where "
+                "both predict the same."
             ),
         )
     shared = min(map(len, logits))

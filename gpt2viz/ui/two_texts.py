@@ -95,7 +95,8 @@ def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
     partner = "none yet" if b is None else f"“{literal(other.labels[b])}” ({b})"
     say.markdown(
         f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with {partner} of "
-        "the second. Choose another here; after ↔ is the place of its partner in the first."
+        "the second. Choose another here; the number after ↔ is the place of its partner in the "
+        "first."
     )
     with st.container(height=124 if other.n_tokens > 30 else "content", border=False):
         st.pills(
@@ -150,11 +151,11 @@ def verdict(
     words, *numbers = st.columns([6, 2, 2], vertical_alignment="center")
     for place, (name, value) in zip(numbers, largest.items(), strict=True):
         place.metric(
-            f"Apart by, {name}",
-            "0 exactly" if value == 0 else f"{value:.3g}",
+            f"Difference, {name}",
+            "exactly 0" if value == 0 else f"{value:.3g}",
             help=say.tip(
-                "The largest difference of any of its two vectors' numbers, in any layer: of the "
-                "stream, and of what attention and MLP add to it."
+                "The largest difference between its two vectors in any one number, in any layer: "
+                "in the stream, and in what attention and MLP add to it."
             ),
         )
     one = f"“{literal(view.labels[a])}” ({a})"
@@ -167,19 +168,20 @@ def verdict(
                 + (
                     "its vectors are the same to the last digit, in every layer. "
                     if exact
-                    else "what little differs is rounding: float32 holds some 7 digits, and texts "
-                    "of different length are summed up in another order. "
+                    else "the little that differs is rounding: float32 holds some 7 digits, and "
+                    "texts of different lengths are summed in a different order. "
                 )
                 + "With the mask off it sees the later words too, and they differ."
             )
         elif view.trace.token_ids[a] == other.trace.token_ids[b]:
             say.markdown(
                 f"{one} is the same token in both, so it **begins** as the same vector. Then its "
-                "place is added, and attention brings in what it can see, layer by layer. One of "
-                "the two differs here, or both: the vectors part."
+                "place is added, and attention brings in what it can see, layer by layer. Here "
+                "one of the two differs, or both, so the vectors part."
             )
         else:
             say.markdown(
-                f"{one} and “{literal(other.labels[b])}” ({b}) are two tokens: they are apart from "
-                "the start. Above 0, their vectors point to the same side."
+                f"{one} and “{literal(other.labels[b])}” ({b}) are different tokens, so they "
+                "differ from the start. A similarity above 0 means that their vectors are less "
+                "than 90° apart."
             )

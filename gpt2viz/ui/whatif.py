@@ -23,7 +23,7 @@ KINDS: dict[Kind, tuple[str, str]] = {
     "mean": (
         "Replace a head by its mean",
         "Its output becomes the same for every token: what it puts out on average over a "
-        "reference text. Gentler than 0, which the model never meets (Wang et al. 2023).",
+        "reference text. Gentler than 0, which the model never met in training (Wang et al. 2023).",
     ),
     "scale": (
         "Scale a head",
@@ -67,7 +67,7 @@ def _frame(view: View) -> _Frame:
 def edits() -> tuple[Edit, ...]:
     """The edits in the address, in the order in which they act."""
     examples = (
-        f"edits such as off:1.3, scale:1.3:0.5 or window:3, with commas between, up to {MOST}"
+        f"edits such as off:1.3, scale:1.3:0.5 or window:3, separated by commas, at most {MOST}"
     )
     found: tuple[Edit, ...] = address.several_values(_NAME, _parse, examples)
     return found
@@ -134,7 +134,9 @@ def _add(frame: _Frame, edit: Edit) -> None:
     after = (*before, edit)
     try:
         if len(after) > MOST:
-            raise EditError(f"{MOST} edits are the most that a run can have here. Undo one first.")
+            raise EditError(
+                f"{MOST} edits are the most that one run can have here. Undo one first."
+            )
         check(after, *frame)
     except EditError as error:
         st.session_state[_REFUSED] = f"Not added. {error}"

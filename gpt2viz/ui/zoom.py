@@ -78,15 +78,16 @@ def window(view: View) -> Window:
     if not ends or max(ends) > T:
         if T > GRID:
             say.caption(
-                f"{T:,} tokens are more than a picture has room for: each point is a block's "
-                "number farthest from 0. **Drag over a picture** to see that part cell by cell."
+                f"{T:,} tokens are more than a picture has room for: each point is the number "
+                "farthest from 0 in its block. **Drag over a picture** to see that part cell by "
+                "cell."
             )
         return whole_text(T)
     queries, keys = range(*ends[:2]), range(*ends[2:])
     with st.container(horizontal=True, vertical_alignment="center"):
         say.caption(
-            f"**Only a part is shown**: {Part(queries, keys)} of {T:,} tokens. What is said of a "
-            "whole row or column holds for the whole text.",
+            f"**Only a part is shown**: {Part(queries, keys)} of {T:,} tokens. What the page says "
+            "about a whole row or column holds for the whole text.",
             width="content",
         )
         st.button(

@@ -95,8 +95,8 @@ def test_the_mask_switch_reaches_every_page() -> None:
 def test_the_mask_in_words() -> None:
     at = open_page("mask", query="1")
     said_here = " ".join(block.value for block in at.markdown)
-    assert "`1` ·crane may see `0` A, `1` ·crane." in said_here
-    assert "It may not see `2` ·ate, `3` ·fish." in said_here
+    assert "`1` ·crane can see itself and `0` A." in said_here
+    assert "It can't see `2` ·ate, `3` ·fish." in said_here
 
 
 def test_equal_tokens_keep_rows_of_their_own() -> None:

@@ -42,7 +42,7 @@ def chosen(at: AppTest) -> list[int]:
 def test_before_the_verb_crane_is_the_same_to_the_last_digit() -> None:
     at = open_page("two", text=FIRST, text2=VERB)
     on, off = at.metric[:2]
-    assert on.value == "0 exactly"
+    assert on.value == "exactly 0"
     one, other = runs(FIRST, VERB, causal=False)
     keys = ("residual_mid", "residual_out", "attention_output", "mlp_output")
     apart = max(
@@ -277,7 +277,7 @@ def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(cache.models(), "budget", 10)
     at = open_page("two", text=FIRST, differs="model", model="mine", model2="yours")
     assert [
-        "together, and this server keeps up to 10 bytes" in e.value.replace("\\", "")
+        "together, and this server has room for 10 bytes" in e.value.replace("\\", "")
         for e in at.error
     ] == [True]
     assert not pictures(at)

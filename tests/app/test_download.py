@@ -103,7 +103,7 @@ def test_it_can_be_stopped_and_goes_on(server: Hub) -> None:
     server.slow = False
     at.run()
     assert "Stopped. What came so far is kept." in said(at)
-    assert "are here already. Fetch it?" in said(at)
+    assert "is here already. Fetch it?" in said(at)
     server.requests.clear()
     press(at, "Download")
     wait(lambda: downloads()["someone/tiny"].ended)
@@ -125,7 +125,7 @@ def test_where_nothing_is_allowed_it_says_how_to(
 ) -> None:
     monkeypatch.delenv(owner.ALLOW_VARIABLE)
     at = open_page("models")
-    assert "Allowed is none yet" in said(at)
+    assert "None is allowed yet" in said(at)
     assert "gpt2viz app --allow-model gpt2" in at.code[0].value
     assert not [box for box in at.text_input if box.key == "hub_name"]
     assert not server.requests

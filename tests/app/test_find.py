@@ -43,7 +43,7 @@ def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
     probe = [int(n) for n in half] * 2
     texts = {
         "your sentence": (stages, ids),
-        "random tokens, said twice": (reference(BUNDLED, probe, causal=True), probe),
+        "random tokens, repeated": (reference(BUNDLED, probe, causal=True), probe),
     }
     drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
     assert len(drawn) == 24  # the bundled model's survey has a row of its own
@@ -73,7 +73,7 @@ def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: li
 def test_one_token_has_no_score() -> None:
     at = open_page("find", text="A", on="sentence")
     notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
-    assert notes.count("no such<br>query") == 8
+    assert notes.count("nothing to<br>measure") == 8
     assert "could show “induction”" in at.info[0].value
     assert not at.dataframe
     assert len(pictures(at)) == 1
@@ -175,11 +175,11 @@ def test_all_heads_by_likeness(stages: Any) -> None:
 
 def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
     at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2")
-    assert at.button[-1].label == "Take back 1 painted cell"
+    assert at.button[-1].label == "Clear 1 painted cell"
     at.selectbox(key="pattern").set_value("empty").run()
     assert not at.exception
     assert at.query_params.get("cells") is None
-    assert "No cell is wanted yet" in at.info[0].value
+    assert "The pattern is empty" in at.info[0].value
     at.selectbox(key="pattern").set_value("column").run()
     assert heatmaps(figure(at, "drawn"))["pattern"][:, 0].all()
 

@@ -51,8 +51,8 @@ def test_one_token_tells_no_heads_apart(way: str) -> None:
     ("parameters", "told"),
     [
         ({"habit": "induction", "on": "sentence"}, "could show “induction”"),
-        ({"find": "pattern", "pattern": "empty"}, "No cell is wanted yet"),
-        ({"find": "pattern", "pattern": "empty", "cells": "0:0"}, "No cell is wanted yet"),
+        ({"find": "pattern", "pattern": "empty"}, "The pattern is empty"),
+        ({"find": "pattern", "pattern": "empty", "cells": "0:0"}, "The pattern is empty"),
     ],
     ids=str,
 )
@@ -66,7 +66,7 @@ def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], told:
 
 def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:
     at = open_page("predictions", text="A")
-    assert any("Nothing is read before the first token" in text.value for text in at.caption)
+    assert any("The model reads nothing before the first token" in text.value for text in at.caption)
     assert "surprise" not in pictures(at)
 
 

@@ -69,7 +69,7 @@ def check_alt(page: str, alt: str, name: str) -> None:
     assert re.search(r"largest -?\d|highest -?\d|from -?\d|[aA]ll are 0|\d curves", alt), alt
     if page not in OF_THE_MODEL:
         read = r"Sentence of 5 tokens\b|Sentences of 4 and 5 tokens\b"
-        assert re.search(read, alt) or "heads with most" in alt, alt
+        assert re.search(read, alt) or "heads that rank highest" in alt, alt
     if page in OF_HEADS:
         part = (
             r"layers? \d|(of|in|:) (all|every) (heads?|layer)|[Tt]oken|Next|[Ee]very head|may see"

@@ -124,7 +124,7 @@ def test_a_token_can_be_typed_as_people_write_it(stages: Any) -> None:
 def test_what_is_no_token_gets_one_message() -> None:
     at = open_page("predictions", text=TEXT, explain="<b>antidisestablishment")
     assert len(at.warning) == 1
-    assert "is not one token" in at.warning[0].value
+    assert "is not a single token" in at.warning[0].value
 
 
 def test_long_texts_show_a_window_of_the_lens() -> None:

@@ -55,7 +55,7 @@ def test_a_proxys_name_is_answered_where_the_owner_says_so() -> None:
         said = b"".join(visitor.open("models", {}).raw)
         visitor.close()
     assert b"Other machines can reach this server" in said
-    assert b"Allowed is none yet" in said
+    assert b"None is allowed yet" in said
 
 
 def test_files_that_no_page_asked_for_are_not_piled_up() -> None:

@@ -168,7 +168,7 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ((TEXT, "--layer", "4"), 1, "layers 0 to 3, and in each heads 0 to 5; there is no layer 4"),
+        ((TEXT, "--layer", "4"), 1, "layers 0 to 3, each with heads 0 to 5; there is no layer 4"),
         ((TEXT, "--head", "6"), 1, "there is no layer 0, head 6"),
         (("",), 1, "text"),
         (("fish " * 300,), 1, "this model reads at most 256 at once"),
@@ -183,7 +183,7 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
         ((TEXT, "-s", "final_norm", "-l", "2"), 2, "final_norm belongs to no layer"),
         ((TEXT, "-s", "final_norm", "-l", "0"), 2, "final_norm belongs to no layer"),
         ((TEXT, "-s", "residual_out", "-H", "3"), 2, "residual_out belongs to no head"),
-        ((TEXT, "--width", "8.5cm"), 2, "--width is of a picture: name one with --out"),
+        ((TEXT, "--width", "8.5cm"), 2, "--width is for pictures: name one with --out"),
         ((TEXT, "--width", "8.5cm", "--out", "w.csv"), 2, "--width is of a picture"),
         ((TEXT, "--width", "wide", "--out", "w.svg"), 2, "'wide' is no width: write 8.5cm"),
         ((TEXT, "--width", "0cm", "--out", "w.svg"), 2, "can't be 0cm wide"),

@@ -26,7 +26,7 @@ def test_a_line_goes_from_its_row_to_its_column() -> None:
     assert_allclose(only.weights, [1, 0.995, 0.25, 0.5, 0.25], rtol=1e-6)
     assert (found.kept, found.at_rest, found.peak) == (0.01, 0.01, 1)
     assert_allclose(found.lost, 0.005 / 3, rtol=1e-5)
-    assert found.note() == "Lines below 0.01 are left out: together 0.2% of the whole."
+    assert found.note() == "Lines below 0.01 are left out; together they are 0.2% of the whole."
 
 
 def test_a_masked_cell_and_one_without_a_number_are_no_lines() -> None:

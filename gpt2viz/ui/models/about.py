@@ -79,11 +79,11 @@ def _provenance(name: str, folder: Path) -> None:
         height="content",
     )
     say.caption(
-        "Two files with one SHA-256 are the same to the last bit."
+        "Two files with the same SHA-256 are identical, bit for bit."
         + (
             ""
             if all(f.sha256 for f in files)
-            else f" Files over {spell(HASHED)} aren't read for it."
+            else f" Files over {spell(HASHED)} are too large to be read for it."
         )
     )
 
@@ -122,7 +122,7 @@ def config(name: str, _colors: Palette) -> None:
         column_config={"meaning": st.column_config.TextColumn(width="large")},
     )
     say.caption(
-        "*default*: the file leaves the field out, and GPT-2's own value holds. *computed*: it "
+        "*default*: the file leaves the field out, and GPT-2's own value applies. *computed*: it "
         "follows from the others."
     )
     others = unused(values)

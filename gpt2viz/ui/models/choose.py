@@ -47,8 +47,8 @@ def table() -> None:
     free = free_memory()
     if free is not None:
         say.caption(
-            f"{spell(free)} of memory are free. Loading a model needs room for its weights and its "
-            "longest run; where there is too little, it is refused and not tried."
+            f"{spell(free)} of memory is free. Loading a model needs room for its weights and its "
+            "longest run; where there isn't enough, it is refused without trying."
         )
     for message in broken:
         st.warning(message, icon=":material/error:")
@@ -66,7 +66,7 @@ def by_name() -> None:
     if not owner.allowed():
         say.markdown(
             "Other GPT-2s come from the Hugging Face hub, where the owner of this server allows "
-            "it. Allowed is none yet. If you are the owner, start it with the names, or with "
+            "it. None is allowed yet. If you are the owner, start it with the names, or with "
             "`'*'` for every name:"
         )
         st.code("gpt2viz app --allow-model gpt2 --allow-model distilgpt2", language="sh")
@@ -123,7 +123,7 @@ def _ask(offer: hub.Offer) -> None:
     here = offer.here
     if here < offer.nbytes:
         much = here > offer.nbytes // 100  # config.json always is: it was asked for first
-        some = f", of which {spell(here)} are here already" if much else ""
+        some = f", of which {spell(here)} is here already" if much else ""
         say.markdown(f"**{literal(offer.name)}** is {spell(offer.nbytes)}{some}. Fetch it?")
         st.button(
             f"Download {spell(offer.nbytes - here)}",

@@ -28,12 +28,12 @@ class Section(NamedTuple):
 SECTIONS: Mapping[str, Section] = {
     "all": Section("All models", ""),
     "card": Section(
-        "Card", "What its makers say of it, and where its files come from.", about.card
+        "Card", "What its makers say about it, and where its files come from.", about.card
     ),
-    "config": Section("Config", "Every size and option that makes it this model.", about.config),
+    "config": Section("Config", "Every size and option that defines this model.", about.config),
     "parameters": Section("Parameters", "Where its learned numbers are.", parts.draw),
     "tokenizer": Section("Tokenizer", "How a word becomes tokens, merge by merge.", words.draw),
-    "positions": Section("Positions", "What it knows of places in a text.", positions.draw),
+    "positions": Section("Positions", "What it knows about places in a text.", positions.draw),
     "cost": Section("Cost of a sentence", "", draw_run=run.cost),
     "modules": Section("Modules", "", draw_run=run.modules),
 }

@@ -31,20 +31,20 @@ def draw(name: str, colors: Palette) -> None:
                 legend=False,
             ),
             key="positions",
-            alt=f"Cosine similarity of every two position embeddings of {name}",
+            alt=f"Cosine similarity of every pair of position embeddings of {name}",
             of_run=False,
             made_by=(similarity_map, similarity_at),
         )
         if len(panel.values) < n:
             say.caption(
-                f"{n:,} places are more than a picture has room for: each point is a block's "
-                "number farthest from 0."
+                f"{n:,} places are more than a picture has room for: each point is the number "
+                "farthest from 0 in its block."
             )
     with words:
         say.markdown(
             f"Every place of a text, from 0 to {n - 1:,}, has a vector of its own, which is added "
             "to the token's. Each cell compares two places by **cosine similarity**: 1 where their "
-            "vectors point the same way, 0 where they have nothing to do with each other, −1 where "
+            "vectors point the same way, 0 where they are at right angles, −1 where "
             "they are opposite."
         )
         say.markdown("\n".join(_findings(means)))
@@ -56,8 +56,9 @@ def draw(name: str, colors: Palette) -> None:
             )
         say.caption(
             "What to look for: a **band** along the diagonal says that near places have similar "
-            "vectors, so that the model can tell near from far. **Stripes** beside it say that "
-            "places come back to a direction after so many steps, as on a wave. A row that stands "
+            "vectors, which lets the model tell near from far. **Stripes** beside it say that the "
+            "vectors return to a direction after a certain number of steps, as on a wave. A row "
+            "that stands "
             "out, often the first, is a place with a vector unlike the others. Even colour away "
             "from the diagonal means that those places were hardly told apart, or seldom seen."
         )

@@ -72,8 +72,8 @@ def _counted(view: View) -> str:
     later = "Later keys, which the causal mask throws away, are counted. "
     return (
         "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
-        f"embeddings, which is no arithmetic. {later if view.trace.causal else ''}The logits are "
-        "made after the last token only."
+        f"embeddings, which takes no arithmetic. {later if view.trace.causal else ''}The logits "
+        "are made after the last token only."
     )
 
 
@@ -83,7 +83,7 @@ def _bytes(view: View) -> None:
     say.markdown(
         f"#### {spell(view.model.nbytes)} of weights, {spell(kept)} kept of this run\n"
         f"The weights are read once, whatever the text's length, apart from the embeddings: of "
-        f"those one row a token, but all rows for the logits where the unembedding is tied to "
+        "those, one row per token, but all rows for the logits where the unembedding is tied to "
         f"them. The run made {spell(made)} of tensors, shared memory counted once; the trace "
         f"keeps {spell(kept)} for the pictures."
     )
@@ -106,15 +106,15 @@ def _bytes(view: View) -> None:
     )
     if not view.trace.explicit:
         say.caption(
-            "A text of this length runs fused: scores and weights aren't kept but made again from "
-            "Q and K for the heads that are looked at."
+            "A text of this length runs fused: scores and weights aren't kept, but recomputed "
+            "from Q and K for the heads that you look at."
         )
 
 
 def modules(view: View) -> None:
     """The live modules as boxes, one layer in full."""
     say.markdown(
-        "Each box is a module of the model that is loaded, with the shape that it made of this "
+        "Each box is a module of the model that is loaded, with the shape of what it made of this "
         "sentence. **Click a box** to go to the page that shows its tensor."
     )
     layer = controls.layer(view)

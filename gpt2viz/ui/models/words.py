@@ -26,13 +26,15 @@ def draw(name: str, _colors: Palette) -> None:
     tokenizer = cache.tokenizer(name)
     typed = st.text_input(
         "A word, or a few",
-        help=say.tip("A space before a word belongs to it: with and without are different tokens."),
+        help=say.tip(
+            "A space before a word belongs to it: with the space and without it, the tokens differ."
+        ),
         width=420,
         **address.text("word", _EXAMPLE),
     )
     if len(typed) > LONGEST:
         st.warning(
-            f"That is {len(typed):,} characters; the first {LONGEST} are followed here.",
+            f"That is {len(typed):,} characters; the first {LONGEST} are used here.",
             icon=":material/content_cut:",
         )
     try:
@@ -50,10 +52,9 @@ def draw(name: str, _colors: Palette) -> None:
     )
     say.markdown(f"{len(ids)} token{'s' if len(ids) > 1 else ''}, with their ids: &ensp; {shown}")
     say.markdown(
-        "It begins with single bytes. In each step, of all pairs that stand side by side, the one "
-        "that was learned **first** becomes one piece: the one with the lowest rank. It ends where "
-        "no pair is in the list of merges. `·` is a space; `\\xe2` is a byte that is no character "
-        "by itself."
+        "It begins with single bytes. In each step, of all neighbouring pairs, the one that was "
+        "learned **first**, with the lowest rank, becomes one piece. It ends when no pair is in "
+        "the list of merges. `·` is a space; `\\xe2` is a byte that isn't a character by itself."
     )
     for n, word in enumerate(words):
         _steps(n, word)
@@ -80,7 +81,7 @@ def _steps(n: int, word: Word) -> None:
                 "this pair is merged": [pair for pair, _, _, _ in steps],
                 "rank": [rank for _, rank, _, _ in steps],
                 "the pieces then": ["  |  ".join(map(label, left)) for _, _, _, left in steps],
-                "pairs that wait (rank)": [waiting for _, _, waiting, _ in steps],
+                "pairs still waiting (rank)": [waiting for _, _, waiting, _ in steps],
             }
         ).astype({"rank": "Int64"}),
         f"Merges of {written}",
@@ -91,7 +92,7 @@ def _steps(n: int, word: Word) -> None:
         column_config={
             "step": st.column_config.NumberColumn(width="small"),
             "rank": st.column_config.NumberColumn(
-                format="localized", help="Its place in the list of merges, 0 the first learned"
+                format="localized", help="Its place in the list of merges; 0 was learned first"
             ),
             "the pieces then": st.column_config.TextColumn(width="large"),
         },
