@@ -66,7 +66,9 @@ def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], told:
 
 def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:
     at = open_page("predictions", text="A")
-    assert any("The model reads nothing before the first token" in text.value for text in at.caption)
+    assert any(
+        "The model reads nothing before the first token" in text.value for text in at.caption
+    )
     assert "surprise" not in pictures(at)
 
 
