@@ -91,7 +91,7 @@ def read_survey(model: Path, weights: WeightFiles, n_layer: int, n_head: int) ->
         )
     except (ArithmeticError, LookupError, OSError, TypeError, ValueError, csv.Error) as error:
         raise CheckpointError(
-            f"{FOLDER}: this is no survey of this model ({error}). Make it anew with "
+            f"{FOLDER}: this isn't a survey of this model ({error}). Make a new one with "
             "gpt2viz heads, or take the folder away."
         ) from error
 

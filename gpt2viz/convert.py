@@ -102,7 +102,7 @@ def _write(
 def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     """The tensors by their names, without prefixes and masks; nanoGPT's ``model_args`` or {}."""
     if file.exists() and not file.is_file():
-        raise CheckpointError(f"{file}: no ordinary file")
+        raise CheckpointError(f"{file}: not an ordinary file")
     try:
         with warnings.catch_warnings(action="ignore"):
             saved = torch.load(
@@ -129,10 +129,10 @@ def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
 def _check_plain(file: Path, name: str, weight: Tensor) -> None:
     """Refuse what isn't a dense tensor of plain floats, with all its numbers in the file."""
     if not name.isprintable():
-        raise CheckpointError(f"{file}: {name!r:.100} is no name of a tensor")
+        raise CheckpointError(f"{file}: {name!r:.100} isn't a tensor's name")
     dense = weight.layout == torch.strided and not weight.is_quantized and not weight.is_nested
     if not (dense and weight.dtype in _FLOATS and weight.device.type == "cpu"):
-        raise CheckpointError(f"{file}: {name:.100} is no plain table of numbers")
+        raise CheckpointError(f"{file}: {name:.100} isn't a plain table of numbers")
     if weight.nbytes > weight.untyped_storage().nbytes():
         raise CheckpointError(f"{file}: {name:.100} has fewer numbers than its size says")
 
@@ -168,7 +168,7 @@ def _config(
         raise CheckpointError(f"{file}: no {missing[0]}; only nanoGPT's and minGPT's can be read")
     for name in needed:
         if weights[name].ndim != 2:
-            raise CheckpointError(f"{file}: {name} is no table, but {tuple(weights[name].shape)}")
+            raise CheckpointError(f"{file}: {name} isn't a table, but {tuple(weights[name].shape)}")
     vocab_size, C = weights["wte.weight"].shape
     if weights["h.0.attn.c_attn.weight"].shape != (3 * C, C):
         raise CheckpointError(

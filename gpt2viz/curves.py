@@ -68,7 +68,7 @@ def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | Non
         )
     except (ArithmeticError, KeyError, OSError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{RECORD}: this is no record of this model's training ({error}). "
+            f"{RECORD}: this isn't a record of this model's training ({error}). "
             "Take it out of the folder, or put back the one that came with the weights."
         ) from error
 

@@ -132,7 +132,7 @@ def _parse(text: str) -> Edit:
         except ValueError:
             break
         return Edit(kind, **values)  # type: ignore[arg-type]  # whole numbers but for the factor
-    raise EditError(f"{text[:40]!r} is no edit. Write {_EXAMPLES}.")
+    raise EditError(f"{text[:40]!r} isn't an edit. Write {_EXAMPLES}.")
 
 
 def describe(edit: Edit, labels: Sequence[str] = ()) -> str:

@@ -43,7 +43,7 @@ def own_file(path: Path) -> Path:
             f"{path.name}: a link that leads out of its folder; put the file itself there"
         )
     if not target.is_file():
-        raise CheckpointError(f"{path.name}: no ordinary file")
+        raise CheckpointError(f"{path.name}: not an ordinary file")
     return path
 
 

@@ -65,7 +65,7 @@ TERMS: tuple[Term, ...] = (
     ),
     Term(
         "Cosine similarity",
-        "How far two vectors point the same way: 1 the same, 0 at right angles, −1 opposite.",
+        "How closely two vectors point the same way: 1 the same, 0 at right angles, −1 opposite.",
     ),
     Term(
         "Direct contribution",

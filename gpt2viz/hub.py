@@ -107,9 +107,7 @@ def fetch(
         blobs.mkdir(parents=True, exist_ok=True)
         if missing > shutil.disk_usage(blobs).free:
             free = spell(shutil.disk_usage(blobs).free)
-            raise HubError(
-                f"{offer.name} needs {spell(missing)} more on the disk; {free} are free."
-            )
+            raise HubError(f"{offer.name} needs {spell(missing)} more on the disk; {free} is free.")
         done = 0
         for file in offer.files:
             if not _blob(offer.name, file).exists():
@@ -229,7 +227,7 @@ def _plain_words(name: str) -> Iterator[None]:
     try:
         yield
     except HFValidationError:
-        raise HubError(f"{name!r:.100} is no name of a model; write owner/name.") from None
+        raise HubError(f"{name!r:.100} isn't a model's name; write owner/name.") from None
     except GatedRepoError:
         raise HubError(
             f"{name} is gated: ask for access on {where}/{name}, then `hf auth login` here."

@@ -71,7 +71,7 @@ def check(name: str, weights: int, config: GPT2Config, free: int | None) -> None
     if free is not None and weights + run > free:
         raise TooLargeError(
             f"{name} needs {spell(weights + run)} of memory: {spell(weights)} for its weights and "
-            f"{spell(run)} for a text of {config.n_positions:,} tokens. {spell(free)} are free. "
+            f"{spell(run)} for a text of {config.n_positions:,} tokens. {spell(free)} is free. "
             "Close other programs, or choose a smaller model."
         )
 

@@ -45,7 +45,7 @@ def config_file() -> Path:
     if named:
         file = expanded(named)
         if not file.is_file():
-            raise CheckpointError(f"{CONFIG_VARIABLE} names {named}, which is no file")
+            raise CheckpointError(f"{CONFIG_VARIABLE} names {named}, which isn't a file")
         return file
     if APP != _INSTALLED and (APP / "gpt2viz.toml").is_file():
         return APP / "gpt2viz.toml"

@@ -114,7 +114,7 @@ def _header(file: Path) -> list[Stored]:
                 raise ValueError(f"a header of {memory.spell(length)}")
             entries = json.loads(opened.read(length).decode("utf-8"))
         if not isinstance(entries, dict):
-            raise ValueError("a header that is no JSON object")
+            raise ValueError("a header that isn't a JSON object")
         entries.pop("__metadata__", None)
         found = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
         size = file.stat().st_size

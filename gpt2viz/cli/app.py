@@ -61,7 +61,7 @@ def app(
 ) -> None:
     """Open the app; Ctrl-C ends it.
 
-    Only this machine reaches it unless --host says otherwise, and models are
+    Only this machine can reach it unless --host says otherwise, and models are
     fetched by name only where --allow-model says which.
 
     \b

@@ -21,9 +21,9 @@ from gpt2viz.memory import run_bytes, spell
 def models(as_json: bool, quiet: bool) -> None:
     """List the models: bundled, configured, and in the Hugging Face cache.
 
-    Configured are the folders of GPT2VIZ_MODELS and of the owner's file,
-    gpt2viz.toml beside app.py of a clone, else ~/.config/gpt2viz/gpt2viz.toml,
-    or where GPT2VIZ_CONFIG says:
+    Configured models are the folders in GPT2VIZ_MODELS and in the owner's
+    file: the one that GPT2VIZ_CONFIG names, else gpt2viz.toml beside a clone's
+    app.py, else ~/.config/gpt2viz/gpt2viz.toml.
 
     \b
         models = ["~/models/mine"]       # folders, relative to the file

@@ -48,9 +48,9 @@ def read_session(content: bytes) -> Session:
     try:
         found = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise ExportError("This file is no session: it isn't JSON.") from None
+        raise ExportError("This file isn't a session: it isn't JSON.") from None
     if not isinstance(found, dict) or "gpt2viz_session" not in found:
-        raise ExportError("This file is JSON, but no session that gpt2viz saved.")
+        raise ExportError("This file is JSON, but not a session that gpt2viz saved.")
     if found["gpt2viz_session"] != FORM:
         raise ExportError("This session was saved by a newer gpt2viz. Update to open it.")
     texts = {key: found.get(key, "") for key in ("page", "sha256", "version")}

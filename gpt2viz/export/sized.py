@@ -37,7 +37,7 @@ def pixels(length: float | str) -> int:
     """
     found = _LENGTH.fullmatch(length) if isinstance(length, str) else None
     if isinstance(length, str) and not found:
-        raise ExportError(f"{length!r} is no width: write 8.5cm, 85mm, 3.35in, 241pt or 321px.")
+        raise ExportError(f"{length!r} isn't a width: write 8.5cm, 85mm, 3.35in, 241pt or 321px.")
     wanted = float(found[1]) * _INCHES[found[2]] * PLOTLY_DPI if found else float(length)
     if not 1 <= wanted <= _WIDEST:
         raise ExportError(f"A picture can't be {length} wide: a metre is the most.")

@@ -18,7 +18,7 @@ from gpt2viz.fingerprint import sha256_of
 FIELD = "text"
 _PLAIN, _ROWS = (".txt", ".text", ""), (".jsonl", ".ndjson", ".parquet")
 _KINDS = (
-    "a corpus is .txt with a document a line, .jsonl or .parquet with a document a row, or a "
+    "a corpus is .txt with one document per line, .jsonl or .parquet with one per row, or a "
     "folder of these, where each .txt is one document; --corpus - reads other text from stdin"
 )
 
@@ -37,7 +37,7 @@ class Corpus:
             every = (path for path in self.path.rglob("*.*") if not path.is_dir())
             return sorted(path for path in every if path.suffix.lower() in (".txt", *_ROWS))
         if self.path.exists() and not self.path.is_file():
-            raise SurveyError(f"{self.path} is no ordinary file; --corpus - reads what comes in")
+            raise SurveyError(f"{self.path} isn't an ordinary file; --corpus - reads what comes in")
         if self.path.suffix.lower() not in (*_PLAIN, *_ROWS):
             raise SurveyError(f"{self.path} can't be read: {_KINDS}")
         return [self.path]

@@ -79,7 +79,7 @@ def test_a_session_comes_back_on_its_page(visit: Callable[..., Page], tmp_path: 
     spoiled.write_text("{", encoding="utf-8")
     chooser = other.get_by_test_id("stFileUploader").locator("input[type=file]")
     chooser.set_input_files(spoiled)
-    other.get_by_text("This file is no session").wait_for()
+    other.get_by_text("This file isn't a session").wait_for()
     session = tmp_path / "session.json"
     session.write_bytes(path.read_bytes())
     chooser.set_input_files(session)

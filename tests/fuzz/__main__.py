@@ -35,7 +35,7 @@ FILE = re.compile(
 # named.
 UNREADABLE = re.compile(
     "can't be read|not a whole safetensors|no config.json|no model.safetensors|no tokenizer"
-    "|a JSON object is expected|leads out of|no ordinary file|only there as a pickle|is not a file"
+    "|a JSON object is expected|leads out of|not an ordinary file|only there as a pickle|is not a file"
     "|are read|only byte-level BPE|header"
 )
 FIELD = re.compile(

@@ -107,7 +107,7 @@ def test_files_that_are_neither(tmp_path: Path) -> None:
     refused(without, r"h\.1\.mlp\.c_fc\.weight .* is missing", n_head=4)
     for name, size in (("wte", (24,)), ("wpe", ()), ("h.0.mlp.c_fc", ())):
         flat = weights | {f"transformer.{name}.weight": torch.zeros(size)}
-        refused(flat, f"{name}.weight is no table", n_head=4)
+        refused(flat, f"{name}.weight isn't a table", n_head=4)
     named = weights | {"transformer.h.first.ln_1.weight": torch.zeros(3)}
     refused(named, r"h\.first\.ln_1\.\w+ \(3,\) has no place", n_head=4)
     refused(weights | {7: torch.zeros(3)}, "neither nanoGPT's dictionary nor minGPT's weights")
@@ -203,7 +203,10 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.pt")
     command = [sys.executable, "-m", "gpt2viz", "convert", str(tmp_path / "pipe.pt"), "out"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (1, f"gpt2viz: {tmp_path}/pipe.pt: no ordinary file\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"gpt2viz: {tmp_path}/pipe.pt: not an ordinary file\n",
+    )
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:

@@ -93,5 +93,5 @@ def test_broken_in_other_ways(surveyed: Path, file: str, old: str, new: str) -> 
 def test_intervals_of_an_earlier_version_are_not_shown(surveyed: Path) -> None:
     """They took passages for independent, and would now be called something else."""
     edit_json(surveyed / "survey" / "survey.json", intervals=None)
-    with pytest.raises(gpt2viz.CheckpointError, match=r"intervals are too narrow.*Make it anew"):
+    with pytest.raises(gpt2viz.CheckpointError, match=r"intervals are too narrow.*Make a new one"):
         read_survey(surveyed, 3, 4)

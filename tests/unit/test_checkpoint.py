@@ -271,7 +271,7 @@ def linked(folder: Path) -> Path:
 def test_a_pipe_is_not_waited_for(folder: Path) -> None:
     (folder / "config.json").unlink()
     os.mkfifo(folder / "config.json")
-    refused(folder, "^config.json: no ordinary file")
+    refused(folder, "^config.json: not an ordinary file")
 
 
 def test_text_files_are_bounded(folder: Path) -> None:

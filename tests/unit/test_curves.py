@@ -59,7 +59,7 @@ def test_a_folder_without_a_record(tmp_path: Path) -> None:
 )
 def test_a_broken_record_is_refused(tmp_path: Path, stored: Any) -> None:
     write(tmp_path, stored)
-    with pytest.raises(CheckpointError, match=r"training\.json: this is no record"):
+    with pytest.raises(CheckpointError, match=r"training\.json: this isn't a record"):
         read_record(tmp_path, 3, 2)
 
 

@@ -44,10 +44,10 @@ def test_short_forms() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("off", "'off' is no edit. Write off:1.3, mean:1.3"),
-        ("off:1", "'off:1' is no edit"),
+        ("off", "'off' isn't an edit. Write off:1.3, mean:1.3"),
+        ("off:1", "'off:1' isn't an edit"),
         ("off:-1.0", "no edit"),
-        ("off:1.3,", "'' is no edit"),
+        ("off:1.3,", "'' isn't an edit"),
         ("scale:1.3:nan", "no edit"),
         ("scale:1.3:e", "no edit"),
         ("scale:1.3:1e9", "scale: the factor must be from -100 to 100"),

@@ -143,7 +143,7 @@ def test_names_that_are_not_there_or_not_allowed(server: Hub) -> None:
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc", "a/b/c", "a..b/c", "", "x" * 200])
 def test_a_text_that_is_no_name_reaches_neither_disk_nor_network(server: Hub, name: str) -> None:
-    refused("is no name of a model; write owner/name", name)
+    refused("isn't a model's name; write owner/name", name)
     assert not server.requests
     assert not Path(constants.HF_HUB_CACHE).exists()
 

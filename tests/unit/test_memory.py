@@ -47,7 +47,7 @@ def test_the_refusal_says_all_three_numbers() -> None:
         memory.check("gpt2-xl", needed, XL, 5_300_000_000)
     assert str(refusal.value) == (
         "gpt2-xl needs 8.54 GB of memory: 6.23 GB for its weights and 2.31 GB for a text of "
-        "1,024 tokens. 5.3 GB are free. Close other programs, or choose a smaller model."
+        "1,024 tokens. 5.3 GB is free. Close other programs, or choose a smaller model."
     )
 
 

@@ -131,7 +131,7 @@ def test_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     beside.write_text("models = ['mine']")
     assert settings.folders() == [beside.parent / "mine"]
     monkeypatch.setenv(settings.CONFIG_VARIABLE, str(tmp_path / "other.toml"))
-    with pytest.raises(gpt2viz.CheckpointError, match=r"other\.toml, which is no file"):
+    with pytest.raises(gpt2viz.CheckpointError, match=r"other\.toml, which isn't a file"):
         settings.folders()
 
 

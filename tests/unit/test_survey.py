@@ -149,7 +149,7 @@ def test_a_column_of_numbers_and_a_pipe_are_no_texts(tmp_path: Path) -> None:
     with pytest.raises(SurveyError, match=r"x\.parquet: no field 'text'\. There are: n\."):
         list(documents(tmp_path / "x.parquet"))
     os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(SurveyError, match=r"pipe\.txt is no ordinary file; --corpus - reads"):
+    with pytest.raises(SurveyError, match=r"pipe\.txt isn't an ordinary file; --corpus - reads"):
         list(documents(tmp_path / "pipe.txt"))
 
 
