@@ -35,8 +35,8 @@ FILE = re.compile(
 # named.
 UNREADABLE = re.compile(
     "can't be read|not a whole safetensors|no config.json|no model.safetensors|no tokenizer"
-    "|a JSON object is expected|leads out of|not an ordinary file|only there as a pickle|is not a file"
-    "|are read|only byte-level BPE|header"
+    "|a JSON object is expected|leads out of|not an ordinary file|only there as a pickle"
+    "|is not a file|are read|only byte-level BPE|header"
 )
 FIELD = re.compile(
     r"\w+\.(weight|bias)|\b(n_\w+|vocab_size|\w+_pdrop|layer_norm_epsilon|activation_function"
