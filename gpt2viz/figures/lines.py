@@ -71,8 +71,10 @@ class Lines:
 
     def note(self) -> str:
         """Which lines are left out, as Markdown: how thin they are and what they come to."""
-        said = f"Lines below {self.kept:.2g} are left out; together they are {self.lost:.1%} of "
-        "the whole."
+        said = (
+            f"Lines below {self.kept:.2g} are left out; together they are {self.lost:.1%} of the "
+            "whole."
+        )
         if self.at_rest > self.kept:
             said += (
                 f" While no token is pointed at, only those from {self.at_rest:.2g} up are drawn."
