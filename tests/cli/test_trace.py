@@ -184,7 +184,7 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
         ((TEXT, "-s", "final_norm", "-l", "0"), 2, "final_norm belongs to no layer"),
         ((TEXT, "-s", "residual_out", "-H", "3"), 2, "residual_out belongs to no head"),
         ((TEXT, "--width", "8.5cm"), 2, "--width is for pictures: name one with --out"),
-        ((TEXT, "--width", "8.5cm", "--out", "w.csv"), 2, "--width is of a picture"),
+        ((TEXT, "--width", "8.5cm", "--out", "w.csv"), 2, "--width is for pictures"),
         ((TEXT, "--width", "wide", "--out", "w.svg"), 2, "'wide' isn't a width: write 8.5cm"),
         ((TEXT, "--width", "0cm", "--out", "w.svg"), 2, "can't be 0cm wide"),
         ((), 2, "Missing argument 'TEXT'. (see gpt2viz trace --help)"),

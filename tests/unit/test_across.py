@@ -64,10 +64,10 @@ def test_broken(surveyed: Path) -> None:
         read_survey(surveyed, 3, 5)
     table = surveyed / "survey" / "heads.csv"
     table.write_text(table.read_text().replace("entropy", "enthalpy"))
-    with pytest.raises(gpt2viz.CheckpointError, match="no survey of this model"):
+    with pytest.raises(gpt2viz.CheckpointError, match="isn't a survey of this model"):
         read_survey(surveyed, 3, 4)
     (surveyed / "survey" / "survey.json").write_text("[]")
-    with pytest.raises(gpt2viz.CheckpointError, match="no survey of this model"):
+    with pytest.raises(gpt2viz.CheckpointError, match="isn't a survey of this model"):
         read_survey(surveyed, 3, 4)
 
 
@@ -86,7 +86,7 @@ def test_broken_in_other_ways(surveyed: Path, file: str, old: str, new: str) -> 
     text = path.read_text(encoding="utf-8")
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
-    with pytest.raises(gpt2viz.CheckpointError, match="no survey of this model"):
+    with pytest.raises(gpt2viz.CheckpointError, match="isn't a survey of this model"):
         read_survey(surveyed, 3, 4)
 
 

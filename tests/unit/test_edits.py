@@ -46,16 +46,16 @@ def test_short_forms() -> None:
     [
         ("off", "'off' isn't an edit. Write off:1.3, mean:1.3"),
         ("off:1", "'off:1' isn't an edit"),
-        ("off:-1.0", "no edit"),
+        ("off:-1.0", "isn't an edit"),
         ("off:1.3,", "'' isn't an edit"),
-        ("scale:1.3:nan", "no edit"),
-        ("scale:1.3:e", "no edit"),
+        ("scale:1.3:nan", "isn't an edit"),
+        ("scale:1.3:e", "isn't an edit"),
         ("scale:1.3:1e9", "scale: the factor must be from -100 to 100"),
         ("window:0", "window: width can't be 0"),
-        ("attn:9999999999999", "no edit"),
-        ("nofirst:1", "no edit"),
-        ("<script>", "no edit"),
-        ("off:¹.²", "no edit"),
+        ("attn:9999999999999", "isn't an edit"),
+        ("nofirst:1", "isn't an edit"),
+        ("<script>", "isn't an edit"),
+        ("off:¹.²", "isn't an edit"),
     ],
 )
 def test_what_cannot_be_read(text: str, message: str) -> None:
