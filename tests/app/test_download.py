@@ -116,7 +116,7 @@ def test_it_can_be_stopped_and_goes_on(server: Hub) -> None:
 def test_what_is_not_allowed_is_not_asked_for(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(owner.ALLOW_VARIABLE, "gpt2, someone/else")
     assert "has not allowed 'someone/tiny'" in said(look_up("someone/tiny"))
-    assert "isn't a model's name" not in said(look_up("../../etc/passwd"))
+    assert "; write owner" not in said(look_up("../../etc/passwd"))
     assert not server.requests
 
 
