@@ -1,4 +1,4 @@
-"""Popovers by keyboard: Streamlit hangs them at the page's end, where Tab wouldn't find them."""
+"""The keyboard's way into what Streamlit leaves out: popovers at the page's end, and long strips."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ export default function () {
       if (here !== link.hasAttribute("aria-current"))
         here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")
     }
+    // Many tokens scroll; where none can be chosen, Tab has to reach them all the same.
+    for (const strip of document.querySelectorAll(".st-key-tokens"))
+      if (strip.querySelector("button:not([disabled])")) strip.removeAttribute("tabindex")
+      else strip.tabIndex = 0
   }
   look()
   const observer = new MutationObserver(look)
