@@ -1,4 +1,4 @@
-"""The keyboard's way into what Streamlit leaves out: popovers at the page's end, and long strips."""
+"""The keyboard's way into popovers at the page's end, and along strips that scroll."""
 
 from __future__ import annotations
 
