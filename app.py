@@ -2,21 +2,24 @@
 
 import streamlit as st
 
-from gpt2viz import tables
-from gpt2viz.figures.heatmap import NUMBERS_FIT_LARGE
-from gpt2viz.figures.measure import GRID_OF_MANY, one_head
-from gpt2viz.ui import controls, frame, lines, measures, say, show, tiles, zoom
-from gpt2viz.ui.clicks import choose_head_and_query, choose_query
+from gpt2viz.app import output, prose
+from gpt2viz.app.clicks import choose_head_and_query, choose_query
+from gpt2viz.app.components import lines, tiles
+from gpt2viz.app.frame import controls, page
+from gpt2viz.app.views import measures, zoom
+from gpt2viz.pictures import tables
+from gpt2viz.pictures.measure import GRID_OF_MANY, one_head
+from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT_LARGE
 
-view = frame.open_page("Attention")
+view = page.open_page("Attention")
 part = zoom.window(view)
 with st.container(key="choices", horizontal=True, gap="medium", vertical_alignment="bottom"):
     layer, head = controls.layer(view), controls.head(view)
     shown, whole_words = measures.choose()
     as_lines = lines.wanted(part)
-say.markdown(measures.MEASURES[shown][1])
+prose.markdown(measures.MEASURES[shown][1])
 if whole_words:
-    say.caption(measures.words_note(view))
+    prose.caption(measures.words_note(view))
 every, large = st.columns([3, 2], gap="large")
 with large:
     heads = [head, *(controls.heads_beside(view, head) if as_lines else [])]
@@ -34,7 +37,7 @@ all_of_them = one.named(f"{what}, all heads of layer {layer}")
 the_large = one.named(f"{what}, layer {layer}, head {head}")
 with every, st.container(key="heads"):
     if len(every_head[0].values) < len(one.values):
-        say.caption(
+        prose.caption(
             f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is the largest number in its "
             "block."
         )
@@ -53,7 +56,7 @@ with every, st.container(key="heads"):
 with large, st.container(key="head_large"):
     if as_lines:
         of_heads = f"Layer {layer} · Head {', '.join(map(str, heads))}{between}"
-        say.markdown(f":small[{one.named(of_heads)}]")
+        prose.markdown(f":small[{one.named(of_heads)}]")
         names = [f"Head {n}" for n in heads]
         alt = one.named(f"{what} of layer {layer}, head {', '.join(map(str, heads))}")
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
@@ -73,17 +76,17 @@ with large, st.container(key="head_large"):
         )
     measures.proof(view, [layer])
     with st.container(horizontal=True):
-        show.code(
+        output.code(
             *measures.made_by(view, layer, shown, whole_words),
             of=[all_of_them, the_large],
         )
-        show.table_on_demand(
+        output.table_on_demand(
             "These numbers as a table",
             tables.panel_table(one),
             the_large,
         )
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
-            say.markdown(
+            prose.markdown(
                 "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
                 "on the **first token**, which every query can see: an attention "
                 "sink (Xiao et al. 2023). A strong first column seldom means that the first word "

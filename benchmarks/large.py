@@ -20,8 +20,8 @@ import numpy as np
 
 import gpt2viz
 from benchmarks.peers import ROOT
-from gpt2viz.checkpoint import tensor_sizes
-from gpt2viz.memory import run_bytes, spell
+from gpt2viz.model.checkpoint import tensor_sizes
+from gpt2viz.model.memory import run_bytes, spell
 from tests.checkpoints import write_tokenizer
 
 SIZES = {

@@ -11,8 +11,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpt2viz.config import GPT2Config
-from gpt2viz.edits import Edit, parse_edits
+from gpt2viz.analysis.sampling import divergence, entropy, sampling_distribution, surprise
+from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.errors import (
     CheckpointError,
     ContextError,
@@ -23,22 +23,25 @@ from gpt2viz.errors import (
     TextError,
     TooLargeError,
 )
-from gpt2viz.predictions import divergence, entropy, sampling_distribution, surprise
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.run.edits import Edit, parse_edits
+from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES, Stage
+from gpt2viz.run.trace import TensorRecord, Trace
 from gpt2viz.settings import BUNDLED
-from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES, Stage
-from gpt2viz.traces import TensorRecord, Trace
-from gpt2viz.words import group_words, word_starts
 
 if TYPE_CHECKING:
-    from gpt2viz.checkpoint import Model, load_model
-    from gpt2viz.generation import Choice, generate
-    from gpt2viz.lens import Contributions, LogitLens, contributions, logit_lens
-    from gpt2viz.tracing import trace
+    from gpt2viz.analysis.generation import Choice, generate
+    from gpt2viz.analysis.lens import Contributions, LogitLens, contributions, logit_lens
+    from gpt2viz.model.checkpoint import Model, load_model
+    from gpt2viz.run.tracer import trace
 
-# How processor threads wait (see ``threads``): read when torch is loaded, and never again.
+# How processor threads wait (see ``model.threads``): read when torch is loaded, and never again.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# Large tensors come in pages of 2 MB (see ``memory``), also read when torch is loaded.
+# Large tensors come in pages of 2 MB (see ``model.memory``), also read when torch is loaded.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+# Loaded when a picture is asked for, and only then.
+Trace.drawn_by = staticmethod(lambda: import_module(f"{__name__}.notebook.figures"))
 
 # What needs torch, which takes two seconds to load, and the module that it comes from when it is
 # first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.

@@ -4,26 +4,25 @@ from dataclasses import replace
 
 import streamlit as st
 
-from gpt2viz.comparison import align
-from gpt2viz.figures.compare import (
-    aligned_bars,
-    difference_of_matched,
-    side_panel,
-)
-from gpt2viz.figures.from_trace import difference_in_words
-from gpt2viz.figures.heatmap import heatmaps
+from gpt2viz.analysis.comparison import align
+from gpt2viz.app import output, prose
+from gpt2viz.app.clicks import on_click
+from gpt2viz.app.components import lines
+from gpt2viz.app.frame import page
+from gpt2viz.app.literal import literal
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import compare, compare_outcome, two_texts
 from gpt2viz.labels import markup_safe
-from gpt2viz.ui import compare, compared, frame, lines, say, show, two_texts
-from gpt2viz.ui.clicks import on_click
-from gpt2viz.ui.source import Line
-from gpt2viz.ui.text import literal
+from gpt2viz.pictures.from_trace import difference_in_words
+from gpt2viz.pictures.plotly.compare import aligned_bars, difference_of_matched, side_panel
+from gpt2viz.pictures.plotly.heatmap import heatmaps
 
-view = frame.open_page("Compare")
+view = page.open_page("Compare")
 what = compare.differs()
 both = compare.sides(view, what)
 if both.b.trace is not view.trace:
-    show.run("B", both.b.trace)
-paths = compared.paths(both, what)
+    output.run("B", both.b.trace)
+paths = compare_outcome.paths(both, what)
 if what == "text":
     two_texts.verdict(view, both.b.view, (both.a.token, both.b.token), paths)
 part, part_of_b = compare.parts(both, what)
@@ -39,13 +38,13 @@ whole = [
 ]
 change = part.fit(difference_of_matched(*whole, list(both.matches.items()), "B − A"))
 panels = [part.fit(whole[0]), part_of_b.fit(whole[1])]
-choose = compared.choose_token(both, what)
+choose = compare_outcome.choose_token(both, what)
 pictures = st.columns([4, 4, 5])
 for n, (letter, side) in enumerate(sides.items()):
     with pictures[n], st.container(key=f"side_{letter}"):
         made_by = (Line(side.trace, "weights", chosen[n][0]),)
         if as_lines:
-            say.markdown(f":small[{literal(titles[n])}]")
+            prose.markdown(f":small[{literal(titles[n])}]")
             lines.draw(
                 replace(side.view, query=side.token),
                 [panels[n]],
@@ -57,7 +56,7 @@ for n, (letter, side) in enumerate(sides.items()):
             )
         else:
             figure = heatmaps([panels[n]], view.colors, height=380, row=side.token)
-            show.picture(
+            output.picture(
                 figure,
                 key=f"weights_{letter}",
                 alt=panels[n].named(titles[n]),
@@ -73,7 +72,7 @@ with pictures[2], st.container(key="side_change"):
         row=both.a.token,
         bar="difference of weights",
     )
-    show.picture(
+    output.picture(
         figure,
         key="difference",
         alt=change.named(f"Weights of B minus weights of A ({titles[1]}; {titles[0]})"),
@@ -82,14 +81,14 @@ with pictures[2], st.container(key="side_change"):
     )
 drag = None if what == "text" else part.drag(panels[0])  # two sentences are not one window
 for area, n in (("a", 0), ("b", 1), ("change", 0)):
-    on_click(f"side_{area}", compared.choose_row(panels[n].rows, choose[n]), drag)
-say.caption(
+    on_click(f"side_{area}", compare_outcome.choose_row(panels[n].rows, choose[n]), drag)
+prose.caption(
     f"Attention weights, A and B on one scale from 0 to 1. {difference_in_words('B − A', 'A', 'B')}"
     + (" Only tokens with a partner are shown." if what == "text" else "")
     + f" Click a {'query' if as_lines else 'row'} to choose its token on both sides."
 )
 names = [f"{letter.upper()}: {side.name}" for letter, side in sides.items()]
-show.picture(
+output.picture(
     aligned_bars(
         align(both.a.trace.token_ids, both.b.trace.token_ids),
         (both.a.view.labels, both.b.view.labels),
@@ -105,10 +104,10 @@ show.picture(
     made_by=(align, aligned_bars),
 )
 
-compared.draw_map(both, what, chosen)
-on_click("side_heads", compared.choose_head(what))
+compare_outcome.draw_map(both, what, chosen)
+on_click("side_heads", compare_outcome.choose_head(what))
 
 if paths:
-    compared.draw_paths(both, paths, what, names)
+    compare_outcome.draw_paths(both, paths, what, names)
 if what != "head":
-    compared.next_tokens(both)
+    compare_outcome.next_tokens(both)

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from gpt2viz.ui import frame
-from gpt2viz.ui.textbook import contents
+from gpt2viz.app.course import contents
+from gpt2viz.app.frame import page
 
-colors = frame.open_menu("Textbook")
+colors = page.open_menu("Textbook")
 side, page = st.columns([1, 4], gap="large")
 with side:
     chosen = contents.choose()

@@ -2,11 +2,12 @@
 
 import streamlit as st
 
-from gpt2viz.glossary import TERM, TERMS, containing
+from gpt2viz.app import address
+from gpt2viz.app.frame import glossary, page
+from gpt2viz.app.terms import TERM, TERMS, containing
 from gpt2viz.labels import counted
-from gpt2viz.ui import address, frame, glossary
 
-frame.open_menu("Glossary")
+page.open_menu("Glossary")
 search, one = st.columns([2, 1], vertical_alignment="bottom", gap="large")
 wanted = search.text_input(
     "Find a word",

@@ -2,12 +2,15 @@
 
 import streamlit as st
 
-from gpt2viz.arithmetic import cell_arithmetic
-from gpt2viz.ui import cell, controls, frame, lines, measures, say, zoom
-from gpt2viz.ui.clicks import on_click
-from gpt2viz.ui.stages import PAIRS, choose, drag, draw_stage
+from gpt2viz.analysis.cell import cell_arithmetic
+from gpt2viz.app import prose
+from gpt2viz.app.clicks import on_click
+from gpt2viz.app.components import lines
+from gpt2viz.app.frame import controls, page
+from gpt2viz.app.views import cell, measures, zoom
+from gpt2viz.app.views.stages import PAIRS, choose, drag, draw_stage
 
-view = frame.open_page("Inside a head")
+view = page.open_page("Inside a head")
 part = zoom.window(view)
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     layer, head = controls.layer(view), controls.head(view)
@@ -28,7 +31,7 @@ with st.container(key="stages"):
     output, words = st.columns([2, 1], gap="large", vertical_alignment="center")
     with output:
         draw_stage(view, part, "head_output", layer, head)
-    say.markdown(
+    prose.markdown(
         "**How to read this page.** Every token asks with its row of :blue[**Q**] and answers with "
         "its row of :orange[**K**]. Their product is the raw score, divided by √hs so that it "
         f"stays small. {masking} Softmax turns each row into weights that sum to 1, and the output "

@@ -2,13 +2,16 @@
 
 import streamlit as st
 
-from gpt2viz.figures.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
-from gpt2viz.figures.from_trace import difference, difference_in_words
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.ui import address, controls, frame, lines, measures, say, show, zoom
-from gpt2viz.ui.clicks import choose_query, on_click, open_head
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.clicks import choose_query, on_click, open_head
+from gpt2viz.app.components import lines
+from gpt2viz.app.frame import controls, page
+from gpt2viz.app.views import measures, zoom
+from gpt2viz.pictures.from_trace import difference, difference_in_words
+from gpt2viz.pictures.plotly.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
+from gpt2viz.pictures.plotly.heatmap import heatmaps
 
-view = frame.open_page("Layers")
+view = page.open_page("Layers")
 part = zoom.window(view)
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     layers, head = controls.several_layers(view), controls.head_or_whole(view)
@@ -28,7 +31,7 @@ changes = [
 ]
 differences = [part.fit(change) for change in changes]
 with st.container(key="layer_charts"):
-    say.markdown(
+    prose.markdown(
         "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
         "reached each token (query) after the layer, if every head counted the same and values, "
         "MLPs and norms did nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
@@ -36,7 +39,7 @@ with st.container(key="layer_charts"):
         else f"**Attention weights, {what}**, on one scale from 0 to 1"
     )
     if whole_words:
-        say.caption(measures.words_note(view))
+        prose.caption(measures.words_note(view))
     quantity = panels[0].quantity.capitalize()
     alt = panels[0].named(f"{quantity} of layers {', '.join(map(str, layers))}, {what}")
     if as_lines:
@@ -46,13 +49,13 @@ with st.container(key="layer_charts"):
         figure = heatmaps(
             panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
         )
-        show.picture(figure, key="layers_chart", alt=alt)
+        output.picture(figure, key="layers_chart", alt=alt)
     change = f"{quantity}, {what}: layers {', '.join(map(str, layers[1:]))} − layer {layers[0]}"
     change = panels[0].named(change)
     if differences:
         words, charts = st.columns([1, len(differences)], vertical_alignment="center")
         first, other = f"layer {layers[0]}", "the other layer"
-        say.markdown(difference_in_words("Difference", first, other, "number"), place=words)
+        prose.markdown(difference_in_words("Difference", first, other, "number"), place=words)
         figure = heatmaps(
             differences,
             view.colors,
@@ -62,8 +65,8 @@ with st.container(key="layer_charts"):
             row=view.query,
             bar=changes[0].quantity,
         )
-        show.picture(figure, place=charts, key="differences", alt=change)
-show.code(
+        output.picture(figure, place=charts, key="differences", alt=change)
+output.code(
     *measures.made_by(view, layers[0], str(head), whole_words),
     *([difference] if differences else []),
     of=[alt, change],
@@ -74,7 +77,7 @@ on_click("layer_charts", choose_query(panels[0].rows), part.drag(panels[0]))
 
 name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-    say.markdown(f"#### {name} in every layer", width="content")
+    prose.markdown(f"#### {name} in every layer", width="content")
     of_head = measures.of_head(head)
 strip, scale = measures.in_every_layer(view, head, of_head, whole_words)
 n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
@@ -89,7 +92,7 @@ with st.container(key="strip"):
         numbers=0,
         bar=strip[0].quantity,
     )
-    show.picture(
+    output.picture(
         figure,
         key="strip_chart",
         alt=f"{name} in every layer: {strip[0].quantity}",
@@ -101,16 +104,16 @@ if clicked := on_click("strip"):
         open_head(layer, head)
     st.switch_page("app.py", query_params=address.parameters(layer=layer))
 
-say.markdown("#### Every head of every layer")
-say.caption("Click one to look inside.")
+prose.markdown("#### Every head of every layer")
+prose.caption("Click one to look inside.")
 masked = measures.weights(view, 0, whole_words).hidden[0]
 n_sides = len(masked)
 if n_sides > THUMBNAIL:
-    say.caption(
+    prose.caption(
         f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight in its block."
     )
 with st.container(key="overview"):
-    show.picture(
+    output.picture(
         overview(measures.every_head(view, whole_words), masked, view.colors),
         key="overview_chart",
         alt="Attention weights of every head: layers down, heads across",

@@ -2,30 +2,28 @@
 
 import streamlit as st
 
-from gpt2viz import tables
-from gpt2viz.figures.charts import probability_bars
-from gpt2viz.figures.from_trace import (
-    difference,
-    difference_in_words,
-    head_stage,
-    who_sees_whom,
-)
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.predictions import softmax
-from gpt2viz.ui import cache, controls, frame, lines, measures, say, show, zoom
-from gpt2viz.ui.clicks import choose_query, on_click
-from gpt2viz.ui.source import Line
-from gpt2viz.ui.stages import mask_in_words
+from gpt2viz.analysis.sampling import softmax
+from gpt2viz.app import output, prose, run_cache
+from gpt2viz.app.clicks import choose_query, on_click
+from gpt2viz.app.components import lines
+from gpt2viz.app.frame import controls, page
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import measures, zoom
+from gpt2viz.app.views.stages import mask_in_words
+from gpt2viz.pictures import tables
+from gpt2viz.pictures.from_trace import difference, difference_in_words, head_stage, who_sees_whom
+from gpt2viz.pictures.plotly.charts import probability_bars
+from gpt2viz.pictures.plotly.heatmap import heatmaps
 
-view = frame.open_page("Causal mask")
+view = page.open_page("Causal mask")
 part = zoom.window(view)
 with st.container(horizontal=True, gap="large"):
     layer, head = controls.layer(view), controls.head(view)
     as_lines = lines.wanted(part)
-on = cache.run(view.model.name, view.trace.token_ids, True)
-off = cache.run(view.model.name, view.trace.token_ids, False)
-show.run("The run with the mask on", on)
-show.run("The run with the mask off", off)
+on = run_cache.run(view.model.name, view.trace.token_ids, True)
+off = run_cache.run(view.model.name, view.trace.token_ids, False)
+output.run("The run with the mask on", on)
+output.run("The run with the mask off", off)
 whole = [
     head_stage(run, view.labels, "weights", layer, head, title)
     for run, title in ((on, "Mask on"), (off, "Mask off"))
@@ -35,22 +33,22 @@ change = part.fit(difference(whole[0], whole[1], "Off − on"))
 seen = who_sees_whom(on, view.labels, "Mask on: who may see whom")
 
 words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
-say.markdown(
+prose.markdown(
     "GPT-2 was **trained with the mask on**: to learn to predict the next token, no token may see "
     "the ones after it. Switching it off is an experiment: the model was never trained that way.",
     place=words,
 )
-say.markdown(mask_in_words(seen, view.query if view.query is not None else 0), place=words)
+prose.markdown(mask_in_words(seen, view.query if view.query is not None else 0), place=words)
 with picture, st.container(key="mask"):
     figure = heatmaps([part.fit(seen)], view.colors, height=280, row=view.query, numbers=0)
-    show.picture(
+    output.picture(
         figure,
         key="seen",
         alt=with_mask.named("Which query may see which key with the mask on"),
         made_by=(who_sees_whom,),
     )
 
-say.markdown(f"#### Attention weights of layer {layer}, head {head}")
+prose.markdown(f"#### Attention weights of layer {layer}, head {head}")
 with st.container(key="masks"):
     both, third = st.columns([2, 1.1])
     alt = f"Attention weights of layer {layer}, head {head}, with the mask on and off"
@@ -68,7 +66,7 @@ with st.container(key="masks"):
                 row=view.query,
                 bar="attention weight",
             )
-            show.picture(figure, key="on_off", alt=alt, shrinks=True)
+            output.picture(figure, key="on_off", alt=alt, shrinks=True)
     figure = heatmaps(
         [change],
         view.colors,
@@ -77,7 +75,7 @@ with st.container(key="masks"):
         row=view.query,
         bar="difference of weights",
     )
-    show.picture(
+    output.picture(
         figure,
         place=third,
         key="change",
@@ -85,26 +83,26 @@ with st.container(key="masks"):
         made_by=(difference,),
         shrinks=True,
     )
-    show.code(Line(view.trace, "masked_scores", layer), place=both, of=[alt])
-say.caption(
+    output.code(Line(view.trace, "masked_scores", layer), place=both, of=[alt])
+prose.caption(
     difference_in_words("Off − on", "the run with the mask on", "the run with the mask off")
 )
 for area in ("mask", "masks"):
     on_click(area, choose_query(with_mask.rows), part.drag(with_mask))
 measures.proof(view, [layer], "the run with the mask " + ("on" if view.trace.causal else "off"))
 
-frame.stop_without_numbers(on, off)
-say.markdown("#### What comes next, with the mask on and off")
-say.caption(
+page.stop_without_numbers(on, off)
+prose.markdown("#### What comes next, with the mask on and off")
+prose.caption(
     "Next-token probabilities after the last token: softmax over the whole vocabulary of "
     f"{view.model.config.vocab_size:,} tokens. The ten most probable tokens of each case are shown."
 )
-names = cache.vocabulary(view.model.name)
+names = run_cache.vocabulary(view.model.name)
 table = tables.next_token_change(
     on.next_token_probabilities[0], off.next_token_probabilities[0], names, top=10
 )
 bars, numbers = st.columns(2, gap="medium")
-show.picture(
+output.picture(
     probability_bars(
         table["token"],
         {"mask on": table["mask on (%)"], "mask off": table["mask off (%)"]},
@@ -120,7 +118,7 @@ formats = {
     "mask off (%)": st.column_config.NumberColumn(format="%.3f"),
     "change (points)": st.column_config.NumberColumn(format="%+.3f"),
 }
-show.table(
+output.table(
     table,
     "Next tokens with the mask on and off",
     place=numbers,

@@ -2,22 +2,24 @@
 
 import streamlit as st
 
-from gpt2viz import export, tables
-from gpt2viz.ui import address, frame, say, show
+from gpt2viz import export
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.frame import page
+from gpt2viz.pictures import tables
 
-view = frame.open_page("Shapes", choosing="")
+view = page.open_page("Shapes", choosing="")
 sizes = tables.axis_table(view.trace)
 table = tables.shape_table(view.trace)
 
 n_bytes, n_parameters = table["bytes"][~table["shared"]].sum(), table["parameters"].sum()
-say.markdown(
+prose.markdown(
     f"**{len(table)} tensors** in this run, **{n_bytes / 2**20:.2f} MiB** in all, made by "
     f"**{n_parameters:,} parameters**. They were recorded while the model ran, not taken from a "
     "list. *Shared* tensors use the memory of the one above them and are counted once: Q, K and V "
     "are parts of `qkv`, and dropout, which is off, passes on what it gets."
 )
 legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
-say.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), place=legend)
+prose.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), place=legend)
 wanted = search.text_input(
     "Filter",
     placeholder="such as weights, h.0, Linear or (B, nh, T, T)",
@@ -37,7 +39,7 @@ download.download_button(
 )
 if shown.empty:
     st.info("No row contains that text. Shorten the filter to see more.")
-show.table(
+output.table(
     shown,
     "Every tensor of the run",
     hide_index=True,
@@ -58,7 +60,9 @@ show.table(
             format="localized",
             help="Weights of the module that made it; a tied matrix is counted once",
         ),
-        "line": st.column_config.NumberColumn(help="Line of gpt2viz/model.py that was running"),
+        "line": st.column_config.NumberColumn(
+            help="Line of gpt2viz/model/network.py that was running"
+        ),
         "code": st.column_config.TextColumn(width="large"),
     },
 )

@@ -3,48 +3,39 @@
 import streamlit as st
 
 from gpt2viz import logit_lens
-from gpt2viz.comparison import largest_differences
-from gpt2viz.figures.find import head_map
-from gpt2viz.figures.from_trace import difference, difference_in_words
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.lens import lens_of_runs
-from gpt2viz.figures.runs import weights_of_runs
-from gpt2viz.interventions import changes
-from gpt2viz.ui import (
-    cache,
-    controls,
-    find,
-    frame,
-    lines,
-    measures,
-    say,
-    show,
-    two_predictions,
-    whatif,
-    zoom,
-)
-from gpt2viz.ui.clicks import choose_map_head, on_click
-from gpt2viz.ui.source import Line
-from gpt2viz.ui.text import literal
+from gpt2viz.analysis.comparison import largest_differences
+from gpt2viz.app import output, prose, run_cache
+from gpt2viz.app.clicks import choose_map_head, on_click
+from gpt2viz.app.components import lines
+from gpt2viz.app.frame import controls, page
+from gpt2viz.app.literal import literal
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import find, measures, two_predictions, what_if, zoom
+from gpt2viz.pictures.from_trace import difference, difference_in_words
+from gpt2viz.pictures.plotly.find import head_map
+from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.plotly.lens import lens_of_runs
+from gpt2viz.pictures.plotly.runs import weights_of_runs
+from gpt2viz.run.interventions import changes
 
-view = frame.open_page("What if")
-say.markdown(
+view = page.open_page("What if")
+prose.markdown(
     "Change something inside the model, and the **whole model runs again** with it. Edits add up; "
     "they act on this page only, and the link carries them."
 )
-edits = whatif.edits()
+edits = what_if.edits()
 choice, chosen = st.columns([6, 5], gap="large")
 with choice:
-    whatif.pick(view)
+    what_if.pick(view)
 with chosen:
-    whatif.listed(view, edits)
-whatif.stop_where_impossible(view, edits)
+    what_if.listed(view, edits)
+what_if.stop_where_impossible(view, edits)
 baseline = view.trace
-changed = cache.run(view.model.name, baseline.token_ids, baseline.causal, edits)
+changed = run_cache.run(view.model.name, baseline.token_ids, baseline.causal, edits)
 if edits:
-    show.run("The changed run", changed)
+    output.run("The changed run", changed)
 
-say.markdown("#### Attention weights")
+prose.markdown("#### Attention weights")
 part = zoom.window(view)
 with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
     layer, head = controls.layer(view), controls.head(view)
@@ -54,7 +45,7 @@ whole = weights_of_runs(runs, view.labels, layer, head)
 before, after = map(part.fit, whole)
 change = part.fit(difference(whole[0], whole[1], "Changed − baseline"))
 if edits and not change.values.any():
-    say.caption(
+    prose.caption(
         "This head's weights are the same in both runs. An edit of a head, of attention or of an "
         "MLP shows only in the weights of later layers, which read what it wrote."
     )
@@ -65,7 +56,7 @@ with st.container(key="whatif"):
     with both:
         if as_lines:
             lines.two_by_two(view, [before, after], key="run_lines", alt=alt)
-            show.code(*made_by, of=[alt])
+            output.code(*made_by, of=[alt])
         else:
             figure = heatmaps(
                 [before, after],
@@ -75,7 +66,7 @@ with st.container(key="whatif"):
                 row=view.query,
                 bar="attention weight",
             )
-            show.picture(figure, key="before_after", alt=alt, made_by=made_by, shrinks=True)
+            output.picture(figure, key="before_after", alt=alt, made_by=made_by, shrinks=True)
     figure = heatmaps(
         [change],
         view.colors,
@@ -84,7 +75,7 @@ with st.container(key="whatif"):
         row=view.query,
         bar="difference of weights",
     )
-    show.picture(
+    output.picture(
         figure,
         place=third,
         key="weight_change",
@@ -93,7 +84,7 @@ with st.container(key="whatif"):
         shrinks=True,
     )
 cell = "a cell of the difference" if as_lines else "a cell"
-say.caption(
+prose.caption(
     difference_in_words("Changed − baseline", "the baseline", "the changed run")
     + (
         f" Click {cell} to hide its key from its query in every head; click again to undo it."
@@ -103,12 +94,12 @@ say.caption(
     )
 )
 measures.proof(view, [layer], "the baseline's run")
-on_click("whatif", whatif.hide(view, part, before), part.drag(before))
+on_click("whatif", what_if.hide(view, part, before), part.drag(before))
 
-frame.stop_without_numbers(baseline, changed)
+page.stop_without_numbers(baseline, changed)
 position = view.n_tokens - 1 if view.query is None else view.query
-names = cache.vocabulary(view.model.name)
-say.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
+names = run_cache.vocabulary(view.model.name)
+prose.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
 table = two_predictions.compare(
     [run.logits_at(position) for run in (baseline, changed)],
     ("baseline", "changed"),
@@ -126,26 +117,26 @@ if len(table):
         made_by=(Line(changed, "last_logits"),),
     )
 elif edits:
-    say.caption("No probability has changed after this token.")
+    prose.caption("No probability has changed after this token.")
 
 if edits:
-    say.markdown("#### When is it decided, before and after? The logit lens")
-    paths = whatif.lenses(view, edits, position)
+    prose.markdown("#### When is it decided, before and after? The logit lens")
+    paths = what_if.lenses(view, edits, position)
     answer = literal(names[paths["baseline"].answer[0]])
-    show.picture(
+    output.picture(
         lens_of_runs(paths, names, view.colors),
         key="lens_runs",
         alt="Most probable next token at every step of the baseline's and the changed stream",
         made_by=(logit_lens,),
     )
-    say.caption(
+    prose.caption(
         "The stream of each run after every step, read as if that step were the last "
         "(nostalgebraist "
         f"2020). In both, the rank followed is that of the baseline's answer: “{answer}”."
     )
 
 if edits and baseline.explicit and changed.explicit:
-    say.markdown("#### Which heads now look elsewhere")
+    prose.markdown("#### Which heads now look elsewhere")
     with st.container(key="where"):
         found = largest_differences(baseline, changed, [(n, n) for n in range(view.n_tokens)])
         figure = heatmaps(
@@ -158,11 +149,11 @@ if edits and baseline.explicit and changed.explicit:
             bar="largest change",
             legend=False,
         )
-        show.picture(
+        output.picture(
             figure,
             key="where_map",
             alt="Largest change of a weight in every head",
             made_by=(largest_differences,),
         )
-    say.caption("Click a head to see its weights above.")
+    prose.caption("Click a head to see its weights above.")
     on_click("where", choose_map_head())

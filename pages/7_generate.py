@@ -2,53 +2,56 @@
 
 import streamlit as st
 
-from gpt2viz import STAGE, tables
-from gpt2viz.figures.prediction import token_bars
-from gpt2viz.generation import appraise, draw
+from gpt2viz import STAGE
+from gpt2viz.analysis.generation import appraise, draw
+from gpt2viz.app import output, prose, run_cache
+from gpt2viz.app.frame import controls, page
+from gpt2viz.app.literal import literal
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import generate, predictions
 from gpt2viz.labels import label
-from gpt2viz.ui import cache, controls, frame, generate, predictions, say, show
-from gpt2viz.ui.source import Line
-from gpt2viz.ui.text import literal
+from gpt2viz.pictures import tables
+from gpt2viz.pictures.plotly.prediction import token_bars
 
-view = frame.open_page("Generate", choosing="")
-frame.stop_without_numbers(view.trace)
+view = page.open_page("Generate", choosing="")
+page.stop_without_numbers(view.trace)
 ids = generate.written(view)
 name, causal, prompt = view.model.name, view.trace.causal, view.trace.token_ids
-names = cache.vocabulary(name)
+names = run_cache.vocabulary(name)
 
 text, settings = st.columns([5, 4], gap="large")
 with settings:
     sampling = predictions.sampling("draw_", temperature=0.0)
     seed = generate.seed()
-    say.caption(
+    prose.caption(
         "At temperature 0 the most probable token is taken each time. Above it, tokens are drawn "
         "according to their probabilities; top-k and top-p leave out the improbable ones."
     )
 with text:
     generate.buttons(view, ids, sampling, seed)
-    say.markdown(generate.prose(view, ids))
+    prose.markdown(generate.continuation(view, ids))
     if why := generate.ended(view, ids):
         st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
     else:
-        say.caption(
+        prose.caption(
             f"**Step** lets the model write the next token, **Play** the next {generate.PLAY}."
         )
 
-before = cache.run(name, (*prompt, *ids[:-1]), causal)
+before = run_cache.run(name, (*prompt, *ids[:-1]), causal)
 labels = [label(part) for part in before.token_bytes]
 last = literal(labels[-1])
-say.markdown(
+prose.markdown(
     f"#### Where the head looked as “{literal(names[ids[-1]])}” was chosen"
     if ids
     else "#### Where the head looks as the next token is chosen"
 )
 with st.container(horizontal=True, gap="large"):
     layer, head = controls.layer(view), controls.head(view)
-say.caption(
+prose.caption(
     f"The {STAGE['weights'].quantity}s of layer {layer}, head {head}: the row of the query "
     f"“{last}”, the last token that had been read. The prediction is made from there."
 )
-show.picture(
+output.picture(
     token_bars(
         labels, before.stage("weights", layer)[0, head, -1], view.colors, "attention weight"
     ),
@@ -57,19 +60,19 @@ show.picture(
     made_by=(Line(before, "weights", layer), draw, appraise),
 )
 if ids:
-    say.markdown("#### What was written")
+    prose.markdown("#### What was written")
     first = 0 if causal else max(0, len(ids) - generate.PLAY)
     choices = [
-        cache.choice(name, (*prompt, *ids[:n]), causal, ids[n], before)
+        run_cache.choice(name, (*prompt, *ids[:n]), causal, ids[n], before)
         for n in range(first, len(ids))
     ]
     three = st.column_config.NumberColumn(format="%.3f")
-    show.table(
+    output.table(
         tables.choice_table(choices, names),
         "Tokens that were written",
         column_config={"probability (%)": three, "surprise (bits)": three},
     )
-    say.caption(
+    prose.caption(
         "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
         "top-p. Rank 1 is the most probable token."
         + (

@@ -2,16 +2,19 @@
 
 import streamlit as st
 
-from gpt2viz.attribution import taken
-from gpt2viz.figures.find import atlas, drawn_pattern, head_map
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.heads import Scores, distance, entropy, head_scores, largest, weight_on
+from gpt2viz.analysis.attribution import taken
+from gpt2viz.analysis.patterns import drawn, likeness, similarity
+from gpt2viz.analysis.scores import Scores, distance, entropy, head_scores, largest, weight_on
+from gpt2viz.app import output, prose, run_cache
+from gpt2viz.app.clicks import on_click, open_head
+from gpt2viz.app.components import lines, pattern_grid
+from gpt2viz.app.frame import controls, page
+from gpt2viz.app.views import find, similar_heads, zoom
+from gpt2viz.app.views.head_ranking import ranked
+from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.labels import label
-from gpt2viz.patterns import drawn, likeness, similarity
-from gpt2viz.ui import alike, cache, controls, drawing, find, frame, lines, say, show, zoom
-from gpt2viz.ui.clicks import on_click, open_head
-from gpt2viz.ui.ranked import ranked
-from gpt2viz.ui.stages import draw_weights
+from gpt2viz.pictures.plotly.find import atlas, drawn_pattern, head_map
+from gpt2viz.pictures.plotly.heatmap import heatmaps
 
 SIMILARITY = "cosine similarity"
 #: What the scores of heads are made of.
@@ -21,16 +24,18 @@ SCORE_PARTS = (weight_on, distance, entropy, largest)
 def by_habit() -> None:
     """Maps of every score of every head, on the sentence and on random tokens said twice."""
     name, causal = view.model.name, view.trace.causal
-    probe = cache.probe(name, causal)
+    probe = run_cache.probe(name, causal)
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
-    scores = {text: cache.head_scores(name, run.token_ids, causal) for text, run in runs.items()}
+    scores = {
+        text: run_cache.head_scores(name, run.token_ids, causal) for text, run in runs.items()
+    }
     across = find.survey(view)
     if across:
         scores["texts"] = across.mean
     find.explain(probe, across)
     with st.container(key="atlas"):
         maps = atlas({find.TEXTS[text]: found for text, found in scores.items()}, view.colors)
-        show.picture(
+        output.picture(
             maps,
             key="atlas_maps",
             alt="Every score of every head, on each text",
@@ -66,7 +71,7 @@ def by_look() -> None:
                 bar=name,
                 legend=False,
             )
-            show.picture(
+            output.picture(
                 figure,
                 place=place,
                 key=f"map_{name}",
@@ -80,13 +85,13 @@ def by_pattern() -> None:
     """Every head by how much it is like a drawn pattern."""
     choice, picture, found = st.columns([3, 4, 4], gap="medium")
     with choice:
-        kind, n, cells = drawing.pattern(view)
+        kind, n, cells = pattern_grid.pattern(view)
     wanted = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
     with picture, st.container(key="drawing"):
         panel = drawn_pattern(wanted, view.labels, view.trace)
         figure = heatmaps([panel], view.colors, height=340, numbers=0)
-        show.picture(figure, key="drawn", alt="The pattern to look for", made_by=(drawn,))
-    on_click("drawing", drawing.paint(view))
+        output.picture(figure, key="drawn", alt="The pattern to look for", made_by=(drawn,))
+    on_click("drawing", pattern_grid.paint(view))
     if not wanted[1:].any():
         found.info("The pattern is empty: paint a cell below the first row, or choose a pattern.")
         return
@@ -102,7 +107,7 @@ def by_head() -> None:
     with choice:
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.wanted(zoom.whole_text(view.n_tokens))
-        say.caption(
+        prose.caption(
             "The number is the **cosine similarity** of two heads' weights on this sentence, over "
             "all rows but the first: 1 for the same weights, 0 where no key gets weight from both."
         )
@@ -116,7 +121,7 @@ def by_head() -> None:
 
 def all_heads() -> None:
     """Every head beside those that do the same."""
-    alike.draw(view)
+    similar_heads.draw(view)
 
 
 def similarity_map(values: Scores) -> None:
@@ -130,7 +135,7 @@ def similarity_map(values: Scores) -> None:
             bar=SIMILARITY,
             legend=False,
         )
-        show.picture(
+        output.picture(
             figure,
             key="map_similarity",
             alt="Similarity of every head",
@@ -138,7 +143,7 @@ def similarity_map(values: Scores) -> None:
         )
 
 
-view = frame.open_page("Find a head", find.choosing())
+view = page.open_page("Find a head", find.choosing())
 WAYS = {"habit": by_habit, "look": by_look, "pattern": by_pattern, "head": by_head}
 way = find.way()
 find.stop_where_all_are_alike(view, way)

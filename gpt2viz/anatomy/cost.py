@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpt2viz.stages import STAGE, axis_sizes
-from gpt2viz.traces import TensorRecord, Trace
+from gpt2viz.run.stages import STAGE, axis_sizes
+from gpt2viz.run.trace import TensorRecord, Trace
 
 
 @dataclass(frozen=True)

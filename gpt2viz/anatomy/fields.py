@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpt2viz.config import ALSO, FIXED, GPT2Config
 from gpt2viz.labels import shorten
+from gpt2viz.model.config import ALSO, FIXED, GPT2Config
 
 #: Field -> (unit, meaning), of all that ``GPT2Config`` has.
 MEANING: Mapping[str, tuple[str, str]] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import own_file
-from gpt2viz.fingerprint import sha256_of
+from gpt2viz.model.fingerprint import sha256_of
 
 #: A larger file isn't read just for its hash.
 HASHED = 64 * 10**6

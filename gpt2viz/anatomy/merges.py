@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gpt2viz.errors import TextError
-from gpt2viz.tokenizer import Tokenizer
+from gpt2viz.model.tokenizer import Tokenizer
 
 Pair = tuple[bytes, bytes]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpt2viz.checkpoint import tensor_sizes
-from gpt2viz.config import GPT2Config
+from gpt2viz.model.checkpoint import tensor_sizes
+from gpt2viz.model.config import GPT2Config
 
 
 @dataclass(frozen=True)

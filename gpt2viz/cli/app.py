@@ -11,11 +11,17 @@ from threading import Thread
 
 import click
 
-from gpt2viz import memory, places, settings
+from gpt2viz import settings
 from gpt2viz.cli import options
+from gpt2viz.model import memory, places
 
 #: What a page imports that takes long: torch, pandas and Plotly, and no module of Streamlit's.
-_HEAVY = ("gpt2viz.tracing", "gpt2viz.figures.heatmap", "gpt2viz.hub", "gpt2viz.export")
+_HEAVY = (
+    "gpt2viz.run.tracer",
+    "gpt2viz.pictures.plotly.heatmap",
+    "gpt2viz.model.hub",
+    "gpt2viz.export",
+)
 
 
 @click.command()
@@ -82,7 +88,7 @@ def app(
     # Loaded only here: it takes as long as all the rest.
     from streamlit.web import cli
 
-    import_module("gpt2viz.ui.guard").stand()  # before anybody can connect
+    import_module("gpt2viz.app.guard").stand()  # before anybody can connect
     Thread(target=_load_ahead, daemon=True).start()
     sys.argv = ["streamlit", "run", str(settings.APP / "app.py"), *flags, "--", *given]
     cli.main(sys.argv[1:], prog_name="streamlit", standalone_mode=False)
@@ -92,11 +98,11 @@ def _checked(models: tuple[str, ...], device: str) -> list[Path]:
     """The models' folders. What can't be loaded is said here, and not on a page."""
     folders = [places.find(model)[1] for model in models]
     for folder in folders:
-        from gpt2viz.checkpoint import weight_bytes  # torch takes a second
+        from gpt2viz.model.checkpoint import weight_bytes  # torch takes a second
 
         weight_bytes(folder)
     if device != "cpu":
-        from gpt2viz import devices
+        from gpt2viz.model import devices
 
         devices.find(device)
     return folders

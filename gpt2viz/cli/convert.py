@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from gpt2viz import convert as conversion
-from gpt2viz import places
-from gpt2viz.checkpoint import weight_bytes
 from gpt2viz.cli import options
 from gpt2viz.labels import spelled
+from gpt2viz.model import convert as conversion
+from gpt2viz.model import places
+from gpt2viz.model.checkpoint import weight_bytes
 
 
 @click.command()

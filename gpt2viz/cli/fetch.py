@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from gpt2viz import hub, settings
+from gpt2viz import settings
 from gpt2viz.cli import options
 from gpt2viz.errors import HubError
-from gpt2viz.memory import spell
+from gpt2viz.model import hub
+from gpt2viz.model.memory import spell
 
 
 @click.command()

@@ -13,13 +13,13 @@ from pathlib import Path
 import click
 import pandas as pd
 
-from gpt2viz import places
-from gpt2viz.across import HEADS
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import options
-from gpt2viz.heads import SCORES
+from gpt2viz.model import places
 from gpt2viz.survey.corpus import FIELD, Corpus
 from gpt2viz.survey.engines import Engine, local, on_ray
 from gpt2viz.survey.run import survey
+from gpt2viz.survey.stored import HEADS
 
 
 @click.command()

@@ -8,11 +8,12 @@ from typing import Any
 import click
 import pandas as pd
 
-from gpt2viz import CheckpointError, places, settings
-from gpt2viz.checkpoint import read_config, weight_bytes
+from gpt2viz import CheckpointError, settings
 from gpt2viz.cli import options
 from gpt2viz.labels import spelled
-from gpt2viz.memory import run_bytes, spell
+from gpt2viz.model import places
+from gpt2viz.model.checkpoint import read_config, weight_bytes
+from gpt2viz.model.memory import run_bytes, spell
 
 
 @click.command()

@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 import gpt2viz
-from gpt2viz import places, settings
+from gpt2viz import settings
 from gpt2viz.errors import EditError, TextError
 from gpt2viz.labels import spelled
+from gpt2viz.model import places
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr.")

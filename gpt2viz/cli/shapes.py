@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from gpt2viz import tables
 from gpt2viz.cli import options
 from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.export import TABLE_KINDS, about, save_table
+from gpt2viz.pictures import tables
 
 #: What a terminal's line has room for; the other columns are in --json and in files.
 SHOWN = ("layer", "tensor", "axes", "shape", "bytes", "parameters", "operation")

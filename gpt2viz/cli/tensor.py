@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from gpt2viz import GPT2VizError, Trace, files, tables
+from gpt2viz import GPT2VizError, Trace, files
 from gpt2viz.cli.options import finite
 from gpt2viz.export import (
     PICTURE_KINDS,
@@ -24,14 +24,15 @@ from gpt2viz.export import (
     save_table,
     save_trace,
 )
-from gpt2viz.figures.from_trace import head_stage
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.measure import GRID
-from gpt2viz.figures.palette import LIGHT
-from gpt2viz.figures.panel import Axis, Panel
-from gpt2viz.figures.pooling import pool_panel
 from gpt2viz.labels import label
-from gpt2viz.stages import HEAD_STAGES, STAGE
+from gpt2viz.pictures import tables
+from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.measure import GRID
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.pooling import pool_panel
+from gpt2viz.run.stages import HEAD_STAGES, STAGE
 
 #: The endings of files, pictures first.
 KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS, "json", *TRACE_KINDS)

@@ -11,7 +11,7 @@ from gpt2viz.cli.files import file_option, in_pixels, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
 from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
 from gpt2viz.labels import spelled
-from gpt2viz.stages import HEAD_STAGES, STAGE, STAGES
+from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES
 
 #: The stages whose numbers a run keeps.
 KEPT = [stage.key for stage in STAGES if stage.kept]

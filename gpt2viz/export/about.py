@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from gpt2viz import __version__
-from gpt2viz.traces import Trace
+from gpt2viz.run.trace import Trace
 
 #: Characters of the text, and of a picture's title, that go into a file's name.
 _TEXT, _WHAT = 32, 60

@@ -15,8 +15,8 @@ from safetensors.numpy import save
 from gpt2viz import files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import about
-from gpt2viz.stages import STAGES
-from gpt2viz.traces import Trace
+from gpt2viz.run.stages import STAGES
+from gpt2viz.run.trace import Trace
 
 TraceKind = Literal["npz", "safetensors"]
 TRACE_KINDS: tuple[TraceKind, ...] = ("npz", "safetensors")

@@ -13,7 +13,7 @@ from plotly.offline import get_plotlyjs
 from gpt2viz import files
 from gpt2viz.export.about import About
 from gpt2viz.export.paper import FAMILY, in_light
-from gpt2viz.offline import CONFIG
+from gpt2viz.pictures.plotly.offline import CONFIG
 
 #: Rows of a table that are written out; a longer one is for CSV or Parquet.
 LONGEST_TABLE = 200

@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 
 from gpt2viz.export.about import About
 from gpt2viz.export.sized import HEIGHT, LINE, WIDTH, fitted, shrunk
-from gpt2viz.figures.palette import DARK, LIGHT, Palette
 from gpt2viz.labels import markup_safe
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 
 #: The caption's letters, in pixels.
 _FONT = 11

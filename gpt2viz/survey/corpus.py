@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from gpt2viz.errors import SurveyError
-from gpt2viz.fingerprint import sha256_of
+from gpt2viz.model.fingerprint import sha256_of
 
 #: Where a row of JSON or Parquet has its text, unless another field is named.
 FIELD = "text"

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import gpt2viz
-from gpt2viz.across import INTERVALS, RECORD
 from gpt2viz.errors import SurveyError
 from gpt2viz.files import read_json, whole
-from gpt2viz.fingerprint import sha256_of
+from gpt2viz.model.fingerprint import sha256_of
+from gpt2viz.model.weights import weight_files
 from gpt2viz.survey.corpus import Corpus
 from gpt2viz.survey.documents import shards
 from gpt2viz.survey.engines import Engine, Task
+from gpt2viz.survey.stored import INTERVALS, RECORD
 from gpt2viz.survey.sums import load, merged, save
 from gpt2viz.survey.tables import write
-from gpt2viz.weights import weight_files
 
 
 def survey(

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from gpt2viz import devices
-from gpt2viz.checkpoint import Model
-from gpt2viz.heads import SCORES
+from gpt2viz.analysis.batch_scores import attention_weights
+from gpt2viz.analysis.scores import SCORES
+from gpt2viz.model import devices
+from gpt2viz.model.checkpoint import Model
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.sums import Numbers, Sums, Where, merged, of_passages
-from gpt2viz.training.scores import attention_weights
 
 #: Passages that go through the model together.
 BATCH = 32

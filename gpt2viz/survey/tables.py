@@ -1,4 +1,4 @@
-"""A survey's results as Parquet and CSV, as ``gpt2viz.across`` reads them."""
+"""A survey's results as Parquet and CSV, as ``gpt2viz.survey.stored`` reads them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from gpt2viz.across import HEADS, PASSAGES
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.files import whole
-from gpt2viz.heads import SCORES
+from gpt2viz.survey.stored import HEADS, PASSAGES
 from gpt2viz.survey.sums import Sums, Where
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpt2viz.checkpoint import Model, load_model
-from gpt2viz.stages import places
+from gpt2viz.model.checkpoint import Model, load_model
+from gpt2viz.run.stages import places
+from gpt2viz.run.trace import TensorRecord, Trace
+from gpt2viz.run.tracer import trace
 from gpt2viz.textbook.claims import Claim
-from gpt2viz.traces import TensorRecord, Trace
-from gpt2viz.tracing import trace
 
 
 @dataclass(frozen=True)

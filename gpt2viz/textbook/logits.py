@@ -8,8 +8,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from gpt2viz.config import GPT2Config
-from gpt2viz.model import GPT2
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
 from gpt2viz.textbook.claims import Claim, shape
 from gpt2viz.textbook.draws import drawn
 from gpt2viz.textbook.steps import rows

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gpt2viz.config import GPT2Config
-from gpt2viz.model import GPT2
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
 from gpt2viz.textbook.claims import Claim
 from gpt2viz.textbook.variants import MultiHeadAttention
 

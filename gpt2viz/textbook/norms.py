@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from gpt2viz.config import GPT2Config
-from gpt2viz.model import GPT2
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
 from gpt2viz.textbook.claims import Claim
 from gpt2viz.textbook.draws import drawn, normal
 from gpt2viz.textbook.steps import rows

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from gpt2viz.config import GPT2Config
-from gpt2viz.model import GPT2
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
 from gpt2viz.textbook.claims import Claim
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from gpt2viz.curves import RECORD
+from gpt2viz.anatomy.training_record import RECORD
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
 from gpt2viz.training.batches import Ids, Stream, Text

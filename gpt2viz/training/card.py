@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpt2viz.config import GPT2Config
+from gpt2viz.model.config import GPT2Config
 from gpt2viz.training.corpus import OVERLAP
 from gpt2viz.training.recipe import Recipe
 

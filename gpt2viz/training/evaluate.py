@@ -19,10 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 import gpt2viz
-from gpt2viz.training.card import FIRST_OF_OPENING, figures_text, model_card
-from gpt2viz.training.corpus import Corpus, known_runs, read_corpus, without_overlap
-from gpt2viz.training.ngram import NGrams
-from gpt2viz.training.scores import (
+from gpt2viz.analysis.batch_scores import (
     attention_weights,
     duplicate_token_score,
     first_token_score,
@@ -32,6 +29,9 @@ from gpt2viz.training.scores import (
     same_token_score,
     token_losses,
 )
+from gpt2viz.training.card import FIRST_OF_OPENING, figures_text, model_card
+from gpt2viz.training.corpus import Corpus, known_runs, read_corpus, without_overlap
+from gpt2viz.training.ngram import NGrams
 
 PERIODS = (16, 32, 64)
 HEAD_ROWS = 16  # contexts of held-out text that every head is scored on

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from gpt2viz.config import GPT2Config
 from gpt2viz.files import whole
-from gpt2viz.model import GPT2
-from gpt2viz.weights import CONV1D
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
+from gpt2viz.model.weights import CONV1D
 
 
 def export(network: GPT2, folder: Path) -> None:

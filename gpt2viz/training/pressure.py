@@ -17,14 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gpt2viz import heads
-from gpt2viz.model import GPT2
+from gpt2viz.analysis import scores
+from gpt2viz.model.network import GPT2
 from gpt2viz.training.recipe import Nudge
 
 HABITS = {
-    "previous token": heads.previous_token,
-    "duplicate token": heads.duplicate_token,
-    "first token": heads.first_token,
+    "previous token": scores.previous_token,
+    "duplicate token": scores.duplicate_token,
+    "first token": scores.first_token,
 }
 ALIKE_FROM = 0.7
 """Cosine similarity of two heads' weights from which they count as doing the same."""
@@ -92,7 +92,7 @@ def nudge_loss(kept: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
 def alike_loss(kept: Watched, rows: slice) -> Tensor:
     """Sum over all pairs of heads of (cosine similarity − ``ALIKE_FROM``)², where it is above.
 
-    The cosine is ``gpt2viz.similarity``'s, over the first tokens of ``rows``.
+    The cosine is ``gpt2viz.analysis.similarity``'s, over the first tokens of ``rows``.
     """
     layers = range(len(kept.q))
     found = torch.cat([kept.weights(n, rows, ALIKE_TOKENS) for n in layers], dim=1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from gpt2viz.config import GPT2Config
+from gpt2viz.model.config import GPT2Config
 
 
 @dataclass(frozen=True)

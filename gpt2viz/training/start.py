@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from gpt2viz.model import GPT2
+from gpt2viz.model.network import GPT2
 from gpt2viz.training.recipe import Recipe
 
 EMBEDDING_STD = 0.05

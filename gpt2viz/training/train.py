@@ -14,13 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
-from gpt2viz.errors import GPT2VizError
-from gpt2viz.files import whole
-from gpt2viz.model import GPT2
-from gpt2viz.training.batches import UNSCORED, Ids, Stream
-from gpt2viz.training.pressure import Watched, alike_loss, nudge_loss, watched
-from gpt2viz.training.recipe import Phase, Recipe
-from gpt2viz.training.scores import (
+from gpt2viz.analysis.batch_scores import (
     attention_weights,
     first_token_score,
     induction_score,
@@ -28,6 +22,12 @@ from gpt2viz.training.scores import (
     repeated_rows,
     token_losses,
 )
+from gpt2viz.errors import GPT2VizError
+from gpt2viz.files import whole
+from gpt2viz.model.network import GPT2
+from gpt2viz.training.batches import UNSCORED, Ids, Stream
+from gpt2viz.training.pressure import Watched, alike_loss, nudge_loss, watched
+from gpt2viz.training.recipe import Phase, Recipe
 from gpt2viz.training.start import new_network
 
 STATE = "state.pt"

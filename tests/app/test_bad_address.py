@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.ui import address, cache
-from gpt2viz.ui.compare import DIFFERS
-from gpt2viz.ui.find import WAYS
-from gpt2viz.ui.textbook import contents
+from gpt2viz.app import address, run_cache
+from gpt2viz.app.course import contents
+from gpt2viz.app.views.compare import DIFFERS
+from gpt2viz.app.views.find import WAYS
 from tests.app.pages import PAGES, ROOT, WITHOUT, open_page
 from tests.app.test_behaviour import said
 
@@ -114,7 +114,7 @@ def test_every_parameter_is_bounded(
 ) -> None:
     """In what is kept of it, in what is sent for it, and in the runs that it can ask for."""
     runs: list[int] = []
-    trace = cache.gpt2viz.trace
+    trace = run_cache.gpt2viz.trace
     monkeypatch.setattr(
         "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
     )

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.ui import cache
+from gpt2viz.app import run_cache
 from tests.app.pages import (
     PAGES,
     ROOT,
@@ -240,9 +240,9 @@ def test_a_slider_or_page_never_runs_the_model_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_broken_model_is_one_message(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    monkeypatch.setenv(cache.MODELS_VARIABLE, f"{tmp_path}")
-    cache.models.clear()
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, f"{tmp_path}")
+    run_cache.models.clear()
     at = open_page("attention")
     assert "no config\\.json" in said(at)
     assert not pictures(at)
-    cache.models.clear()
+    run_cache.models.clear()

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.provenance import MARK
+from gpt2viz.run.provenance import MARK
 from tests.app.pages import ROOT, open_page
 
 

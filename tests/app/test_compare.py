@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.ui import cache
+from gpt2viz.app import run_cache
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, figure, heatmaps, open_page, pictures
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference, softmax
@@ -217,7 +217,7 @@ def test_baseline_and_what_if() -> None:
 
 
 def models(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
-    monkeypatch.setenv(cache.MODELS_VARIABLE, ":".join(map(str, folders)))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, ":".join(map(str, folders)))
 
 
 def test_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,8 +261,8 @@ def test_models_of_two_sizes_share_some_heads(
 
 
 def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(cache.MODELS_VARIABLE, raising=False)
-    monkeypatch.setattr("gpt2viz.ui.cache.from_hub", dict)
+    monkeypatch.delenv(run_cache.MODELS_VARIABLE, raising=False)
+    monkeypatch.setattr("gpt2viz.app.run_cache.from_hub", dict)
     at = open_page("two", text=FIRST, differs="model")
     assert "only one model" in at.info[0].value
     write_checkpoint(tmp_path / "mine")
@@ -274,7 +274,7 @@ def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.Monk
     models(monkeypatch, tmp_path / "mine", tmp_path / "yours", tmp_path / "short")
     at = open_page("two", text=FIRST, differs="model", model="mine", model2="short")
     assert ["reads at most 3" in error.value for error in at.error] == [True]
-    monkeypatch.setattr(cache.models(), "budget", 10)
+    monkeypatch.setattr(run_cache.models(), "budget", 10)
     at = open_page("two", text=FIRST, differs="model", model="mine", model2="yours")
     assert [
         "together, and this server has room for 10 bytes" in e.value.replace("\\", "")

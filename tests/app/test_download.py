@@ -11,9 +11,9 @@ import streamlit as st
 from huggingface_hub import constants
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz import hub
-from gpt2viz.ui import cache, owner
-from gpt2viz.ui.downloads import downloads
+from gpt2viz.app import owner, run_cache
+from gpt2viz.app.downloads import downloads
+from gpt2viz.model import hub
 from tests.app.pages import ROOT, open_page
 from tests.checkpoints import write_checkpoint
 from tests.hub_server import Hub, point_the_client_at, serving
@@ -64,15 +64,15 @@ def test_the_size_is_said_before_anything_is_fetched(server: Hub) -> None:
     at = look_up("someone/tiny")
     assert "someone/tiny is 138 kB. Fetch it?" in said(at).replace("**", "")
     assert not server.asked("/cdn/")
-    assert list(cache.model_folders()) == ["stories"]
+    assert list(run_cache.model_folders()) == ["stories"]
     press(at, "Download 1")
     wait(lambda: downloads()["someone/tiny"].ended)
     at.run()
     assert "is here." in said(at)
-    assert list(cache.model_folders()) == ["stories", "someone/tiny"]
+    assert list(run_cache.model_folders()) == ["stories", "someone/tiny"]
     other = open_page("attention", model="someone/tiny")
     assert other.selectbox(key="model").value == "someone/tiny"
-    assert cache.load("someone/tiny").config.n_embd == 24
+    assert run_cache.load("someone/tiny").config.n_embd == 24
 
 
 def test_released_models_are_offered_by_name(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.ui import cache
+from gpt2viz.app import run_cache
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import PAGES, array, figure, heatmaps, open_page, plain
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference, softmax
@@ -168,7 +168,7 @@ def test_a_model_without_it_has_no_switch_to_move(
     vocab = json.loads(path.read_text(encoding="utf-8"))
     vocab.pop("<|endoftext|>")
     path.write_text(json.dumps(vocab), encoding="utf-8")
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "plain"))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
     at = open_page("attention", text="A crane", endoftext="true")
     toggle = at.toggle(key="endoftext")
     assert toggle.disabled

@@ -13,10 +13,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.app import run_cache
+from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
-from gpt2viz.ui import cache
 from tests.app.pages import array, figure, heatmaps, open_page, pictures
 from tests.checkpoints import write_checkpoint
 from tests.parity.head_scores import expected_scores
@@ -196,7 +196,7 @@ def test_scores_across_many_texts(
     texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in DID[:n_documents]]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model=folder.name, text="A crane", on="texts", habit="entropy")
     stored = pd.read_csv(folder / "survey" / "heads.csv").set_index("score")
     drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
@@ -257,7 +257,7 @@ def test_a_survey_of_other_weights_is_one_message(
     (folder / "survey").mkdir()
     (folder / "survey" / "heads.csv").write_text("score\n")
     (folder / "survey" / "survey.json").write_text('{"model": "another"}')
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="stale", text="A crane")
     assert ["made with other weights" in warning.value for warning in at.warning] == [True]
     assert len(figure(at, "atlas_maps")["data"]) == 16

@@ -12,11 +12,12 @@ from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED, load_model
-from gpt2viz.glossary import TERM, TERMS
-from gpt2viz.ui import glossary, say
-from gpt2viz.ui.menu import PAGES as MENU
-from gpt2viz.ui.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
+from gpt2viz.app import prose
+from gpt2viz.app.frame import glossary
+from gpt2viz.app.frame.menu import PAGES as MENU
+from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
+from gpt2viz.app.terms import TERM, TERMS
+from gpt2viz.model.checkpoint import BUNDLED, load_model
 from tests.app.pages import PAGES, open_page, plain
 from tests.parity.numpy_gpt2 import reference
 
@@ -181,6 +182,6 @@ def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
     ],
 )
 def test_the_first_use_of_a_word_is_a_link(text: str, linked: str | None) -> None:
-    say.begin()
-    made = say.linked(text)
+    prose.begin()
+    made = prose.linked(text)
     assert re.sub(r'\]\(glossary\?term=[a-z-]+ "[^"]+"\)', "]", made) == (linked or text)

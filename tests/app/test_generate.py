@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.ui import generate
+from gpt2viz.app.views import generate
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import PAGES, ROOT, array, figure, open_page
 from tests.parity.numpy_gpt2 import reference, softmax
 

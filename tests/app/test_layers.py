@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from safetensors.numpy import load_file
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import figure, heatmaps, open_page
 from tests.parity.numpy_gpt2 import reference
 

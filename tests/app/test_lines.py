@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.ui import show
+from gpt2viz.app import output
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import figure, heatmaps, open_page, pictures
 from tests.parity.numpy_gpt2 import reference
 
@@ -72,7 +72,7 @@ def test_lines_take_the_place_of_the_matrix(page: str) -> None:
     assert PAGES[page] in charts(open_page(page))
     at = open_page(page, picture="lines")
     assert PAGES[page] not in charts(at)
-    shown: show.Shown = at.session_state["_shown"]
+    shown: output.Shown = at.session_state["_shown"]
     assert shown.printed.keys() == shown.numbers.keys() != set()
     assert shown.numbers.keys() <= shown.tables.keys()
     for table in shown.numbers.values():
@@ -158,7 +158,7 @@ def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence() -> None:
 
 
 def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpt2viz.ui.zoom.GRID", 6)
+    monkeypatch.setattr("gpt2viz.app.views.zoom.GRID", 6)
     at = open_page("two", text=TEXT, text2=SECOND, picture="lines")
     assert {"weights_a", "weights_b"} <= charts(at)
     assert any("Lines need" in text.value for text in at.caption)

@@ -13,8 +13,8 @@ import pytest
 import streamlit as st
 
 import gpt2viz
-from gpt2viz import memory
-from gpt2viz.ui import cache, limits, owner
+from gpt2viz.app import limits, owner, run_cache
+from gpt2viz.model import memory
 from tests.app.pages import open_page, pictures
 from tests.checkpoints import write_checkpoint
 
@@ -25,7 +25,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Pa
     folders = [tmp_path / name for name in "abc"]
     for seed, folder in enumerate(folders):
         write_checkpoint(folder, seed=seed)
-    monkeypatch.setenv(cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
     st.cache_resource.clear()
     yield folders
     st.cache_resource.clear()
@@ -33,33 +33,33 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Pa
 
 def test_visitors_share_one_copy(folders: list[Path]) -> None:
     with ThreadPoolExecutor(4) as pool:
-        assert len({id(model) for model in pool.map(cache.load, "aaaa")}) == 1
+        assert len({id(model) for model in pool.map(run_cache.load, "aaaa")}) == 1
 
 
 def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(limits.MODELS_VARIABLE, "0.3")
-    size = cache.load("a").nbytes
+    size = run_cache.load("a").nbytes
     assert 2 * size < 300_000 < 3 * size
-    oldest, used = weakref.ref(cache.load("a")), weakref.ref(cache.load("b"))
-    cache.run("a", (1, 2, 3), True)
-    cache.reference("a")
-    assert ("a", (1, 2, 3), True, ()) in cache._runs()
-    cache.load("b")
-    cache.load("c")
+    oldest, used = weakref.ref(run_cache.load("a")), weakref.ref(run_cache.load("b"))
+    run_cache.run("a", (1, 2, 3), True)
+    run_cache.reference("a")
+    assert ("a", (1, 2, 3), True, ()) in run_cache._runs()
+    run_cache.load("b")
+    run_cache.load("c")
     gc.collect()
     assert oldest() is None
-    assert ("a", (1, 2, 3), True, ()) not in cache._runs()  # it held on to the embedding
+    assert ("a", (1, 2, 3), True, ()) not in run_cache._runs()  # it held on to the embedding
     assert used() is not None
-    embedding = cache.run("b", (1, 2, 3), True).unembedding
+    embedding = run_cache.run("b", (1, 2, 3), True).unembedding
     assert embedding.ctypes.data == used().network.wte.weight.data_ptr()  # type: ignore[union-attr]
 
 
 def test_the_old_model_goes_before_a_new_one_is_refused(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = weakref.ref(cache.load("a"))
+    first = weakref.ref(run_cache.load("a"))
     needed = first().nbytes + memory.run_bytes(first().config)  # type: ignore[union-attr]
 
     def free() -> int:
@@ -67,7 +67,7 @@ def test_the_old_model_goes_before_a_new_one_is_refused(
         return needed - (1 if first() else 0)
 
     monkeypatch.setattr(memory, "free_memory", free)
-    cache.load("b")
+    run_cache.load("b")
     assert first() is None
 
 
@@ -85,9 +85,9 @@ def test_a_model_is_ready_again_after_it_was_let_go(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(limits.MODELS_VARIABLE, "0.1")
-    before = cache.run("a", (1, 2, 3), True).logits
-    cache.load("b")
-    again = cache.run("a", (1, 2, 3), True)
+    before = run_cache.run("a", (1, 2, 3), True).logits
+    run_cache.load("b")
+    again = run_cache.run("a", (1, 2, 3), True)
     assert isinstance(again, gpt2viz.Trace)
     assert (again.logits == before).all()
 

@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.ui import cache, owner
-from gpt2viz.ui.models.contents import SECTIONS
-from gpt2viz.ui.models.words import LONGEST
+from gpt2viz.app import owner, run_cache
+from gpt2viz.app.views.models.contents import SECTIONS
+from gpt2viz.app.views.models.words import LONGEST
 from tests.app.pages import PAGES, ROOT, array, figure, heatmaps, open_page, plain
 from tests.checkpoints import edit_json, write_checkpoint
 
@@ -25,7 +25,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tiny model that the owner lists."""
     folder = tmp_path / "mine"
     write_checkpoint(folder)
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     st.cache_data.clear()
     st.cache_resource.clear()
     return folder
@@ -58,10 +58,10 @@ def test_only_sections_that_need_it_load_the_model(mine: Path) -> None:
     for part in ("all", "card", "config", "parameters", "tokenizer"):
         at.query_params["part"] = part
         at.run()
-        assert "mine" not in cache.models(), part
+        assert "mine" not in run_cache.models(), part
     at.query_params["part"] = "positions"
     at.run()
-    assert "mine" in cache.models()
+    assert "mine" in run_cache.models()
     assert not at.exception
 
 
@@ -174,15 +174,15 @@ def test_two_folders_of_one_name_are_two_models(
     folders = [tmp_path / "a" / "gpt2", tmp_path / "b" / "gpt2"]
     for seed, folder in enumerate(folders):
         write_checkpoint(folder, seed=seed)
-    monkeypatch.setenv(cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
     st.cache_resource.clear()
-    monkeypatch.setattr(cache, "from_hub", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
+    monkeypatch.setattr(run_cache, "from_hub", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
     monkeypatch.setenv(owner.ALLOW_VARIABLE, owner.EVERY)
-    assert list(cache.model_folders()) == ["a/gpt2", "b/gpt2", "stories", "gpt2", "a/b"]
-    one, other = (cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))
+    assert list(run_cache.model_folders()) == ["a/gpt2", "b/gpt2", "stories", "gpt2", "a/b"]
+    one, other = (run_cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))
     assert not (one == other).all()
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folders[0]))
-    assert list(cache.model_folders()) == ["gpt2", "stories", "hub:gpt2", "a/b"]
-    assert cache.name_of_fetched("gpt2") == "hub:gpt2"
-    assert cache.name_of_fetched("other/one") is None
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folders[0]))
+    assert list(run_cache.model_folders()) == ["gpt2", "stories", "hub:gpt2", "a/b"]
+    assert run_cache.name_of_fetched("gpt2") == "hub:gpt2"
+    assert run_cache.name_of_fetched("other/one") is None
     st.cache_resource.clear()

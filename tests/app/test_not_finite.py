@@ -13,9 +13,9 @@ from numpy.testing import assert_array_equal
 from safetensors.torch import load_file, save_file
 
 import gpt2viz
-from gpt2viz.figures.from_trace import mask_of
-from gpt2viz.finite import first_not_finite
-from gpt2viz.ui import cache
+from gpt2viz.analysis.finite import first_not_finite
+from gpt2viz.app import run_cache
+from gpt2viz.pictures.from_trace import mask_of
 from tests.app.pages import PAGES, array, figure, heatmaps, open_page, pictures
 from tests.app.test_behaviour import said
 from tests.checkpoints import write_checkpoint
@@ -31,7 +31,7 @@ def overflowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     for name in ("ln_1.weight", "attn.c_attn.weight"):
         weights[f"transformer.h.1.{name}"] *= 1e14
     save_file(weights, path, metadata={"format": "pt"})
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     st.cache_resource.clear()
     yield folder
     st.cache_resource.clear()

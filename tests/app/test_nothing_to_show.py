@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.ui import cache
+from gpt2viz.app import run_cache
 from tests.app.pages import PAGES, open_page, pictures
 
 LONG = "the cat " * 200
@@ -77,10 +77,10 @@ def test_a_model_that_cannot_be_loaded_says_what_to_do(
 ) -> None:
     (tmp_path / "half").mkdir()
     (tmp_path / "half/config.json").write_text("{")
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "half"))
-    cache.models.clear()
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "half"))
+    run_cache.models.clear()
     at = open_page("attention", model="half")
-    cache.models.clear()
+    run_cache.models.clear()
     (message,) = messages(at)
     assert message.startswith("**half** can't be loaded.")
     assert "Choose another model above" in message

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.figures.charts import THUMBNAIL
-from gpt2viz.figures.pooling import pool_by_maximum
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.pictures.plotly.charts import THUMBNAIL
+from gpt2viz.pictures.pooling import pool_by_maximum
 from tests.app.pages import array, figure, heatmaps, masks, open_page
 from tests.parity.numpy_gpt2 import reference
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.app.terms import TERM, TERMS
 from gpt2viz.export import figure_table
-from gpt2viz.glossary import TERM, TERMS
-from gpt2viz.provenance import MARK
-from gpt2viz.ui.textbook.contents import CHAPTERS
+from gpt2viz.run.provenance import MARK
 from tests.app.pages import PAGES, ROOT, open_page, pictures, plain
 
 #: Addresses that together show every picture of the pages.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.traces import Array
+from gpt2viz.arrays import Array
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import open_page, plain
 from tests.parity.numpy_gpt2 import reference
 

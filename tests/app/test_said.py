@@ -9,32 +9,37 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz import parse_edits, stages, tables
-from gpt2viz.figures.from_trace import head_stage, who_sees_whom
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.measure import one_head, weights_measure
-from gpt2viz.figures.palette import LIGHT
-from gpt2viz.figures.runs import weights_of_runs
-from gpt2viz.ui import tokens
+from gpt2viz import parse_edits
+from gpt2viz.app.frame import token_strip
+from gpt2viz.pictures import tables
+from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
+from gpt2viz.pictures.measure import one_head, weights_measure
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.plotly.runs import weights_of_runs
+from gpt2viz.run import stages
 from tests.app.pages import PAGES, array, figure, open_page, plain
 from tests.app.test_behaviour import said
 
 #: What choosing a token does, by page and address; "" where it does nothing.
 CHOOSING = [
-    *((page, {}, tokens.LIGHT_UP) for page in ("attention", "inside", "compare", "mask", "whatif")),
-    ("two", {}, tokens.LIGHT_UP),
+    *(
+        (page, {}, token_strip.LIGHT_UP)
+        for page in ("attention", "inside", "compare", "mask", "whatif")
+    ),
+    ("two", {}, token_strip.LIGHT_UP),
     *((page, {}, "") for page in ("shapes", "generate", "training")),
     ("predictions", {}, "Choose a token to see what comes after it."),
     ("find", {}, ""),
-    ("find", {"on": "texts"}, tokens.LIGHT_UP),
-    ("find", {"on": "sentence"}, tokens.LIGHT_UP),
+    ("find", {"on": "texts"}, token_strip.LIGHT_UP),
+    ("find", {"on": "sentence"}, token_strip.LIGHT_UP),
     ("find", {"find": "look", "keys": "0"}, "Choose the token that looks."),
-    ("find", {"find": "pattern"}, tokens.LIGHT_UP),
-    ("find", {"find": "head"}, tokens.LIGHT_UP),
+    ("find", {"find": "pattern"}, token_strip.LIGHT_UP),
+    ("find", {"find": "head"}, token_strip.LIGHT_UP),
     ("find", {"find": "all", "on": "sentence"}, ""),
     *(("models", {"part": part}, "") for part in ("cost", "modules")),
     *(("textbook", {"chapter": name}, "") for name in ("tokens", "whole", "next-word")),
-    ("textbook", {"chapter": "heads"}, tokens.LIGHT_UP),
+    ("textbook", {"chapter": "heads"}, token_strip.LIGHT_UP),
 ]
 
 
@@ -53,7 +58,7 @@ def test_the_chips_say_what_choosing_one_does(
     assert found.label == f"10 tokens: position, text, place in the vocabulary. {does}".strip()
     assert found.proto.disabled == (not does)
     frames = [_frames(open_page(page, text=text, query=n, **parameters)) for n in ("1", "3")]
-    if does == tokens.LIGHT_UP:
+    if does == token_strip.LIGHT_UP:
         assert frames[0] != frames[1], "no row lights up"
     elif not does:
         assert frames[0] == frames[1], "a choice shows"

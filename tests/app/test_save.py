@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.ui.textbook.contents import CHAPTERS
+from gpt2viz.app.course.contents import CHAPTERS
 from tests.app.pages import PAGES, WITHOUT, open_page
 
 #: What can be chosen from in Save, by the list's key.
@@ -29,7 +29,7 @@ def open_save(page: str, **view: str) -> AppTest:
 
 
 def _save() -> None:
-    from gpt2viz.ui import save
+    from gpt2viz.app.frame import save
 
     save._body()
 

@@ -8,12 +8,12 @@ from os import pathsep
 import pytest
 import streamlit as st
 
-from gpt2viz.ui import cache
-from gpt2viz.ui.compare import DIFFERS
-from gpt2viz.ui.find import WAYS
-from gpt2viz.ui.measures import MEASURES
-from gpt2viz.ui.models.contents import SECTIONS
-from gpt2viz.ui.textbook.contents import CHAPTERS
+from gpt2viz.app import run_cache
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.app.views.compare import DIFFERS
+from gpt2viz.app.views.find import WAYS
+from gpt2viz.app.views.measures import MEASURES
+from gpt2viz.app.views.models.contents import SECTIONS
 from tests.app.pages import PAGES, figure, heatmaps, open_page, pictures
 from tests.app.test_behaviour import said
 from tests.checkpoints import write_checkpoint
@@ -51,7 +51,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     for folder in folders:
         write_checkpoint(folder, **SMALLEST[folder.name])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+        patch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
         st.cache_resource.clear()
         st.cache_data.clear()
         yield

@@ -14,13 +14,13 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz import tracing
-from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.provenance import MARK
+from gpt2viz.app.course import progress
+from gpt2viz.app.course.answers import right
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.run import tracer
+from gpt2viz.run.provenance import MARK
 from gpt2viz.textbook import embeddings, steps
-from gpt2viz.ui.textbook import progress
-from gpt2viz.ui.textbook.answers import right
-from gpt2viz.ui.textbook.contents import CHAPTERS
 from tests.app.pages import figure, heatmaps, open_page, pictures, plain
 from tests.parity.numpy_gpt2 import reference, softmax
 
@@ -385,7 +385,7 @@ def test_the_code_stands_beside_the_pictures_of_a_head() -> None:
 
 
 def test_a_long_text_has_the_code_that_derives_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "EXPLICIT_BYTES", 0)  # now every text counts as long
+    monkeypatch.setattr(tracer, "EXPLICIT_BYTES", 0)  # now every text counts as long
     at = open_page("attention", text="A crane has derived this")
     block = next(block.value for block in at.code if "softmax" in block.value)
     assert block.lstrip().startswith("def forward")

@@ -7,11 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from gpt2viz.ui.textbook import checks
-from gpt2viz.ui.textbook.answers import LONGEST, right, told, values
-from gpt2viz.ui.textbook.checks import Question
-from gpt2viz.ui.textbook.contents import CHAPTERS
-from gpt2viz.ui.textbook.near_misses import near_misses
+from gpt2viz.app.course import checks
+from gpt2viz.app.course.answers import LONGEST, right, told, values
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.app.course.near_misses import near_misses
 from tests.app.pages import open_page, plain
 from tests.parity.numpy_gpt2 import softmax
 from tests.textbook.oracle import JOURNEY

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from gpt2viz import textbook
+from gpt2viz.app import course as chapters
+from gpt2viz.app import output, source_code
+from gpt2viz.app.course import checks, parts
+from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import examples, heads, mistakes, steps
-from gpt2viz.ui import show, source
-from gpt2viz.ui import textbook as chapters
-from gpt2viz.ui.textbook import checks, parts
-from gpt2viz.ui.textbook.contents import CHAPTERS
 from tests.app.pages import open_page
 
 HERE = str(Path(chapters.__file__).parent)
@@ -26,8 +26,8 @@ MODULES = str(Path(textbook.__file__).parent)
 #: Turn numbers into tensors, or errors into words: no part of what is shown.
 PLUMBING = {steps.rows.__code__, mistakes.message.__code__}
 HEADING, ENDING = parts.heading.__code__, checks.ask.__code__
-LISTING = source.listing.__code__
-PICTURES = {show.picture.__code__: "key", show.drawn.__code__: "alt"}
+LISTING = source_code.listing.__code__
+PICTURES = {output.picture.__code__: "key", output.drawn.__code__: "alt"}
 CLAIMS = inspect.unwrap(examples.claims).__code__
 
 
@@ -114,7 +114,7 @@ def test_the_code_under_a_picture_is_what_was_called_for_it(
         assert part.listed or not part.pictures, f"{where}: no code"
         shown = set()
         for thing in part.listed:
-            if isinstance(thing, source.Line):
+            if isinstance(thing, source_code.Line):
                 assert thing.trace.record(thing.key, thing.layer), where
                 continue
             assert codes(thing) <= part.ran, f"{where}: {thing.__qualname__} wasn't called"
@@ -132,7 +132,7 @@ def test_the_code_under_a_picture_is_what_was_called_for_it(
 def test_a_function_that_was_not_called_would_be_noticed(
     watched: Callable[..., list[Part]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "code", lambda *_: source.listing(heads.apart_and_fused))
-    monkeypatch.setattr("gpt2viz.ui.textbook.mask.code", parts.code)
+    monkeypatch.setattr(parts, "code", lambda *_: source_code.listing(heads.apart_and_fused))
+    monkeypatch.setattr("gpt2viz.app.course.mask.code", parts.code)
     with pytest.raises(AssertionError, match="apart_and_fused wasn't called"):
         test_the_code_under_a_picture_is_what_was_called_for_it("mask", watched)

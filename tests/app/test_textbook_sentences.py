@@ -14,10 +14,10 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Block
 
 import gpt2viz
+from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import norms, scale
 from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES
-from gpt2viz.ui.textbook.contents import CHAPTERS
 from tests.app.pages import ROOT, array, figure, heatmaps, open_page, plain
 from tests.textbook.oracle import hidden, orders, softmax
 

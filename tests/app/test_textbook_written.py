@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.app.course.written import enough, equals, given, in_a_field
 from gpt2viz.textbook import mlp, steps
-from gpt2viz.ui.textbook.contents import CHAPTERS
-from gpt2viz.ui.textbook.written import enough, equals, given, in_a_field
 from tests.app.pages import open_page
 from tests.parity.numpy_gpt2 import softmax
 

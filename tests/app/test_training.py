@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpt2viz.checkpoint import BUNDLED
-from gpt2viz.ui import cache
+from gpt2viz.app import run_cache
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, figure, open_page, pictures, plain
 from tests.checkpoints import write_checkpoint
 
@@ -52,7 +52,7 @@ def test_the_card_is_shown() -> None:
 
 def test_a_model_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path / "plain")
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "plain"))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
     at = open_page("training", model="plain", text="A crane")
     assert ["no `training.json`" in info.value for info in at.info] == [True]
     assert not pictures(at)
@@ -61,7 +61,7 @@ def test_a_model_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_broken_record_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(tmp_path / "broken")
     (tmp_path / "broken" / "training.json").write_text("[]", encoding="utf-8")
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(tmp_path / "broken"))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "broken"))
     at = open_page("training", model="broken", text="A crane")
     assert [
         "a record of this model's training" in error.value.replace("\\", "") for error in at.error

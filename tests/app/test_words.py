@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, figure, heatmaps, masks, open_page
 from tests.parity.numpy_gpt2 import reference
 

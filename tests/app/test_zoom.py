@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.figures.panel import Axis, Panel
-from gpt2viz.ui import address, cache
-from gpt2viz.ui.clicks import Dragged
-from gpt2viz.ui.zoom import Window
+from gpt2viz.app import address, run_cache
+from gpt2viz.app.clicks import Dragged
+from gpt2viz.app.views.zoom import Window
+from gpt2viz.pictures.panel import Axis, Panel
 from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures, plain
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference
@@ -41,7 +41,7 @@ def expected(folder: Path) -> Any:
 
 @pytest.fixture(autouse=True)
 def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.MODELS_VARIABLE, str(folder))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
 
 
 def look(page: str, **more: str) -> AppTest:

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
-from gpt2viz.ui.menu import PAGES
+from gpt2viz.app.frame.menu import PAGES
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (

@@ -66,10 +66,10 @@ def test_python_is_coloured(site: Path, page: Page, file: str, word: str) -> Non
     "name",
     [
         "load_model",
-        "tracing.reference_run",
-        "heads.head_scores",
-        "offline.offline",
-        "convert.convert",
+        "run.tracer.reference_run",
+        "analysis.scores.head_scores",
+        "pictures.plotly.offline.offline",
+        "model.convert.convert",
         "survey.run.survey",
     ],
 )

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import expect
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import open_from_menu, settle
 from tests.browser.test_browser import Visit, drawn
 

@@ -20,7 +20,7 @@ from pypdf import PdfReader
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.cli.tensor import choose
-from gpt2viz.offline import _Offline
+from gpt2viz.pictures.plotly.offline import _Offline
 
 TEXT = "<script>window.hacked=1</script> & $x$ ate fish"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,7 +12,7 @@ import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from gpt2viz.ui import guard
+from gpt2viz.app import guard
 from tests.browser.conftest import running_app
 from tests.soak.visitor import Visitor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from gpt2viz.ui.menu import PAGES
+from gpt2viz.app.frame.menu import PAGES
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit
 

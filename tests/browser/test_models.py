@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Request, expect
 
-from gpt2viz.ui.models.contents import SECTIONS
+from gpt2viz.app.views.models.contents import SECTIONS
 from tests.browser.conftest import running_app, settle
 from tests.checkpoints import write_checkpoint
 

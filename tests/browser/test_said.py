@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
 
-from gpt2viz.ui.menu import PAGES
+from gpt2viz.app.frame.menu import PAGES
 from tests.browser.conftest import settle
 
 #: Markdown where a screen reader reads a text as it stands.

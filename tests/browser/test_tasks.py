@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit, click_cell, drawn
 from tests.parity.numpy_gpt2 import reference

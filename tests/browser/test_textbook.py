@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from gpt2viz.ui.textbook.contents import CHAPTERS
+from gpt2viz.app.course.contents import CHAPTERS
 from tests.browser.conftest import settle
 
 Visit = Callable[..., Page]

@@ -12,9 +12,9 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Page, expect
 
-from gpt2viz.figures.palette import LIGHT
-from gpt2viz.figures.panel import Axis, Panel, Part
-from gpt2viz.ui import tiles, tiles_js, tiles_pointer_js
+from gpt2viz.app.components import tiles, tiles_js, tiles_pointer_js
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.panel import Axis, Panel, Part
 from tests.browser.test_browser import PLACE
 
 _OPEN = """

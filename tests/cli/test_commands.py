@@ -20,10 +20,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.torch import load_file, save_file
 
 import gpt2viz
-from gpt2viz import memory, settings
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz import settings
+from gpt2viz.analysis.scores import SCORES, head_scores
 from gpt2viz.cli import COMMANDS, main
-from gpt2viz.heads import SCORES, head_scores
+from gpt2viz.model import memory
+from gpt2viz.model.checkpoint import BUNDLED
 from tests import layouts
 from tests.checkpoints import write_checkpoint
 from tests.cli.conftest import Run

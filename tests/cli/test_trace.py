@@ -13,8 +13,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.export import can_draw
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.cli.conftest import Run
 from tests.parity.numpy_gpt2 import reference
 from tests.unit.test_lifecycle import full_disk
@@ -129,7 +129,7 @@ def test_a_long_run_says_what_its_file_leaves_out(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "Without" not in run("trace", TEXT, "--out", "run.npz").stderr
-    monkeypatch.setattr("gpt2viz.tracing.EXPLICIT_BYTES", 0)
+    monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 0)
     assert "Without" not in run("trace", TEXT, "--out", "w.csv").stderr
     assert "Without scores and weights" in run("trace", TEXT, "--out", "run.npz").stderr
     with np.load("run.npz") as arrays:

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 import gpt2viz
+from gpt2viz.app.frame.menu import PAGES as PAGES_OF_THE_MENU
 from gpt2viz.cli import main
 from gpt2viz.export import can_draw
-from gpt2viz.ui.menu import PAGES as PAGES_OF_THE_MENU
 from tests.app.pages import PAGES, WITHOUT, open_page
 from tests.docs.gallery import entries
 

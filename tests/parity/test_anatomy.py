@@ -19,7 +19,7 @@ import gpt2viz
 from gpt2viz.anatomy.cost import activations, products
 from gpt2viz.anatomy.merges import follow
 from gpt2viz.anatomy.parameters import parts
-from gpt2viz.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import TEXT, edit_json, write_checkpoint, write_tokenizer
 
 RELEASED = {

@@ -11,7 +11,13 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.attribution import difference_from_run, rollout, taken, value_weighted, without_first
+from gpt2viz.analysis.attribution import (
+    difference_from_run,
+    rollout,
+    taken,
+    value_weighted,
+    without_first,
+)
 from tests.checkpoints import write_checkpoint
 
 IDS = [5, 300, 17, 17, 219]

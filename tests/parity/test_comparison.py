@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.comparison import (
+from gpt2viz.analysis.comparison import (
     addition_places,
     align,
     largest_differences,

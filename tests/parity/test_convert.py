@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 from torch import nn
 
 import gpt2viz
-from gpt2viz.convert import convert
+from gpt2viz.model.convert import convert
 from tests import layouts
 from tests.checkpoints import write_checkpoint, write_tokenizer
 from tests.unit.test_lifecycle import full_disk

@@ -12,9 +12,9 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz import devices
-from gpt2viz.attribution import value_weighted
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.analysis.attribution import value_weighted
+from gpt2viz.model import devices
+from gpt2viz.model.checkpoint import BUNDLED
 from tests import accelerator
 
 TEXT = "A crane ate fish"

@@ -15,13 +15,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file
 
 import gpt2viz
-from gpt2viz.arithmetic import cell_arithmetic
-from gpt2viz.attribution import difference_from_run, rollout, taken, value_weighted
-from gpt2viz.comparison import addition_places, largest_differences, nearest, path, stream_places
-from gpt2viz.edits import REFERENCE_TEXT
-from gpt2viz.generation import appraise, draw
-from gpt2viz.heads import head_scores
-from gpt2viz.predictions import surprise
+from gpt2viz.analysis.attribution import difference_from_run, rollout, taken, value_weighted
+from gpt2viz.analysis.cell import cell_arithmetic
+from gpt2viz.analysis.comparison import (
+    addition_places,
+    largest_differences,
+    nearest,
+    path,
+    stream_places,
+)
+from gpt2viz.analysis.generation import appraise, draw
+from gpt2viz.analysis.sampling import surprise
+from gpt2viz.analysis.scores import head_scores
+from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.checkpoints import write_checkpoint
 from tests.parity.head_scores import expected_scores
 from tests.parity.numpy_gpt2 import layer_norm, reference, softmax

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 import gpt2viz
-from gpt2viz.edits import REFERENCE_TEXT
+from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference
 

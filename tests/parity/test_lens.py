@@ -11,8 +11,8 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.lens import contributions, logit_lens
-from gpt2viz.predictions import surprise
+from gpt2viz.analysis.lens import contributions, logit_lens
+from gpt2viz.analysis.sampling import surprise
 from tests.checkpoints import write_checkpoint
 
 IDS = [5, 300, 17, 17, 219, 88, 400]

@@ -12,9 +12,9 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.arithmetic import cell_arithmetic
-from gpt2viz.config import ACTIVATIONS
-from gpt2viz.stages import STAGES
+from gpt2viz.analysis.cell import cell_arithmetic
+from gpt2viz.model.config import ACTIVATIONS
+from gpt2viz.run.stages import STAGES
 from tests.checkpoints import write_checkpoint
 from tests.parity.numpy_gpt2 import reference
 
@@ -159,7 +159,7 @@ def test_sharded_files(tmp_path: Path) -> None:
 def test_released_sizes_have_the_released_parameter_counts(
     sizes: dict[str, int], parameters: int
 ) -> None:
-    from gpt2viz.model import GPT2
+    from gpt2viz.model.network import GPT2
 
     with torch.device("meta"):
         network = GPT2(gpt2viz.GPT2Config(**sizes))

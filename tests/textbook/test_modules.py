@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import gpt2viz
-from gpt2viz.config import GPT2Config
-from gpt2viz.model import GPT2
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
 from gpt2viz.textbook import embeddings, heads, logits, mistakes, mlp, norms, scale, sizes, steps
 from gpt2viz.textbook.diagram import edges, nodes
 from gpt2viz.textbook.draws import drawn, normal

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import embeddings, mlp, norms, scale, steps
 from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.draws import drawn, normal

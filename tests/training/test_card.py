@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.training.card import FIRST_OF_OPENING, best_head, shortcomings
 from gpt2viz.training.evaluate import bits_per_byte, head_scores, repetition, rows_of
 

@@ -16,10 +16,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
-from gpt2viz.checkpoint import BUNDLED
+from gpt2viz.analysis.batch_scores import (
+    attention_weights,
+    first_token_score,
+    induction_score,
+    previous_token_score,
+    repeated_rows,
+)
 from gpt2viz.errors import GPT2VizError
-from gpt2viz.model import GPT2
-from gpt2viz.tokenizer import load_tokenizer
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.model.network import GPT2
+from gpt2viz.model.tokenizer import load_tokenizer
 from gpt2viz.training import __main__ as command
 from gpt2viz.training import evaluate
 from gpt2viz.training.batches import SHORTEST_SPAN, UNSCORED, Stream, Text
@@ -36,13 +43,6 @@ from gpt2viz.training.export import export
 from gpt2viz.training.held_out import write_held_out
 from gpt2viz.training.pressure import ALIKE_FROM, HABITS, alike_loss, nudge_loss, watched
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
-from gpt2viz.training.scores import (
-    attention_weights,
-    first_token_score,
-    induction_score,
-    previous_token_score,
-    repeated_rows,
-)
 from gpt2viz.training.start import new_network
 from gpt2viz.training.train import STATE, Trainer, batch_loss, optimizers
 from tests.training.runs import RECIPE, held_out, stream, trained

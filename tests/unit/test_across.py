@@ -9,14 +9,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.across import Survey
-from gpt2viz.across import read_survey as read
-from gpt2viz.fingerprint import WeightFiles
-from gpt2viz.heads import SCORES
+from gpt2viz.analysis.scores import SCORES
+from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
 from gpt2viz.survey.score import score
+from gpt2viz.survey.stored import Survey
+from gpt2viz.survey.stored import read_survey as read
 from tests.checkpoints import TEXT, edit_json, write_checkpoint
 
 

@@ -21,11 +21,11 @@ from gpt2viz.anatomy import files
 from gpt2viz.anatomy.card import LONGEST, harmless, read_card
 from gpt2viz.anatomy.fields import MEANING, derived, explained, unused
 from gpt2viz.anatomy.files import stored_files
-from gpt2viz.checkpoint import read_config, stored_numbers
-from gpt2viz.config import FIXED
-from gpt2viz.figures.anatomy import part_bars, similarity_at, similarity_map
-from gpt2viz.figures.palette import LIGHT
 from gpt2viz.files import read_json
+from gpt2viz.model.checkpoint import read_config, stored_numbers
+from gpt2viz.model.config import FIXED
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.anatomy import part_bars, similarity_at, similarity_map
 from tests.checkpoints import edit_json, write_checkpoint
 
 signs = list("![]()\\`<x\n|~>:$&@ ")
@@ -212,7 +212,7 @@ def test_similarities_of_positions_by_pytorch(tiny: gpt2viz.Model) -> None:
 def test_many_positions_show_the_number_farthest_from_0(
     cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpt2viz.figures.anatomy._CELLS", cells)
+    monkeypatch.setattr("gpt2viz.pictures.plotly.anatomy._CELLS", cells)
     vectors = np.random.default_rng(0).normal(size=(50, 5)).astype(np.float32)
     panel = similarity_map(vectors, 8)
     whole = cosines(vectors)

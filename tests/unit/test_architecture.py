@@ -1,4 +1,4 @@
-"""Imports point down, one module registers hooks, and no file or function outgrows its story."""
+"""Imports point down the map in CONTRIBUTING, one module registers hooks, functions stay short."""
 
 from __future__ import annotations
 
@@ -14,64 +14,89 @@ SOURCES = sorted(
     [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz").rglob("*.py")]
 )
 
-MAP = re.findall(r"^\| (\w[\w ]*) \| (.*?) \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M)
-#: What CONTRIBUTING's map calls a layer -> the modules and packages that it names there.
-LAYERS = {layer: set(re.findall(r"(\w+)(?:\.py|/)`", files)) for layer, files in MAP}
-PLAIN, MODEL, PICTURES = LAYERS["names"], LAYERS["model"] | {"__init__"}, LAYERS["pictures"]
+#: CONTRIBUTING's map, a row a room: which rooms it may import, and which libraries it may not.
+MAP = {
+    room: (set(re.findall(r"`([\w.]+)/?`", rooms)), set(re.findall(r"`(\w+)`", libraries)))
+    for room, rooms, libraries in re.findall(
+        r"^\| `([\w.]+)/?` \|.*\| (.*?) \| (.*?) \|$",
+        (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
+        re.M,
+    )
+}
+#: Modules beside the rooms, which every room may use: plain words and files.
+BASE = {"arrays", "errors", "files", "labels", "settings"}
+#: May use every room: what a person imports, and the command's start.
+TOP = {"__init__", "__main__", "heads", "offline"}
 
 
-def layer_of(path: Path) -> str:
-    inside = path.relative_to(ROOT).parts
-    return Path(inside[1]).stem if inside[0] == "gpt2viz" else "page"
+def room_of(module: str) -> str:
+    """The room of a dotted module: the longest name that the map has, or the module's own."""
+    parts = module.split(".")
+    if parts[0] != "gpt2viz":
+        return "pages"
+    if len(parts) == 1:
+        return "__init__"
+    longer = ".".join(parts[1:3])
+    return longer if longer in MAP else parts[1]
 
 
-def imports(path: Path) -> set[str]:
-    """Top-level names, and for the package itself ``gpt2viz.<module>``."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names: list[str] = []
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path) for path in SOURCES}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Dotted names of everything imported, inside functions too, and of modules named in strings,
+    as ``import_module`` takes them.
+    """
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        for name in names:
-            parts = name.split(".")
-            found.add(".".join(parts[:2]) if parts[0] == "gpt2viz" else parts[0])
-    return found
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and node.value in MODULES:
+            yield node.value
 
 
 def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def test_the_map_has_every_room() -> None:
+    folders = {p.name for p in (ROOT / "gpt2viz").iterdir() if (p / "__init__.py").is_file()}
+    assert {room.split(".")[0] for room in MAP} == folders | {"pages"}
+    beside = {p.stem for p in (ROOT / "gpt2viz").glob("*.py")}
+    assert beside == BASE | TOP
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_imports_point_down(path: Path) -> None:
-    layer, found = layer_of(path), imports(path)
-    forbidden: set[str] = set()
-    if layer in PLAIN:
-        forbidden = {"torch", "plotly", "pandas", "streamlit", "tiktoken", "safetensors"}
-        forbidden |= {f"gpt2viz.{name}" for name in MODEL | PICTURES | {"ui"}}
-    elif layer in MODEL:
-        forbidden = {"plotly", "streamlit", "pandas"}
-        forbidden |= {f"gpt2viz.{name}" for name in PICTURES | {"ui"}}
-    elif layer in PICTURES:
-        forbidden = {"torch", "streamlit", "gpt2viz.ui", "gpt2viz.tracing", "gpt2viz.model"}
-    elif layer == "page":
-        forbidden = {"torch", "plotly", "numpy", "gpt2viz.model", "gpt2viz.tracing"}
-    elif layer in ("cli", "__main__"):
-        forbidden = {"torch", "numpy", "gpt2viz.model", "gpt2viz.tracing", "gpt2viz.ui"}
-    else:
-        assert layer == "ui", f"{path}: say above which layer {layer} belongs to"
-        forbidden = {"torch", "plotly"}
-    assert not found & forbidden
+    room = room_of(module_of(path))
+    found = set(imports(ast.parse(path.read_text(encoding="utf-8"))))
+    ours = {room_of(name) for name in found if name.startswith("gpt2viz.")}
+    libraries = {name.split(".")[0] for name in found}
+    if room in BASE:
+        assert ours <= BASE
+        assert not libraries & {"torch", "plotly", "pandas", "streamlit", "tiktoken"}
+    elif room not in TOP:
+        allowed, forbidden = MAP[room]
+        names = {name for name in ours if name in MAP}  # else a name of the package itself
+        assert names <= allowed | {room}
+        assert not libraries & forbidden
+
+
+def test_nobody_imports_training() -> None:
+    assert not [room for room, (allowed, _) in MAP.items() if "training" in allowed]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_files_and_functions_stay_short(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert len(text.splitlines()) < 250
-    for function in functions(ast.parse(text)):
-        assert (function.end_lineno or 0) - function.lineno < 50, function.name
+def test_functions_fit_a_screen(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 50, node.name
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
@@ -92,22 +117,24 @@ def test_only_the_tracer_registers_hooks_in_the_app() -> None:
         named(path)
         for path in SOURCES
         if re.search("register_.*forward|_forward_hooks", path.read_text(encoding="utf-8"))
-        and layer_of(path) != "training"  # measures heads between steps, on a model of its own
+        and room_of(module_of(path)) != "training"  # on a model of its own
     }
-    assert hooking == {f"gpt2viz/{name}.py" for name in ("tracing", "recording", "derived")}
+    assert hooking == HOOKING
+
+
+HOOKING = {
+    "gpt2viz/analysis/batch_scores.py",  # measures a network that nobody else runs
+    *(f"gpt2viz/run/{name}.py" for name in ("tracer", "hooks", "recompute")),
+}
 
 
 def test_every_picture_and_table_can_be_saved() -> None:
-    """Drawn through ``ui/show.py`` they are found by *Save*; drawn otherwise they are not."""
+    """Drawn through ``app/output.py`` they are found by *Save*; drawn otherwise they are not."""
     elsewhere = {
-        f"{named(path)}:{node.lineno}: use show.picture or show.table"
+        f"{named(path)}:{node.lineno}: use output.picture or output.table"
         for path in SOURCES
-        if named(path) != "gpt2viz/ui/show.py"
+        if named(path) != "gpt2viz/app/output.py"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in ("plotly_chart", "dataframe")
     }
     assert not elsewhere
-
-
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))

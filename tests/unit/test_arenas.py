@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpt2viz import memory
+from gpt2viz.model import memory
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import gpt2viz
+from gpt2viz.app.literal import literal
 from gpt2viz.labels import isolated, label
-from gpt2viz.tokenizer import Tokenizer, load_tokenizer
-from gpt2viz.ui.text import literal
+from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 
 NASTY = [
     "<script>canary=1</script>",

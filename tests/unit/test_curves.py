@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gpt2viz import CheckpointError
-from gpt2viz.curves import RECORD, read_record
+from gpt2viz.anatomy.training_record import RECORD, read_record
 
 
 def point(tokens: int) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import gpt2viz
-from gpt2viz.edits import Edit, check, describe, forbidden, moved, parse_edits
-from gpt2viz.interventions import changes
-from gpt2viz.tracing import reference_run
+from gpt2viz.run.edits import Edit, check, describe, forbidden, moved, parse_edits
+from gpt2viz.run.interventions import changes
+from gpt2viz.run.tracer import reference_run
 from tests.checkpoints import write_checkpoint
 from tests.unit.test_tracing import n_hooks
 

@@ -30,19 +30,19 @@ from safetensors import safe_open
 
 import gpt2viz
 from gpt2viz import export
-from gpt2viz.comparison import align
+from gpt2viz.analysis.comparison import align
 from gpt2viz.export import can_draw, chromium, figure_bytes, pictures
 from gpt2viz.export.pdf import with_metadata as with_pdf_metadata
 from gpt2viz.export.png import png, with_metadata
 from gpt2viz.export.sheets import FORMULA
-from gpt2viz.figures.charts import probability_bars
-from gpt2viz.figures.compare import aligned_bars
-from gpt2viz.figures.from_trace import head_stage
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.lines import lines
-from gpt2viz.figures.lines_print import WIDEST, WIDTHS, printed
-from gpt2viz.figures.palette import DARK, LIGHT, Palette
-from gpt2viz.figures.similarity import similarity_map
+from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.lines import lines
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.plotly.charts import probability_bars
+from gpt2viz.pictures.plotly.compare import aligned_bars
+from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.plotly.lines import WIDEST, WIDTHS, printed
+from gpt2viz.pictures.plotly.similarity import similarity_map
 from tests.checkpoints import write_checkpoint
 
 ABOUT = export.About("weights", "stories", "ab" * 32, "A crane ate fish", 4, 1, 0)

@@ -7,14 +7,14 @@ import plotly.graph_objects as go
 import pytest
 from numpy.testing import assert_array_equal
 
-from gpt2viz.comparison import Path
-from gpt2viz.figures.charts import overview, thumbnail_at, thumbnails
-from gpt2viz.figures.compare import path_lines
-from gpt2viz.figures.from_trace import difference
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.palette import DARK, LIGHT, Palette
-from gpt2viz.figures.panel import Axis, Panel
-from gpt2viz.figures.pooling import crop, pool_panel
+from gpt2viz.analysis.comparison import Path
+from gpt2viz.pictures.from_trace import difference
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.plotly.charts import overview, thumbnail_at, thumbnails
+from gpt2viz.pictures.plotly.compare import path_lines
+from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.pooling import crop, pool_panel
 
 NAN, INF = float("nan"), float("inf")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import gpt2viz
-from gpt2viz import fingerprint
-from gpt2viz.attribution import difference_from_run, taken, value_weighted
+from gpt2viz.analysis.attribution import difference_from_run, taken, value_weighted
+from gpt2viz.model import fingerprint
 from tests.checkpoints import write_checkpoint
 
 IDS = [5, 300, 17]
@@ -56,8 +56,8 @@ def test_the_same_weights_loaded_twice_are_one_model(
     shutil.copytree(tmp_path / "x", tmp_path / "z")
     copy = gpt2viz.load_model(tmp_path / "z" / "ckpt")
     for other in (again, copy):
-        x.check_made(gpt2viz.trace(other, IDS))
-        other.check_made(gpt2viz.trace(x, IDS))
+        gpt2viz.trace(other, IDS).check_made_by(x)
+        gpt2viz.trace(x, IDS).check_made_by(other)
 
 
 def test_a_checksum_is_read_once_for_a_model_and_never_for_its_own_runs(
@@ -91,9 +91,9 @@ def test_weights_that_were_written_over(
     (folder / "model.safetensors").unlink()
     write_checkpoint(folder, seed=2)
     later = gpt2viz.load_model(folder)
-    x.check_made(before)
+    before.check_made_by(x)
     with pytest.raises(ValueError, match="made by another ckpt"):
-        later.check_made(before)
+        before.check_made_by(later)
 
 
 def test_where_the_files_are_gone(
@@ -104,9 +104,9 @@ def test_where_the_files_are_gone(
     for parent in "xy":
         shutil.rmtree(tmp_path / parent)
     for model in (x, again):
-        model.check_made(gpt2viz.trace(x, IDS))
+        gpt2viz.trace(x, IDS).check_made_by(model)
         with pytest.raises(ValueError, match="made by another ckpt"):
-            model.check_made(gpt2viz.trace(y, IDS))
+            gpt2viz.trace(y, IDS).check_made_by(model)
 
 
 def test_files_that_were_written_to_have_no_checksum_to_share(
@@ -116,9 +116,9 @@ def test_files_that_were_written_to_have_no_checksum_to_share(
     for parent in "xy":
         with (tmp_path / parent / "ckpt" / "model.safetensors").open("ab") as file:
             file.write(b" ")
-    x.check_made(gpt2viz.trace(x, IDS))
+    gpt2viz.trace(x, IDS).check_made_by(x)
     with pytest.raises(ValueError, match="made by another ckpt"):
-        x.check_made(gpt2viz.trace(y, IDS))
+        gpt2viz.trace(y, IDS).check_made_by(x)
 
 
 def test_folders_named_from_where_one_stands(
@@ -129,15 +129,15 @@ def test_folders_named_from_where_one_stands(
     here = gpt2viz.load_model("ckpt")
     monkeypatch.chdir(tmp_path / "y")
     there = gpt2viz.load_model("ckpt")
-    x.check_made(gpt2viz.trace(here, IDS))
+    gpt2viz.trace(here, IDS).check_made_by(x)
     with pytest.raises(ValueError, match="made by another ckpt"):
-        there.check_made(gpt2viz.trace(here, IDS))
+        gpt2viz.trace(here, IDS).check_made_by(there)
     assert here.weights is not None
     assert len(here.weights.sha256) == 64
 
 
 def test_models_made_by_hand(twins: tuple[gpt2viz.Model, gpt2viz.Model]) -> None:
     x, y = (replace(model, weights=None) for model in twins)
-    x.check_made(gpt2viz.trace(x, IDS))
+    gpt2viz.trace(x, IDS).check_made_by(x)
     with pytest.raises(ValueError, match="made by another ckpt"):
-        x.check_made(gpt2viz.trace(y, IDS))
+        gpt2viz.trace(y, IDS).check_made_by(x)

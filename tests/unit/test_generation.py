@@ -10,8 +10,8 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.generation import appraise, draw, generate
-from gpt2viz.predictions import sampling_distribution
+from gpt2viz.analysis.generation import appraise, draw, generate
+from gpt2viz.analysis.sampling import sampling_distribution
 from tests.checkpoints import write_checkpoint
 
 IDS = [5, 300, 17]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gpt2viz.glossary import TERM, TERMS, Term, containing
+from gpt2viz.app.terms import TERM, TERMS, Term, containing
 
 
 def test_each_word_stands_once_in_the_order_of_the_alphabet() -> None:

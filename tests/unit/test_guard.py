@@ -9,7 +9,7 @@ from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
-from gpt2viz.ui import cache, guard
+from gpt2viz.app import guard, run_cache
 
 
 def files(manager: MemoryUploadedFileManager, session: str) -> list[str]:
@@ -56,8 +56,8 @@ class Session(AppSession):
 
 def test_no_visitor_empties_what_is_kept_for_all() -> None:
     assert guard.stand()
-    models = cache.models()
+    models = run_cache.models()
     Session().handle_backmsg(BackMsg(clear_cache=True))
-    assert cache.models() is models
+    assert run_cache.models() is models
     st.cache_resource.clear()
-    assert cache.models() is not models
+    assert run_cache.models() is not models

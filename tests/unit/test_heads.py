@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz import curves, heads, stages
-from gpt2viz.heads import (
+from gpt2viz.analysis import scores
+from gpt2viz.analysis.scores import (
     SCORES,
     distance,
     duplicate_token,
@@ -25,6 +25,8 @@ from gpt2viz.heads import (
     same_token,
     weight_on,
 )
+from gpt2viz.anatomy import training_record
+from gpt2viz.run import stages
 from tests.parity.head_detector import CASES, random_head
 
 TARGETS = [previous_token, same_token, first_token, duplicate_token, induction]
@@ -51,7 +53,7 @@ def one_hot(*look: int) -> np.ndarray:
 def test_heads_built_by_hand(targets: object, look: tuple, elsewhere: tuple) -> None:
     heads = np.stack([one_hot(*look), one_hot(*elsewhere)])
     assert_array_equal(weight_on(heads, targets(IDS)), [1, 0])
-    assert_array_equal(weight_on(heads.mean(axis=0), targets(IDS)), 0.5)
+    assert_array_equal(weight_on(scores.mean(axis=0), targets(IDS)), 0.5)
 
 
 def test_weight_on_all_targets_of_a_query_counts_together() -> None:
@@ -133,11 +135,11 @@ def test_scores_of_a_run(tiny: gpt2viz.Model, causal: bool) -> None:
     trace = gpt2viz.trace(tiny, ids, causal=causal)
     found = head_scores(trace)
     assert list(found) == list(SCORES)
-    for name, scores in found.items():
-        assert scores.shape == (3, 4)
+    for name, by_head in found.items():
+        assert by_head.shape == (3, 4)
         for layer in range(3):
             weights = trace.stage("weights", layer)[0]
-            assert_allclose(scores[layer], SCORES[name].of(weights, ids))
+            assert_allclose(by_head[layer], SCORES[name].of(weights, ids))
     derived = head_scores(gpt2viz.trace(tiny, ids, causal=causal, explicit=False))
     assert_allclose(derived["entropy"], found["entropy"], atol=1e-5)
 
@@ -155,10 +157,10 @@ def test_the_probe_says_different_tokens_twice() -> None:
 def test_the_scores_are_those_that_are_computed_and_cannot_be_changed(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for fixed in (heads.SCORES, curves.SCORES, stages.STAGE, stages.AXES):
+    for fixed in (scores.SCORES, training_record.SCORES, stages.STAGE, stages.AXES):
         with pytest.raises(TypeError):
             fixed["mine"] = next(iter(fixed.values()))  # type: ignore[index]
     run = gpt2viz.trace(tiny, [1, 2, 3])
-    assert list(heads.head_scores(run)) == list(heads.SCORES)
-    monkeypatch.setattr(heads, "SCORES", {"entropy": heads.SCORES["entropy"]})
-    assert list(heads.head_scores(run)) == ["entropy"]
+    assert list(scores.head_scores(run)) == list(scores.SCORES)
+    monkeypatch.setattr(scores, "SCORES", {"entropy": scores.SCORES["entropy"]})
+    assert list(scores.head_scores(run)) == ["entropy"]

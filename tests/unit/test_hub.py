@@ -14,9 +14,10 @@ from huggingface_hub import constants
 from numpy.testing import assert_array_equal
 
 import gpt2viz
-from gpt2viz import hub, settings
+from gpt2viz import settings
 from gpt2viz.errors import HubError
-from gpt2viz.memory import spell
+from gpt2viz.model import hub
+from gpt2viz.model.memory import spell
 from tests.checkpoints import edit_json, write_checkpoint
 from tests.cli.conftest import Run, run
 from tests.hub_server import Hub, point_the_client_at, serving

@@ -9,7 +9,7 @@ from threading import Barrier, Event
 import pytest
 
 import gpt2viz
-from gpt2viz.ui.kept import Kept
+from gpt2viz.app.byte_cache import Kept
 
 
 @dataclass

@@ -18,9 +18,9 @@ from click.testing import CliRunner
 from numpy.testing import assert_array_equal
 
 import gpt2viz
-from gpt2viz import hub
 from gpt2viz.cli import main
 from gpt2viz.errors import HubError
+from gpt2viz.model import hub
 from gpt2viz.survey import run as survey_run
 from gpt2viz.survey.engines import local
 from gpt2viz.training.train import STATE, Trainer

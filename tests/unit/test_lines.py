@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpt2viz.figures.lines import AT_REST, MOST_LINES, lines
-from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.pictures.lines import AT_REST, MOST_LINES, lines
+from gpt2viz.pictures.panel import Axis, Panel
 
 
 def panel(values: np.ndarray, masked: np.ndarray | None = None) -> Panel:

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 import gpt2viz
-from gpt2viz import hub, memory, weights
 from gpt2viz.anatomy.parameters import parts
-from gpt2viz.checkpoint import weight_bytes
+from gpt2viz.model import hub, memory, weights
+from gpt2viz.model.checkpoint import weight_bytes
 from tests.checkpoints import edit_json, write_checkpoint
 
 XL = gpt2viz.GPT2Config(n_layer=48, n_head=25, n_embd=1600)
@@ -34,7 +34,7 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 200_000)
-    monkeypatch.setattr("gpt2viz.checkpoint.read", lambda _stored: pytest.fail("it was read"))
+    monkeypatch.setattr("gpt2viz.model.checkpoint.read", lambda _stored: pytest.fail("it was read"))
     with pytest.raises(gpt2viz.TooLargeError, match=r"^model needs 2\d\d kB of memory: 1\d\d kB"):
         gpt2viz.load_model(folder)
 
@@ -146,7 +146,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         os.utime(folder / "model.safetensors", ns=(1, 1))
         return found
 
-    monkeypatch.setattr("gpt2viz.checkpoint.read", meanwhile)
+    monkeypatch.setattr("gpt2viz.model.checkpoint.read", meanwhile)
     with pytest.raises(gpt2viz.CheckpointError, match="were changed while they were read"):
         gpt2viz.load_model(folder)
 

@@ -16,8 +16,8 @@ from nbclient import NotebookClient
 from PIL import Image
 
 import gpt2viz
-from gpt2viz.figures.palette import LIGHT
-from gpt2viz.offline import CONFIG, _Offline
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.offline import CONFIG, _Offline
 from tests.checkpoints import write_checkpoint
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "attention.ipynb"

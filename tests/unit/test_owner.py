@@ -11,7 +11,7 @@ import streamlit as st
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.ui import owner
+from gpt2viz.app import owner
 
 
 @pytest.fixture

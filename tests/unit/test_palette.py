@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from gpt2viz.figures.charts import overview, probability_bars
-from gpt2viz.figures.compare import aligned_bars
-from gpt2viz.figures.from_trace import difference, difference_in_words
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.palette import ABOVE, BELOW, DARK, LIGHT, SQUARES, ColorScale, Palette
-from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.pictures.from_trace import difference, difference_in_words
+from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, SQUARES, ColorScale, Palette
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.plotly.charts import overview, probability_bars
+from gpt2viz.pictures.plotly.compare import aligned_bars
+from gpt2viz.pictures.plotly.heatmap import heatmaps
 
 BOTH = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 ROOT = Path(__file__).parents[2]

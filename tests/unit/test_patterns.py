@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpt2viz.patterns import Cell, as_weights, drawn, likeness, parse_cells, similarity
+from gpt2viz.analysis.patterns import Cell, as_weights, drawn, likeness, parse_cells, similarity
 from tests.parity.head_detector import random_head
 
 

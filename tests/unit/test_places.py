@@ -12,10 +12,11 @@ import pytest
 import streamlit.web.cli
 
 import gpt2viz
-from gpt2viz import places, settings
+from gpt2viz import settings
 from gpt2viz.anatomy.files import stored_files
+from gpt2viz.app import owner, run_cache
 from gpt2viz.errors import CheckpointError
-from gpt2viz.ui import cache, owner
+from gpt2viz.model import places
 from tests.checkpoints import write_checkpoint
 from tests.cli.conftest import Run, run
 
@@ -69,10 +70,10 @@ def test_a_folder_of_the_cache_that_the_owner_lists_is_there_once(
     fetched: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["app.py", "--model", str(fetched), "--allow-model", "gpt2"])
-    cache.from_hub.clear()
-    assert list(cache.model_folders()) == ["someone/tiny", "stories", "gpt2"]
-    assert cache.model_folders()["someone/tiny"] == fetched
-    cache.from_hub.clear()
+    run_cache.from_hub.clear()
+    assert list(run_cache.model_folders()) == ["someone/tiny", "stories", "gpt2"]
+    assert run_cache.model_folders()["someone/tiny"] == fetched
+    run_cache.from_hub.clear()
 
 
 @pytest.mark.parametrize(
@@ -112,12 +113,12 @@ def test_links_that_go_round_in_a_circle_are_listed_and_refused(
     assert "README.md" not in [file.name for file in stored_files(tmp_path / "files")]
     assert "loop can't be loaded" in run("models").stderr
     monkeypatch.setattr(sys, "argv", ["app.py"])
-    cache.from_hub.clear()
-    assert {"loop", "files"} <= cache.model_folders().keys()
-    assert not any(map(cache.is_bundled, (loop, tmp_path / "files")))
+    run_cache.from_hub.clear()
+    assert {"loop", "files"} <= run_cache.model_folders().keys()
+    assert not any(map(run_cache.is_bundled, (loop, tmp_path / "files")))
     assert run("trace", "A", "-m", "loop").exit_code == 1
     assert run("app", "-m", str(loop)).exit_code == 1
-    cache.from_hub.clear()
+    run_cache.from_hub.clear()
 
 
 def test_a_user_whom_the_machine_does_not_know_has_no_file(

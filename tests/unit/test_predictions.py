@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from numpy.testing import assert_allclose
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from gpt2viz.predictions import divergence, entropy, sampling_distribution, softmax
+from gpt2viz.analysis.sampling import divergence, entropy, sampling_distribution, softmax
 
 LOGITS = np.log(np.array([0.5, 0.25, 0.125, 0.0625, 0.0625])).astype(np.float32)
 

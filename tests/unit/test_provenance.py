@@ -8,8 +8,8 @@ import textwrap
 import pytest
 
 import gpt2viz
-from gpt2viz.model import Attend, Block
-from gpt2viz.provenance import MARK, method_at
+from gpt2viz.model.network import Attend, Block
+from gpt2viz.run.provenance import MARK, method_at
 
 
 def test_every_tensors_line_is_marked_in_its_method(tiny: gpt2viz.Model) -> None:

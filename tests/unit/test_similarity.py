@@ -9,9 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz import similarity
-from gpt2viz.figures.palette import LIGHT
-from gpt2viz.figures.similarity import (
+from gpt2viz.analysis import similarity
+from gpt2viz.analysis.patterns import likeness
+from gpt2viz.analysis.similarity import similarities
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.similarity import (
     MOST,
     cells_of,
     group_table,
@@ -20,8 +22,6 @@ from gpt2viz.figures.similarity import (
     similarity_map,
     tree,
 )
-from gpt2viz.patterns import likeness
-from gpt2viz.similarity import similarities
 
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
 

@@ -7,10 +7,10 @@ import plotly.graph_objects as go
 import pytest
 
 from gpt2viz.export import spoken
-from gpt2viz.figures.charts import probability_bars
-from gpt2viz.figures.heatmap import heatmaps
-from gpt2viz.figures.palette import palette
-from gpt2viz.figures.panel import Axis, Panel
+from gpt2viz.pictures.palette import palette
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.plotly.charts import probability_bars
+from gpt2viz.pictures.plotly.heatmap import heatmaps
 
 LABELS = ("A", "·<b>crane</b>", "·ate")
 WEIGHTS = ((1, 0, 0), (0.25, 0.75, 0), (0.8, 0.15, 0.05))

@@ -21,8 +21,8 @@ from pyarrow import parquet
 from scipy import stats
 
 import gpt2viz
+from gpt2viz.analysis.scores import SCORES, head_scores
 from gpt2viz.errors import SurveyError
-from gpt2viz.heads import SCORES, head_scores
 from gpt2viz.survey.corpus import Corpus
 from gpt2viz.survey.documents import Shard, documents, shards
 from gpt2viz.survey.engines import Task, local, on_ray, work

@@ -13,7 +13,7 @@ from threading import Event, Thread
 import pytest
 import torch
 
-from gpt2viz.threads import ONE_THREAD, threads
+from gpt2viz.model.threads import ONE_THREAD, threads
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,10 +17,10 @@ from tokenizers import Tokenizer as HuggingFace
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from gpt2viz.anatomy.merges import follow
-from gpt2viz.bpe import contradicts
-from gpt2viz.checkpoint import BUNDLED
 from gpt2viz.errors import CheckpointError, TextError
-from gpt2viz.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.model.bpe import contradicts
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import TEXT, edit_json, write_tokenizer
 
 # Surrogates are no characters, and the two regular-expression engines know different versions

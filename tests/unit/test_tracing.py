@@ -13,10 +13,9 @@ import torch
 from numpy.testing import assert_array_equal
 
 import gpt2viz
-from gpt2viz import model as model_source
-from gpt2viz import traces
-from gpt2viz.attribution import difference_from_run, value_weighted
-from gpt2viz.stages import STAGES, axis_sizes
+from gpt2viz.analysis.attribution import difference_from_run, value_weighted
+from gpt2viz.model import network as model_source
+from gpt2viz.run.stages import STAGES, axis_sizes
 
 
 def n_hooks(model: gpt2viz.Model) -> int:
@@ -99,7 +98,7 @@ def test_its_size_is_told_while_another_thread_looks_at_a_stage(tiny: gpt2viz.Mo
             trace.stage("scores", 0)
             return super().values()
 
-    trace._derived["weights",] = traces._Derived((0, None), Looks())
+    trace._derived["weights",] = trace._Derived((0, None), Looks())
     assert trace.nbytes == sum(array.nbytes for array in trace.captured.values())
 
 
@@ -107,7 +106,7 @@ def test_long_texts_are_derived_and_short_ones_captured(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert gpt2viz.trace(tiny, [1, 2, 3]).explicit
-    monkeypatch.setattr("gpt2viz.tracing.EXPLICIT_BYTES", 3 * 4 * 3**2 * 4 * 4 - 1)
+    monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 3 * 4 * 3**2 * 4 * 4 - 1)
     derived = gpt2viz.trace(tiny, [1, 2, 3])
     assert not derived.explicit
     assert derived.record("scores", 0) is None
@@ -179,7 +178,7 @@ def test_no_hook_is_left_behind(
 def test_a_small_run_stays_on_one_thread(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, limit: int, expected: int
 ) -> None:
-    monkeypatch.setattr("gpt2viz.threads.ONE_THREAD", limit)
+    monkeypatch.setattr("gpt2viz.model.threads.ONE_THREAD", limit)
     seen: list[int] = []
     hook = tiny.network.ln_f.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
     torch.set_num_threads(2)

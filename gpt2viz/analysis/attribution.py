@@ -1,0 +1,125 @@
+"""Beyond the weights: how much a token really takes from another.
+
+A large weight on a short value vector moves little, and what a layer mixes was mixed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpt2viz.arrays import Array
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.run.edits import attention_is_off, passed_on
+from gpt2viz.run.trace import Trace
+
+
+def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
+    """‖α v W_O‖: the length of what every key gives to every query, (nh, T, T).
+
+    Kobayashi et al. 2020, "Attention is Not Only a Weight: Analyzing Transformers with Vector
+    Norms", section 3: the weight α times the key's value vector (its bias included), projected
+    by the head's rows of W_O. In units of the residual stream, 0 or more. Edits count: scaled
+    heads give more or less, and no key gives anything where attention is off, or a head puts out
+    0 or a mean. Raises ``IndexError`` for a layer that the model doesn't have, ``ValueError`` for
+    a trace of another model.
+    """
+    weights, v = _mixed(trace, layer)
+    with np.errstate(over="ignore", invalid="ignore"):  # the page says so of the run itself
+        lengths = np.linalg.norm(v @ _projection(model, trace, layer), axis=-1)  # (nh, T)
+    found: Array = weights * lengths[:, None, :]
+    return found
+
+
+def taken(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[int]) -> Array:
+    """‖Σ α v W_O‖: the length of what ``keys`` give to ``query`` together, by head: (nh,).
+
+    As ``value_weighted``, which it equals for one key. Several vectors are added before the
+    length is taken: they may point apart. Raises ``IndexError`` for a layer or token that isn't
+    there, ``ValueError`` for a trace of another model.
+    """
+    weights, v = _mixed(trace, layer)
+    mixed = np.einsum("hk,hkd->hd", weights[:, query, list(keys)], v[:, list(keys)])  # (nh, hs)
+    written = np.einsum("hd,hdc->hc", mixed, _projection(model, trace, layer))  # (nh, C)
+    length: Array = np.linalg.norm(written, axis=-1)
+    return length
+
+
+def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, float]:
+    """The proof that a layer's weights are what the model used: (difference, largest number).
+
+    Weights times v for every head, merged and projected (W_O, b_O), are held against what the
+    run itself added to the residual stream; the first number is the largest distance over all
+    tokens and channels (T, C), the second the largest number of the addition. Edits are followed:
+    a head that puts out 0 or a mean is only held to put out the same after every token, and both
+    numbers are 0 where attention is off. Raises what ``value_weighted`` does.
+    """
+    weights, v = _mixed(trace, layer)
+    heads: Array = weights @ v  # (nh, T, hs)
+    fixed = passed_on(trace.edits, layer, len(heads)) == 0
+    heads[fixed] = trace.stage("head_output", layer)[0, fixed, :1]
+    merged = heads.transpose(1, 0, 2).reshape(len(trace.tokens), -1)  # (T, C)
+    projection = _projection(model, trace, layer)
+    bias = model.merging(layer)[1].detach().cpu().numpy()
+    written = merged @ projection.reshape(-1, projection.shape[-1]) + bias
+    if attention_is_off(trace.edits, layer):
+        written[:] = 0
+    added = trace.stage("attention_output", layer)[0]
+    return float(np.abs(written - added).max()), float(np.abs(added).max())
+
+
+def _mixed(trace: Trace, layer: int) -> tuple[Array, Array]:
+    """The weights (nh, T, T) and values (nh, T, hs) that a layer's heads mix, after edits.
+
+    Values of a scaled head are scaled; both are 0 where no key gives anything.
+    """
+    weights, v = trace.stage("weights", layer)[0], trace.stage("v", layer)[0]
+    factors = passed_on(trace.edits, layer, len(v))[:, None, None]
+    if attention_is_off(trace.edits, layer):
+        factors[:] = 0
+    if (factors == 1).all():
+        return weights, v
+    return np.where(factors, weights, 0), np.where(factors, factors * v, 0)  # NaN times 0 is NaN
+
+
+def _projection(model: Model, trace: Trace, layer: int) -> Array:
+    """W_O of a layer, cut by head: (nh, hs, C)."""
+    trace.check_made_by(model)
+    by_head: Array = model.merging(layer)[0].detach().cpu().numpy()
+    return by_head
+
+
+def rollout(trace: Trace, layer: int) -> Array:
+    """How much of every token's start is in every token after ``layer``: (T, T), rows sum to 1.
+
+    Attention rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers",
+    equation 1): the mean of a layer's heads, half of it kept for the residual stream, multiplied
+    down to the first layer. It knows of no values, no MLPs and no norms; but heads by which no key
+    gives anything, as they were edited, are left out of the mean, and a layer without any other
+    mixes nothing. Raises ``IndexError`` for a layer that the model doesn't have.
+    """
+    trace.stage("q", layer)  # raises where there is no such layer
+    kept: Array = np.eye(len(trace.tokens), dtype=np.float32)
+    mixed = kept
+    for below in range(layer + 1):
+        weights = trace.stage("weights", below)[0]
+        used = passed_on(trace.edits, below, len(weights)) != 0
+        if used.any() and not attention_is_off(trace.edits, below):
+            mixed = (weights[used].mean(axis=0) + kept) / 2 @ mixed
+    return mixed
+
+
+def without_first(weights: Array) -> Array:
+    """Rows rescaled to sum to 1 without the first key: (…, T, T) -> (…, T, T), column 0 NaN.
+
+    Many heads rest on the first token (Xiao et al. 2023, "Efficient Streaming Language Models
+    with Attention Sinks"); this shows how they divide the rest. A row with nothing left, such
+    as the first token's own, is NaN throughout.
+    """
+    rest = weights.astype(np.float64)
+    rest[..., 0] = np.nan
+    total = np.nansum(rest, axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rescaled: Array = np.where(total > 0, rest / total, np.nan).astype(np.float32)
+    return rescaled

@@ -1,0 +1,96 @@
+"""One cell of one head, worked out by hand from the numbers that the model computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.arrays import Array
+from gpt2viz.run.edits import passed_on
+from gpt2viz.run.trace import Trace
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CellArithmetic:
+    """Query i meets key j, step by step (Vaswani et al. 2017, equation 1).
+
+    ``products`` (hs,) are q[d]·k[d]; ``score`` is their sum and ``scaled`` that sum over
+    ``divisor``, which is √hs in most models; ``masked`` tells that the mask replaced it by −∞.
+    ``exponentials`` (T,) are e^(x − largest of the row), ``weights`` (T,) those over their
+    sum; ``contribution`` (hs,) is factor·weight·v[j] and ``output`` (hs,) the sum of all keys'.
+    ``factor`` is 1 but where an edit scales the head, or lets it put out 0 or a mean (then it is
+    0, and the ``output`` what stands in for the head, the same after every token).
+    The ``model_…`` fields are what the model itself computed for the same quantity.
+    """
+
+    query: Doubles
+    key: Doubles
+    products: Doubles
+    score: float
+    divisor: float
+    scaled: float
+    masked: bool
+    row: Doubles
+    exponentials: Doubles
+    weights: Doubles
+    factor: float
+    contribution: Doubles
+    output: Doubles
+    model_score: float
+    model_scaled: float
+    model_weight: float
+    model_output: Array
+
+    @property
+    def largest_difference(self) -> float:
+        """The largest distance between a number worked out here and the model's own."""
+        return max(
+            abs(self.score - self.model_score),
+            abs(self.scaled - self.model_scaled),
+            float(np.abs(self.output - self.model_output).max()),
+        )
+
+
+def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> CellArithmetic:
+    """Work out cell (query ``i``, key ``j``) in double precision, all counted from 0.
+
+    It ends with the head: whether the layer's attention adds to the stream is not in it.
+    """
+
+    def of(key: str) -> Array:
+        stage: Array = trace.stage(key, layer, head)
+        return stage
+
+    q, k, v = (of(key).astype(np.float64) for key in "qkv")  # (T, hs)
+    products = q[i] * k[j]
+    score = float(products.sum())
+    divisor = math.sqrt(q.shape[1]) * trace.config.layer_divisor(layer)
+    row = of("masked_scores")[i].astype(np.float64)
+    exponentials = np.exp(row - row.max())
+    weights = exponentials / exponentials.sum()
+    factor = float(passed_on(trace.edits, layer, trace.config.n_head)[head])
+    values = factor * v if factor else np.zeros_like(v)  # NaN times 0 is NaN
+    return CellArithmetic(
+        query=q[i],
+        key=k[j],
+        products=products,
+        score=score,
+        divisor=divisor,
+        scaled=score / divisor,
+        masked=bool(np.isneginf(row[j])),
+        row=row,
+        exponentials=exponentials,
+        weights=weights,
+        factor=factor,
+        contribution=weights[j] * values[j],
+        output=weights @ values if factor else of("head_output")[0].astype(np.float64),
+        model_score=float(of("scores")[i, j]),
+        model_scaled=float(of("scaled_scores")[i, j]),
+        model_weight=float(of("weights")[i, j]),
+        model_output=of("head_output")[i],
+    )

@@ -1,0 +1,159 @@
+"""Two runs: which of their tokens belong together, and how far apart they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.arrays import Array
+from gpt2viz.run.trace import Trace
+
+Numbers = NDArray[np.float64]
+#: (stage key, layer), as ``Trace.stage`` takes them.
+Place = tuple[str, int | None]
+
+
+class Pair(NamedTuple):
+    """A token of each text, by position from 0; None where one text has no counterpart.
+
+    ``same`` says that both are the same token of the vocabulary.
+    """
+
+    a: int | None
+    b: int | None
+    same: bool
+
+
+def align(a: Sequence[int], b: Sequence[int]) -> tuple[Pair, ...]:
+    """Both texts' token ids side by side, in order: equal tokens meet, the rest stands beside.
+
+    The standard library's ``difflib.SequenceMatcher``. Where some tokens were replaced by
+    others, they stand beside each other one by one, and what is left over stands alone.
+    """
+    pairs = []
+    for tag, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        for n in range(max(a1 - a0, b1 - b0)):
+            left = a0 + n if a0 + n < a1 else None
+            right = b0 + n if b0 + n < b1 else None
+            pairs.append(Pair(left, right, tag == "equal"))
+    return tuple(pairs)
+
+
+def shared(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Positions of the same token in both texts, each position once, by their place in ``a``.
+
+    First those that ``align`` finds; then what is left is aligned again, until nothing is, so
+    that words that changed places are found too.
+    """
+    left, right = list(range(len(a))), list(range(len(b)))
+    found: list[tuple[int, int]] = []
+    while True:
+        pairs = align([a[n] for n in left], [b[n] for n in right])
+        met = [
+            (left[p.a], right[p.b]) for p in pairs if p.same and p.a is not None and p.b is not None
+        ]
+        if not met:
+            return tuple(sorted(found))
+        found += met
+        left = [n for n in left if n not in {one for one, _ in met}]
+        right = [n for n in right if n not in {other for _, other in met}]
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """How alike a token is read in two runs at each of S places of the model.
+
+    ``cosine`` (S,) is the cosine similarity of its two vectors, in [−1, 1], and NaN where only one
+    of them is 0 throughout; ``difference`` (S,) the largest |a − b| of any of their C channels, 0
+    where they are the same to the last digit.
+    """
+
+    places: tuple[Place, ...]
+    cosine: Numbers
+    difference: Numbers
+
+
+def stream_places(n_layer: int) -> tuple[Place, ...]:
+    """Where the residual stream is read: at the start, then after every layer's two parts."""
+    layers = range(n_layer)
+    after = [(key, n) for n in layers for key in ("residual_mid", "residual_out")]
+    return (("token_embedding", None), ("embedding", None), *after)
+
+
+def addition_places(n_layer: int) -> tuple[Place, ...]:
+    """What every layer's attention and MLP add to the stream."""
+    return tuple((key, n) for n in range(n_layer) for key in ("attention_output", "mlp_output"))
+
+
+def path(a: Trace, b: Trace, at: tuple[int, int], places: Sequence[Place]) -> Path:
+    """Compare token ``at[0]`` of one run with token ``at[1]`` of another, place by place.
+
+    In double precision from the runs' float32. Raises ``IndexError`` for a token that isn't
+    there, ``ValueError`` for models with other numbers of channels.
+    """
+    if a.config.n_embd != b.config.n_embd:
+        raise ValueError(f"one run has {a.config.n_embd} channels, the other {b.config.n_embd}")
+    vectors = [(_vector(a, place, at[0]), _vector(b, place, at[1])) for place in places]
+    return Path(
+        tuple(places),
+        np.array([_cosine(one, other) for one, other in vectors]),
+        np.array([np.abs(one - other).max() for one, other in vectors]),
+    )
+
+
+def _vector(trace: Trace, place: Place, position: int) -> Numbers:
+    vector: Numbers = trace.stage(*place)[0, position].astype(np.float64)
+    return vector
+
+
+def _cosine(one: Numbers, other: Numbers) -> float:
+    if np.array_equal(one, other):  # the same to the last digit: 1, without rounding
+        return 1.0
+    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return float(one @ other) / lengths if lengths else float("nan")
+
+
+def largest_differences(a: Trace, b: Trace, matches: Sequence[tuple[int, int]]) -> Numbers:
+    """How far apart two runs' attention weights lie at most, in every head: (n_layer, n_head).
+
+    max |w_b − w_a| over the queries and keys that both have: ``matches`` are positions in ``a``
+    and ``b``. Of the layers and heads that both models have; one matrix (M, M) at a time.
+    """
+    n_layer = min(a.config.n_layer, b.config.n_layer)
+    n_head = min(a.config.n_head, b.config.n_head)
+    left, right = (np.ix_(side, side) for side in zip(*matches, strict=True))
+    found = np.empty((n_layer, n_head))
+    for layer in range(n_layer):
+        one, other = (run.stage("weights", layer)[0] for run in (a, b))
+        for head in range(n_head):
+            found[layer, head] = np.abs(other[head][right] - one[head][left]).max()
+    return found
+
+
+class Nearest(NamedTuple):
+    """Vocabulary entries by cosine similarity: ``ids`` and ``cosine``, both (S, top)."""
+
+    ids: NDArray[np.int64]
+    cosine: Numbers
+
+
+def nearest(trace: Trace, position: int, places: Sequence[Place], top: int) -> Nearest:
+    """The tokens whose rows of the unembedding point most the way a token's vector does.
+
+    At each place, by cosine similarity, best first; rows of zeros, as in a table that was only
+    filled up, come last with NaN. In GPT-2 the unembedding is the token embedding too, so that at
+    the first place a token is nearest to itself.
+    """
+    lengths: Array = np.linalg.norm(trace.unembedding, axis=1, keepdims=True)
+    lengths[lengths == 0] = np.nan
+    rows: Array = trace.unembedding / lengths
+    vectors = np.stack([_vector(trace, place, position) for place in places])  # (S, C)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosine = vectors.astype(np.float32) @ rows.T  # (S, n_vocab)
+    ids = np.argsort(-cosine, axis=1, kind="stable")[:, :top]
+    return Nearest(ids, np.take_along_axis(cosine, ids, axis=1).astype(np.float64))

@@ -1,0 +1,63 @@
+"""Whether a run's numbers are numbers: weights can be so large that float32 has no room left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpt2viz.arrays import Array
+from gpt2viz.run.stages import STAGES
+from gpt2viz.run.trace import Trace
+
+
+@dataclass(frozen=True)
+class NotFinite:
+    """A tensor of a run that holds NaN or infinity.
+
+    ``label`` is what the stage is called, ``layer`` the one it belongs to, if any, ``n_nan`` and
+    ``n_infinite`` of its ``n_numbers`` are not finite.
+    """
+
+    label: str
+    layer: int | None
+    n_nan: int
+    n_infinite: int
+    n_numbers: int
+
+    def __str__(self) -> str:
+        where = "" if self.layer is None else f" of layer {self.layer}"
+        counts = {"NaN": self.n_nan, "infinite": self.n_infinite}
+        what = " and ".join(f"{n:,} {kind}" for kind, n in counts.items() if n)
+        return f"{self.label}{where}: of {self.n_numbers:,} numbers {what}"
+
+
+def first_not_finite(trace: Trace) -> NotFinite | None:
+    """The first tensor of the run that isn't finite, or None where what came out is finite.
+
+    A masked score is −∞ by rule and doesn't count. NaN and infinity go on from tensor to tensor,
+    so where the last ones are finite nothing before them is looked at.
+    """
+    ends = (trace.stage("final_norm"), trace.next_token_probabilities)
+    if all(np.isfinite(array).all() for array in ends):
+        return None
+    for label, layer, array in _in_order(trace):
+        finite = np.isfinite(array)
+        if not finite.all():
+            n_nan = int(np.isnan(array).sum())
+            return NotFinite(label, layer, n_nan, int((~finite).sum()) - n_nan, array.size)
+    raise AssertionError("one of the last tensors was not finite")
+
+
+def _in_order(trace: Trace) -> Iterator[tuple[str, int | None, Array]]:
+    kept = [stage for stage in STAGES if stage.kept and stage.key != "masked_scores"]
+    for stage in kept:
+        if not stage.per_layer and stage.key != "final_norm":
+            yield stage.label, None, trace.stage(stage.key)
+    for layer in range(trace.config.n_layer):
+        for stage in kept:
+            if stage.per_layer:
+                yield stage.label, layer, trace.stage(stage.key, layer)
+    yield "Final LayerNorm", None, trace.stage("final_norm")
+    yield "Probabilities of the next token", None, trace.next_token_probabilities

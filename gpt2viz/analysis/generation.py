@@ -1,0 +1,85 @@
+"""Write on: choose the next token from a trace, append it, read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpt2viz.analysis.sampling import sampling_distribution, softmax
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.run.trace import Trace
+from gpt2viz.run.tracer import token_ids
+from gpt2viz.run.tracer import trace as run
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One token as the model saw it before it was appended.
+
+    ``probability`` is the model's own, over the whole vocabulary; ``rank`` 1 is the most
+    probable token; ``surprise`` is −log₂ of the probability, in bits.
+    """
+
+    token: int
+    probability: float
+    rank: int
+    surprise: float
+
+
+def draw(
+    trace: Trace,
+    *,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    seed: int = 0,
+) -> int:
+    """The id of the token that comes after the trace's last one.
+
+    Drawn from ``sampling_distribution`` with the same arguments; temperature 0, the default,
+    takes the most probable token ("greedy"). The draw depends on the seed and the number of
+    tokens alone, so that taking a step back and going on gives the same text again. Raises
+    ``ValueError`` for settings that ``sampling_distribution`` refuses.
+    """
+    shares = sampling_distribution(
+        trace.logits_at(-1), temperature=temperature, top_k=top_k, top_p=top_p
+    )
+    place = np.random.default_rng([seed, len(trace.token_ids)]).random()
+    upto = shares.cumsum()
+    return int(np.searchsorted(upto, place * upto[-1], side="right"))
+
+
+def appraise(trace: Trace, token: int, position: int = -1) -> Choice:
+    """How probable the model found a token after the one at ``position``, by default the last."""
+    logits = trace.logits_at(position)
+    probability = float(softmax(logits)[token])
+    rank = 1 + int((logits > logits[token]).sum())
+    return Choice(token, probability, rank, float(-np.log2(probability)) + 0.0)  # no −0
+
+
+def generate(
+    model: Model,
+    text: str | Sequence[int],
+    n_new: int,
+    *,
+    causal: bool = True,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    seed: int = 0,
+) -> Iterator[Choice]:
+    """Continue a text by up to ``n_new`` tokens, one whole forward pass each.
+
+    Ends early where the context is full (``n_positions``) or the model ends the text with
+    ``<|endoftext|>``. Raises what ``gpt2viz.trace`` and ``draw`` raise.
+    """
+    ids = token_ids(model, text)
+    for _ in range(n_new):
+        read = run(model, ids, causal)
+        token = draw(read, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+        yield appraise(read, token)
+        ids.append(token)
+        if token == model.tokenizer.end_of_text or len(ids) >= model.config.n_positions:
+            return

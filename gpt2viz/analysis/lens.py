@@ -1,0 +1,209 @@
+"""From the residual stream to the prediction: when it is decided, and who wrote it.
+
+Both methods read the stream as the model's own last step does: final LayerNorm, then the
+unembedding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpt2viz.analysis.comparison import stream_places
+from gpt2viz.analysis.sampling import CHUNK
+from gpt2viz.labels import counted
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.run.edits import attention_is_off
+from gpt2viz.run.trace import Trace
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogitLens:
+    """What the model would predict if the stream stopped at each of S places.
+
+    ``places`` are (stage key, layer): the embedding, then after attention and after the MLP of
+    every layer. ``positions`` are the P tokens asked for. The arrays are (S, P): ``top`` the
+    vocabulary ids of the most probable tokens, ``probability`` theirs, ``entropy`` of the whole
+    distribution in bits, and ``rank`` the place of ``answer`` (P,), the model's own token at the
+    end of the stream unless others were asked for: 1 is first.
+    """
+
+    places: tuple[tuple[str, int | None], ...]
+    positions: tuple[int, ...]
+    top: NDArray[np.int64]
+    probability: Numbers
+    entropy: Numbers
+    rank: NDArray[np.int64]
+    answer: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        S, P = self.top.shape
+        read = f"{counted(P, 'tokens')} read at {counted(S, 'places')} of the stream"
+        return f"LogitLens: {read}, arrays ({S}, {P})"
+
+
+def logit_lens(
+    model: Model,
+    trace: Trace,
+    positions: Sequence[int] | None = None,
+    answers: Sequence[int] | None = None,
+) -> LogitLens:
+    """Read the stream after every step as if it were the last (nostalgebraist 2020).
+
+    "interpreting GPT: the logit lens": final LayerNorm and unembedding of a stream (T, C) that
+    they were not trained for; what comes out is a reading, not a prediction of the model. Only
+    the last place of the stream gives the model's own one. ``positions`` are the tokens to read
+    at, all by default; no (T, n_vocab) array is kept. ``answers``, one vocabulary id for each
+    position, are followed in place of the model's own, to compare two runs. Raises ``IndexError``
+    for a position that the text doesn't have, ``ValueError`` for a trace of another model or
+    another number of answers.
+    """
+    trace.check_made_by(model)
+    asked = list(range(len(trace.token_ids)) if positions is None else positions)
+    places = stream_places(model.config.n_layer)[1:]  # not the token without its position
+    shape = (len(places), len(asked))
+    top, rank = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    probability, entropy = np.empty(shape), np.empty(shape)
+    answer = np.array([0] * len(asked) if answers is None else answers, np.int64)
+    if len(answer) != len(asked):
+        raise ValueError(f"{len(asked)} positions need as many answers, not {len(answer)}")
+    for start in range(0, len(asked), CHUNK):
+        some = slice(start, start + CHUNK)
+        for n in reversed(range(len(places))):  # the end of the stream first: it has the answer
+            key, layer = places[n]
+            logits = _read(model, trace.stage(key, layer)[0, asked[some]])  # (P, n_vocab)
+            if answers is None and n == len(places) - 1:
+                answer[some] = logits.argmax(dim=-1).numpy()
+            followed = torch.from_numpy(answer[some])[:, None]
+            logs = logits.log_softmax(dim=-1)
+            best = logs.max(dim=-1)
+            top[n, some], probability[n, some] = best.indices.numpy(), best.values.exp().numpy()
+            entropy[n, some] = torch.special.entr(logs.exp()).sum(dim=-1).numpy() / np.log(2)
+            rank[n, some] = 1 + (logits > logits.gather(1, followed)).sum(dim=-1).numpy()
+    return LogitLens(places, tuple(asked), top, probability, entropy, rank, answer)
+
+
+def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
+    """Final LayerNorm and unembedding: a stream (P, C) -> logits (P, n_vocab) in double.
+
+    By their weights and not as modules: a run in another thread listens to those.
+    """
+    network, norm = model.network, model.network.ln_f
+    with torch.inference_mode():
+        here = torch.from_numpy(stream).to(norm.weight.device)
+        normed = F.layer_norm(here, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+        return F.linear(normed, network.lm_head.weight).cpu().double()  # MPS has no double
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contributions:
+    """What each part of the model added to one logit, or to the difference of two.
+
+    ``heads`` is (n_layer, n_head), ``attention_bias`` and ``mlp`` are (n_layer,), the others one
+    number each. Together they are ``total``, which equals ``logit``, the model's own number, but
+    for rounding.
+    """
+
+    position: int
+    token: int
+    versus: int | None
+    logit: float
+    token_embedding: float
+    position_embedding: float
+    heads: Numbers
+    attention_bias: Numbers
+    mlp: Numbers
+    norm_bias: float
+
+    def __repr__(self) -> str:
+        n_layer, n_head = self.heads.shape
+        against = "" if self.versus is None else f" − {self.versus}"
+        return (
+            f"Contributions to the logit of token {self.token}{against} after position "
+            f"{self.position}: {self.logit:.4f} nats, from {counted(n_layer, 'layers')} of "
+            f"{counted(n_head, 'heads')}"
+        )
+
+    @property
+    def total(self) -> float:
+        """The sum of all parts."""
+        ones = self.token_embedding + self.position_embedding + self.norm_bias
+        return float(ones + self.heads.sum() + self.attention_bias.sum() + self.mlp.sum())
+
+
+def contributions(
+    model: Model, trace: Trace, token: int, versus: int | None = None, position: int = -1
+) -> Contributions:
+    """Take a logit after the token at ``position`` apart: who wrote how much of it.
+
+    The stream is a sum of what the embeddings, heads and MLPs wrote (Elhage et al. 2021, "A
+    Mathematical Framework for Transformer Circuits"). With the final LayerNorm's scale frozen at
+    the one of this run, the logit is linear in the stream: each part x adds
+    ((x − mean x) / σ · gain) · u, where u is the token's row of the unembedding, or the
+    difference of two rows where ``versus`` is given. Unit: nats of logit. What a part did by
+    changing what later parts read is not in it; what an edit switched off wrote nothing.
+
+    Raises ``IndexError`` for a position that the text doesn't have or an id outside the
+    vocabulary, ``ValueError`` for a trace of another model.
+    """
+    trace.check_made_by(model)
+    for wanted in (token, versus):
+        _inside(wanted or 0, 0, model.config.vocab_size, "token id")
+    T = len(trace.token_ids)
+    position = _inside(position, -T, T, "position") % T
+    network = model.network
+    u = _double(network.lm_head.weight[token])
+    if versus is not None:
+        u = u - _double(network.lm_head.weight[versus])
+    layers = range(model.config.n_layer)
+
+    def stage(key: str, layer: int | None = None) -> Numbers:
+        here: Numbers = trace.stage(key, layer)[0][..., position, :].astype(np.float64)
+        return here
+
+    end = stage("residual_out", layers[-1])  # (C,)
+    sigma = np.sqrt(end.var() + network.ln_f.eps)
+    direction = _double(network.ln_f.weight) * u / sigma  # (C,)
+    direction -= direction.mean()  # the same as taking the mean off every part
+    heads = np.array([_by_head(model, n, stage("head_output", n)) @ direction for n in layers])
+    bias = np.array([_double(model.merging(n)[1]) @ direction for n in layers])
+    off = [attention_is_off(trace.edits, n) for n in layers]
+    heads[off], bias[off] = 0, 0
+    return Contributions(
+        position=position,
+        token=token,
+        versus=versus,
+        logit=float(stage("final_norm") @ u),
+        token_embedding=float(stage("token_embedding") @ direction),
+        position_embedding=float(trace.stage("position_embedding")[position] @ direction),
+        heads=heads,
+        attention_bias=bias,
+        mlp=np.array([stage("mlp_output", layer) @ direction for layer in layers]),
+        norm_bias=float(_double(network.ln_f.bias) @ u),
+    )
+
+
+def _by_head(model: Model, layer: int, head_output: Numbers) -> Numbers:
+    """What every head of a layer writes to the stream: (nh, hs) -> (nh, C)."""
+    by_head = _double(model.merging(layer)[0])  # (nh, hs, C)
+    written: Numbers = np.einsum("hd,hdc->hc", head_output, by_head)
+    return written
+
+
+def _inside(value: int, start: int, stop: int, what: str) -> int:
+    if not start <= value < stop:
+        raise IndexError(f"{what} {value} is outside {start} to {stop - 1}")
+    return value
+
+
+def _double(weight: Tensor) -> Numbers:
+    numbers: Numbers = weight.detach().cpu().double().numpy()
+    return numbers

@@ -1,0 +1,107 @@
+"""A pattern that a person draws, and how much a head's weights are like it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.analysis.scores import Scores
+from gpt2viz.arrays import Array, Pairs
+
+Kind = Literal["back", "column", "block", "stripes", "empty"]
+
+
+class Cell(NamedTuple):
+    """A query and a key, both from 0; written ``3:1``."""
+
+    query: int
+    key: int
+
+    def __str__(self) -> str:
+        return f"{self.query}:{self.key}"
+
+
+def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bool) -> Pairs:
+    """The cells (T, T) that are wanted, none of a later key where ``causal``.
+
+    - ``back``: the key ``n`` tokens before the query, 0 for itself;
+    - ``column``: key ``n`` from every query;
+    - ``block``: keys of the query's own block, where the text is cut every ``n`` tokens;
+    - ``stripes``: the keys n, 2n, 3n … tokens before the query;
+    - ``empty``: none.
+
+    Each of the ``toggled`` cells is then added, or taken away where it was wanted. Cells outside
+    the text are left out.
+    """
+    query, key = np.arange(n_tokens)[:, None], np.arange(n_tokens)
+    pairs: dict[Kind, Pairs] = {
+        "back": query - key == n,
+        "column": np.broadcast_to(key == n, (n_tokens, n_tokens)),
+        "block": query // max(n, 1) == key // max(n, 1),
+        "stripes": (query > key) & ((query - key) % max(n, 1) == 0),
+        "empty": np.zeros((n_tokens, n_tokens), bool),
+    }
+    wanted = pairs[kind].copy()
+    for cell in toggled:
+        if max(cell) < n_tokens:
+            wanted[cell.query, cell.key] ^= True
+    return np.tril(wanted) if causal else wanted
+
+
+def as_weights(pairs: Pairs) -> Array:
+    """The weights of a head that looks there and nowhere else, alike at each wanted key: (T, T).
+
+    A row with wanted cells sums to 1, the others to 0.
+    """
+    wanted = pairs.astype(np.float32)
+    weights: Array = wanted / np.maximum(wanted.sum(axis=1, keepdims=True), 1)
+    return weights
+
+
+def similarity(weights: Array, pairs: Pairs) -> Scores:
+    """Cosine similarity of weights and a drawn pattern: (…, T, T) -> (…), in [0, 1].
+
+    ⟨w, p⟩ / (‖w‖ · ‖p‖) with p the pattern ``as_weights``, over the rows that have a wanted cell.
+    The first query is left out, as under the causal mask it sees only itself. NaN where no row is
+    left.
+    """
+    return _cosine(weights, as_weights(pairs), 1 + np.flatnonzero(pairs[1:].any(axis=1)))
+
+
+def likeness(weights: Array, head: Array) -> Scores:
+    """Cosine similarity of weights and those of one head, (T, T): (…, T, T) -> (…), in [0, 1].
+
+    As ``similarity``, over all rows but the first.
+    """
+    return _cosine(weights, head, np.arange(1, len(head)))
+
+
+def _cosine(weights: Array, wanted: Array, rows: NDArray[np.int64]) -> Scores:
+    if not rows.size:
+        return np.full(weights.shape[:-2], np.nan)
+    theirs, ours = weights[..., rows, :], wanted[rows]
+    shared = np.einsum("...qk,qk->...", theirs, ours, dtype=np.float64)
+    squares = np.einsum("...qk,...qk->...", theirs, theirs, dtype=np.float64)
+    cosine: Scores = shared / np.sqrt(squares * (ours.astype(np.float64) ** 2).sum())
+    return cosine
+
+
+def parse_cells(text: str) -> tuple[Cell, ...]:
+    """Cells from their short form, such as ``3:1,4:2``. Raises ``ValueError`` for anything else."""
+    return tuple(_cell(part) for part in text.split(",")) if text else ()
+
+
+def moved_cells(cells: Iterable[Cell], by: int) -> tuple[Cell, ...]:
+    """The cells ``by`` places later, earlier where it is below 0; those that are gone left out."""
+    later = (Cell(cell.query + by, cell.key + by) for cell in cells)
+    return tuple(cell for cell in later if min(cell) >= 0)
+
+
+def _cell(text: str) -> Cell:
+    query, key = text.split(":")
+    if not (query.isdecimal() and key.isdecimal()):
+        raise ValueError(text)
+    return Cell(int(query), int(key))

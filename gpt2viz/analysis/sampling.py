@@ -1,0 +1,101 @@
+"""From logits to the next token: what temperature, top-k and top-p do, and surprise.
+
+Everything works on one position's logits (n_vocab,) at a time, in double precision: a long text
+over a large vocabulary never becomes one (T, n_vocab) array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.arrays import Array
+from gpt2viz.run.trace import Trace
+
+Probabilities = NDArray[np.float64]
+
+#: Positions whose logits are worked out together: 64 × 50,257 of them take 26 MB in double.
+CHUNK = 64
+
+
+def softmax(logits: NDArray[np.floating]) -> Probabilities:
+    """exp(x) / Σ exp(x) over the last axis, in double precision; the shape stays."""
+    exponentials = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
+    probabilities: Probabilities = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    return probabilities
+
+
+def sampling_distribution(
+    logits: Array, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0
+) -> Probabilities:
+    """What a token is drawn from: (n_vocab,) logits -> (n_vocab,) probabilities that sum to 1.
+
+    The logits are divided by ``temperature``; 0 stands for its limit, the one most probable
+    token. Then only the ``top_k`` most probable tokens stay (Fan et al. 2018, "Hierarchical
+    Neural Story Generation", section 5.4), and of these the fewest whose probabilities reach
+    ``top_p`` (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1).
+    What is left is scaled up to sum to 1. Among equals the lower id comes first.
+
+    Raises ``ValueError`` for a temperature below 0, a ``top_k`` below 1 or a ``top_p`` outside
+    (0, 1].
+    """
+    if not temperature >= 0:  # NaN is neither
+        raise ValueError(f"temperature must be 0 or more, not {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be 1 or more, not {top_k}")
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
+    order = np.argsort(-logits, kind="stable")
+    if temperature == 0:
+        order, probabilities = order[:1], np.ones(len(logits))
+    else:
+        probabilities = softmax(logits.astype(np.float64) / temperature)
+    kept = order[:top_k]
+    if top_p < 1:
+        shares = probabilities[kept] / probabilities[kept].sum()
+        kept = kept[: np.searchsorted(shares.cumsum(), top_p) + 1]
+    out = np.zeros(len(logits))
+    out[kept] = probabilities[kept] / probabilities[kept].sum()
+    return out
+
+
+def surprise(trace: Trace) -> Probabilities:
+    """−log₂ p of every token given those before it, in bits: (T,), NaN for the first token.
+
+    Shannon 1948, "A Mathematical Theory of Communication". With the mask off the numbers say how
+    well the model *recognises* a token that it has already seen, not how well it predicts it.
+    """
+    bits = np.full(len(trace.token_ids), np.nan)
+    states = trace.stage("final_norm")[0]  # (T, C)
+    for start in range(0, len(bits) - 1, CHUNK):
+        rows = states[start : min(start + CHUNK, len(bits) - 1)]
+        logits = (rows @ trace.unembedding.T).astype(np.float64)  # (≤ chunk, n_vocab)
+        following = np.array(trace.token_ids[start + 1 : start + 1 + len(rows)])
+        top = logits.max(axis=1)
+        total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+        bits[start + 1 : start + 1 + len(rows)] = (
+            total - logits[np.arange(len(rows)), following]
+        ) / np.log(2)
+    return bits
+
+
+def entropy(probabilities: Probabilities) -> float:
+    """−Σ p log₂ p in bits, of (n_vocab,): 0 for a sure thing, log₂ n_vocab for no idea at all."""
+    positive = probabilities[probabilities > 0]
+    return float(-(positive * np.log2(positive)).sum()) + 0.0  # no −0
+
+
+def divergence(new: NDArray[np.floating], old: NDArray[np.floating]) -> float:
+    """Kullback-Leibler divergence of (n_vocab,) ``new`` logits' probabilities from ``old``'s.
+
+    Σ p_old log₂(p_old / p_new), in bits: how many more bits a token of the old distribution
+    costs when the new one is believed (Kullback & Leibler 1951). 0 where both are the same.
+    """
+    log_old, log_new = _log_softmax(old), _log_softmax(new)
+    return float((np.exp(log_old) * (log_old - log_new)).sum() / np.log(2))
+
+
+def _log_softmax(logits: NDArray[np.floating]) -> Probabilities:
+    shifted = logits.astype(np.float64) - logits.max()
+    log_probabilities: Probabilities = shifted - np.log(np.exp(shifted).sum())
+    return log_probabilities

@@ -1,0 +1,220 @@
+"""What is on screen is in the address: reload it or send it, and the same view comes back.
+
+Every widget that chooses what is seen is made with one of the functions below, which return the
+widget's ``key`` and the callback that writes its value to the address:
+
+    layer = st.segmented_control("Layer", range(4), **address.choice("layer", range(4), 0))
+
+A value in the address that the page can't show is replaced by the default, with a note; all the
+notes stand together, where ``begin`` was called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+from gpt2viz.app.literal import literal
+from gpt2viz.labels import shorten
+
+#: Characters of one parameter. A longer text works, but is left out of the address.
+LONGEST_TEXT = 2000
+#: Characters of all parameters together, with their names: every link of a page repeats them.
+LONGEST_ADDRESS = 6000
+
+_NOTES = "_address_notes"
+_DROPPED = "_address_dropped"
+_SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+
+
+class _Known(NamedTuple):
+    """The last value of a parameter, with the address text that it was read from or written to.
+
+    One that nobody ``chosen`` is a default, which another sentence or model may have changed.
+    """
+
+    raw: str | None
+    value: Any
+    chosen: bool
+
+
+def _memory() -> dict[str, _Known]:
+    # Apart from the widgets' own state, which Streamlit drops when another page is opened.
+    memory: dict[str, _Known] = st.session_state.setdefault("_address", {})
+    return memory
+
+
+def trim() -> None:
+    """Drop from the address what is too long. For the frame, before anything reads it."""
+    kept: dict[str, str] = {}
+    dropped = []
+    for name, raw in st.query_params.to_dict().items():
+        if _fits(kept, name, raw):
+            kept[name] = raw
+        else:
+            dropped.append(shorten(name, 40))
+            del st.query_params[name]
+    st.session_state[_DROPPED] = dropped
+
+
+def begin() -> None:
+    """Make room here for all notes of the page. For the frame, which opens every page."""
+    st.session_state[_NOTES] = (st.empty(), [])
+    if dropped := st.session_state[_DROPPED]:
+        names = literal(", ".join(dropped[:5])) + (" …" if len(dropped) > 5 else "")
+        _note(
+            f"{names}: the value can't be shown here. An address holds up to {LONGEST_TEXT:,} "
+            f"characters for one value and {LONGEST_ADDRESS:,} for all of them."
+        )
+
+
+def _note(said: str) -> None:
+    place, notes = st.session_state[_NOTES]
+    notes.append(said)
+    place.warning("\n\n".join(notes), icon=":material/link_off:")
+
+
+def text(name: str, default: str, one_line: bool = True) -> dict[str, Any]:
+    """Arguments for a text widget, which shows no line breaks where it has ``one_line``."""
+    return _bind(name, default, str, is_one_line if one_line else lambda _value: True, "one line")
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a box of one line shows a text as it is: a browser drops line breaks there."""
+    return not {"\n", "\r"} & set(text)
+
+
+def switch(name: str, default: bool, movable: bool = True) -> dict[str, Any]:
+    """Arguments for a toggle: ``true`` or ``false`` in the address.
+
+    One that isn't ``movable`` stays at its default, whatever the address asks for.
+    """
+
+    def fits(value: bool) -> bool:
+        return movable or value == default
+
+    expected = "true or false" if movable else _format(default)
+    return _bind(name, default, _parse_switch, fits, expected)
+
+
+def choice(name: str, options: Sequence[Any], default: Any) -> dict[str, Any]:
+    """Arguments for a widget that picks one of ``options``; ``default`` None lets it be empty."""
+    by_text = {str(option): option for option in options}
+    allowed = options if default is not None else [*options, None]
+    return _bind(name, default, by_text.__getitem__, allowed.__contains__, _spell(options))
+
+
+def several(name: str, options: Sequence[int], default: list[int]) -> dict[str, Any]:
+    """Arguments for a widget that picks several numbers: ``0,2`` in the address.
+
+    Where there is a ``default``, it comes back once the last number is taken away.
+    """
+
+    def fits(values: list[int]) -> bool:
+        enough = bool(values) or not default  # an empty list has no text in the address
+        return enough and set(values) <= set(options) and len(set(values)) == len(values)
+
+    expected = f"numbers from {_spell(options)}, separated by commas"
+    return _bind(name, default, lambda raw: [int(n) for n in raw.split(",")], fits, expected)
+
+
+def several_values(
+    name: str, parse: Callable[[str], tuple[Any, ...]], expected: str
+) -> tuple[Any, ...]:
+    """A list that no one widget holds, none by default; changed with ``put``.
+
+    ``parse`` raises ``ValueError`` for what it can't read, and ``expected`` says what it can.
+    """
+    _bind(name, (), parse, lambda _value: True, expected)
+    values: tuple[Any, ...] = st.session_state[name]
+    return values
+
+
+def put(name: str, value: Any) -> None:
+    """Choose a value from code, as if the person had used the widget. For callbacks only."""
+    st.session_state[name] = value
+    _write(name)
+
+
+def parameters(**changes: Any) -> dict[str, str]:
+    """The address's parameters, some of them changed: for links to another page."""
+    return {**st.query_params.to_dict(), **{name: _format(v) for name, v in changes.items()}}
+
+
+def restored(saved: Mapping[str, str]) -> dict[str, str]:
+    """Forget all that was chosen, for what was saved: the parameters to open a page with.
+
+    A text too long for the address is handed over beside it.
+    """
+    memory = _memory()
+    memory.clear()
+    long = {name: raw for name, raw in saved.items() if len(raw) > LONGEST_TEXT}
+    memory |= {name: _Known(None, raw, True) for name, raw in long.items() if name == "text"}
+    return {name: raw for name, raw in saved.items() if name not in long}
+
+
+def _bind(
+    name: str,
+    default: Any,
+    parse: Callable[[str], Any],
+    fits: Callable[[Any], bool],
+    expected: str,
+) -> dict[str, Any]:
+    raw = st.query_params.get(name)
+    known = _memory().get(name)
+    read = known is None or known.raw != raw
+    chosen = raw is not None
+    try:
+        if known is not None and not read and known.chosen:
+            value, chosen = known.value, True
+        else:
+            value = default if raw is None else parse(raw)
+        if not fits(value):
+            raise ValueError(value)
+    except (ValueError, KeyError):
+        if read:  # else it is a choice of before, which a new sentence or model has no place for
+            shown = raw if raw is not None and len(raw) <= 40 else "the value"
+            _note(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
+        st.query_params.pop(name, None)
+        raw, value, chosen = None, default, False
+    _memory()[name] = _Known(raw, value, chosen)
+    st.session_state[name] = value  # each time: a widget of another page doesn't hand its value on
+    return {"key": name, "on_change": _write, "args": (name,)}
+
+
+def _write(name: str) -> None:
+    value = st.session_state[name]
+    raw = _format(value)
+    others = {other: text for other, text in st.query_params.to_dict().items() if other != name}
+    if value is None or value in ([], ()) or not _fits(others, name, raw):
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = raw
+    _memory()[name] = _Known(st.query_params.get(name), value, True)
+
+
+def _fits(others: Mapping[str, str], name: str, raw: str) -> bool:
+    """Whether a value can stand in an address beside the others."""
+    length = sum(len(part) for pair in (*others.items(), (name, raw)) for part in pair)
+    return len(raw) <= LONGEST_TEXT and length <= LONGEST_ADDRESS
+
+
+def _format(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _parse_switch(raw: str) -> bool:
+    return _SWITCH[raw.lower()]
+
+
+def _spell(options: Iterable[Any]) -> str:
+    listed = list(options)
+    if isinstance(options, range) and len(listed) > 1:
+        return f"{listed[0]} to {listed[-1]}"
+    return " or ".join(map(str, listed))

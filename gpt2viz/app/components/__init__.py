@@ -1,0 +1,1 @@
+"""Pictures that are drawn in the browser by scripts of our own."""

@@ -1,0 +1,228 @@
+"""Attention by hand: first without anything learned, then with queries, keys and values."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, pairs, picture, vectors
+from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.written import equals, mixture
+from gpt2viz.arrays import Array
+from gpt2viz.textbook import scale, steps
+
+_AXES = ("x₁", "x₂", "x₃")
+#: Outputs that differ by less are the same; differences are written with four digits.
+_SAME = 5e-5
+
+
+def draw(book: Book) -> list[Question]:
+    """E19, E5, E6 and E22."""
+    prose.markdown(
+        "All of attention is a few multiplications of small tables. Change any number, and "
+        "everything that follows from it changes too."
+    )
+    return [*_journey(book), *_sentence(book), *_scale(book)]
+
+
+def _journey(book: Book) -> list[Question]:
+    heading("E19")
+    prose.markdown(
+        "Six words, three numbers each, **nothing learned**: each vector is query, key and value "
+        "at once. A score is the dot product of two vectors: the more nearly they point the same "
+        "way, and the longer they are, the larger it is. Each word becomes a mixture of all six."
+    )
+    left, right = st.columns(2, gap="medium")
+    with left:
+        x = table("journey_x", "Six words", steps.JOURNEY_X, steps.JOURNEY, _AXES)
+        places = range(len(steps.JOURNEY))
+        chosen: int = st.selectbox(
+            "Query",
+            places,
+            format_func=lambda n: f"{n} {steps.JOURNEY[n]}",
+            **address.choice("journey_q", places, 1),
+        )
+    found = steps.attend(x, x, x, scaled=False)
+    with right:
+        panel = pairs("weights", found.weights, steps.JOURNEY, "attention weight")
+        picture(book, "journey_weights", [panel], "unit", height=330)
+    for name, numbers in mixture(found, chosen):
+        st.latex(rf"\text{{{'context vector' if name == 'output' else name}}} {numbers}")
+    code(steps.attend)
+    held("E19")
+    own = [int(n) for n in np.asarray(found.weights.argmax(1))]
+    return [
+        Question(
+            "journey_self",
+            "In the texts, **starts** looks most at a word other than itself. Which one?",
+            "Look along its row for the cell with the strongest colour.",
+            "A dot product is length times length times the cosine of the angle between them. "
+            "“journey” points almost the same way as “starts” (cosine 0.9997) and is 1.3 % longer, "
+            "which tips the balance. With learned queries and keys that need not happen.",
+            answer="journey",
+            also=("second", "second one"),
+        ),
+        Question(
+            "journey_same",
+            "Change the numbers so that **every** word looks most at itself.",
+            "Make the six vectors point in different directions: 3, 0, 0 and −3, 0, 0, and so on.",
+            "Vectors at right angles have the score 0. Three dimensions are enough for six "
+            "directions, if both signs are used.",
+            done=own == list(places),
+            told=_itself(own) if not np.allclose(x, steps.JOURNEY_X) else "",
+        ),
+    ]
+
+
+def _itself(most: list[int]) -> str:
+    """``most`` is for each word the place of the one that it looks at most."""
+    other = [word for n, word in enumerate(steps.JOURNEY) if most[n] != n]
+    return f"These don't yet: {', '.join(other)}."
+
+
+def _sentence(book: Book) -> list[Question]:
+    heading("E5")
+    prose.markdown(
+        "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They turn each word's vector "
+        "into a query, a key and a value. Here their numbers are drawn at random, with the texts' "
+        "seed, 42. $h_s$ is how many numbers a query has, here 2."
+    )
+    st.latex(r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V")
+    st.latex(r"Q = xW_Q^\top \qquad K = xW_K^\top \qquad V = xW_V^\top")
+    labels, drawn = steps.SENTENCE, steps.drawn_weights()
+    columns = [*st.columns(2), *st.columns(2)]
+    with columns[0]:
+        x = table("hand_x", "x: four words", steps.SENTENCE_X, labels, _AXES[:2])
+    weights = []
+    for column, name, start in zip(columns[1:], "qkv", drawn, strict=True):
+        with column:
+            title = f"W_{name.upper()}"
+            weights.append(table(f"hand_w{name}", title, start, ("out 1", "out 2"), _AXES[:2]))
+    causal = st.toggle("Causal mask", **address.switch("hand_mask", False))
+    q, k, v = (steps.project(x, w) for w in weights)
+    found = steps.attend(q, k, v, causal=causal)
+    made = zip("QKV", (q, k, v), strict=True)
+    panels = [vectors(name, part, labels, ("1", "2"), TOKENS) for name, part in made]
+    picture(book, "hand_qkv", panels, height=230)
+    masked = found.masked_scores.isneginf()
+    scores, mixed, outputs = st.columns([5, 5, 4], gap="medium")
+    with scores:
+        one = pairs("raw scores QKᵀ", found.scores, labels, "score")
+        picture(book, "hand_scores", [one], height=300)
+    with mixed:
+        one = pairs("weights", found.weights, labels, "attention weight", masked)
+        picture(book, "hand_weights", [one], "unit", height=300)
+    with outputs:
+        one = vectors("output", found.output, labels, ("1", "2"), TOKENS)
+        picture(book, "hand_output", [one], height=300)
+    st.latex(rf"\text{{output of crane}} {equals(found.output[1])}")
+    output.table(_shapes(found), "Shapes", hide_index=True)
+    code(steps.drawn_weights, steps.project, steps.attend)
+    held("E5")
+    _fused(x, weights)
+    first = (np.array(steps.SENTENCE_X), *map(np.asarray, drawn))
+    changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
+    return [_equal_outputs(found, changed, causal)]
+
+
+def _equal_outputs(found: steps.Steps, changed: list[bool], causal: bool) -> Question:
+    """``changed`` tells which of x, W_Q, W_K and W_V are not those of the text."""
+    gap = float((found.output - found.output[0]).abs().max())
+    touched = [name for name, n in (("x", 0), ("$W_Q$", 1), ("$W_V$", 3)) if changed[n]]
+    told = ""
+    if causal:
+        told = "With the mask on, each word mixes a different number of values. Switch it off."
+    elif touched and gap < _SAME:
+        told = f"They are the same, but {' and '.join(touched)} should be left alone. Undo that."
+    return Question(
+        "hand_value",
+        "Make the **output** the same for all four words without touching x, $W_Q$ or $W_V$. "
+        f"Now they differ by up to {gap:.4f}.",
+        "If all scores of a row are equal, every word takes the same mixture. Which table can "
+        "make all keys equal?",
+        "With $W_K = 0$ all keys and so all scores are 0, all weights 1/4, and every output is "
+        "the mean of the values.",
+        done=gap < _SAME and not touched,
+        told=told,
+    )
+
+
+def _fused(x: Array, weights: list[Array]) -> None:
+    heading("E6")
+    prose.markdown(
+        "Three multiplications, each by a small table, are the same as one by all three tables, "
+        "stacked. GPT-2 does it that way (`c_attn`), because one large multiplication is faster."
+    )
+    w_q, w_k, w_v = weights
+    parts = zip(steps.fused(x, w_q, w_k, w_v), map(partial(steps.project, x), weights), strict=True)
+    gap = max(float((one - other).abs().max()) for one, other in parts)
+    prose.markdown(
+        f"Largest difference between the two ways, with the numbers above: **{gap:.1e}**"
+    )
+    code(steps.project, steps.fused)
+    held("E6")
+
+
+def _shapes(found: steps.Steps) -> dict[str, list[str]]:
+    names = ("x · W_Qᵀ and so on", "Q · Kᵀ", "/ √hs", "softmax", "weights · V")
+    tensors = (found.q, found.scores, found.scaled_scores, found.weights, found.output)
+    return {
+        "step": list(names),
+        "shape": [str(tuple(tensor.shape)) for tensor in tensors],
+        "meaning": [
+            "one row per word: what it asks for, is found by, hands over",
+            "one row per query, one column per key",
+            "the same, smaller",
+            "the same, each row sums to 1",
+            "one row per word: what it has gathered",
+        ],
+    }
+
+
+def _scale(book: Book) -> list[Question]:
+    heading("E22")
+    prose.markdown(
+        "A dot product of $h_s$ numbers is a sum of $h_s$ terms, so its spread grows with $h_s$: "
+        "if the numbers are independent, with mean 0 and variance 1, the score's variance is "
+        "$h_s$. When scores lie far apart, softmax gives nearly everything to one key; a small "
+        "change in the scores then changes hardly anything, and little is learned. Dividing by "
+        "$\\sqrt{h_s}$ brings the variance back to 1."
+    )
+    sizes = [2, 8, 32, 64, 128, 512]
+    hs: int = st.segmented_control("$h_s$", sizes, required=True, **address.choice("hs", sizes, 64))
+    raw, scaled = scale.score_variance(hs)
+    st.latex(rf"\text{{var}}(q \cdot k) = h_s = {hs} \qquad \sqrt{{h_s}} {equals(hs**0.5)}")
+    left, right = st.columns(2)
+    left.metric("Variance of q·k, measured", f"{raw:.1f}", help="Over 40,000 random pairs.")
+    right.metric("Variance of q·k / √hs, measured", f"{scaled:.3f}")
+    scores = scale.random_scores(hs)
+    both = [scale.sharpness(scores, divisor).mean(0) for divisor in (1, hs**0.5)]
+    keys = ("largest", "2nd", "3rd", *(f"{n}th" for n in range(4, 9)))
+    title = f"mean weights of eight random keys, {scale.DRAWS} draws"
+    panel = vectors(
+        title, both, ("unscaled", "divided by √hs"), keys, ("scores", "weight, by size")
+    )
+    picture(book, "sharpness", [panel], "unit", height=190)
+    found = scale.largest(scores, 1), scale.largest(scores, hs**0.5)
+    told = (f"**{one.mean:.2f}** ({one.low:.2f} to {one.high:.2f})" for one in found)
+    prose.markdown(
+        "The largest weight: its mean, and the range that holds the middle eight in ten draws. "
+        "Unscaled {}, divided by √hs {}. A single draw may show the opposite.".format(*told)
+    )
+    code(scale.score_variance, scale.random_scores, scale.sharpness, scale.largest)
+    held("E22")
+    return [
+        Question(
+            "scale_one",
+            "Find an $h_s$ for which the largest weight without scaling is **more than 0.9** on "
+            "average.",
+            "The more numbers a query has, the further apart the scores.",
+            "Nearly one-hot: the other seven keys share less than a tenth, and a small change in "
+            "their scores changes next to nothing.",
+            done=found[0].mean > 0.9,
+        ),
+    ]

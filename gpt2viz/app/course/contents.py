@@ -1,0 +1,154 @@
+"""The chapters in a reader's order, and the way between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import streamlit as st
+
+from gpt2viz.app import address, prose
+from gpt2viz.app.course import (
+    by_hand,
+    checks,
+    crane,
+    heads,
+    landing,
+    mask,
+    mistakes,
+    mlp,
+    next_word,
+    parts,
+    progress,
+    residual,
+    tokens,
+    whole,
+)
+from gpt2viz.app.course.parts import Book
+from gpt2viz.app.frame import page
+from gpt2viz.app.frame.token_strip import LIGHT_UP
+from gpt2viz.pictures.palette import Palette
+
+
+class Chapter(NamedTuple):
+    """``draw`` returns the ``questions`` at its end; these and ``examples`` are ids."""
+
+    title: str
+    draw: Callable[[Book], list[checks.Question]]
+    examples: tuple[str, ...]
+    questions: tuple[str, ...]
+    reads_sentence: bool = False
+    choosing: str = ""  # what it does to choose a token of the sentence
+
+
+CHAPTERS: Mapping[str, Chapter] = {
+    "tokens": Chapter(
+        "Tokens and vectors",
+        tokens.draw_tokens,
+        ("E2",),
+        ("tokens_shape", "tokens_twice"),
+        reads_sentence=True,
+    ),
+    "order": Chapter(
+        "Order", tokens.draw_order, ("E3",), ("order_on", "order_equal", "order_shape")
+    ),
+    "crane": Chapter(
+        "What attention is for",
+        crane.draw,
+        ("E4",),
+        ("crane_half", "crane_mask", "crane_machine"),
+    ),
+    "by-hand": Chapter(
+        "Attention by hand",
+        by_hand.draw,
+        ("E19", "E5", "E6", "E22"),
+        ("journey_self", "journey_same", "hand_value", "scale_one"),
+    ),
+    "mask": Chapter("The causal mask", mask.draw, ("E7",), ("mask_row", "mask_first", "mask_even")),
+    "heads": Chapter(
+        "Many heads",
+        heads.draw,
+        ("E21", "E8", "E20", "E24"),
+        ("way_scores", "way_fails", "variants_last", "real_self"),
+        reads_sentence=True,
+        choosing=LIGHT_UP,
+    ),
+    "mlp": Chapter(
+        "MLP and activations",
+        mlp.draw,
+        ("E9", "E10", "E15", "E13"),
+        ("linear_zero", "curve_lowest", "drop_factor", "drop_reading"),
+    ),
+    "residual": Chapter(
+        "Residual stream and norms",
+        residual.draw,
+        ("E11", "E12", "E17"),
+        ("stream_erase", "norm_flat", "norm_scale", "depth_ten"),
+    ),
+    "whole": Chapter(
+        "The whole model",
+        whole.draw,
+        ("E26", "E25", "E1", "E16", "E18"),
+        ("whole_half", "whole_untied", "whole_heads"),
+        reads_sentence=True,
+    ),
+    "next-word": Chapter(
+        "From logits to the next word",
+        next_word.draw,
+        ("E14",),
+        ("next_steel", "next_even", "next_loss"),
+        reads_sentence=True,
+    ),
+    "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
+}
+
+
+def choose() -> str:
+    """Pick a chapter; ``?example=E5`` in the address opens the one that shows it."""
+    wanted = st.query_params.get("example", "")
+    holding = next((name for name, c in CHAPTERS.items() if wanted in c.examples), None)
+    if holding and "chapter" not in st.query_params:
+        st.query_params["chapter"] = holding
+    names, done = list(CHAPTERS), progress.answered()
+
+    def written(name: str) -> str:
+        chapter = CHAPTERS[name]
+        tick = " ✓" if len(done.get(name, ())) == len(chapter.questions) else ""
+        return f"{names.index(name) + 1}. {chapter.title}{tick}"
+
+    chosen: str = st.radio(
+        "Chapters",
+        names,
+        format_func=written,
+        **address.choice("chapter", names, names[0]),
+    )
+    progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()})
+    parts.sources()
+    if wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
+        wanted = ""
+        st.query_params.pop("example", None)
+    landing.land(chosen, wanted)
+    return chosen
+
+
+def show(name: str, colors: Palette) -> None:
+    """Draw a chapter, its questions, and the way to the next."""
+    chapter = CHAPTERS[name]
+    names = list(CHAPTERS)
+    place = names.index(name)
+    st.header(chapter.title, anchor=name)
+    prose.caption(
+        "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "
+        "Calculations use all the digits."
+    )
+    view = page.read_sentence(colors, chapter.choosing) if chapter.reads_sentence else None
+    checks.ask(name, chapter.draw(Book(colors, view)))
+    if place + 1 < len(names):
+        following = names[place + 1]
+        st.button(
+            f"Next: {CHAPTERS[following].title}",
+            icon=":material/arrow_forward:",
+            type="primary",
+            on_click=address.put,
+            args=("chapter", following),
+        )

@@ -1,0 +1,128 @@
+"""What attention is for: one word with two meanings, and neighbours that settle it."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.app import address, prose
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture, vectors
+from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.written import mixture
+from gpt2viz.textbook import steps
+
+_PLANE = ("animal", "machine")
+
+
+def draw(book: Book) -> list[Question]:
+    """E4."""
+    prose.markdown(
+        "A crane is a bird, or a machine. A table of word vectors has only **one** row for the "
+        "word, so at first its vector must stand for both. Attention lets the word look at its "
+        "neighbours and take something from each: after that the vector says which crane is meant."
+        "\n\nEvery word has three vectors. Its **query** is what it looks for, its **key** what it "
+        "is found by, its **value** what it hands over. How well a query fits a key is their dot "
+        "product: multiply number by number, then add. Softmax turns these scores into weights "
+        "that sum to 1, and the new vector is the mixture of the values by these weights."
+    )
+    heading("E4")
+    words, numbers = st.columns([2, 3], gap="large")
+    with words:
+        sentence, causal = _choose()
+        labels = steps.CRANE_WORDS[sentence]
+        query = table("crane_q", "Query of crane", steps.CRANE_QUERY, labels[:1], _PLANE)
+        keys = table(f"crane_k_{sentence}", "Keys", steps.CRANE_KEYS[sentence], labels, _PLANE)
+        values = table(
+            f"crane_v_{sentence}", "Values", steps.CRANE_VALUES[sentence], labels, _PLANE
+        )
+    found = steps.attend(query.repeat(3, axis=0), keys, values, scaled=False, causal=causal)
+    with numbers:
+        _pictures(book, found, labels)
+    code(steps.attend)
+    prose.markdown(
+        "The example sees the whole sentence. In GPT-2 the crane stands **first** and could not "
+        "look at words that come later. Switch the mask on: its vector then stays what it was. A "
+        "model that reads from the left must settle the meaning at a later word."
+    )
+    held("E4")
+    first = steps.CRANE_KEYS[sentence]
+    asked_as_before = np.allclose(query, steps.CRANE_QUERY) and np.allclose(keys, first)
+    return _questions(found, sentence, causal, bool(asked_as_before))
+
+
+def _choose() -> tuple[str, bool]:
+    sentence: str = st.segmented_control(
+        "The crane is a",
+        list(steps.CRANE_WORDS),
+        required=True,
+        **address.choice("crane", list(steps.CRANE_WORDS), "bird"),
+    )
+    causal = st.toggle(
+        "Causal mask",
+        help="A word sees itself and those before it, as in GPT-2.",
+        **address.switch("crane_mask", False),
+    )
+    return sentence, causal
+
+
+def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...]) -> None:
+    hidden = found.masked_scores[:1].isneginf()
+    one = pairs("weights of crane", found.weights[:1], labels, "attention weight", hidden)
+    picture(book, "crane_weights", [one], "unit", height=170)
+    step = {
+        "scores": r"q \cdot K^\top",
+        "masked": r"\text{with the mask}",
+        "weights": r"\text{softmax}",
+        "output": r"\text{new vector} = \text{weights}\cdot V",
+    }
+    for name, numbers in mixture(found, 0):
+        st.latex(f"{step[name]} {numbers}")
+    after = np.vstack([found.v, found.output[:1]])
+    rows, names = [*labels, "new crane"], ("vector", "dimension")
+    panel = vectors("values, and the crane afterwards", after, rows, _PLANE, names)
+    picture(book, "crane_vectors", [panel], height=250)
+
+
+def _questions(
+    found: steps.Steps, sentence: str, causal: bool, asked_as_before: bool
+) -> list[Question]:
+    """``asked_as_before`` tells that query and keys are those of the text."""
+    blind = "With the mask on, the crane sees only itself. Switch it off."
+    machine = bool(found.output[0, 1] > found.output[0, 0])
+    told = ""
+    if machine and sentence != "bird":
+        told = "That is “lifted steel”. Choose the bird."
+    elif machine:
+        told = blind if causal else "The query or a key was changed too. Put it back."
+    last = steps.CRANE_WORDS[sentence][-1]
+    weight = float(found.weights[0, -1])
+    animal = float(found.output[0, 0])
+    return [
+        Question(
+            "crane_half",
+            f"Change the query or a key so that **{last}** gets more than half of the "
+            f"crane's attention. Now it gets {weight:.2f}.",
+            "A longer key that points the same way gives a larger dot product. Multiply both "
+            "numbers of that key by 3.",
+            "Weights depend on queries and keys only. The values had no say in it.",
+            done=weight > 0.5,
+            told=blind if causal else "",
+        ),
+        Question(
+            "crane_mask",
+            "Switch the mask on. Which vector does the crane end up with?",
+            "With the mask, the first word sees only itself, with weight 1.",
+            "With weight 1 on itself the crane gets its own value back: nothing is settled.",
+            done=causal,
+        ),
+        Question(
+            "crane_machine",
+            "Leave the keys alone and change only **values**, so that the new crane is more "
+            f"machine than animal after “ate fish”. Now: animal {animal:.2f}.",
+            "Choose the bird, then give fish the value 0, 3.",
+            "Where a word looks and what it takes from there are two separate things.",
+            done=machine and sentence == "bird" and not causal and asked_as_before,
+            told=told,
+        ),
+    ]

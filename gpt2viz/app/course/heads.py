@@ -1,0 +1,215 @@
+"""Many heads: how the shapes change, the variants side by side, heads apart and together."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.components import lines
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.written import equals
+from gpt2viz.app.frame import controls
+from gpt2viz.app.views import zoom
+from gpt2viz.app.views.stages import draw_weights
+from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT_LARGE
+from gpt2viz.textbook import heads, steps, variants
+
+
+def draw(book: Book) -> list[Question]:
+    """E21, E8, E20 and E24, and the heads of the model above."""
+    prose.markdown(
+        "A row of attention weights is one mixture: a token can't take one thing from here and "
+        "another from there. So the channels are shared out among several **heads**: each has "
+        "queries, keys and values of its own, only narrower, and looks where it likes. Their "
+        "outputs are then laid side by side and mixed by one more table."
+    )
+    return [*_way(book), *_variants(book), *_real(book)]
+
+
+def _way(_book: Book) -> list[Question]:
+    heading("E21")
+    prose.markdown(
+        "Nothing is copied to do this. The C channels are simply *read* as nh heads of $h_s = "
+        "C/n_h$ channels, and the head axis is moved to the front, so that one multiplication "
+        "serves all heads."
+    )
+    columns = st.columns(4)
+    choices = (("B", [1, 2, 4], 2), ("T", [1, 4, 6, 100], 6), ("C", [12, 768, 1024, 1280], 768))
+    B, T, C = (
+        column.selectbox(name, options, **address.choice(f"way_{name}", options, start))
+        for column, (name, options, start) in zip(columns, choices, strict=False)
+    )
+    counts = [1, 2, 4, 6, 7, 12, 16, 20, 24]
+    nh = columns[3].selectbox("heads nh", counts, **address.choice("way_nh", counts, 12))
+    try:
+        way = heads.shape_steps(B, T, C, nh)
+        output.table(
+            {"step": [what for what, _ in way], "shape": [size for _, size in way]},
+            "Shapes on the way through the heads",
+            hide_index=True,
+            height=390,
+        )
+        failed = False
+    except variants.ShapeError as error:
+        st.error(str(error), icon=":material/error:")
+        failed = True
+    st.latex(
+        r"h_s = \frac{C}{n_h} \qquad "
+        r"\text{MultiHead}(x) = [\text{head}_0, \ldots, \text{head}_{n_h-1}]\,W_O"
+    )
+    st.latex(rf"h_s = {C} / {nh} {f'= {C // nh}' if C % nh == 0 else equals(C / nh)}")
+    prose.caption(
+        "B texts at once, T tokens each, C channels, nh heads of hs channels. The brackets lay the "
+        "heads' outputs side by side; W_O is the table that mixes them."
+    )
+    whole = variants.MultiHeadAttention
+    code(heads.shape_steps, whole.__init__, whole.split)
+    held("E21")
+    heading("E8")
+    prose.markdown(
+        "The same steps for one text of four tokens. `transpose` doesn't move a single number; it "
+        "only changes the order in which they are counted. That is why `view` refuses to merge the "
+        "heads afterwards, while `reshape` moves the numbers first."
+    )
+    held("E8")
+    return _way_questions(failed, C)
+
+
+def _way_questions(refused: bool, C: int) -> list[Question]:
+    return [
+        Question(
+            "way_scores",
+            "2 texts, 100 tokens, 16 heads, C = 1024. What is the shape of the **scores**?",
+            "Choose these sizes above, or think: one score for each text, head, query and key.",
+            "(B, nh, T, T). The number of channels has gone: it was summed over.",
+            answer="(2, 16, 100, 100)",
+        ),
+        Question(
+            "way_fails",
+            "Find a number of heads that can't share 1024 channels equally.",
+            "1024 is a power of 2.",
+            "6, 7, 12, 20 and 24 don't divide 1024. Burume gives GPT-2 medium 24 heads; the real "
+            "one has 16.",
+            done=refused and C == 1024,
+            told=f"That is refused too, but with {C:,} channels." if refused else "",
+        ),
+    ]
+
+
+def _variants(book: Book) -> list[Question]:
+    heading("E20")
+    prose.markdown(
+        "One input through four forms of attention: one with nothing learned, three with learned "
+        "tables, whose numbers are drawn from a seed here. Each row is a word afterwards. In the "
+        "causal forms the first word has seen only itself."
+    )
+    labels, axes = steps.JOURNEY, ("x₁", "x₂", "x₃")
+    left, right = st.columns([3, 1], gap="medium")
+    with left:
+        x = table("variants_x", "Input", steps.JOURNEY_X, labels, axes)
+    seeds = range(10)
+    seed: int = right.selectbox("Seed", seeds, **address.choice("variants_seed", seeds, 0))
+    found = heads.four_variants(x, nh=3, seed=seed)
+    panels = [vectors(name, out, labels, axes, TOKENS) for name, out in found.items()]
+    picture(book, "variants", panels, height=300)
+    code(
+        heads.four_variants,
+        variants.mix,
+        variants.SimplifiedAttention,
+        variants.TrainableAttention,
+        variants.CausalAttention,
+        variants.MultiHeadAttention,
+    )
+    held("E20")
+    _apart(book, seed)
+    causal, free = found["causal"], found["trainable"]
+    return [
+        Question(
+            "variants_last",
+            "The trainable and the causal form have the same tables here. For which word do they "
+            "agree, whatever the numbers?",
+            "Which word sees all the others even with the mask on? Compare rows of the pictures.",
+            f"The last word sees everything before it in both. Here they differ by at most "
+            f"{float((causal[-1] - free[-1]).abs().max()):.0e}.",
+            answer="step",
+            also=("last", "last one", "sixth", "sixth one", "final"),
+        ),
+    ]
+
+
+def _apart(book: Book, seed: int) -> None:
+    heading("E24")
+    prose.markdown(
+        "Heads can be built separately, each with three small tables, and their outputs joined; or "
+        "together, as three wide tables in which each head has its own rows. With the same numbers "
+        "both give the same result:"
+    )
+    fused, apart = heads.apart_and_fused(C=12, nh=3, seed=seed)
+    tokens, channels = [f"{n}" for n in range(6)], [f"{n}" for n in range(12)]
+    both = [
+        vectors("three wide tables", fused, tokens, channels, ("token", "channel")),
+        vectors("three separate heads", apart, tokens, channels, ("token", "channel")),
+    ]
+    picture(book, "apart", both, height=260)
+    gap = float((fused - apart).abs().max())
+    prose.markdown(f"Largest difference: **{gap:.1e}**, which is rounding.")
+    code(heads.apart_and_fused, variants.separate, variants.SeparateHeads)
+    held("E24")
+
+
+def _real(book: Book) -> list[Question]:
+    view = book.view
+    st.subheader("Heads of a trained model", anchor="trained")
+    prose.markdown(
+        "What a head looks for is learned: nobody tells it, and its work seldom has a name. The "
+        "bundled model has one exception: the queries and keys of head 0 in layer 0 were set to "
+        "look one token back before it was trained, and kept so. Look through the heads of the "
+        "model above, with your sentence."
+    )
+    with st.container(horizontal=True, gap="large"):
+        layer, head = controls.layer(view), controls.head(view)
+        as_lines = lines.wanted(zoom.whole_text(view.n_tokens))
+    draw_weights(
+        view,
+        layer,
+        head,
+        key="real_head",
+        as_lines=as_lines,
+        height=420,
+        numbers=NUMBERS_FIT_LARGE,
+    )
+    config = view.trace.config
+    scores, do = {}, {}
+    for n in range(config.n_layer):
+        for m, weights in enumerate(view.trace.stage("weights", n)[0]):
+            scores[n, m], do[n, m] = _to_itself(weights), _most_to_itself(weights)
+    best, here = max(scores.values()), scores[layer, head]
+    told = f"In this head a token gives itself {here:.2f} on average."
+    if len(view.labels) == 1:
+        told = "A single token can see nothing else: write a longer sentence first."
+    return [
+        Question(
+            "real_self",
+            f"Find a head in which every token looks most at **itself**. {told}",
+            "Look for a diagonal of strong colour. The page “Layers” shows several layers at once.",
+            f"Mean weight on the token itself: {here:.2f}; the largest of all "
+            f"{config.n_layer * config.n_head} heads for this sentence is {best:.2f}. Where it is "
+            "1, nothing moves between tokens: what the head adds comes from each token alone.",
+            done=len(view.labels) > 1 and do[layer, head],
+            told=""
+            if any(do.values())
+            else "No head does so with this sentence. Try another sentence.",
+        ),
+    ]
+
+
+def _most_to_itself(weights: np.ndarray) -> bool:
+    """Whether every token of a head (T, T) looks at itself more than at any other."""
+    return bool((weights.argmax(axis=1) == np.arange(len(weights))).all())
+
+
+def _to_itself(weights: np.ndarray) -> float:
+    return float(np.diagonal(weights)[1:].mean()) if len(weights) > 1 else 0.0

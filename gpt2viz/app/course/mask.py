@@ -1,0 +1,80 @@
+"""The causal mask: nobody looks ahead."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.app import address, prose
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture
+from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.written import equals, given
+from gpt2viz.arrays import Array
+from gpt2viz.textbook import steps
+
+
+def draw(book: Book) -> list[Question]:
+    """E7."""
+    labels = steps.SENTENCE
+    prose.markdown(
+        "GPT-2 learns to predict the next token at **every** place of a text at once. If a token "
+        "could look at those after it, the answer would be in plain sight and nothing would be "
+        "learned. So scores of later keys are set to **−∞** before softmax: $e^{-\\infty} = 0$, "
+        "their weight is exactly 0, and the rest of the row still sums to 1."
+    )
+    heading("E7")
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        scaled = table("mask_scores", "Scaled scores", steps.PRINTED_SCALED, labels, labels)
+        causal = st.toggle("Causal mask", **address.switch("mask_on", True))
+    tensor = steps.rows(scaled)
+    shown = steps.hide_later(tensor) if causal else tensor
+    weights = shown.softmax(dim=-1)
+    masked = shown.isneginf()
+    with right:
+        one = pairs("weights", weights, labels, "attention weight", masked)
+        picture(book, "mask_weights", [one], "unit", height=330)
+    for n, word in enumerate(labels):
+        st.latex(rf"\text{{{word}: }} \text{{softmax}}({given(shown[n])}) {equals(weights[n])}")
+    code(steps.hide_later)
+    prose.markdown(
+        "The mask comes **before** softmax. Setting weights to 0 afterwards would leave rows that "
+        "don't sum to 1. The mask needs no training: it is the same triangle for every text."
+    )
+    held("E7")
+    return _questions(causal, scaled, np.asarray(weights[3]))
+
+
+def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
+    five, column = abs(scaled[0, 0] - 5) < 1e-6, np.ptp(scaled[:, 3]) == 0
+    return [
+        Question(
+            "mask_row",
+            "With the mask on, how many of the 16 weights are 0 in every text of four tokens?",
+            "Count the cells above the diagonal.",
+            "4 · 3 / 2 = 6. For T tokens T(T − 1)/2: almost half.",
+            answer="6",
+        ),
+        Question(
+            "mask_first",
+            "Whatever you do to the first row, its weights stay the same while the mask is on. "
+            "Change the score of “A” with itself to 5.",
+            "Edit the top left number of the table.",
+            "Softmax of a single number is 1. The first column is another matter: token 0 is the "
+            "only one that all later tokens can see, and many heads of real models rest there when "
+            "they find nothing to do: an attention sink (Xiao et al. 2023).",
+            done=bool(causal and five),
+            told="The mask is off. Switch it on and look again." if five else "",
+        ),
+        Question(
+            "mask_even",
+            "Make “fish” look at all four words **equally**.",
+            "Equal scores give equal weights, whatever their size.",
+            "Softmax knows only differences: four equal scores, of any size, give 1/4 each.",
+            done=bool(np.allclose(last_row, 0.25, atol=1e-4)),
+            told="That is the column of “fish”: how others look at it. Its own row is the last one."
+            if column
+            else "",
+        ),
+    ]

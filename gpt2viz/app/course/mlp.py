@@ -1,0 +1,183 @@
+"""The MLP and its curve: what each token does with what it has gathered."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.written import equals, given
+from gpt2viz.pictures.plotly.curves import curves_at
+from gpt2viz.textbook import mlp, steps
+
+_OUT = tuple(f"out {n}" for n in range(4))
+_EIGHT = tuple(f"{n}" for n in range(8))
+
+
+def draw(book: Book) -> list[Question]:
+    """E9, E10, E15 and E13."""
+    prose.markdown(
+        "Attention moves information between tokens. Then each token works on what it has, "
+        "**alone**: its vector is made four times as long, bent by a curve, and made short again. "
+        "That is the MLP. Without the curve the two steps would amount to a single multiplication."
+    )
+    return [*_linear(), *_walk(book), *_curves(book), *_dropout(book)]
+
+
+def _linear() -> list[Question]:
+    heading("E9")
+    prose.markdown(
+        "For each output, a linear layer multiplies the input by a row of the table W, adds up the "
+        "products, and adds a bias. `nn.Linear` keeps W as (outputs, inputs)."
+    )
+    columns = st.columns([2, 3, 2])
+    with columns[0]:
+        x = table("lin_x", "x", mlp.LINEAR_X, ("x",), ("0", "1"))[0]
+    with columns[1]:
+        weight = table("lin_w", "W", mlp.LINEAR_WEIGHT, _OUT, ("0", "1"))
+    with columns[2]:
+        bias = table("lin_b", "b", np.reshape(mlp.LINEAR_BIAS, (4, 1)), _OUT, ("b",))[:, 0]
+    found = mlp.linear(x, weight, bias)
+    first = " + ".join(
+        f"({given(a)}) \\cdot ({given(w)})" for a, w in zip(x, weight[0], strict=True)
+    )
+    st.latex(rf"\text{{out}}_0 = {first} + ({given(bias[0])}) {equals(found[0])}")
+    st.latex(rf"W x + b {equals(found)}")
+    code(mlp.linear)
+    held("E9")
+    zero = bool(abs(np.asarray(found)).max() < 1e-3)
+    kept = np.allclose(x, mlp.LINEAR_X) and np.allclose(weight, mlp.LINEAR_WEIGHT)
+    return [
+        Question(
+            "linear_zero",
+            "Make all four outputs 0 by editing **b** alone.",
+            "Each b must cancel what W x gives: subtract each output from its b.",
+            "b = −W x. A bias shifts its output by a fixed amount, whatever the input.",
+            done=zero and kept,
+            told="All four are 0, but x or W was changed too. Put them back." if zero else "",
+        ),
+    ]
+
+
+def _walk(book: Book) -> list[Question]:
+    heading("E10")
+    prose.markdown(
+        "One token of two numbers: widened to eight, bent by a curve, brought back to two. The "
+        "text draws its tables without a seed, so its numbers can't be reproduced. Here they are "
+        "drawn from a seed: W holds standard normal numbers times 2, and all biases are 1."
+    )
+    left, right = st.columns([3, 5], gap="medium")
+    with left:
+        x = table("walk_x", "x", (mlp.LINEAR_X,), ("x",), ("0", "1"))[0]
+        seeds = range(10)
+        seed: int = st.selectbox("Seed", seeds, **address.choice("walk_seed", seeds, 0))
+    names = list(mlp.CURVES)
+    with right:
+        curve: str = st.segmented_control(
+            "Curve", names, required=True, **address.choice("curve", names, "GELU (erf)")
+        )
+        widen, back = mlp.drawn_weights(seed)
+        widened, bent, output = mlp.walk(x, widen, np.ones(8), back, curve)
+        panel = vectors("inside", [widened, bent], ("widened", curve), _EIGHT, ("", "channel"))
+        picture(book, "walk", [panel], height=190)
+    st.latex(rf"{given(x)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; y {equals(output)}")
+    code(mlp.drawn_weights, mlp.walk, mlp.CURVES[curve])
+    held("E10")
+    return []
+
+
+def _curves(book: Book) -> list[Question]:
+    heading("E15")
+    prose.markdown(
+        "Four curves. **ReLU** cuts off what is negative. **GELU** does it gently: it multiplies x "
+        "by the chance that a standard normal number lies below x. GPT-2 approximates it with "
+        "tanh; the two differ by less than 0.0005. **SiLU** multiplies x by its sigmoid."
+    )
+    xs = np.linspace(-4, 4, 161, dtype=np.float32)
+    drawn = {name: np.asarray(f(steps.rows(xs))) for name, f in mlp.CURVES.items()}
+    output.picture(
+        curves_at(xs, drawn, book.colors, "x", "f(x)"),
+        key="curves",
+        alt="Four activation curves, f(x) over x",
+        of_run=False,
+    )
+    at = table("curve_x", "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
+    values = {name: np.asarray(f(steps.rows(at))) for name, f in mlp.CURVES.items()}
+    number = st.column_config.NumberColumn(format="%.4f")
+    output.table(
+        {"x": at} | values,
+        "Four curves at some x",
+        column_config=dict.fromkeys(values, number),
+        hide_index=True,
+    )
+    prose.markdown(
+        "**SwiGLU** is not a curve but a gate: one table makes numbers, and a second one, through "
+        "SiLU, says how much of each may pass. It needs three tables instead of two, so each is "
+        f"made narrower: {mlp.swiglu_width(768):,} for C = 768, and without biases both forms have "
+        "the same number of parameters."
+    )
+    output.table(
+        mlp.forms(768),
+        "The MLP in both forms",
+        hide_index=True,
+        column_config={"parameters": st.column_config.NumberColumn(format="localized")},
+    )
+    code(*mlp.CURVES.values(), mlp.swiglu_width, mlp.forms, mlp.FeedForward, mlp.SwiGLU)
+    held("E15")
+    gelu = values["GELU (erf)"]
+    return [
+        Question(
+            "curve_lowest",
+            "GELU dips below 0. Enter an x in the table at which it is **lower than −0.169**.",
+            "Try between −1 and −0.5, in steps of 0.05.",
+            "The lowest point is near x = −0.75, with −0.170. ReLU has no such dip: left of 0 it "
+            "is flat, and there it learns nothing.",
+            done=bool((gelu < -0.169).any()),
+            told=f"The lowest in the table is {gelu.min():.4f}.".replace("-", "−"),
+        ),
+    ]
+
+
+def _dropout(book: Book) -> list[Question]:
+    heading("E13")
+    prose.markdown(
+        "In training, each number is set to 0 with probability p, afresh each time, and the others "
+        "are multiplied by 1 / (1 − p), so that the mean stays the same. So no part can rely on "
+        "any other being there. Once training is over, dropout does nothing."
+    )
+    columns = st.columns(3)
+    chances = [0.0, 0.1, 0.2, 0.5, 0.9]
+    p: float = columns[0].selectbox("p", chances, **address.choice("drop_p", chances, 0.1))
+    seeds = range(20)
+    seed: int = columns[1].selectbox("Seed", seeds, **address.choice("drop_seed", seeds, 0))
+    with columns[2]:
+        training = st.toggle("Training", **address.switch("drop_on", True))
+    after = mlp.drop(mlp.WIDENED, p, training, seed)
+    both, names = [steps.rows(mlp.WIDENED), after], ("", "number")
+    panel = vectors("eight numbers", both, ("before", "after"), _EIGHT, names)
+    picture(book, "drop", [panel], height=180)
+    code(mlp.drop)
+    held("E13")
+    return [
+        Question(
+            "drop_factor",
+            "With p = 0.5, what is a surviving number multiplied by?",
+            "1 / (1 − p).",
+            "On average half of the numbers are gone, so those that are left count double.",
+            answer="2",
+            also=("twice", "double", "doubled"),
+        ),
+        Question(
+            "drop_reading",
+            "Switch dropout off, as it is once a model is trained.",
+            "The switch beside the seed.",
+            "All numbers pass unchanged, whatever p is. `model.eval()` does this.",
+            done=not training and bool(np.allclose(after, mlp.WIDENED)),
+            told="With p = 0 training changes nothing either, but the question is about the switch."
+            if p == 0
+            else "",
+        ),
+    ]

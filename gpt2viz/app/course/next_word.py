@@ -1,0 +1,156 @@
+"""From the last vector to the next word."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz import Trace, sampling_distribution
+from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.written import enough, equals, softmax
+from gpt2viz.arrays import Array
+from gpt2viz.labels import counted
+from gpt2viz.textbook import logits
+
+_WORDS = ("fish", "steel", "the", "ate")
+_PLANE = ("x₁", "x₂")
+_EMBEDDING = ((0.9, 0.1), (0.1, 0.9), (0.3, 0.3), (0.8, -0.4))
+_LAST = ((1.6, 0.4),)
+
+
+def draw(book: Book) -> list[Question]:
+    """E14, on four words and on the model above."""
+    prose.markdown(
+        "At the end, each token's vector holds what the layers have gathered and worked out. To "
+        "turn it into a word, it is compared with **every row of the token table**: the dot "
+        "product with a row is that token's **logit**. Softmax turns the logits into "
+        "probabilities. GPT-2 uses the same table at both ends: *weight tying* (Press & Wolf 2017)."
+    )
+    left, right = st.columns([3, 5], gap="large")
+    temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
+    with left:
+        x = table("last_x", "Last vector", _LAST, ("last",), _PLANE)
+        rows = table("last_rows", "A vocabulary of four", _EMBEDDING, _WORDS, _PLANE)
+        heat: float = st.selectbox(
+            "Temperature t",
+            temperatures,
+            help=prose.tip(
+                "Divides the logits: below 1 the likely become likelier, above 1 less so."
+            ),
+            **address.choice("heat", temperatures, 1.0),
+        )
+    scores = logits.logits(x, rows)[0]
+    chances = logits.next_token(scores, heat)
+    with right:
+        names = ("", "next word")
+        picture(book, "logits", [vectors("logits z", scores, ("z",), _WORDS, names)], height=170)
+        panel = vectors("probabilities p", chances, ("p",), _WORDS, names)
+        picture(book, "chances", [panel], "unit", height=170)
+    st.latex(
+        r"p_i = \frac{e^{z_i / t}}{\sum_j e^{z_j / t}} \qquad \text{loss} = -\ln p_{\text{next}}"
+    )
+    z = np.asarray(scores, float)
+    digits = enough(z, lambda z: softmax(z / heat), chances)
+    st.latex(rf"z {equals(scores, digits)}")
+    st.latex(rf"p = \text{{softmax}}(z / {heat:g}) {equals(chances)}")
+    prose.caption(
+        "z are the logits, p the probabilities, t the temperature; ln is the natural logarithm, "
+        "and the sum runs over all words j."
+    )
+    _loss(np.asarray(scores))
+    code(logits.logits, logits.next_token, logits.loss)
+    _real(book)
+    return _questions(np.asarray(scores), np.asarray(chances), heat, np.allclose(rows, _EMBEDDING))
+
+
+def _loss(scores: Array) -> None:
+    target: str = st.segmented_control(
+        "The word that actually came",
+        list(_WORDS),
+        required=True,
+        **address.choice("target", list(_WORDS), "fish"),
+    )
+    cost = float(logits.loss(scores, _WORDS.index(target)))
+    at_one = f"z_{{\\text{{{target}}}}}"
+    st.latex(rf"t = 1: \quad \text{{loss}} = \ln \sum_j e^{{z_j}} - {at_one} {equals(cost)}")
+    prose.markdown(
+        f"Loss: **{cost:.4f} nats**: −ln p at t = 1, written in terms of z. Training nudges all "
+        "parameters, again and again, so that the words that actually came cost less."
+    )
+
+
+def _real(book: Book) -> None:
+    view = book.view
+    n_vocab = view.trace.config.vocab_size
+    heading("E14")
+    n = len(view.labels)
+    prose.markdown(
+        f"**In training** the model predicts at every position at once: (1, {n}, {n_vocab}) logits "
+        f"for your sentence. The answer is known at each but the last: {counted(n - 1, 'lessons')} "
+        f"from one text. **When writing** only the last position counts: (1, 1, {n_vocab}). Below "
+        "is what this model predicts after each token, and how likely it found the one that came."
+    )
+    output.table(
+        _predicted(book),
+        "What the model predicts after each token",
+        hide_index=True,
+        height=36 * min(n + 1, 12),
+    )
+    code(Trace.logits_at, sampling_distribution)
+    held("E14")
+
+
+def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> list[Question]:
+    steel, even = int(scores.argmax()) == 1, bool(chances.max() < 0.3 and chances.min() > 0.2)
+    return [
+        Question(
+            "next_steel",
+            "Turn the **last vector** until “steel” is the most probable, without touching the "
+            "table.",
+            "It must point the same way as the row of steel.",
+            "The last vector is the model's whole answer: it points at the words to come.",
+            done=steel and same_table,
+            told="“steel” leads, but the table was changed too. Put it back." if steel else "",
+        ),
+        Question(
+            "next_even",
+            "Choose a temperature at which all four words are nearly equally probable: each "
+            "between 0.2 and 0.3.",
+            "Try a high one.",
+            "The temperature divides the differences between logits, until little is left of them.",
+            done=even and heat > 1,
+            told="They are, but because of their logits. Let the temperature do it."
+            if even
+            else "",
+        ),
+        Question(
+            "next_loss",
+            "A model that knows nothing gives each of 4 words the same chance. What is its loss in "
+            "nats, to two decimals?",
+            "−ln(1/4).",
+            "ln 4 = 1.39. With GPT-2's 50,257 tokens it is 10.82.",
+            answer="1.39",
+        ),
+    ]
+
+
+def _predicted(book: Book) -> dict[str, list[str]]:
+    """After each token: the most probable next one, and how probable the one that came was."""
+    trace, labels, names = (
+        book.view.trace,
+        book.view.labels,
+        run_cache.vocabulary(book.view.model.name),
+    )
+    rows: dict[str, list[str]] = {"after": [], "most probable": [], "what came": []}
+    for n, text in enumerate(labels):
+        chances = sampling_distribution(trace.logits_at(n))
+        best = int(chances.argmax())
+        rows["after"].append(f"{n} {text}")
+        rows["most probable"].append(f"{names[best]}  ({chances[best]:.1%})")
+        came = n + 1 < len(labels)
+        chance = chances[trace.token_ids[n + 1]] if came else 0.0
+        rows["what came"].append(f"{labels[n + 1]}  ({chance:.1%})" if came else "")
+    return rows

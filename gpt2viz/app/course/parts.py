@@ -1,0 +1,156 @@
+"""What every chapter is made of: pictures, the code that ran, printed figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import streamlit as st
+from numpy.typing import ArrayLike
+
+from gpt2viz.app import output, prose, source_code
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.literal import literal
+from gpt2viz.arrays import Array
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT_LARGE, heatmaps
+from gpt2viz.run.stages import Scale
+from gpt2viz.textbook.claims import TEXTS, Claim
+from gpt2viz.textbook.examples import EXAMPLES, claims
+
+#: Up to so many rows the numbers can be read in the cells.
+_MOST_ROWS = 20
+
+
+#: What rows and columns are where each row is the vector of a token.
+TOKENS = ("token", "dimension")
+
+
+class Book(NamedTuple):
+    """What a chapter draws with: colours, and the run of the sentence where it reads one."""
+
+    colors: Palette
+    run: View | None = None
+
+    @property
+    def view(self) -> View:
+        """The run; only in chapters that read the sentence."""
+        if self.run is None:
+            raise LookupError("this chapter was drawn without a sentence")
+        return self.run
+
+
+def vectors(
+    title: str,
+    values: ArrayLike,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    names: tuple[str, str],
+) -> Panel:
+    """A panel of vectors, one a row.
+
+    ``names`` say what rows and columns are; "" where the labels themselves do.
+    """
+    across, down = Axis(names[1], columns), Axis(names[0], rows)
+    return Panel(title, _matrix(values), down, across, name=title, quantity="value")
+
+
+def pairs(
+    title: str, values: ArrayLike, labels: Sequence[str], quantity: str, masked: ArrayLike = False
+) -> Panel:
+    """A panel of queries (rows) and keys (columns)."""
+    matrix, hidden = _matrix(values), np.atleast_2d(np.asarray(masked))
+    return Panel(
+        title,
+        matrix,
+        Axis("query", labels[: len(matrix)]),
+        Axis("key", labels),
+        name=title,
+        quantity=quantity,
+        masked=hidden if hidden.any() else None,
+        masked_text="masked: this key comes later",
+        masked_name="masked (a later key)",
+    )
+
+
+def _matrix(values: ArrayLike) -> Array:
+    return np.atleast_2d(np.asarray(values, np.float32))
+
+
+def picture(
+    book: Book,
+    key: str,
+    panels: Sequence[Panel],
+    scale: Scale = "signed",
+    height: int = 260,
+) -> None:
+    """Panels side by side on one scale, with their numbers in the cells where they fit."""
+    few = all(len(panel.values) <= _MOST_ROWS for panel in panels)
+    figure = heatmaps(
+        panels,
+        book.colors,
+        scale=scale,
+        n_columns=len(panels),
+        height=height,
+        numbers=NUMBERS_FIT_LARGE if few else 0,
+        legend=any(panel.masked is not None for panel in panels),
+    )
+    said = "; ".join(panel.title for panel in panels)
+    output.picture(figure, key=key, alt=said, of_run=False)
+
+
+def code(*made: source_code.Made) -> None:
+    """The source of what has just run, from its own file: all that the page called, and no more."""
+    names = ", ".join(f"`{source_code.name(one)}`" for one in made)
+    with st.expander(f"The code that ran: {names}", icon=":material/code:"):
+        source_code.listing(*made)
+
+
+def heading(id: str) -> None:
+    """An example's title, with its id as anchor, and the texts that have it."""
+    example = EXAMPLES[id]
+    st.subheader(f"{example.title} :gray-badge[{id}]", anchor=id)
+
+
+def sources() -> None:
+    """The texts that the examples come from, all in one place."""
+    with st.expander(f"Sources of E1 to E{len(EXAMPLES)}", icon=":material/menu_book:"):
+        prose.markdown(
+            "The worked examples come from these texts; the numbers E1, E2, … are this project's."
+        )
+        for n, text in TEXTS.items():
+            ids = [id for id, example in EXAMPLES.items() if n in example.texts]
+            prose.markdown(f"- *{literal(text)}*: {', '.join(ids)}")
+
+
+_COLOR = {"agrees": "green", "differs": "orange"}
+
+
+def held(id: str) -> None:
+    """What the texts print for an example beside what is computed from their own inputs."""
+    found = claims(id)
+    counts = {verdict: [c.verdict for c in found].count(verdict) for verdict in _COLOR}
+    agree, differ = counts["agrees"], counts["differs"]
+    verbs = "agrees" if agree == 1 else "agree", "differs" if differ == 1 else "differ"
+    label = f"{id}: printed and computed: {agree} {verbs[0]}, {differ} {verbs[1]}"
+    if not agree + differ:
+        label = f"{id}: the texts print no figures; these are computed"
+    with st.expander(label, icon=":material/fact_check:", expanded=counts["differs"] > 0):
+        prose.markdown(
+            "\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, found)])
+        )
+        texts = "; ".join(f"*{literal(TEXTS[n])}*" for n in EXAMPLES[id].texts)
+        st.caption(
+            f"Computed from the texts' own inputs, where they give any. Found in: {texts}. A "
+            "number agrees when it lies within half a unit of the last printed digit."
+        )
+
+
+def _row(claim: Claim) -> str:
+    verdict = f":{_COLOR[claim.verdict]}-badge[{claim.verdict}]" if claim.verdict else ""
+    why = f" {claim.why}" if claim.verdict == "differs" else ""
+    numbers = (claim.printed, claim.written)
+    cells = (claim.what, *(f"`{text}`" if text else "–" for text in numbers))
+    return "|".join(["", *cells, verdict + why, ""])

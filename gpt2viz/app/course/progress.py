@@ -1,0 +1,155 @@
+"""Which questions are answered: for the visit, in the visitor's own browser, and as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from gpt2viz.app import prose
+
+#: Bytes of the largest file that is read.
+LARGEST = 100_000
+
+#: Chapter -> ids of questions.
+Answered = Mapping[str, Sequence[str]]
+
+_PROGRESS, _READ, _FORGOTTEN, _WRONG = (
+    f"_progress{part}" for part in ("", "_read", "_forgotten", "_wrong")
+)
+_KEY, _FILE = "progress_kept", "open_progress"
+
+# What the browser has and the server doesn't know yet is sent once; whatever either knows is kept.
+_JS = """
+const NAME = "gpt2viz-textbook"
+let forgotten = 0
+const read = () => {
+  try { return JSON.parse(localStorage.getItem(NAME)) ?? {} } catch { return {} }
+}
+export default function ({ data, setTriggerValue }) {
+  const kept = data.forgotten > forgotten ? {} : read()
+  forgotten = data.forgotten
+  const all = {}
+  let more = false
+  for (const [chapter, ids] of Object.entries(data.answered)) {
+    const others = Array.isArray(kept[chapter]) ? kept[chapter] : []
+    all[chapter] = [...new Set([...ids, ...others.filter((id) => data.known.includes(id))])]
+    more ||= all[chapter].length > ids.length
+  }
+  try { localStorage.setItem(NAME, JSON.stringify(all)) } catch { /* the browser keeps nothing */ }
+  if (more && !data.read) setTriggerValue("found", all)
+}
+"""
+
+_keep = st.components.v2.component("gpt2viz_progress", js=_JS)
+
+
+def answered() -> dict[str, list[str]]:
+    """Chapter -> ids of the questions that are answered, in the order in which they were."""
+    found: dict[str, list[str]] = st.session_state.setdefault(_PROGRESS, {})
+    return found
+
+
+def taken(found: object, known: Answered) -> dict[str, list[str]]:
+    """What may be taken of progress from outside: only questions that there are, each once.
+
+    Raises ``ValueError`` where it isn't lists of ids by chapter.
+    """
+    if not isinstance(found, dict) or not all(isinstance(ids, list) for ids in found.values()):
+        raise ValueError(found)
+    return {name: [id for id in ids if id in found.get(name, ())] for name, ids in known.items()}
+
+
+def read(content: bytes, known: Answered) -> dict[str, list[str]]:
+    """The answers of a progress file. Raises ``ValueError`` for any other file."""
+    if len(content) > LARGEST:
+        raise ValueError("too large")
+    try:
+        found = json.loads(content)["answered"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError("no progress") from None
+    return taken(found, known)
+
+
+def written() -> str:
+    """The answers as the content of a progress file."""
+    return json.dumps(
+        {"answered": {name: ids for name, ids in answered().items() if ids}}, indent=2
+    )
+
+
+def bar(known: Answered) -> None:
+    """How many of the ``known`` questions are answered, and what can be done with that."""
+    count, total = sum(map(len, answered().values())), sum(map(len, known.values()))
+    prose.caption(f"{count} of {total} questions answered.")
+    with st.popover("Progress", icon=":material/checklist:"):
+        prose.caption("Kept in this browser. A file carries it to another.")
+        st.download_button(
+            "Save as a file",
+            written(),
+            file_name="gpt2viz-progress.json",
+            mime="application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            disabled=not count,
+        )
+        st.file_uploader(
+            "Open a progress file",
+            type="json",
+            key=_FILE,
+            max_upload_size=1,
+            on_change=_open,
+            args=(known,),
+        )
+        if st.session_state.get(_WRONG):
+            st.error("This file holds no Textbook progress.", icon=":material/error:")
+        st.button(
+            "Start again",
+            icon=":material/restart_alt:",
+            on_click=_forget,
+            disabled=not count,
+            help="Forgets all answers, here and in this browser.",
+        )
+    _keep(
+        key=_KEY,
+        data={
+            "answered": {name: answered().get(name, []) for name in known},
+            "known": [id for ids in known.values() for id in ids],
+            "read": st.session_state.get(_READ, False),
+            "forgotten": st.session_state.get(_FORGOTTEN, 0),
+        },
+        on_found_change=lambda: _found(known),
+    )
+
+
+def _found(known: Answered) -> None:
+    """Take over what the browser had kept; it is asked once."""
+    st.session_state[_READ] = True
+    try:
+        _add(taken(st.session_state[_KEY]["found"], known))
+    except ValueError:
+        return  # somebody else's, by that name
+
+
+def _open(known: Answered) -> None:
+    uploaded = st.session_state[_FILE]
+    st.session_state[_WRONG] = False
+    if uploaded is None:
+        return
+    try:
+        _add(read(uploaded.read(LARGEST + 1), known))
+    except ValueError:
+        st.session_state[_WRONG] = True
+
+
+def _add(more: Answered) -> None:
+    for name, ids in more.items():
+        here = answered().setdefault(name, [])
+        here += [id for id in ids if id not in here]
+
+
+def _forget() -> None:
+    answered().clear()
+    st.session_state[_READ] = True
+    st.session_state[_FORGOTTEN] = st.session_state.get(_FORGOTTEN, 0) + 1

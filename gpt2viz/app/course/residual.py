@@ -1,0 +1,212 @@
+"""The stream, LayerNorm and small first parameters: what lets many layers work together."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.written import enough, equals
+from gpt2viz.arrays import Array
+from gpt2viz.pictures.plotly.curves import curves_at
+from gpt2viz.textbook import norms
+
+_FOUR = ("0", "1", "2", "3")
+_DEPTHS = [2, 6, 12, 24, 48]
+
+
+def draw(book: Book) -> list[Question]:
+    """E11, E12 and E17."""
+    prose.markdown(
+        "A token's vector runs through all layers like a stream. No layer replaces it: each reads "
+        "it, works something out, and **adds** the result. So what an early layer wrote is still "
+        "there at the end, and in training the error's signal runs back along the same straight "
+        "path."
+    )
+    return [*_stream(book), *_norm(), *_order(book), *_depth(book)]
+
+
+def _stream(book: Book) -> list[Question]:
+    heading("E11")
+    left, right = st.columns(2, gap="large")
+    with left:
+        both = table(
+            "stream", "The stream, and what is added", (norms.STREAM, norms.ADDED),
+            ("x", "f(x)"), _FOUR,
+        )  # fmt: skip
+    total = norms.add(both[0], both[1])
+    with right:
+        panel = vectors("x + f(x)", [*both, total], ("x", "f(x)", "sum"), _FOUR, ("", "channel"))
+        picture(book, "stream_picture", [panel], height=210)
+    st.latex(rf"x + f(x) {equals(total)}")
+    code(norms.add)
+    held("E11")
+    erased = bool(abs(np.asarray(total)).max() < 1e-6)
+    kept = bool(np.allclose(both[0], norms.STREAM))
+    return [
+        Question(
+            "stream_erase",
+            "What must f(x) be so that the stream becomes **0** in all four channels? Enter it.",
+            "The opposite of x.",
+            "A layer can erase what another has written, by adding its opposite. Some heads and "
+            "MLPs seem to do just that (Elhage et al. 2021).",
+            done=erased and kept,
+            told="The sum is 0, but x was changed too. Put it back." if erased else "",
+        ),
+    ]
+
+
+def _norm() -> list[Question]:
+    heading("E12")
+    prose.markdown(
+        "Before a part reads the stream, **LayerNorm** brings its copy to a standard size: "
+        "subtract the mean μ, divide by the standard deviation σ, then multiply by a learned gain "
+        "γ and add a learned shift β. ε = 0.00001 prevents a division by 0. Each token is "
+        "normalised on its own."
+    )
+    rows = table(
+        "norm",
+        "x, gain and shift",
+        (np.add(norms.STREAM, norms.ADDED).round(6), np.ones(4), np.zeros(4)),
+        ("x", "gain γ", "shift β"),
+        _FOUR,
+    )
+    found = norms.layer_norm(*rows)
+    _steps(found, rows)
+    code(norms.layer_norm)
+    x = rows[0]
+    equal, shifted = bool(np.ptp(x) == 0), bool(np.any(rows[2] != 0))
+    told = ""
+    if equal:
+        told = "The shift is added at the end. Put it back to 0." if shifted else "Not four zeros."
+    return [
+        Question(
+            "norm_flat",
+            "Normalise a vector of four **equal** numbers other than 0. What comes out?",
+            "Enter the same number four times in the row x.",
+            "All zeros: after subtracting the mean nothing is left, and ε saves the division. "
+            "LayerNorm keeps only how the channels differ.",
+            done=equal and bool(x[0] != 0) and not shifted,
+            told=told,
+        ),
+        Question(
+            "norm_scale",
+            "If every number of x is multiplied by 10, what is the normalised vector multiplied "
+            "by? (ε is negligible.)",
+            "Try it: 3, 0, 5, 1 in place of 0.3, 0, 0.5, 0.1.",
+            "The mean and the standard deviation grow with x. A part that reads the stream through "
+            "LayerNorm can't tell how large it was.",
+            answer="1",
+            also=("unchanged", "same", "stays the same", "no change", "not at all", "nothing"),
+        ),
+    ]
+
+
+def _steps(found: norms.Normed, rows: Array) -> None:
+    """LayerNorm line by line; each follows from those above it and the table."""
+    x, gain, shift = rows.astype(float)
+    normed, variance = np.asarray(found.normed, float), float(found.variance)
+    k = enough(normed, lambda z: z * gain + shift, found.output)
+    centred = np.asarray(found.centred, float)
+    m = enough(centred, lambda c: c / np.sqrt(variance + norms.EPSILON), normed, k)
+    n = enough(variance, lambda v: centred / np.sqrt(v + norms.EPSILON), normed, m)
+    mean = equals(found.mean, enough(found.mean, lambda mu: x - mu, centred, n))
+    st.latex(rf"\mu {mean} \qquad \sigma^2 {equals(variance, n)}")
+    st.latex(rf"x - \mu {equals(centred, m)}")
+    st.latex(rf"\frac{{x-\mu}}{{\sqrt{{\sigma^2+\varepsilon}}}} {equals(normed, k)}")
+    st.latex(rf"\cdot\,\gamma + \beta {equals(found.output)}")
+
+
+def _order(book: Book) -> list[Question]:
+    prose.markdown(
+        "**Before or after?** The first transformer (2017) normalised the sum: *post-norm*. GPT-2 "
+        "normalises what a part reads and leaves the stream alone: *pre-norm*. In training, a "
+        "gradient runs back from the end. How much of it arrives **straight along the stream**, "
+        "past the parts:"
+    )
+    depth, orders = 24, ("pre-norm", "post-norm")
+    straight = {order: norms.gradients(order, depth, straight=True) for order in orders}
+    output.picture(
+        curves_at(
+            range(depth + 1),
+            straight,
+            book.colors,
+            "parts passed",
+            "gradient, as a fraction of the end's",
+        ),
+        key="norm_order",
+        alt="Gradient that comes straight back along the stream, with pre-norm and post-norm",
+        of_run=False,
+    )
+    in_all = [norms.gradients(order, depth)[0] for order in orders]
+    grown = norms.stacked("pre-norm", depth)[-1]
+    prose.markdown(
+        "Post-norm divides the sum by its size after every part, and the straight path with it: "
+        f"after {depth} parts **{straight['post-norm'][0]:.4f}** of the gradient is left. Pre-norm "
+        f"leaves all of it, while its stream grows, here to size {grown:.1f}. (Gradients come back "
+        f"through the parts too: in all {in_all[0]:.1f} times the end's with pre-norm, and "
+        f"{in_all[1]:.1f} times with post-norm, nearly all of it by way of later parts.) So deep "
+        "stacks with pre-norm can be trained (Wang et al. 2019, *Learning Deep Transformer Models "
+        "for Machine Translation*), and without the warm-up that post-norm needs (Xiong et al. "
+        "2020, *On Layer Normalization in the Transformer Architecture*)."
+    )
+    prose.caption("Random linear layers as parts, C = 32.")
+    code(
+        norms.gradients,
+        norms.stacked,
+        norms.PreNorm,
+        norms.PostNorm,
+        norms.LayerNorm,
+        norms.Fixed,
+    )
+    held("E12")
+    return []
+
+
+def _depth(book: Book) -> list[Question]:
+    heading("E17")
+    prose.markdown(
+        "An untrained model of L layers adds 2L random vectors to the stream, two per layer; their "
+        "sum grows like $\\sqrt{2L}$. So GPT-2 draws the parameters that write into the stream "
+        "smaller, with standard deviation $0.02/\\sqrt{2L}$ in place of 0.02 (Radford et al. "
+        "2019). (RMS: root mean square.)"
+    )
+    n_layer: int = st.segmented_control(
+        "Layers L", _DEPTHS, required=True, **address.choice("depth", _DEPTHS, 12)
+    )
+    plain = norms.stream_sizes(n_layer, scaled=False)
+    small = norms.stream_sizes(n_layer, scaled=True)
+    st.latex(rf"0.02 / \sqrt{{2 \cdot {n_layer}}} {equals(norms.first_deviation(n_layer), 5)}")
+    output.picture(
+        curves_at(
+            range(n_layer + 1),
+            {"all parameters 0.02": plain, "writers 0.02 / √(2L)": small},
+            book.colors,
+            "layers passed",
+            "size of the stream (RMS)",
+        ),
+        key="depth_curves",
+        alt="Size of the stream against depth",
+        of_run=False,
+    )
+    grown, kept = plain[-1] / plain[0], small[-1] / small[0]
+    prose.markdown(
+        f"After {n_layer} layers the stream is **{grown:.2f}** times as large as at the start, "
+        f"with smaller writers **{kept:.2f}** times. Measured on an untrained GPT-2 with random "
+        "parameters, C = 96."
+    )
+    code(norms.stream_sizes, norms.first_deviation)
+    held("E17")
+    return [
+        Question(
+            "depth_ten",
+            "Find a depth at which the plain stream grows more than **tenfold**.",
+            "Try deeper ones.",
+            f"The scaled one is still about {kept:.1f} times its initial size: the rule cancels "
+            "the effect of depth.",
+            done=grown > 10,
+        ),
+    ]

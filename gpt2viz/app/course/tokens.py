@@ -1,0 +1,189 @@
+"""Tokens and vectors, and then order: what the model is given to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.app import address, prose
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.written import equals, given
+from gpt2viz.app.source_code import Line
+from gpt2viz.arrays import Array
+from gpt2viz.labels import counted
+from gpt2viz.textbook import embeddings, steps
+
+_PLANE = ("x₁", "x₂")
+#: Sentences that differ by less are the same; differences are written with four digits.
+_SAME = 5e-5
+#: Numbers of a vector that fit on screen.
+_SHOWN = 8
+
+
+def draw_tokens(book: Book) -> list[Question]:
+    """E2, with the sentence and model above."""
+    trace, labels = book.view.trace, book.view.labels
+    n_vocab, C = trace.config.vocab_size, trace.config.n_embd
+    prose.markdown(
+        "A model can't calculate with words. The text is cut into **tokens**, words or parts of "
+        "words, and each token has a number, its place in the vocabulary. The number is only a "
+        "name: token 20 is not four times token 5. So each token has a row in a table, a vector of "
+        "numbers that are learned. Looking it up takes no arithmetic at all."
+    )
+    heading("E2")
+    prose.markdown(
+        f"The table of this model has **{n_vocab:,}** rows (its vocabulary) of **{C}** numbers. "
+        f"Your sentence has T = {counted(len(labels), 'tokens')}; the first {min(C, _SHOWN)} "
+        "numbers of each vector are drawn here. The chips above show each token's place in the "
+        "vocabulary."
+    )
+    rows = trace.stage("token_embedding")[0]
+    shown = slice(0, _SHOWN)
+    names = [f"{n}" for n in range(C)][shown]
+    panel = vectors("token vectors", rows[:, shown], labels, names, TOKENS)
+    picture(book, "token_vectors", [panel], height=120 + 26 * min(len(labels), 16))
+    st.latex(rf"(B, T) = (1, {len(labels)}) \;\rightarrow\; (B, T, C) = (1, {len(labels)}, {C})")
+    prose.caption("B texts at once, T tokens, C channels: the numbers of one vector.")
+    code(Line(trace, "token_embedding"))
+    held("E2")
+    ids = trace.token_ids
+    twice = next((n for n, token in enumerate(ids) if token in ids[:n]), None)
+    same = twice is not None and np.array_equal(rows[twice], rows[ids.index(ids[twice])])
+    return [
+        Question(
+            "tokens_shape",
+            "A batch of 2 texts of 4 tokens goes through a table with 3 numbers per row. What is "
+            "the shape of what comes out?",
+            "(B, T) becomes (B, T, C).",
+            "Each id is replaced by a row: one more axis, as long as a row.",
+            answer="(2, 4, 3)",
+        ),
+        Question(
+            "tokens_twice",
+            "Type a sentence in which a token comes **twice**, and compare its two rows.",
+            "For example: a man bites a man. Mind that a word with a space before it and the same "
+            "word without one are two tokens.",
+            "The rows are equal to the last digit. Whatever tells the two apart must come later.",
+            done=same,
+            told=_two_forms(labels) if not same else "",
+        ),
+    ]
+
+
+def _two_forms(labels: Sequence[str]) -> str:
+    """What to say of a word that is there in two forms, each a token of its own."""
+    plain = [label.strip("· ").casefold() for label in labels]
+    if len(set(plain)) == len(plain):
+        return ""
+    return (
+        "A word comes twice, but as two different tokens: with and without a space, or in capitals."
+    )
+
+
+def draw_order(book: Book) -> list[Question]:
+    """E3."""
+    prose.markdown(
+        "Attention adds up what words hand over, and a sum does not depend on the order. Where "
+        "every word sees every other, each is given the same in “dog bites man” as in “man bites "
+        "dog”. GPT-2's causal mask, which has a chapter of its own, lets a word see only itself "
+        "and those before it; that alone says something about the order, and models can learn from "
+        "it without any other help (Haviv et al. 2022, *Transformer Language Models without "
+        "Positional Encodings Still Learn Positional Information*). GPT-2 is told outright: every "
+        "**position** has a learned vector too, and it is added to the word's vector."
+    )
+    heading("E3")
+    words_in, places = _order_tables()
+    on = st.toggle("Add the position vectors", **address.switch("order_on", False))
+    causal = st.toggle(
+        "Causal mask",
+        help=prose.tip("A word sees itself and those before it, as in GPT-2."),
+        **address.switch("order_mask", False),
+    )
+    one, other = (0, 1, 2), (2, 1, 0)
+    added = places if on else np.zeros_like(places)
+    found = [
+        embeddings.read_in_order(order, added, words_in, causal=causal) for order in (one, other)
+    ]
+    first_words = [embeddings.read_in_order(o, places, causal=causal) for o in (one, other)]
+    panels = [
+        vectors(
+            " ".join(embeddings.WORDS[n] for n in order), mixed, embeddings.WORDS, _PLANE, TOKENS
+        )
+        for order, mixed in zip((one, other), found, strict=True)
+    ]
+    prose.markdown("What each word becomes after attention with nothing learned:")
+    picture(book, "order", panels, height=240)
+    st.latex(r"x_n = \text{word} + \text{position}_n")
+    for n, name in ((0, "first"), (2, "last")):
+        total = equals(words_in[0].astype(float) + added[n])
+        st.latex(rf"\text{{dog, {name}: }} {given(words_in[0])} + {given(added[n])} {total}")
+    gap = float((found[0] - found[1]).abs().max())
+    prose.markdown(f"Largest difference between the two sentences, rounded: **{gap:.4f}**")
+    code(embeddings.look_up, embeddings.place, embeddings.read_in_order, steps.attend)
+    prose.markdown(
+        "GPT-2 has a vector for each of its 1,024 positions. A sentence of five tokens uses the "
+        "first five; the others go unused. Adding works by broadcasting: the same (T, C), T tokens "
+        "of C numbers, is added to each of the B texts of a batch (B, T, C)."
+    )
+    held("E3")
+    return _order_questions(on, gap, float((first_words[0] - first_words[1]).abs().max()))
+
+
+def _order_tables() -> tuple[Array, Array]:
+    """The vectors of the words and of the places, (3, 2) each, to be edited."""
+    words = embeddings.WORDS
+    columns = st.columns(2, gap="large")
+    with columns[0]:
+        words_in = table("order_words", "Word vectors", embeddings.WORD_VECTORS, words, _PLANE)
+    with columns[1]:
+        places = table(
+            "order_places",
+            "Position vectors",
+            embeddings.POSITION_VECTORS,
+            ("position 0", "position 1", "position 2"),
+            _PLANE,
+        )
+    return words_in, places
+
+
+def _order_questions(on: bool, gap: float, of_the_first_words: float) -> list[Question]:
+    """``gap`` is what is on screen; the other one is with the words as they were at first."""
+    same, by_places = gap < _SAME, of_the_first_words < _SAME
+    told = ""
+    if on and same:
+        told = "They are the same now, but because of the words. Put those back."
+    elif by_places and not on:
+        told = "These positions would do it. Switch them on."
+    elif by_places:
+        told = (
+            "These positions would do it if the words had their original vectors. Put those back."
+        )
+    return [
+        Question(
+            "order_on",
+            "Make each word end up **differently** in the two sentences, by their positions.",
+            "There is a switch.",
+            "Now each word is read together with its position. The mask alone matters too.",
+            done=on and gap > 1e-3,
+        ),
+        Question(
+            "order_equal",
+            "Leave the switch on, and make the sentences equal again by editing the **positions**.",
+            "Which two positions are swapped when dog and man trade places?",
+            "“bites” stays where it is. With equal vectors for the first and last position, "
+            "nothing tells who came first: position vectors help only where they differ.",
+            done=on and same and by_places,
+            told=told,
+        ),
+        Question(
+            "order_shape",
+            "Token vectors (2, 5, 3) and position vectors (5, 3) are added. What is the shape?",
+            "The second is added to each text.",
+            "The missing axis is stretched: broadcasting.",
+            answer="(2, 5, 3)",
+        ),
+    ]

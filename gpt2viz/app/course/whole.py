@@ -1,0 +1,201 @@
+"""The whole model: its diagram from the live modules, its parameters, and its sizes."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gpt2viz import GPT2Config
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.components.diagram import draw_diagram
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import Book, code, heading, held
+from gpt2viz.app.frame import controls
+from gpt2viz.textbook import diagram, sizes
+
+#: What can be turned: name, values, and GPT-2 small's.
+_KNOBS = (
+    ("vocab_size", [256, 5_000, 50_257, 50_304], 50_257),
+    ("n_positions", [256, 1024, 2048], 1024),
+    ("n_layer", [1, 2, 6, 12, 24, 36, 48], 12),
+    ("n_embd", [96, 384, 768, 1024, 1280, 1600], 768),
+)
+
+
+def draw(book: Book) -> list[Question]:
+    """E26, E25, E1, E16 and E18."""
+    view = book.view
+    prose.markdown(
+        "Everything so far, in order. A text goes in at the top as token numbers; at the bottom "
+        "comes a logit for each token that might be next. In between are layers, all built alike, "
+        "each with parameters of its own."
+    )
+    heading("E26")
+    prose.markdown(
+        "Each box is a module of the model that is loaded, with the shape that it made of your "
+        "sentence and its number of parameters. Arrows show what reads what. The thick line is the "
+        "**residual stream**: it runs past attention and MLP, and ⊕ adds what they made. **Click a "
+        "box** to go to the page that shows its tensor. One layer is drawn in full."
+    )
+    layer = controls.layer(view)
+    nodes = diagram.nodes(view.model, view.trace, layer)
+    draw_diagram(nodes, layer, view.model.config.n_layer)
+    if view.model.config.tie_word_embeddings:
+        prose.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")
+    code(diagram.nodes, diagram.edges)
+    held("E26")
+    heading("E25")
+    prose.markdown(
+        "Every tensor knows the line of `network.py` that made it: it is noted while the model "
+        "runs. Below each picture of every page, *Code* shows the lines; *Shapes* lists them all."
+    )
+    output.table(
+        {
+            "tensor": [node.name for node in nodes if node.made],
+            "line": [node.made.line for node in nodes if node.made],
+            "code": [node.made.code for node in nodes if node.made],
+        },
+        "The line that made each tensor",
+        hide_index=True,
+        height=250,
+    )
+    held("E25")
+    _knobs(book)
+    return [*_parameters(), *_released()]
+
+
+def _knobs(book: Book) -> None:
+    heading("E1")
+    config = book.view.model.config
+    prose.markdown(
+        "Five numbers decide how large a model is. The code stays the same. This model and GPT-2 "
+        "small:"
+    )
+    small = sizes.RELEASED[0].config
+    output.table(
+        {
+            "knob": ["vocab_size", "n_positions", "n_layer", "n_head", "n_embd"],
+            "what it sets": [
+                "tokens that it knows",
+                "tokens that it can read at once",
+                "layers, one after the other",
+                "heads of each layer",
+                "channels: numbers of a token's vector",
+            ],
+            "this model": _sizes(config),
+            "GPT-2 small": _sizes(small),
+        },
+        "What sets the size of a model",
+        hide_index=True,
+    )
+    held("E1")
+
+
+def _parameters() -> list[Question]:
+    heading("E16")
+    prose.markdown("Where the parameters are. Turn the knobs:")
+    chosen = {
+        name: column.selectbox(name, values, **address.choice(f"size_{name}", values, start))
+        for column, (name, values, start) in zip(st.columns(4), _KNOBS, strict=True)
+    }
+    tied = st.toggle("Weight tying: one table at both ends", **address.switch("size_tied", True))
+    parts = sizes.parts(GPT2Config(**chosen, n_head=1, tie_word_embeddings=tied))
+    total = sum(parts.values())
+    output.table(
+        {
+            "part": [*parts, "all"],
+            "parameters": [*parts.values(), total],
+            "share": [100 * n / total for n in (*parts.values(), total)],
+        },
+        "Parameters by part",
+        hide_index=True,
+        column_config={
+            "parameters": st.column_config.NumberColumn(format="localized"),
+            "share": st.column_config.NumberColumn(format="%.1f %%"),
+        },
+    )
+    _counted(chosen["vocab_size"], chosen["n_embd"])
+    code(sizes.parts)
+    held("E16")
+    table = parts["token embedding"]
+    return [
+        Question(
+            "whole_half",
+            "Find a model whose **token table** holds more than half of all its parameters, tied.",
+            "Few layers, many words.",
+            "In a small model with GPT-2's vocabulary most parameters are in the table. That is "
+            "why tying saves so much there.",
+            done=tied and table > total / 2,
+            told=""
+            if tied
+            else "Untied, there are two such tables, so neither can hold more than half. Tie them.",
+        ),
+        Question(
+            "whole_untied",
+            "By how many **million** parameters does GPT-2 small grow without tying? One decimal.",
+            "A second table: vocab_size · n_embd.",
+            "50,257 · 768 = 38.6 million: almost a third more.",
+            answer="38.6",
+            also=("38597376", "38600000"),
+        ),
+    ]
+
+
+def _counted(words: int, width: int) -> None:
+    """The two formulas that nearly all parameters come from, with these numbers."""
+    st.latex(
+        r"\text{token table} = n_{\text{vocab}} \cdot C \qquad "
+        r"\text{one layer} = 12\,C^2 + 13\,C"
+    )
+    st.latex(rf"{words:,} \cdot {width:,} = {words * width:,}".replace(",", r"{,}"))
+    st.latex(
+        rf"12 \cdot {width:,}^2 + 13 \cdot {width:,} = {12 * width**2 + 13 * width:,}".replace(
+            ",", r"{,}"
+        )
+    )
+    prose.caption(
+        "C (n_embd) is the number of channels. A layer has 4 C² parameters in attention, 8 C² in "
+        "the MLP, and 13 C in biases and norms."
+    )
+
+
+def _sizes(config: GPT2Config) -> list[int]:
+    return [
+        config.vocab_size,
+        config.n_positions,
+        config.n_layer,
+        config.n_head,
+        config.n_embd,
+    ]
+
+
+def _released() -> list[Question]:
+    heading("E18")
+    prose.markdown(
+        "The four models that were released, counted in this project's own modules. A head has 64 "
+        "channels in each of them: larger models have more heads, not wider ones."
+    )
+    models = sizes.RELEASED
+    output.table(
+        {
+            "model": [model.name for model in models],
+            "layers": [model.L for model in models],
+            "channels": [model.C for model in models],
+            "heads": [model.nh for model in models],
+            "head size": [model.C // model.nh for model in models],
+            "parameters": [sizes.counted(model.config) for model in models],
+        },
+        "The released models",
+        hide_index=True,
+        column_config={"parameters": st.column_config.NumberColumn(format="localized")},
+    )
+    code(sizes.counted)
+    held("E18")
+    return [
+        Question(
+            "whole_heads",
+            "GPT-2 large has 1280 channels, and 64 in each head. How many heads?",
+            "1280 / 64.",
+            "20. The 36 in Burume's table are its layers; 1280 / 36 is not a whole number.",
+            answer="20",
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""What stands round every page: menu, sentence, tokens, save, tour."""

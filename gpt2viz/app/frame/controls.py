@@ -1,0 +1,112 @@
+"""The widgets that more than one page has. Their values live in the address."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gpt2viz.app import address, prose
+from gpt2viz.app.frame.page import View
+
+
+def layer(view: View, among: int | None = None) -> int:
+    """Pick a layer: 0 is the first one after the embeddings; with ``among``, one of so many."""
+    layers = range(view.model.config.n_layer if among is None else among)
+    chosen: int = st.segmented_control(
+        "Layer",
+        layers,
+        required=True,
+        wrap=True,
+        help=prose.tip(
+            "A model is a stack of layers; each reads what the one below wrote. 0 is the first."
+        ),
+        **address.choice("layer", layers, 0),
+    )
+    return chosen
+
+
+def head(view: View, among: int | None = None) -> int:
+    """Pick one of the layer's heads; with ``among``, one of so many."""
+    heads = range(view.model.config.n_head if among is None else among)
+    chosen: int = st.segmented_control(
+        "Head",
+        heads,
+        required=True,
+        wrap=True,
+        help=prose.tip(
+            "Each layer has several heads. Each computes weights of its own: "
+            "how much every token takes from every other."
+        ),
+        **address.choice("head", heads, 0),
+    )
+    return chosen
+
+
+def heads_beside(view: View, head: int) -> list[int]:
+    """Pick up to three more heads of the layer to draw over ``head``, which isn't offered again.
+
+    One that was chosen and then became ``head`` itself comes back once another is that.
+    """
+    heads = range(view.model.config.n_head)
+    bound = address.several("more", heads, [])
+    st.session_state["more"] = [n for n in st.session_state["more"] if n != head]
+    chosen: list[int] = st.pills(
+        "More heads",
+        [n for n in heads if n != head],
+        selection_mode="multi",
+        help=prose.tip(
+            "Up to three more heads in the same picture, each with its own colour and dash."
+        ),
+        **bound,
+    )
+    if len(chosen) > 3:
+        prose.caption("One picture has room for three more; the first three chosen are drawn.")
+    return chosen[:3]
+
+
+def key_token(view: View) -> int:
+    """Pick the token that the query looks at."""
+    tokens, labels = range(view.n_tokens), view.labels
+    chosen: int = st.selectbox(
+        "Key token",
+        tokens,
+        format_func=lambda n: f"{n} {labels[n]}",
+        width=180,
+        help=prose.tip(
+            "The query (the token chosen above, or else the last one) looks at this token."
+        ),
+        **address.choice("key", tokens, 0),
+    )
+    return chosen
+
+
+def several_layers(view: View) -> list[int]:
+    """Pick two to four layers to see side by side; by default the first and the last."""
+    layers = range(view.model.config.n_layer)
+    chosen: list[int] = st.pills(
+        "Layers",
+        layers,
+        selection_mode="multi",
+        help=prose.tip("Two to four layers. The first one is compared with each of the others."),
+        **address.several("layers", layers, sorted({0, layers[-1]})),
+    )
+    if len(chosen) > 4:
+        prose.caption("Four layers fit side by side; the first four chosen are shown.")
+    return chosen[:4]
+
+
+def head_or_whole(view: View) -> int | str:
+    """Pick a head, "mean" for the mean of the layer's heads, or "rollout"."""
+    heads = ["mean", "rollout", *range(view.model.config.n_head)]
+    chosen: str | int = st.segmented_control(
+        "Head",
+        heads,
+        required=True,
+        wrap=True,
+        help=prose.tip(
+            "One head, the mean of all heads of the layer, or the attention rollout: the means of "
+            "this layer and all below it multiplied together, each mixed half and half with the "
+            "residual stream."
+        ),
+        **address.choice("compare", heads, "mean"),
+    )
+    return chosen

@@ -1,0 +1,219 @@
+"""The frame round every page: menu, sentence, model, mask, tokens. One call draws it all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
+from gpt2viz.analysis.finite import first_not_finite
+from gpt2viz.app import address, guard, leftovers, limits, output, prose, run_cache
+from gpt2viz.app.frame import end_of_text, glossary, numbers, save, sentence, token_strip, tour
+from gpt2viz.app.frame.menu import menu
+from gpt2viz.app.literal import literal
+from gpt2viz.app.theme import is_dark
+from gpt2viz.labels import label
+from gpt2viz.model import memory
+from gpt2viz.pictures.palette import Palette, palette
+
+_STYLE = """
+<style>
+.stMainBlockContainer { padding-top: 1.1rem; padding-bottom: 3rem; max-width: 100rem; }
+.stMainBlockContainer > div > .stVerticalBlock { gap: .6rem; }
+blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !important; }
+.katex-display { padding: .3rem; }
+[data-testid="stCaptionContainer"] { opacity: .78; &, & :is(p, li, code) { color: inherit; } }
+[data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
+.st-key-tokens button { font-family: ui-monospace, monospace; }
+.st-key-tokens :is(button:disabled, label[disabled]) {
+  color: inherit !important; cursor: default; & p { color: inherit; }
+}
+.stHorizontalBlock { row-gap: .6rem; }
+.stHorizontalBlock > .stElementContainer > .stSelectbox [role="group"] { height: 2rem; }
+@media (min-width: 641px) and (max-width: 1100px) {
+  .st-key-stages .stHorizontalBlock:has(> .stColumn:nth-child(4)) { flex-wrap: wrap; }
+  .st-key-stages .stHorizontalBlock > .stColumn:is(:nth-child(4), :nth-last-child(n + 4),
+    :nth-last-child(4) ~ *) { flex: 1 1 calc(50% - 1rem); min-width: calc(50% - 1rem); }
+}
+@media (min-width: 641px) { /* three matrices across, each a square in a third of the page */
+  [class*="st-key-shrinks-"] { height: min(29vw + 5px, 390px) !important; min-height: 0 !important }
+}
+@media (min-width: 2000px) { html { font-size: 120%; } }
+@media (max-width: 640px) {
+  [class*="st-key-shrinks-"] { height: 350px !important; min-height: 0 !important }
+  :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif) { overflow-x: auto; }
+  :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif)
+    .stElementContainer:has(.stPlotlyChart) { min-width: 40rem; }
+}
+/* Streamlit's own CSV would run a token like =1+1 as a formula; Save writes every table safely. */
+[data-testid="stElementToolbar"] [aria-label^="Download as CSV"] { display: none; }
+header[data-testid="stHeader"] { background: transparent; pointer-events: none; }
+header[data-testid="stHeader"] button { pointer-events: auto; }
+</style>
+"""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a page draws from: the run, how its tokens are written, the chosen query, colours."""
+
+    model: Model
+    trace: Trace
+    labels: tuple[str, ...]
+    query: int | None
+    colors: Palette
+
+    @property
+    def n_tokens(self) -> int:
+        """T, the number of tokens."""
+        return len(self.labels)
+
+
+def open_page(title: str, choosing: str = token_strip.LIGHT_UP) -> View:
+    """Draw the frame and run the model; stop the page with one message where that can't be.
+
+    ``choosing`` says what it does to choose a token, "" where it does nothing.
+    """
+    return read_sentence(open_menu(title), choosing)
+
+
+def open_menu(title: str) -> Palette:
+    """Draw the menu, for a page that can do without a sentence."""
+    st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
+    st.html(_STYLE)
+    memory.bound_arenas()
+    memory.pass_over_modules()
+    leftovers.forget()
+    guard.stand()
+    address.trim()
+    with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
+        menu(title)
+        tour.offer(title)
+        prose.begin()
+        glossary.words(title)
+        output.begin(title)
+        numbers.button()
+        save.button()
+        colors = palette(is_dark())
+    limits.admit()
+    limits.notice()
+    address.begin()
+    tour.draw(title)
+    return colors
+
+
+def read_sentence(colors: Palette, choosing: str = token_strip.LIGHT_UP) -> View:
+    """Ask for sentence and model, and run it; or one message and the end of the page.
+
+    ``choosing`` is as for ``open_page``.
+    """
+    model = _model_and_sentence()
+    trace = _run(model)
+    output.run("The run", trace)
+    labels = tuple(label(part) for part in trace.token_bytes)
+    return View(model, trace, labels, token_strip.chips(trace, labels, choosing), colors)
+
+
+def _run(model: Model) -> Trace:
+    """The run that every page shows, and what to know about it; or one message and no more."""
+    causal = st.session_state["causal"]
+    try:
+        ids = model.tokenizer.encode(
+            st.session_state["text"], end_of_text_first=end_of_text.is_on()
+        )
+        trace = run_cache.run(model.name, tuple(ids), causal)
+    except ContextError as error:
+        limits.too_long(model, error)
+    except GPT2VizError as error:
+        st.info(str(error), icon=":material/edit:")
+        st.stop()
+    if (wrong := first_not_finite(trace)) is not None:
+        st.error(
+            "Some numbers of this run went beyond what float32 can hold. The first are in "
+            f"**{literal(str(wrong))}**. What was computed from them is NaN, not a number, and is "
+            "shown as such.",
+            icon=":material/error:",
+        )
+    if not causal:
+        st.info(
+            prose.linked(
+                "The causal mask is **off**: every token sees the ones after it too. The model was "
+                "trained with the mask on, so this is an experiment, not how GPT-2 reads."
+            ),
+            icon=":material/science:",
+        )
+    if end_of_text.is_on():
+        prose.caption(
+            f"{end_of_text.WRITTEN} was **put first**: token 0 is not from your sentence."
+        )
+    return trace
+
+
+def stop_without_numbers(*runs: Trace) -> None:
+    """Stop the page where a run has no probabilities: the largest of NaNs is no prediction."""
+    if any(first_not_finite(run) for run in runs):
+        st.info("Nothing can be predicted from NaN; the rest of the page is left out.")
+        st.stop()
+
+
+def choose_model() -> str:
+    """Pick a model; one message and the end of the page where the owner's list can't be read."""
+    names = _model_names()
+    chosen: str = st.selectbox(
+        "Model",
+        names,
+        help="The bundled model is small and was trained for this app. Get others on Models.",
+        **address.choice("model", names, names[0]),
+    )
+    return chosen
+
+
+def _model_and_sentence() -> Model:
+    written, chosen, switches = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
+    sentence.box(
+        "text",
+        sentence.EXAMPLES["Crane"],
+        "Sentence",
+        place=written,
+        help=prose.tip(
+            "The text that the model reads. It is cut into tokens: words or parts of words."
+        ),
+        placeholder="Type a sentence and press Enter",
+    )
+    with chosen:
+        choose_model()
+    with switches:
+        pair = st.container(gap=None)
+    pair.toggle(
+        "Causal mask",
+        help=prose.tip(
+            "On, as the model was trained: a token sees itself and the tokens before it. "
+            "Off: it sees the later ones too."
+        ),
+        **address.switch("causal", True),
+    )
+    sentence.examples()
+    sentence.note_spaces("text")
+    if len(st.session_state["text"]) > address.LONGEST_TEXT:
+        prose.caption("This text is too long for the address: a link to this page won't carry it.")
+    try:
+        model = run_cache.load(st.session_state["model"])
+    except CheckpointError as error:
+        st.error(
+            f"**{literal(st.session_state['model'])}** can't be loaded. {literal(str(error))}\n\n"
+            "Choose another model above. The page **Models** shows which can be loaded.",
+            icon=":material/error:",
+        )
+        st.stop()
+    with pair:
+        end_of_text.switch(model)
+    return model
+
+
+def _model_names() -> list[str]:
+    try:
+        return list(run_cache.model_folders())
+    except CheckpointError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        st.stop()

@@ -1,0 +1,62 @@
+"""A saved session comes back: its file is checked, and the app shows the same view again."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gpt2viz import CheckpointError, ExportError
+from gpt2viz.app import address, run_cache
+from gpt2viz.app.frame.menu import PAGES
+from gpt2viz.app.literal import literal
+from gpt2viz.export import Session, read_session
+from gpt2viz.export.session import LARGEST
+
+
+def parameters() -> dict[str, str]:
+    """All that is chosen now, by its name in the address, with text and model even at defaults."""
+    own = {name: st.session_state[name] for name in ("text", "model") if name in st.session_state}
+    return address.parameters(**own)
+
+
+def upload() -> None:
+    """Ask for a session's file and open it, or say in one message why not."""
+    uploaded = st.file_uploader(
+        "A session that was saved here or on another machine",
+        type="json",
+        key="open_session",
+        max_upload_size=1,
+    )
+    if uploaded is None:
+        return
+    try:
+        session = read_session(uploaded.read(LARGEST + 1))
+        where = _path(session)
+        same = _same_model(session)
+    except (ExportError, CheckpointError) as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        return
+    if same or st.button("Open it anyway", key="open_anyway"):
+        st.switch_page(where, query_params=address.restored(session.parameters))
+    st.warning(
+        "The model of that name here has **other weights** than the one in this session. The "
+        "numbers won't be the same.",
+        icon=":material/warning:",
+    )
+
+
+def _path(session: Session) -> str:
+    for page in (page for group in PAGES.values() for page in group):
+        if page.name == session.page:
+            return page.path
+    raise ExportError(f"This session was saved on the page {session.page!r:.40}, which isn't here.")
+
+
+def _same_model(session: Session) -> bool:
+    """Whether the model is the one that the session was saved with, as far as that is known."""
+    name = session.parameters.get("model")
+    if name is None or not session.sha256:
+        return True
+    if name not in run_cache.model_folders():
+        raise ExportError(f"This session was saved with the model {name!r:.60}, which isn't here.")
+    weights = run_cache.load(name).weights
+    return weights is None or weights.sha256 in (session.sha256, "")

@@ -1,0 +1,79 @@
+"""The sentence's tokens as chips: place, text, id. A chosen one is the query on every page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from gpt2viz import Trace
+from gpt2viz.app import address, prose
+from gpt2viz.app.literal import literal
+
+#: What choosing a token does on most pages.
+LIGHT_UP = "Choose a token to light up its row: where it looks."
+
+#: So many chips at once: a browser takes a second to draw a thousand, at every click.
+AT_ONCE = 128
+
+
+def chips(trace: Trace, labels: tuple[str, ...], choosing: str = LIGHT_UP) -> int | None:
+    """Draw the tokens, or one part of a long text's; the place of the chosen one.
+
+    ``choosing`` says what it does to choose one. Where it is empty, none can be chosen.
+    """
+    T = len(labels)
+    bound = address.choice("query", range(T), None)
+    if T <= AT_ONCE:
+        return _draw(trace, labels, range(T), choosing, bound)
+    query: int | None = st.session_state["query"]
+    part = _part(T, query)
+    # The widget knows only this part: the query itself may lie outside of it.
+    st.session_state["chip"] = query if query is not None and query in part else None
+
+    def choose() -> None:
+        address.put("query", st.session_state["chip"])
+
+    _draw(trace, labels, part, choosing, {"key": "chip", "on_change": choose})
+    return query
+
+
+def _part(T: int, query: int | None) -> range:
+    starts = range(0, T, AT_ONCE)
+
+    def places(start: int) -> str:
+        return f"Tokens {start:,} to {min(start + AT_ONCE, T) - 1:,}"
+
+    with st.container(horizontal=True, vertical_alignment="center"):
+        start = st.selectbox(
+            "Part of the text",
+            starts,
+            format_func=places,
+            label_visibility="collapsed",
+            width=220,
+            **address.choice("from", starts, starts[(query or 0) // AT_ONCE]),
+        )
+        if query is not None and not start <= query < start + AT_ONCE:
+            prose.caption(f"The chosen token is {query:,}, in another part.", width="content")
+    return range(start, min(start + AT_ONCE, T))
+
+
+def _draw(
+    trace: Trace, labels: tuple[str, ...], shown: range, choosing: str, bound: dict[str, Any]
+) -> int | None:
+    ids = trace.token_ids  # not the run: what writes a chip stays with the visitor
+
+    def chip(n: int) -> str:  # with its position: Streamlit takes equal texts for one option
+        small = ":small[:gray[{}]]".format
+        return f"{small(n)} {literal(labels[n])} {small(ids[n])}"
+
+    count = f"{len(labels):,} token{'s' if len(labels) > 1 else ''}"
+    with st.container(key="tokens", height=124 if len(shown) > 30 else "content", border=False):
+        chosen: int | None = st.pills(
+            f"{count}: position, text, place in the vocabulary. {choosing}".strip(),
+            shown,
+            format_func=chip,
+            disabled=not choosing,
+            **bound,
+        )
+    return chosen

@@ -1,0 +1,117 @@
+"""What the pages say, in Markdown: the first use of each of the glossary's words is a link there.
+
+Every caption and explanation is written with ``markdown`` or ``caption``; an alert says
+``linked(…)``, a widget's help ``tip(…)``. Headings, code, formulas, tables and what is quoted
+“so” stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import streamlit as st
+
+from gpt2viz.app import address
+from gpt2viz.app.terms import TERM, TERMS, Term
+
+#: Other ways to write a word than its name and that with an s.
+_ALSO = {
+    "biases": "bias",
+    "entropies": "entropy",
+    "losses": "loss",
+    "mask": "causal-mask",
+    "queries": "query",
+    "stream": "residual-stream",
+    "vocabularies": "vocabulary",
+    **dict.fromkeys(("bit", "bits", "nat", "nats"), "nat-and-bit"),
+    **dict.fromkeys(("top-k", "top-p"), "top-k-and-top-p"),
+}
+_TERM = {spelling: TERM[key] for spelling, key in _ALSO.items()}
+_TERM |= {term.name.lower() + s: term for term in TERMS for s in ("", "s")}
+_LONGEST_FIRST = sorted(_TERM, key=len, reverse=True)
+_LEFT_ALONE = (
+    r"^#.*?$",  # headings
+    r"^\|.*?$",  # tables
+    r"`[^`]*`",
+    r"\$\$.*?\$\$|\$[^$\n]*\$",
+    r"“[^”]*”",
+    "\u2068.*?\u2069",  # what ``labels.isolated`` set apart
+    r"\[(?:\\.|[^\]\\])*\]\([^)]*\)",  # other links
+    r"linear layers?|this run's value",  # words that mean something else there
+    r"\\.|:[a-z-]+(?=\[)|:material/\w+:|https?://\S+",
+)
+_FOUND = re.compile(
+    f"(?:{'|'.join(_LEFT_ALONE)})"
+    rf"|(?<![\w-])(?P<word>{'|'.join(map(re.escape, _LONGEST_FIRST))})(?![\w-])",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+#: What is chosen on the glossary's own page.
+_OF_GLOSSARY = ("term", "find_word")
+_STYLE = """
+<style>
+a[href^="glossary?term="] {
+  color: inherit !important; text-decoration: underline dotted; text-underline-offset: .2em;
+  text-decoration-thickness: 1px;
+}
+a[href^="glossary?term="]:is(:hover, :focus-visible) { text-decoration-style: solid; }
+</style>
+"""
+
+
+def begin() -> None:
+    """Forget which words were linked. For the frame, which opens every page."""
+    st.session_state["_linked"] = set()
+    st.html(_STYLE)
+
+
+def markdown(text: str, *, place: Any = st, **options: Any) -> None:
+    """``st.markdown``, into the container ``place`` if it is given, with links to words."""
+    place.markdown(linked(text), **options)
+
+
+def caption(text: str, *, place: Any = st, **options: Any) -> None:
+    """``st.caption``, into the container ``place`` if it is given, with links to words."""
+    place.caption(linked(text), **options)
+
+
+def linked(text: str) -> str:
+    """The Markdown ``text``, with a link at each word that the page has not linked before."""
+    return _link_first_uses(text, st.session_state["_linked"])
+
+
+def tip(text: str) -> str:
+    """What a widget says when it is pointed at (its ``help``), with a link at each word.
+
+    Whatever the page has linked: a tip is read by itself. It stays open under the pointer, but
+    can't be reached by keyboard; by keyboard the glossary is in the menu, under *Words*.
+    """
+    return _link_first_uses(text, set())
+
+
+def _link_first_uses(text: str, done: set[str]) -> str:
+    """``text`` with a link at the first use of each word that isn't ``done``, which they become."""
+
+    def link_first(found: re.Match[str]) -> str:
+        word = found["word"]
+        term = _TERM[word.lower()] if word else None
+        if term is None or term.key in done:
+            return found[0]
+        done.add(term.key)
+        return link(term, word)
+
+    return _FOUND.sub(link_first, text)
+
+
+def link(term: Term, shown: str) -> str:
+    """A word as a link to its entry, its meaning on hover. It opens beside the page.
+
+    The link carries what is chosen, so that the way back from the glossary leads to the same view.
+    """
+    wanted = {"term": term.key} | {
+        name: value for name, value in address.parameters().items() if name not in _OF_GLOSSARY
+    }
+    query = urlencode(wanted, quote_via=quote, safe="")
+    meaning = term.meaning.replace('"', "”")
+    return f'[{shown}](glossary?{query} "{meaning}")'

@@ -1,0 +1,184 @@
+"""One load for each model and one run for each (model, token ids, mask, edits), shared by all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from pathlib import Path
+
+import streamlit as st
+
+import gpt2viz
+from gpt2viz import settings
+from gpt2viz.analysis import scores
+from gpt2viz.analysis.generation import Choice, appraise
+from gpt2viz.anatomy.card import Card, read_card
+from gpt2viz.anatomy.training_record import TrainingRecord, read_record
+from gpt2viz.app import limits, owner
+from gpt2viz.app.byte_cache import Kept
+from gpt2viz.labels import label
+from gpt2viz.model import hub
+from gpt2viz.model.checkpoint import weight_bytes
+from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.run.tracer import reference_run
+from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
+
+
+def model_folders() -> dict[str, Path]:
+    """Name -> folder: those that the owner lists, the bundled one, and the hub's that are here.
+
+    No two have one name, and a name stays with its folder whatever is fetched later. Raises
+    ``CheckpointError`` where the owner's file can't be read.
+    """
+    own = settings.by_name(owner.folders())
+    return settings.with_fetched(own, {n: f for n, f in from_hub().items() if owner.allows(n)})
+
+
+def is_bundled(folder: Path) -> bool:
+    """Whether it is the model that came with the package."""
+    return settings.real(folder) == settings.real(gpt2viz.BUNDLED)
+
+
+@st.cache_resource(ttl=60, show_spinner=False)
+def from_hub() -> dict[str, Path]:
+    """Name -> folder of what is whole in the hub's cache."""
+    return hub.cached()
+
+
+def name_of_fetched(name: str) -> str | None:
+    """What a model of the hub is called here; None where it isn't whole in the cache."""
+    folder = from_hub().get(name)
+    return next((n for n, f in model_folders().items() if f == folder), None)
+
+
+def load(name: str) -> gpt2viz.Model:
+    """The model of that name, one for all visitors; older ones go where it needs their room.
+
+    Raises ``CheckpointError``, ``TooLargeError`` where even alone it doesn't fit, ``DeviceError``,
+    or ``KeyError`` for an unknown name.
+    """
+    folder, kept = model_folders()[name], models()
+
+    def make() -> gpt2viz.Model:
+        with st.spinner("Loading the model …"):
+            _forget(kept.make_room(weight_bytes(folder)))
+            try:
+                return gpt2viz.load_model(folder, name, owner.device())
+            except gpt2viz.TooLargeError:
+                _forget(kept.make_room(kept.budget))
+                return gpt2viz.load_model(folder, name, owner.device())
+
+    return kept.get(name, make)
+
+
+@st.cache_resource
+def models() -> Kept[gpt2viz.Model]:
+    """The models in memory, for all visitors together."""
+    return Kept(limits.kept_models())
+
+
+def _forget(names: Collection[Hashable]) -> None:
+    """Let go of the runs of models that were let go: a run holds on to the model's embedding."""
+    _runs().forget(lambda key: key[0] in names)
+    for name in names:
+        reference.clear(name)
+
+
+def run(
+    model_name: str, ids: tuple[int, ...], causal: bool, edits: tuple[gpt2viz.Edit, ...] = ()
+) -> gpt2viz.Trace:
+    """The trace of token ids. Raises ``TextError``, ``ContextError`` or ``EditError``."""
+
+    def make() -> gpt2viz.Trace:
+        model = load(model_name)
+        if len(ids) > (most := limits.longest(model.config)):
+            who = "this server" if most < model.config.n_positions else "this model"
+            raise gpt2viz.ContextError(len(ids), most, who)
+        kept = reference(model_name) if any(edit.kind == "mean" for edit in edits) else None
+        with st.spinner("Running the model …"):
+            return gpt2viz.trace(model, ids, causal=causal, edits=edits, reference=kept)
+
+    return _runs().get((model_name, ids, causal, edits), make)
+
+
+@st.cache_resource
+def _runs() -> Kept[gpt2viz.Trace]:
+    return Kept(limits.kept_runs())
+
+
+@st.cache_resource(max_entries=4, show_spinner="Running the model …")
+def reference(model_name: str) -> gpt2viz.Trace:
+    """The run whose means stand in for heads."""
+    return reference_run(load(model_name))
+
+
+def probe(model_name: str, causal: bool) -> gpt2viz.Trace | None:
+    """The run of random tokens said twice, on which copying heads show; None for want of room."""
+    config = load(model_name).config
+    ids = scores.probe(config.vocab_size, limits.longest(config))
+    return run(model_name, ids, causal) if ids else None
+
+
+@st.cache_data(max_entries=64, show_spinner="Scoring every head …")
+def head_scores(model_name: str, ids: tuple[int, ...], causal: bool) -> dict[str, scores.Scores]:
+    """Every score of every head on token ids: (n_layer, n_head) by name."""
+    return scores.head_scores(run(model_name, ids, causal))
+
+
+@st.cache_data(max_entries=2000, show_spinner=False)
+def choice(
+    model_name: str, ids: tuple[int, ...], causal: bool, token: int, _longer: gpt2viz.Trace
+) -> Choice:
+    """How probable the model found ``token`` after those ids; the run ``_longer`` begins with them.
+
+    With the mask on, that run has the answer: what came later changed nothing (its sums may be
+    rounded otherwise). With the mask off it takes a run of its own.
+    """
+    if causal:
+        return appraise(_longer, token, len(ids) - 1)
+    return appraise(run(model_name, ids, causal), token)
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
+def vocabulary(model_name: str) -> tuple[str, ...]:
+    """Every token of a model's vocabulary as it is written on screen, by id."""
+    model = load(model_name)
+    return tuple(label(model.tokenizer.token_bytes(n)) for n in range(model.config.vocab_size))
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
+def token_of_label(model_name: str) -> dict[str, int]:
+    """The id of every token of a model's vocabulary, by what is written on screen."""
+    return {written: n for n, written in enumerate(vocabulary(model_name))}
+
+
+@st.cache_resource(max_entries=16, show_spinner="Reading the stream after every step …")
+def lens(
+    model_name: str,
+    ids: tuple[int, ...],
+    causal: bool,
+    positions: tuple[int, ...],
+    edits: tuple[gpt2viz.Edit, ...] = (),
+    answers: tuple[int, ...] | None = None,
+) -> gpt2viz.LogitLens:
+    """The logit lens of a text, or of an edited run of it, at some positions."""
+    trace = run(model_name, ids, causal, edits)
+    return gpt2viz.logit_lens(load(model_name), trace, positions, answers)
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def card(model_name: str) -> Card | None:
+    """What a model's folder says of it, made harmless; None where it says nothing."""
+    return read_card(model_folders()[model_name])
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
+def tokenizer(model_name: str) -> Tokenizer:
+    """A model's tokenizer alone. Raises ``CheckpointError``."""
+    return load_tokenizer(model_folders()[model_name])
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def training(model_name: str) -> TrainingRecord | None:
+    """How a model learned, or None. Raises ``CheckpointError`` for a broken record."""
+    config = load(model_name).config
+    return read_record(model_folders()[model_name], config.n_layer, config.n_head)

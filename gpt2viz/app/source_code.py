@@ -1,0 +1,61 @@
+"""The lines that made what is on screen, read from the files that ran: never a copy."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+from gpt2viz import Trace
+from gpt2viz.model.network import Attend
+from gpt2viz.run.provenance import method_at
+
+
+class Line(NamedTuple):
+    """The line of the model that made a stage of a run; ``layer`` is None outside the layers."""
+
+    trace: Trace
+    key: str
+    layer: int | None = None
+
+
+#: What made a picture: lines of the model, and functions that worked with their tensors.
+Made = Line | Callable[..., Any]
+
+
+def listing(*made: Made) -> None:
+    """The method that each line is in, with the line marked, and each function as it is."""
+    for one in made:
+        if isinstance(one, Line):
+            _line(one)
+        else:
+            st.markdown(f"`{name(one)}` in `{one.__module__.replace('.', '/')}.py`")
+            st.code(_source(one))
+
+
+def name(made: Made) -> str:
+    """The function, the class, or the method of the model: "attend", "Attend.forward"."""
+    if isinstance(made, Line):
+        record = made.trace.record(made.key, made.layer)
+        return method_at(record.line)[0] if record else name(Attend.forward)
+    return made.__qualname__
+
+
+def _line(line: Line) -> None:
+    record = line.trace.record(line.key, line.layer)
+    if record is None:
+        st.markdown("A long text runs fused; this was worked out from its q, k and v by:")
+        st.code(_source(Attend.forward))
+    else:
+        method, source = method_at(record.line)
+        st.markdown(f"`{method}`, line {record.line} of `gpt2viz/model/network.py`")
+        st.code(source)
+
+
+@lru_cache(maxsize=128)
+def _source(of: Callable[..., Any]) -> str:
+    return textwrap.dedent(inspect.getsource(of)).rstrip()

@@ -1,0 +1,114 @@
+"""Heads in an order: a table and pictures of the best, from which a click opens one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from gpt2viz.analysis.scores import Scores
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.clicks import on_click, open_head
+from gpt2viz.app.components import lines
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import zoom
+from gpt2viz.pictures.measure import GRID
+from gpt2viz.pictures.plotly.find import best_heads, ranking
+from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.run.trace import Trace
+
+#: So many of the best heads are drawn.
+SHOWN = 4
+
+
+def ranked(
+    view: View,
+    columns: Mapping[str, Scores],
+    by: str,
+    trace: Trace,
+    labels: Sequence[str],
+    as_lines: bool | None = None,
+) -> None:
+    """The heads in a table, largest ``by`` first, and pictures of the best: a click opens one.
+
+    ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures are of,
+    ``labels`` its tokens as written on screen; ``as_lines`` draws them as lines, and is asked for
+    above them where it is None.
+    """
+    if np.isnan(columns[by]).all():
+        st.info(
+            f"Nothing in this text could show “{by}”, so the heads can't be ranked. "
+            "Choose something else above, or write a longer sentence."
+        )
+        return
+    numbers, pictures = st.columns([5, 6], gap="large")
+    with numbers:
+        table = ranking(columns, by, _layers(view))
+        formats = {name: st.column_config.NumberColumn(format="%.3f") for name in table.columns[2:]}
+        picked = output.table(
+            table,
+            f"Heads ranked by {by}",
+            key="ranking",
+            hide_index=True,
+            height=min(500, 38 + 35 * len(table)),
+            column_config=formats,
+            on_select="rerun",
+            selection_mode="single-row",
+        )
+    with pictures, st.container(key="best"):
+        best = table[table[by].notna()].head(SHOWN)
+        if len(best):
+            if as_lines is None:
+                as_lines = lines.wanted(zoom.whole_text(len(labels)))
+            _pictures(view, best, by, trace, labels, as_lines)
+    clicked = on_click("best")
+    if clicked:
+        layer, head = clicked.panel.split(".")
+        open_head(int(layer), int(head))
+    for row in picked["selection"]["rows"]:
+        open_head(int(table["layer"].iloc[row]), int(table["head"].iloc[row]))
+
+
+def _pictures(
+    view: View, best: pd.DataFrame, by: str, trace: Trace, labels: Sequence[str], as_lines: bool
+) -> None:
+    """The weights of the best heads, two by two."""
+    alt = f"Weights of the heads that rank highest by {by}"
+    made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
+    own = trace is view.trace  # else its tokens are others than those of the sentence
+    if as_lines:
+        panels = best_heads(trace, labels, best, by, GRID)
+        looked_at = view if own else replace(view, query=None)
+        choose = lines.on_every_page if own else lines.nowhere
+        lines.two_by_two(looked_at, panels, key="best_lines", alt=alt, choose=choose)
+        output.code(*made_by, of=[alt])
+    else:
+        figure = heatmaps(
+            best_heads(trace, labels, best, by),
+            view.colors,
+            n_columns=2,
+            height=560,
+            row=view.query if own else None,
+            numbers=0,
+        )
+        output.picture(figure, key="best_heads", alt=alt, made_by=made_by, of_run=own)
+
+
+def _layers(view: View) -> list[int]:
+    """Pick the layers whose heads are listed; all where none is chosen."""
+    every = range(view.model.config.n_layer)
+    chosen: list[int] = st.pills(
+        "Only layers",
+        every,
+        selection_mode="multi",
+        wrap=True,
+        help=prose.tip(
+            "Lists the heads of these layers only. With none chosen: those of all layers."
+        ),
+        **address.several("only", every, []),
+    )
+    return chosen

@@ -1,0 +1,219 @@
+"""What is shown of every head: its weights, or what they come to, between tokens or words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz import Model
+from gpt2viz.analysis.attribution import difference_from_run, rollout, value_weighted, without_first
+from gpt2viz.analysis.words import word_starts
+from gpt2viz.app import address, prose
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.source_code import Line, Made
+from gpt2viz.arrays import Array
+from gpt2viz.labels import counted
+from gpt2viz.pictures.measure import (
+    GRID_OF_MANY,
+    Measure,
+    in_words,
+    mean_of_heads,
+    one_head,
+    weights_measure,
+)
+from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.plotly.charts import thumbnails
+from gpt2viz.pictures.pooling import pool_panel
+from gpt2viz.run.stages import Scale
+from gpt2viz.run.trace import Trace
+
+#: Value in the address -> (name, what a square then shows).
+MEASURES = {
+    "weights": (
+        "Attention weights",
+        "Each square is one head's **attention weights**: how much each token (row, the *query*) "
+        "takes from each token (column, the *key*). Every row sums to 1. Click one to enlarge it.",
+    ),
+    "rest": (
+        "Weights without the first column",
+        "The weights with the **first column left out** and each row rescaled to sum to 1: how a "
+        "head divides the weight that it doesn't put on the first token. The model didn't use "
+        "these numbers.",
+    ),
+    "norms": (
+        "Value-weighted: ‖α·v·W_O‖",
+        "The **length of what each key gives**: weight α times its value vector v, through the "
+        "head's part of W_O (Kobayashi et al. 2020). A large weight on a short v moves little.",
+    ),
+}
+
+
+def choose() -> tuple[str, bool]:
+    """Pick what is shown, a key in ``MEASURES``, and whether tokens are grouped into words."""
+    chosen = _pick(width=240)
+    return chosen, words(sums_to_one=chosen != "norms")
+
+
+def _pick(**options: Any) -> str:
+    chosen: str = st.selectbox(
+        "What is shown",
+        list(MEASURES),
+        format_func=lambda key: MEASURES[key][0],
+        **options,
+        **address.choice("show", list(MEASURES), "weights"),
+    )
+    return chosen
+
+
+def words(sums_to_one: bool = True) -> bool:
+    """Pick whether tokens are grouped into words; not where the rows don't sum to 1."""
+    chosen: bool = st.toggle(
+        "Whole words",
+        disabled=not sums_to_one,
+        help=prose.tip(
+            "Groups the tokens of a word: a word's row is the mean of its tokens' rows, "
+            "its column the sum of their columns. Rows still sum to 1."
+            if sums_to_one
+            else "Lengths can't be added up, so these numbers are shown for tokens only."
+        ),
+        **address.switch("words", False, movable=sums_to_one),
+    )
+    return chosen
+
+
+def made_by(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:
+    """The code that made the numbers of a measure."""
+    further = {"norms": (value_weighted,), "rest": (without_first,), "rollout": (rollout,)}
+    words = (in_words,) if whole_words else ()
+    return (Line(view.trace, "weights", layer), *further.get(chosen, ()), *words)
+
+
+def words_note(view: View) -> str:
+    """What is said above pictures of whole words."""
+    n_words = len(word_starts(view.trace.token_bytes))
+    if n_words == view.n_tokens:
+        return "**Whole words**: here each word is one token, so nothing changes."
+    return (
+        f"**Whole words**: {view.n_tokens} tokens are {counted(n_words, 'words')}. A word's row is "
+        "the mean of its tokens' rows, its column the sum of their columns (Clark et al. 2019). A "
+        "number before a word is the place of its first token."
+    )
+
+
+def weights(view: View, layer: int, whole_words: bool) -> Measure:
+    """A layer's attention weights, between tokens or words."""
+    found = weights_measure(view.trace, view.labels, layer)
+    return in_words(found, view.trace) if whole_words else found
+
+
+def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
+    """One line: how far the weights of these layers are from what the model itself did.
+
+    It tells the largest difference and the largest number of all of these layers.
+    """
+    model, trace = view.model, view.trace
+    found = [_proof(model.name, trace.token_ids, trace.causal, n, model, trace) for n in layers]
+    difference, largest = map(max, zip(*found, strict=True))
+    prose.caption(
+        f"Checked against {run}: these weights times V, merged and projected, differ from what "
+        f"attention really added to the stream by at most **{difference:.1e}** "
+        f"(its largest number is {largest:.3g})."
+    )
+
+
+@st.cache_data(max_entries=2000, show_spinner=False)
+def _proof(
+    name: str, ids: tuple[int, ...], causal: bool, layer: int, _model: Model, _trace: Trace
+) -> tuple[float, float]:
+    return difference_from_run(_model, _trace, layer)
+
+
+def every_head(view: View, whole_words: bool) -> Array:
+    """Thumbnails of all heads of the model: (n_layer, nh, side, side)."""
+    return _every_head(view.model.name, view.trace.token_ids, view.trace.causal, whole_words, view)
+
+
+@st.cache_data(max_entries=16, show_spinner="Drawing every head …")
+def _every_head(
+    model_name: str, ids: tuple[int, ...], causal: bool, whole_words: bool, _view: View
+) -> Array:
+    layers = range(_view.model.config.n_layer)
+    return thumbnails(weights(_view, layer, whole_words).values for layer in layers)
+
+
+def measure(view: View, layer: int, chosen: str, whole_words: bool) -> Measure:
+    """The numbers of a layer's heads under that measure."""
+    found = weights(view, layer, whole_words)
+    if chosen == "norms":
+        lengths = value_weighted(view.model, view.trace, layer)
+        return replace(found, values=lengths, quantity="‖α·v·W_O‖", scale="amount")
+    if chosen == "rest":
+        rest = without_first(found.values)
+        return replace(
+            found,
+            values=np.where(np.isnan(found.values), found.values, np.nan_to_num(rest)),
+            hidden=np.isnan(rest) & ~np.isnan(found.values) | found.hidden,
+            quantity=f"share of the rest{' between words' if whole_words else ''}",
+            hidden_text="left out: the first column, or masked",
+            hidden_name="left out or masked",
+        )
+    return found
+
+
+def of_head(which: int | str) -> str:
+    """Pick what is shown of one head in every layer, a key in ``MEASURES``; else its weights."""
+    return _pick(label_visibility="collapsed", width=280) if isinstance(which, int) else "weights"
+
+
+def in_every_layer(
+    view: View, which: int | str, chosen: str, whole_words: bool
+) -> tuple[list[Panel], Scale]:
+    """A head (or "mean", "rollout") in every layer, shrunk to small pictures, and their scale.
+
+    A click on one carries its layer.
+    """
+    trace, words = view.trace, whole_words and chosen != "norms"
+    return _in_every_layer(
+        trace.model_name, trace.token_ids, trace.causal, which, chosen, words, view
+    )
+
+
+@st.cache_data(max_entries=16, show_spinner="Drawing every layer …")
+def _in_every_layer(
+    model_name: str,
+    ids: tuple[int, ...],
+    causal: bool,
+    which: int | str,
+    chosen: str,
+    whole_words: bool,
+    _view: View,
+) -> tuple[list[Panel], Scale]:
+    panels: list[Panel] = []
+    scale: Scale = "amount" if chosen == "norms" else "unit"
+    for layer in range(_view.model.config.n_layer):
+        title = f"Layer {layer}"
+        if isinstance(which, int):
+            panel = one_head(measure(_view, layer, chosen, whole_words), which, title, str(layer))
+        else:
+            panel = replace(layer_panel(_view, layer, which, title, whole_words), name=str(layer))
+        panels.append(pool_panel(panel, GRID_OF_MANY))
+    return panels, scale
+
+
+def layer_panel(view: View, layer: int, which: int | str, title: str, whole_words: bool) -> Panel:
+    """One matrix for a layer: a head's weights, the "mean" of all heads, or the "rollout"."""
+    found, head = weights_measure(view.trace, view.labels, layer), 0
+    if isinstance(which, int):
+        head = which
+    else:
+        found = mean_of_heads(found)
+    if which == "rollout":
+        mixed = rollout(view.trace, layer)[None]
+        found = replace(found, values=mixed, quantity="share of the token's start")
+    if whole_words:
+        found = in_words(found, view.trace)
+    return one_head(found, head, title, str(which))

@@ -1,0 +1,109 @@
+"""How a word becomes tokens: every merge of its bytes, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from gpt2viz import GPT2VizError
+from gpt2viz.anatomy.merges import Pair, Word, follow
+from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app.literal import literal
+from gpt2viz.labels import label
+from gpt2viz.pictures.palette import Palette
+
+#: Characters that are followed; more would fill many screens.
+LONGEST = 60
+_EXAMPLE = " unbelievable"
+#: Pairs that are named of those that had to wait.
+_WAITING = 3
+
+
+def draw(name: str, _colors: Palette) -> None:
+    """Ask for a word and show its way to tokens."""
+    tokenizer = run_cache.tokenizer(name)
+    typed = st.text_input(
+        "A word, or a few",
+        help=prose.tip(
+            "A space before a word belongs to it: with the space and without it, the tokens differ."
+        ),
+        width=420,
+        **address.text("word", _EXAMPLE),
+    )
+    if len(typed) > LONGEST:
+        st.warning(
+            f"That is {len(typed):,} characters; the first {LONGEST} are used here.",
+            icon=":material/content_cut:",
+        )
+    try:
+        words = follow(tokenizer, typed[:LONGEST])
+    except GPT2VizError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        return
+    if not words:
+        st.info("Type a word to see how it is put together.", icon=":material/edit:")
+        return
+    ids = [i for word in words for i in word.ids]
+    pieces = [piece for word in words for piece in word.pieces]
+    shown = " &ensp; ".join(
+        f"**{literal(label(p))}** :small[:gray[{i}]]" for p, i in zip(pieces, ids, strict=True)
+    )
+    prose.markdown(f"{len(ids)} token{'s' if len(ids) > 1 else ''}, with their ids: &ensp; {shown}")
+    prose.markdown(
+        "It begins with single bytes. In each step, of all neighbouring pairs, the one that was "
+        "learned **first**, with the lowest rank, becomes one piece. It ends when no pair is in "
+        "the list of merges. `·` is a space; `\\xe2` is a byte that isn't a character by itself."
+    )
+    for n, word in enumerate(words):
+        _steps(n, word)
+
+
+def _steps(n: int, word: Word) -> None:
+    written = label(b"".join(word.start))
+    prose.markdown(f"**{literal(written)}**")
+    if word.added:
+        prose.caption("This word was added to the vocabulary later and is taken as it stands.")
+        return
+    if not word.merges:
+        pieces = "  |  ".join(map(label, word.start))
+        prose.caption(f"{literal(pieces)}: no pair of these bytes is in the list; nothing to do.")
+        return
+    steps = [("", None, "", word.start)] + [
+        (_pair(merge.pair), merge.rank, _waiting(merge.others), merge.pieces)
+        for merge in word.merges
+    ]
+    output.table(
+        pd.DataFrame(
+            {
+                "step": range(len(steps)),
+                "this pair is merged": [pair for pair, _, _, _ in steps],
+                "rank": [rank for _, rank, _, _ in steps],
+                "the pieces then": ["  |  ".join(map(label, left)) for _, _, _, left in steps],
+                "pairs still waiting (rank)": [waiting for _, _, waiting, _ in steps],
+            }
+        ).astype({"rank": "Int64"}),
+        f"Merges of {written}",
+        hide_index=True,
+        key=f"merges_{n}",
+        placeholder="",
+        height="content",
+        column_config={
+            "step": st.column_config.NumberColumn(width="small"),
+            "rank": st.column_config.NumberColumn(
+                format="localized", help="Its place in the list of merges; 0 was learned first"
+            ),
+            "the pieces then": st.column_config.TextColumn(width="large"),
+        },
+    )
+
+
+def _pair(pair: Pair) -> str:
+    return " + ".join(map(label, pair))
+
+
+def _waiting(others: Sequence[tuple[Pair, int]]) -> str:
+    named = [f"{_pair(pair)} ({rank:,})" for pair, rank in others[:_WAITING]]
+    more = len(others) - _WAITING
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")

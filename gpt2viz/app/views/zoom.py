@@ -1,0 +1,106 @@
+"""Dragging over a picture shows a part of the text, on all pictures; a long text is drawn small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from gpt2viz.app import address, prose
+from gpt2viz.app.clicks import Dragged
+from gpt2viz.app.frame.page import View
+from gpt2viz.pictures.measure import GRID
+from gpt2viz.pictures.panel import Axis, Panel, Part
+from gpt2viz.pictures.pooling import crop, pool_panel
+
+_NAME = "zoom"
+#: The text that a part was chosen of.
+_OF = "_zoom_of"
+
+
+@dataclass(frozen=True)
+class Window:
+    """The queries and keys that are shown, as positions in a text of ``n_tokens``."""
+
+    queries: range
+    keys: range
+    n_tokens: int
+
+    @property
+    def whole(self) -> bool:
+        """True where the text is shown from end to end."""
+        return len(self.queries) == len(self.keys) == self.n_tokens
+
+    def fit(self, panel: Panel, size: int = GRID) -> Panel:
+        """The panel's part in this window, shrunk where it has more than ``size`` cells a side."""
+        if not self.whole:
+            panel = crop(panel, self.queries, self.keys if panel.columns.title == "key" else None)
+        return pool_panel(panel, size)
+
+    @property
+    def exact(self) -> bool:
+        """True where each cell of the model is a cell of a large picture."""
+        return max(len(self.queries), len(self.keys)) <= GRID
+
+    def drag(self, panel: Panel) -> Callable[[Dragged], None]:
+        """What to do where a part of a picture with the axes of ``panel`` is dragged out."""
+        rows, columns = panel.rows, panel.columns  # without the numbers, which need not stay
+
+        def choose(dragged: Dragged) -> None:
+            queries = _places(rows, dragged.rows, self.queries.stop)
+            keys = _places(columns, dragged.columns, self.keys.stop)
+            if queries[0] < queries[1] and keys[0] < keys[1]:  # else it is within one cell
+                address.put(_NAME, (*queries, *keys))
+
+        return choose
+
+
+def _places(axis: Axis, cells: tuple[int, int], end: int) -> tuple[int, int]:
+    """From the first to the last cell of an axis to positions in the text, the end left out."""
+    first, last = (min(max(cell, 0), len(axis.labels) - 1) for cell in cells)
+    stop = axis.position(last + 1) if last + 1 < len(axis.labels) else end
+    return axis.position(first), stop
+
+
+def whole_text(n_tokens: int) -> Window:
+    """All of a text."""
+    return Window(range(n_tokens), range(n_tokens), n_tokens)
+
+
+def window(view: View) -> Window:
+    """The part that the address asks for, with a line about it above the pictures."""
+    T, text = view.n_tokens, view.trace.token_ids
+    before, st.session_state[_OF] = st.session_state.get(_OF, text), text
+    if before != text:  # a part of one text is no part of the next
+        address.put(_NAME, ())
+    ends = address.several_values(_NAME, _parse, "first and last query, first and last key")
+    if not ends or max(ends) > T:
+        if T > GRID:
+            prose.caption(
+                f"{T:,} tokens are more than a picture has room for: each point is the number "
+                "farthest from 0 in its block. **Drag over a picture** to see that part cell by "
+                "cell."
+            )
+        return whole_text(T)
+    queries, keys = range(*ends[:2]), range(*ends[2:])
+    with st.container(horizontal=True, vertical_alignment="center"):
+        prose.caption(
+            f"**Only a part is shown**: {Part(queries, keys)} of {T:,} tokens. What the page says "
+            "about a whole row or column holds for the whole text.",
+            width="content",
+        )
+        st.button(
+            "Show the whole text",
+            icon=":material/zoom_out_map:",
+            on_click=address.put,
+            args=(_NAME, ()),
+        )
+    return Window(queries, keys, T)
+
+
+def _parse(raw: str) -> tuple[int, ...]:
+    first, stop, first_key, stop_key = map(int, raw.split(","))
+    if not (0 <= first < stop and 0 <= first_key < stop_key):
+        raise ValueError(raw)
+    return first, stop, first_key, stop_key

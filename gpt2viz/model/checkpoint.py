@@ -1,0 +1,216 @@
+"""Read a GPT-2 from a folder in Hugging Face's layout. Only safetensors: a pickle can run code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from gpt2viz.arrays import Array
+from gpt2viz.errors import CheckpointError
+from gpt2viz.files import is_there, read_json
+from gpt2viz.model import devices, memory, places
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.devices import read_only
+from gpt2viz.model.fingerprint import WeightFiles
+from gpt2viz.model.network import GPT2
+from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.model.weights import FLOATS, Stored, headers, read, weight_files
+from gpt2viz.settings import BUNDLED as BUNDLED
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A network in eval mode with its tokenizer; ``name`` is its folder's unless it was given.
+
+    ``weights`` are the files that it was read from, if it was, for their checksum.
+    """
+
+    name: str
+    config: GPT2Config
+    network: GPT2 = field(repr=False)
+    tokenizer: Tokenizer = field(repr=False)
+    weights: WeightFiles | None = field(default=None, repr=False)
+
+    @property
+    def unembedding(self) -> Array:
+        """The unembedding matrix (n_vocab, C): what turns the end of the stream into logits.
+
+        The network's own memory; that of a GPU is copied once.
+        """
+        weight = self.network.lm_head.weight
+        return read_only(weight) if weight.device.type == "cpu" else self._unembedding
+
+    @cached_property
+    def _unembedding(self) -> Array:
+        return read_only(self.network.lm_head.weight)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its weights."""
+        return sum(weight.nbytes for weight in self.network.parameters())
+
+    def merging(self, layer: int) -> tuple[Tensor, Tensor]:
+        """What makes one vector of a layer's heads: W_O cut by head (nh, hs, C), and b_O (C,)."""
+        merge = self.network.get_submodule(f"h.{layer}.attn.c_proj")
+        by_head = merge.weight.t().unflatten(0, (self.config.n_head, -1))  # type: ignore[operator]
+        return by_head, merge.bias  # type: ignore[return-value]
+
+
+def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: str = "cpu") -> Model:
+    """Load a model by its name, or a folder: ``config.json``, safetensors, tokenizer files.
+
+    A name is one that ``gpt2viz models`` lists, such as "gpt2" once ``gpt2viz fetch gpt2`` was
+    here; see ``places.find``.
+
+    Weights become float32, in memory of their own: what happens to the files afterwards doesn't
+    matter. ``device`` is where the model computes, such as "cuda" or "mps". Raises
+    ``CheckpointError`` that names the file, the tensor, what was found and what was expected (NaN
+    and infinity are refused too), ``TooLargeError`` before anything is read where the memory is
+    too small, or a GPU's is, and ``DeviceError`` for one that isn't here.
+    """
+    place = devices.find(device)
+    found, folder = places.find(folder)
+    name = name or found
+    config, stored = _survey(folder)
+    files = WeightFiles.of(weight_files(folder))
+    tokenizer = load_tokenizer(folder)
+    if tokenizer.n_vocab > config.vocab_size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer has {tokenizer.n_vocab} tokens, but config.json has "
+            f"vocab_size {config.vocab_size}"
+        )
+    memory.check(name, _bytes(config, stored), config, memory.free_memory())
+    weights = read(stored)
+    if files.have_changed():
+        raise CheckpointError(f"{folder}: the weights were changed while they were read; try again")
+    if config.tie_word_embeddings:
+        _tie(weights)
+    network = _network(config, weights)
+    with devices.enough_memory(name, place):
+        network.to(place)
+    if config.tie_word_embeddings:
+        network.lm_head.weight = network.wte.weight
+    return Model(name, config, network, tokenizer, files)
+
+
+def _network(config: GPT2Config, weights: Mapping[str, Tensor]) -> GPT2:
+    """The network with these weights, ready to run.
+
+    Each is put where it belongs: ``load_state_dict`` looks through all of them for every module,
+    which took 19 s of the 25 that 3,000 layers needed.
+    """
+    with torch.device("meta"):
+        network = GPT2(config)
+    for place, module in network.named_modules():
+        for name, _ in list(module.named_parameters(recurse=False)):
+            weight = weights[f"{place}.{name}"]
+            setattr(module, name, nn.Parameter(weight, requires_grad=False))
+    return network.eval()
+
+
+def weight_bytes(folder: str | Path) -> int:
+    """Bytes that the weights in a folder will take, known from the files' headers alone.
+
+    Raises ``CheckpointError`` as ``load_model`` does.
+    """
+    return _bytes(*_survey(Path(folder)))
+
+
+def stored_numbers(folder: Path) -> dict[str, int]:
+    """How many numbers the weights' files hold of each format, such as {"F16": 1_407_168}."""
+    counts: dict[str, int] = {}
+    for found in headers(folder).values():
+        counts[found.dtype] = counts.get(found.dtype, 0) + math.prod(found.size)
+    return counts
+
+
+def read_config(folder: Path) -> GPT2Config:
+    """The sizes of the model in a folder. Raises ``CheckpointError`` where it is no GPT-2."""
+    if not is_there(folder):
+        raise CheckpointError(
+            f"{folder}: there is no such folder. Give one in Hugging Face's layout; "
+            "`gpt2viz fetch NAME` fetches a model by its name on the hub"
+        )
+    if not is_there(folder / "config.json"):
+        raise CheckpointError(f"{folder}: no config.json; give a folder in Hugging Face's layout")
+    return GPT2Config.from_dict(read_json(folder / "config.json"))
+
+
+def _survey(folder: Path) -> tuple[GPT2Config, dict[str, Stored]]:
+    """What ``config.json`` asks for and the weights' files declare, compared; nothing is read."""
+    config = read_config(folder)
+    stored = headers(folder)
+    _compare(folder, stored, config)
+    return config, stored
+
+
+def _bytes(config: GPT2Config, stored: Mapping[str, Stored]) -> int:
+    tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
+    return sum(4 * math.prod(stored[name].size) for name in stored.keys() - tied)
+
+
+def tensor_sizes(config: GPT2Config) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Name and size of every tensor, as the released files store them."""
+    C, F = config.n_embd, config.mlp_dim
+    layer = {
+        "ln_1.weight": (C,),
+        "ln_1.bias": (C,),
+        "attn.c_attn.weight": (C, 3 * C),
+        "attn.c_attn.bias": (3 * C,),
+        "attn.c_proj.weight": (C, C),
+        "attn.c_proj.bias": (C,),
+        "ln_2.weight": (C,),
+        "ln_2.bias": (C,),
+        "mlp.c_fc.weight": (C, F),
+        "mlp.c_fc.bias": (F,),
+        "mlp.c_proj.weight": (F, C),
+        "mlp.c_proj.bias": (C,),
+    }
+    yield "wte.weight", (config.vocab_size, C)
+    yield "wpe.weight", (config.n_positions, C)
+    for i in range(config.n_layer):
+        yield from ((f"h.{i}.{name}", size) for name, size in layer.items())
+    yield from (("ln_f.weight", (C,)), ("ln_f.bias", (C,)))
+    yield "lm_head.weight", (config.vocab_size, C)
+
+
+def _compare(folder: Path, stored: Mapping[str, Stored], config: GPT2Config) -> None:
+    """Refuse files that aren't what ``config.json`` says, before anything of that size is made."""
+    names = set()
+    for name, size in tensor_sizes(config):
+        names.add(name)
+        found = stored.get(name)
+        if found is None and name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        if found is None:
+            raise CheckpointError(
+                f"{folder}: {name} {size}, which config.json asks for, is missing from the weights"
+            )
+        if found.size != size:
+            raise CheckpointError(f"{found} has size {found.size}, but config.json asks for {size}")
+        if found.dtype not in FLOATS:
+            raise CheckpointError(
+                f"{found} holds {found.dtype}; only {', '.join(FLOATS)} can be read"
+            )
+    for name, extra in stored.items():
+        if name not in names:
+            raise CheckpointError(
+                f"{extra} {extra.size} has no place in a GPT-2 of config.json's sizes"
+            )
+
+
+def _tie(weights: dict[str, Tensor]) -> None:
+    """One matrix for both ends; a file may carry it twice, but not two different ones."""
+    head = weights.get("lm_head.weight", weights["wte.weight"])
+    if not torch.equal(head, weights["wte.weight"]):
+        raise CheckpointError(
+            "lm_head.weight differs from wte.weight, but config.json ties them; "
+            "set tie_word_embeddings to false to use both"
+        )
+    weights["lm_head.weight"] = weights["wte.weight"]

@@ -1,0 +1,210 @@
+"""Turn a nanoGPT or minGPT file into a folder that the app loads, as ``gpt2viz convert`` does.
+
+Both (Karpathy, github.com/karpathy/nanoGPT and /minGPT) write a pickle with the weights of
+``nn.Linear``, (out, in); GPT-2's own layout has them the other way round. The pickle is only read
+with ``weights_only=True``, which runs no code from it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from gpt2viz.errors import CheckpointError
+from gpt2viz.model.checkpoint import weight_bytes
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.tokenizer import load_tokenizer
+from gpt2viz.model.weights import CONV1D
+
+_TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json")
+# What torch.compile, DataParallel and the model itself put before a name.
+_BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.)+")
+_LAYER = re.compile(r"h\.(\d{1,6})\.")
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_MASKS = (".attn.mask", ".attn.masked_bias")
+# minGPT's names of 2020, and today's.
+_OF_2020 = {
+    "tok_emb.": "wte.",
+    "blocks.": "h.",
+    ".ln1.": ".ln_1.",
+    ".ln2.": ".ln_2.",
+    ".attn.proj.": ".attn.c_proj.",
+    ".mlp.0.": ".mlp.c_fc.",
+    ".mlp.2.": ".mlp.c_proj.",
+}
+
+
+def convert(
+    file: Path, folder: Path, n_head: int | None = None, tokenizer: Path | None = None
+) -> GPT2Config:
+    """Write ``folder`` (``config.json``, ``model.safetensors``) from a nanoGPT or minGPT file.
+
+    ``n_head`` is needed where the file doesn't say it, as in minGPT's; the tokenizer's files are
+    copied from the folder ``tokenizer``. Missing biases become 0, a padded vocabulary stays.
+    Raises ``CheckpointError`` for a file that is neither, and where ``folder`` isn't empty or
+    can't be written; ``folder`` is then as it was.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CheckpointError(f"{folder} is not empty; give a new folder")
+    weights, saved = _load(file)
+    curve = "gelu" if saved else "gelu_new"  # nanoGPT's, minGPT's
+    if "tok_emb.weight" in weights:
+        weights, curve = _renamed(weights), "gelu"
+    config = _config(file, weights, saved.get("n_head", n_head), curve)
+    weights = _stored(file, weights, config)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".convert-") as made:
+            _write(Path(made), weights, config, file, tokenizer)
+            folder.mkdir(exist_ok=True)
+            for path in Path(made).iterdir():
+                shutil.move(path, folder)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{folder}: can't be written ({error})") from None
+    return config
+
+
+def _write(
+    made: Path,
+    weights: Mapping[str, Tensor],
+    config: GPT2Config,
+    file: Path,
+    tokenizer: Path | None,
+) -> None:
+    """The checkpoint's files. Raises ``CheckpointError`` where they are no whole GPT-2."""
+    save_file(dict(weights), made / "model.safetensors", metadata={"format": "pt"})
+    written = json.dumps({"model_type": "gpt2", **asdict(config)}, indent=2)
+    (made / "config.json").write_text(written + "\n", encoding="utf-8")
+    try:
+        weight_bytes(made)
+    except CheckpointError as error:
+        raise CheckpointError(str(error).replace(str(made), str(file))) from None
+    for source in (tokenizer / name for name in _TOKENIZER) if tokenizer else ():
+        if source.is_file():
+            shutil.copy(source, made)
+    if tokenizer:
+        load_tokenizer(made)
+
+
+def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
+    """The tensors by their names, without prefixes and masks; nanoGPT's ``model_args`` or {}."""
+    if file.exists() and not file.is_file():
+        raise CheckpointError(f"{file}: not an ordinary file")
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            saved = torch.load(
+                file, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(file)
+            )
+    except Exception as error:  # a damaged file can lead torch's reader anywhere
+        why = str(error).split("\n")[0]
+        raise CheckpointError(f"{file}: not weights that torch.save wrote ({why!r:.120})") from None
+    parts = saved if isinstance(saved, dict) else {}
+    found, arguments = parts.get("model", saved), parts.get("model_args", {})
+    if not (
+        (isinstance(found, dict) and isinstance(arguments, dict))
+        and all(isinstance(name, str) and isinstance(w, Tensor) for name, w in found.items())
+    ):
+        raise CheckpointError(f"{file}: neither nanoGPT's dictionary nor minGPT's weights")
+    for name, weight in found.items():
+        _check_plain(file, name, weight)
+    weights = {_BEFORE.sub("", name): weight for name, weight in found.items()}
+    masks = {n for n, w in weights.items() if n.endswith(".attn.bias") and w.ndim == 4}
+    masks |= {n for n in weights if n.endswith(_MASKS)}
+    return {n: w for n, w in weights.items() if n not in masks}, arguments
+
+
+def _check_plain(file: Path, name: str, weight: Tensor) -> None:
+    """Refuse what isn't a dense tensor of plain floats, with all its numbers in the file."""
+    if not name.isprintable():
+        raise CheckpointError(f"{file}: {name!r:.100} isn't a tensor's name")
+    dense = weight.layout == torch.strided and not weight.is_quantized and not weight.is_nested
+    if not (dense and weight.dtype in _FLOATS and weight.device.type == "cpu"):
+        raise CheckpointError(f"{file}: {name:.100} isn't a plain table of numbers")
+    if weight.nbytes > weight.untyped_storage().nbytes():
+        raise CheckpointError(f"{file}: {name:.100} has fewer numbers than its size says")
+
+
+def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """minGPT's names of 2020 as today's: query, key and value become one matrix."""
+    found: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        if re.search(r"\.attn\.(key|value)\.", name):
+            continue
+        if ".attn.query." in name:
+            parts = (name.replace("query", part) for part in ("query", "key", "value"))
+            own = [weights[part] for part in parts if part in weights]
+            if not weight.ndim or any(part.shape != weight.shape for part in own):
+                raise CheckpointError(f"{name}: queries, keys and values have different sizes")
+            weight = torch.cat(own)
+            name = name.replace("query", "c_attn")
+        for old, new in _OF_2020.items():
+            name = name.replace(old, new)
+        found[{"head.weight": "lm_head.weight", "pos_emb": "wpe.weight"}.get(name, name)] = weight
+    if "wpe.weight" in found:
+        found["wpe.weight"] = found["wpe.weight"].squeeze(0)  # (1, T, C) -> (T, C)
+    return found
+
+
+def _config(
+    file: Path, weights: Mapping[str, Tensor], n_head: int | None, curve: str
+) -> GPT2Config:
+    """The sizes that the weights have. Raises ``CheckpointError`` where they don't tell them."""
+    needed = ("wte.weight", "wpe.weight", "h.0.mlp.c_fc.weight", "h.0.attn.c_attn.weight")
+    missing = [name for name in needed if name not in weights]
+    if missing:
+        raise CheckpointError(f"{file}: no {missing[0]}; only nanoGPT's and minGPT's can be read")
+    for name in needed:
+        if weights[name].ndim != 2:
+            raise CheckpointError(f"{file}: {name} isn't a table, but {tuple(weights[name].shape)}")
+    vocab_size, C = weights["wte.weight"].shape
+    if weights["h.0.attn.c_attn.weight"].shape != (3 * C, C):
+        raise CheckpointError(
+            f"{file}: h.0.attn.c_attn.weight is {tuple(weights['h.0.attn.c_attn.weight'].shape)}, "
+            f"not {(3 * C, C)}; only the layout of nn.Linear can be converted"
+        )
+    if n_head is None:
+        raise CheckpointError(f"{file} doesn't say how many heads a layer has; add --heads N")
+    head = weights.get("lm_head.weight")
+    return GPT2Config(
+        vocab_size=vocab_size,
+        n_positions=len(weights["wpe.weight"]),
+        n_embd=C,
+        n_layer=1 + max(int(layer[1]) for layer in map(_LAYER.match, weights) if layer),
+        n_head=n_head,
+        n_inner=len(weights["h.0.mlp.c_fc.weight"]),
+        activation_function=curve,
+        tie_word_embeddings=head is None or torch.equal(head, weights["wte.weight"]),
+    )
+
+
+def _stored(file: Path, weights: Mapping[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
+    """The weights as GPT-2's files have them: (in, out), each with a bias."""
+    for name, weight in weights.items():
+        if weight.ndim != 2 if name.endswith(CONV1D) else not weight.ndim:
+            raise CheckpointError(
+                f"{file}: {name} has the size {tuple(weight.shape)}, which GPT-2's never has"
+            )
+    found = {n: w.t() if n.endswith(CONV1D) else w for n, w in weights.items()}
+    if config.tie_word_embeddings:
+        found.pop("lm_head.weight", None)
+    for name, weight in list(found.items()):
+        bias = name.removesuffix("weight") + "bias"
+        if name.startswith(("h.", "ln_f")) and name.endswith("weight") and bias not in found:
+            found[bias] = weight.new_zeros(weight.shape[-1])
+    # A copy each: tensors may share memory in the file, or stand there with their sign turned.
+    return {
+        n: w.resolve_neg().clone(memory_format=torch.contiguous_format) for n, w in found.items()
+    }

@@ -1,0 +1,49 @@
+"""Where a model computes: this machine's processor, or a GPU that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from gpt2viz.arrays import Array
+from gpt2viz.errors import DeviceError, TooLargeError
+
+
+def find(name: str) -> torch.device:
+    """The device of a name such as "cpu", "cuda", "cuda:1" or "mps".
+
+    Raises ``DeviceError`` where this machine has none of that name, or can't reach it.
+    """
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()  # "meta" is a name too, but computes nothing
+    except (AssertionError, RuntimeError):  # torch raises either
+        gpu = torch.accelerator.current_accelerator(check_available=True)
+        known = "cpu" if gpu is None else f"cpu and {gpu.type}"
+        raise DeviceError(
+            f"There is no device {name!r} here; there is {known}. A GPU needs a PyTorch that was "
+            "built for it: see https://pytorch.org/get-started"
+        ) from None
+    return device
+
+
+@contextmanager
+def enough_memory(what: str, device: torch.device) -> Iterator[None]:
+    """Raise ``TooLargeError`` in words where a GPU has no room for ``what``."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise TooLargeError(
+            f"{device} has too little memory for {what}. Close other programs that use it, choose "
+            "a smaller model or a shorter text, or stay on the processor: --device cpu."
+        ) from None
+
+
+def read_only(tensor: Tensor) -> Array:
+    """A tensor as a float32 array that nobody can write to, without a copy where possible."""
+    array: Array = tensor.detach().cpu().float().numpy()
+    array.flags.writeable = False
+    return array

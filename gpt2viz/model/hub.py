@@ -1,0 +1,247 @@
+"""GPT-2s by name, from the Hugging Face hub: what one weighs, and its files into the hub's cache.
+
+``huggingface_hub`` names the places: its cache, its token, its endpoint and its offline variable
+all hold. It doesn't keep a file that was cut off and doesn't check what arrived, so files are
+written here: a partial one is kept and goes on, and each is held against the hub's own hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from huggingface_hub import HfApi, constants, hf_hub_download, hf_hub_url, try_to_load_from_cache
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+)
+from huggingface_hub.file_download import http_get, repo_folder_name
+from huggingface_hub.utils import WeakFileLock, build_hf_headers, disable_progress_bars
+
+from gpt2viz.errors import CheckpointError, HubError
+from gpt2viz.files import read_json
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.memory import spell
+
+#: The released models, which have names without an owner.
+RELEASED = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
+
+_SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a model: its name, its size, and the hash that is its name in the cache.
+
+    ``digest`` is SHA-256 for large files and git's SHA-1 of a blob for the others.
+    """
+
+    name: str
+    nbytes: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The files that are needed of a model; nothing but ``config.json`` is fetched yet."""
+
+    name: str
+    files: tuple[File, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all its files."""
+        return sum(file.nbytes for file in self.files)
+
+    @property
+    def here(self) -> int:
+        """Bytes that are in the cache already, partial files included."""
+        return sum(_size(_blob(self.name, f)) or _size(_partial(self.name, f)) for f in self.files)
+
+
+class StoppedError(HubError):
+    """The download was stopped; what came is kept, and the next one goes on from there."""
+
+
+def look_up(name: str) -> Offer:
+    """Ask the hub what a model weighs. Raises ``HubError`` or, where it is no GPT-2,
+    ``CheckpointError``."""
+    with _plain_words(name):
+        info = HfApi(endpoint=constants.ENDPOINT).model_info(name, files_metadata=True)
+        files = {}
+        for found in info.siblings or ():
+            digest = found.lfs.sha256 if found.lfs else found.blob_id
+            if digest:
+                files[found.rfilename] = File(found.rfilename, found.size or 0, digest)
+        offer = Offer(name, tuple(files[n] for n in _needed(name, files)))
+        GPT2Config.from_dict(read_json(Path(hf_hub_download(name, "config.json"))))
+    return offer
+
+
+def fetch(
+    offer: Offer,
+    progress: Callable[[int], None] = lambda _n_bytes: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Path:
+    """Fetch what isn't here yet and return the model's folder in the hub's cache.
+
+    ``progress`` is told the bytes that are here, ``stopped`` asked after each part of some
+    megabytes. Raises ``StoppedError`` then, and ``HubError`` where the network or a file fails;
+    the next call goes on where this one was cut off.
+    """
+    with _plain_words(offer.name):
+        missing = offer.nbytes - offer.here
+        blobs = _blob(offer.name, offer.files[0]).parent
+        blobs.mkdir(parents=True, exist_ok=True)
+        if missing > shutil.disk_usage(blobs).free:
+            free = spell(shutil.disk_usage(blobs).free)
+            raise HubError(f"{offer.name} needs {spell(missing)} more on the disk; {free} is free.")
+        done = 0
+        for file in offer.files:
+            if not _blob(offer.name, file).exists():
+                _get(offer.name, file, partial(_from, progress, done), stopped)
+            done += file.nbytes
+            progress(done)
+        paths = [Path(hf_hub_download(offer.name, file.name)) for file in offer.files]
+    return paths[0].parent
+
+
+def cached() -> dict[str, Path]:
+    """The GPT-2s that are whole in the hub's cache: name -> folder."""
+    found = {}
+    for repository in sorted(Path(constants.HF_HUB_CACHE).glob("models--*")):
+        name = repository.name.removeprefix("models--").replace("--", "/")
+        try:
+            config = try_to_load_from_cache(name, "config.json")
+            if isinstance(config, str) and _is_gpt2(Path(config).parent):
+                found[name] = Path(config).parent
+        except (OSError, ValueError):  # what is no repository, or can't be read
+            continue
+    return dict(sorted(found.items()))
+
+
+def _needed(name: str, files: Iterable[str]) -> list[str]:
+    """The names of the files that the app reads, the weights last."""
+    have = set(files)
+    words: list[str] = [n for n in ("vocab.json", "merges.txt", "added_tokens.json") if n in have]
+    words = ["tokenizer.json"] if "tokenizer.json" in have else words
+    weights = [n for n in ("model.safetensors",) if n in have]
+    index = "model.safetensors.index.json"
+    if not weights and index in have:
+        weights = [index, *sorted(n for n in have if _SHARD.fullmatch(n))]
+    if "config.json" not in have or not weights:
+        raise HubError(
+            f"{name} has no {'config.json' if weights else 'model.safetensors'}; only models in "
+            "Hugging Face's layout with safetensors can be read."
+        )
+    card = [n for n in ("README.md",) if n in have]
+    return ["config.json", *card, *words, *weights]
+
+
+def _from(progress: Callable[[int], None], before: int, now: int) -> None:
+    progress(before + now)
+
+
+def _get(name: str, file: File, here: Callable[[int], None], stopped: Callable[[], bool]) -> None:
+    """Write one file's blob, from where its partial file ends; refuse what isn't as announced."""
+    blob, part = _blob(name, file), _partial(name, file)
+    url = hf_hub_url(name, file.name, endpoint=constants.ENDPOINT)
+    headers = build_hf_headers() | {"accept-encoding": "identity"}
+    disable_progress_bars("huggingface_hub.http_get")
+    with WeakFileLock(f"{part}.lock"), _Watched(part, here, stopped) as target:
+        resume = target.tell()
+        http_get(url, target, resume_size=resume, headers=headers, expected_size=file.nbytes)
+    if _digest(part, file) != file.digest:
+        part.unlink()
+        raise HubError(f"{file.name} of {name} arrived damaged and was not kept. Try again.")
+    part.replace(blob)
+
+
+class _Watched(io.FileIO):
+    """A file to append to, that tells its size after each part and can be stopped."""
+
+    def __init__(
+        self, path: Path, here: Callable[[int], None], stopped: Callable[[], bool]
+    ) -> None:
+        super().__init__(path, "ab")
+        self._here, self._stopped = here, stopped
+
+    def write(self, data: Any) -> int:
+        """Append, tell, and raise ``StoppedError`` where it should stop."""
+        written = super().write(data)
+        self._here(self.tell())
+        if self._stopped():
+            raise StoppedError("Stopped. What came so far is kept.")
+        return written
+
+
+def _digest(path: Path, file: File) -> str:
+    with path.open("rb") as content:
+        if len(file.digest) == 64:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+        git = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+        git.update(content.read())
+        return git.hexdigest()
+
+
+def _blob(name: str, file: File) -> Path:
+    folder = repo_folder_name(repo_id=name, repo_type="model")
+    return Path(constants.HF_HUB_CACHE, folder, "blobs", file.digest)
+
+
+def _partial(name: str, file: File) -> Path:
+    return _blob(name, file).with_suffix(".gpt2viz.incomplete")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _is_gpt2(folder: Path) -> bool:
+    try:
+        GPT2Config.from_dict(read_json(folder / "config.json"))
+        index = folder / "model.safetensors.index.json"
+        places = read_json(index)["weight_map"].values() if index.exists() else ()
+    except (CheckpointError, KeyError, AttributeError):
+        return False
+    weights = set(places) or {"model.safetensors"}
+    return all((folder / str(name)).exists() for name in weights)
+
+
+@contextmanager
+def _plain_words(name: str) -> Iterator[None]:
+    """The client's many errors as one line that says what to do."""
+    where = constants.ENDPOINT
+    try:
+        yield
+    except HFValidationError:
+        raise HubError(f"{name!r:.100} isn't a model's name; write owner/name.") from None
+    except GatedRepoError:
+        raise HubError(
+            f"{name} is gated: ask for access on {where}/{name}, then `hf auth login` here."
+        ) from None
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        if status in (401, 403, 404):
+            raise HubError(
+                f"{where} has no {name} that you may read. Check the name; a private model needs "
+                "a token: `hf auth login`, or HF_TOKEN."
+            ) from None
+        raise HubError(f"{where} answers {status} for {name}. Try again later.") from None
+    except (httpx2.TransportError, OfflineModeIsEnabled, LocalEntryNotFoundError):
+        have = ", ".join(cached()) or "nothing"
+        raise HubError(f"No connection to {where}. In the cache: {have}.") from None
+    except OSError as error:
+        raise HubError(f"{name} could not be fetched: {error}") from None

@@ -1,0 +1,211 @@
+"""GPT-2 in PyTorch, top to bottom as the data flows, under the released checkpoints' names.
+
+Radford et al. 2019, "Language Models are Unsupervised Multitask Learners": a stack of pre-norm
+transformer blocks with learned positions. Shapes are written at the end of the line that makes
+them: B batch, T tokens, C channels (n_embd), nh heads, hs channels of one head, F channels
+inside the MLP (n_inner, or 4 C).
+
+Each ``nn.Identity`` below is a tap: it gives a tensor a name that PyTorch's own forward hooks
+can reach. It has no weights and changes no number.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gpt2viz.errors import ContextError
+from gpt2viz.model.config import GPT2Config
+
+
+def hidden_pairs(
+    n_tokens: int, causal: bool, forbidden: Tensor | None, device: torch.device
+) -> Tensor:
+    """The mask (T, T): True where a query (row) may not see a key (column).
+
+    With ``causal`` these are the later keys; ``forbidden`` (T, T) adds more. Without, it may have
+    the rows of some queries only.
+    """
+    if forbidden is not None and not causal:
+        return forbidden
+    future = torch.ones(n_tokens, n_tokens, dtype=torch.bool, device=device).triu(diagonal=1)
+    mask = future if causal else torch.zeros_like(future)
+    return mask if forbidden is None else mask | forbidden
+
+
+class Attend(nn.Module):
+    """softmax(q kᵀ / √hs + mask) v, step by step (Vaswani et al. 2017, equation 1).
+
+    Some models divide the scores of a layer by ``divisor`` as well (Stanford's Mistral, 2021).
+    Takes q, k, v of shape (B, nh, T, hs) and returns (B, nh, T, hs). Rows of the (T, T) matrices
+    are queries, columns are keys.
+    """
+
+    def __init__(self, divisor: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.divisor = divisor
+        self.scores = nn.Identity()
+        self.scaled_scores = nn.Identity()
+        self.masked_scores = nn.Identity()
+        self.weights = nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+        self.head_output = nn.Identity()
+
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, causal: bool, forbidden: Tensor | None = None
+    ) -> Tensor:
+        T, hs = q.shape[-2:]
+        scores = self.scores(q @ k.transpose(-2, -1))  # (B, nh, T, T)
+        scaled = self.scaled_scores(scores / (math.sqrt(hs) * self.divisor))  # (B, nh, T, T)
+        mask = hidden_pairs(T, causal, forbidden, q.device)  # (T, T)
+        masked = self.masked_scores(scaled.masked_fill(mask, -math.inf))  # (B, nh, T, T)
+        weights = self.weights(F.softmax(masked, dim=-1))  # (B, nh, T, T)
+        return self.head_output(self.dropout(weights) @ v)  # (B, nh, T, hs)
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention: (B, T, C) -> (B, T, C)."""
+
+    def __init__(self, config: GPT2Config, layer: int) -> None:
+        super().__init__()
+        C = config.n_embd
+        self.n_head, self.dropout = config.n_head, config.attn_pdrop
+        self.c_attn = nn.Linear(C, 3 * C)
+        self.q, self.k, self.v = nn.Identity(), nn.Identity(), nn.Identity()
+        self.attend = Attend(config.layer_divisor(layer), config.attn_pdrop)
+        self.c_proj = nn.Linear(C, C)
+        self.resid_dropout = nn.Dropout(config.resid_pdrop)
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        B, T, C = x.shape
+        return x.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)  # (B, nh, T, hs)
+
+    def forward(
+        self, x: Tensor, causal: bool, explicit: bool, forbidden: Tensor | None = None
+    ) -> Tensor:
+        B, T, C = x.shape
+        q, k, v = self.c_attn(x).split(C, dim=-1)  # (B, T, 3C)
+        q = self.q(self.split_heads(q))  # (B, nh, T, hs)
+        k = self.k(self.split_heads(k))  # (B, nh, T, hs)
+        v = self.v(self.split_heads(v))  # (B, nh, T, hs)
+        if explicit:
+            y = self.attend(q, k, v, causal, forbidden)  # (B, nh, T, hs)
+        else:
+            dropout = self.dropout if self.training else 0.0
+            seen = None if forbidden is None else ~hidden_pairs(T, causal, forbidden, x.device)
+            scale = 1 / (math.sqrt(q.shape[-1]) * self.attend.divisor)
+            causal = causal and seen is None
+            y = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=causal, scale=scale
+            )
+            y = self.attend.head_output(y)  # (B, nh, T, hs)
+        y = y.transpose(1, 2).reshape(B, T, C)
+        y = self.c_proj(y)  # (B, T, C)
+        return self.resid_dropout(y)  # (B, T, C)
+
+
+class GELUTanh(nn.GELU):
+    """GELU by its tanh approximation, "gelu_new" in config.json (Hendrycks & Gimpel 2016)."""
+
+    def __init__(self) -> None:
+        super().__init__(approximate="tanh")
+
+
+ACTIVATION = {
+    "gelu_new": GELUTanh,
+    "gelu_fast": GELUTanh,
+    "gelu_pytorch_tanh": GELUTanh,
+    "gelu_python_tanh": GELUTanh,
+    "gelu": nn.GELU,
+    "gelu_python": nn.GELU,
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+    "swish": nn.SiLU,
+    "tanh": nn.Tanh,
+}
+
+
+class MLP(nn.Module):
+    """Two linear layers with a curve between them, for every token alone: (B, T, C)."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__()
+        self.c_fc = nn.Linear(config.n_embd, config.mlp_dim)
+        self.act = ACTIVATION[config.activation_function]()
+        self.c_proj = nn.Linear(config.mlp_dim, config.n_embd)
+        self.dropout = nn.Dropout(config.resid_pdrop)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.c_fc(x)  # (B, T, F)
+        x = self.act(x)  # (B, T, F)
+        x = self.c_proj(x)  # (B, T, C)
+        return self.dropout(x)  # (B, T, C)
+
+
+class Block(nn.Module):
+    """One layer: attention, then MLP, each added to the residual stream (B, T, C)."""
+
+    def __init__(self, config: GPT2Config, layer: int) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        self.attn = SelfAttention(config, layer)
+        self.residual_mid = nn.Identity()
+        self.ln_2 = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        self.mlp = MLP(config)
+        self.residual_out = nn.Identity()
+
+    def forward(
+        self, x: Tensor, causal: bool, explicit: bool, forbidden: Tensor | None = None
+    ) -> Tensor:
+        normed = self.ln_1(x)  # (B, T, C)
+        x = self.residual_mid(x + self.attn(normed, causal, explicit, forbidden))  # (B, T, C)
+        normed = self.ln_2(x)  # (B, T, C)
+        return self.residual_out(x + self.mlp(normed))  # (B, T, C)
+
+
+class GPT2(nn.Module):
+    """Token ids (B, T) -> logits (B, T, n_vocab), or (B, 1, n_vocab) for the last token only."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__()
+        self.config = config
+        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
+        self.wpe = nn.Embedding(config.n_positions, config.n_embd)
+        self.drop = nn.Dropout(config.embd_pdrop)
+        self.h = nn.ModuleList(Block(config, n) for n in range(config.n_layer))
+        self.ln_f = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)
+        self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
+        if config.tie_word_embeddings:
+            self.lm_head.weight = self.wte.weight
+
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        causal: bool = True,
+        explicit: bool = False,
+        last_only: bool = False,
+        forbidden: Tensor | None = None,
+    ) -> Tensor:
+        """Run the model.
+
+        ``causal`` lets a token see itself and those before it, and no others. ``explicit`` makes
+        every score and weight as a tensor of its own; otherwise the same attention runs fused.
+        ``forbidden`` (T, T) is True where a query (row) may not see a key (column) either; each
+        query must be left a key to see.
+        Raises ``ContextError`` where T is more than ``n_positions``.
+        """
+        T = ids.shape[1]
+        n_positions = self.config.n_positions
+        if T > n_positions:
+            raise ContextError(T, n_positions)
+        tokens = self.wte(ids)  # (B, T, C)
+        positions = self.wpe(torch.arange(T, device=ids.device))  # (T, C)
+        x = self.drop(tokens + positions)  # (B, T, C)
+        for block in self.h:
+            x = block(x, causal, explicit, forbidden)  # (B, T, C)
+        x = self.ln_f(x)  # (B, T, C)
+        return self.lm_head(x[:, -1:] if last_only else x)  # (B, T, n_vocab)

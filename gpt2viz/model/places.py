@@ -1,0 +1,57 @@
+"""Where a model is, by its name or its folder: one answer for the app, the commands and Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpt2viz import settings
+from gpt2viz.errors import CheckpointError
+
+
+def known(folders: Iterable[Path] | None = None) -> dict[str, Path]:
+    """Name -> folder: those of the owner, the bundled one, and what is in the hub's cache.
+
+    ``folders`` are the owner's, by default those of ``settings.folders``. Raises
+    ``CheckpointError`` where the owner's file can't be read.
+    """
+    from gpt2viz.model import hub  # takes as long as torch, and most models need no hub
+
+    own = settings.by_name(settings.folders() if folders is None else folders)
+    return settings.with_fetched(own, hub.cached())
+
+
+def find(given: str | Path) -> tuple[str, Path]:
+    """(name, folder) of a model: by its name, in the hub's cache too, or by its folder.
+
+    A name goes before a folder that is called so; a path, or a text that begins like one
+    (``./gpt2``), is a folder. Raises ``CheckpointError`` for what is neither.
+    """
+    if isinstance(given, Path) or given.startswith(("/", "./", "../", "~")):
+        folder = settings.expanded(str(given))
+        return settings.called(folder), folder
+    own = settings.by_name(settings.folders())
+    if given in own:
+        return given, own[given]
+    if (folder := Path(given)).is_dir():
+        return settings.called(folder), folder
+    here = known()
+    if given in here:
+        return given, here[given]
+    fetch = f". `gpt2viz fetch {given}` looks for it on the Hugging Face hub" * _may_be_on_hub(
+        given
+    )
+    raise CheckpointError(
+        f"no model and no folder {given!r:.100}; there are: {', '.join(here)}{fetch}"
+    )
+
+
+def _may_be_on_hub(name: str) -> bool:
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return False
+    return True

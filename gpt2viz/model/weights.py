@@ -1,0 +1,192 @@
+"""The safetensors files of a checkpoint: what their headers declare, and the numbers in them.
+
+Only safetensors: a pickle can run code when it is opened. Files are read, and not mapped as the
+format's own library does it: what is mapped ends the program when another one shortens the file
+(``cp`` does, before it writes), and a file larger than the memory can't be mapped at all. The
+format: https://github.com/huggingface/safetensors#format
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from gpt2viz.errors import CheckpointError
+from gpt2viz.files import is_there, own_file, read_json
+from gpt2viz.model import memory
+
+# Masks that old files carry as if they were weights.
+_IGNORED = (".attn.bias", ".attn.masked_bias")
+#: What can be read, by its name in a header; narrower formats need scales of their own.
+FLOATS = {
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+}
+# Describes some 40,000 tensors. The library reads up to 100 MB, which take ten times as much.
+_LARGEST_HEADER = 4_000_000
+# Beyond, what a model multiplies and adds could leave float32 though its LayerNorms are finite.
+_LARGEST_WEIGHT = 1e15
+#: Stored as (in, out), the other way round than torch's Linear: the ends of their names.
+CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
+
+# Code to paste: not indented, and with whole paths.
+_CONVERT = """\
+{folder}: the weights are only there as a pickle ({file.name}), which can run code when it is
+opened. Convert it once, in Python, on a machine where you trust the file:
+
+import torch
+from safetensors.torch import save_file
+weights = torch.load({source!r}, weights_only=True)
+save_file({{k: v.clone().contiguous() for k, v in weights.items()}}, {target!r})"""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor as the header of its file declares it; nothing of it is read yet.
+
+    Its bytes are those from ``start`` to ``end`` of the file.
+    """
+
+    file: Path
+    key: str
+    size: tuple[int, ...]
+    dtype: str
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{self.file.name}: {self.key}"
+
+
+def headers(folder: Path) -> dict[str, Stored]:
+    """What the files hold, by the model's names."""
+    stored: dict[str, Stored] = {}
+    for file in weight_files(folder):
+        for found in _header(file):
+            name = found.key.removeprefix("transformer.")
+            if name in stored:
+                raise CheckpointError(f"{found} is there already as {stored[name]}")
+            if not name.endswith(_IGNORED):
+                stored[name] = found
+    return stored
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files that hold a folder's weights. Raises ``CheckpointError`` where there are none."""
+    if is_there(folder / "model.safetensors"):
+        return [folder / "model.safetensors"]
+    index = folder / "model.safetensors.index.json"
+    if is_there(index):
+        places = read_json(index).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise CheckpointError(f"{index.name}: weight_map, from tensor to file, is missing")
+        names = sorted({str(name) for name in places.values()})
+        for name in names:
+            if name in ("", "..") or Path(name).name != name or not is_there(folder / name):
+                raise CheckpointError(f"{index.name}: {name!r:.100} is not a file in {folder}")
+        return [folder / name for name in names]
+    for file in (folder / name for name in ("pytorch_model.bin", "model.bin", "model.pt")):
+        if is_there(file):
+            source, target = (os.path.abspath(p) for p in (file, folder / "model.safetensors"))
+            raise CheckpointError(
+                _CONVERT.format(folder=folder, file=file, source=source, target=target)
+            )
+    raise CheckpointError(f"{folder}: no model.safetensors and no model.safetensors.index.json")
+
+
+def _header(file: Path) -> list[Stored]:
+    """The tensors of one file, which fill it without a gap; only its header is read."""
+    own_file(file)
+    try:
+        with file.open("rb") as opened:
+            length = int.from_bytes(opened.read(8), "little")
+            if length > _LARGEST_HEADER:
+                raise ValueError(f"a header of {memory.spell(length)}")
+            entries = json.loads(opened.read(length).decode("utf-8"))
+        if not isinstance(entries, dict):
+            raise ValueError("a header that isn't a JSON object")
+        entries.pop("__metadata__", None)
+        found = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
+        size = file.stat().st_size
+    except (OSError, ValueError, RecursionError, AttributeError) as error:
+        raise _broken(file, error) from None
+    end = 8 + length
+    for tensor in sorted(found, key=lambda tensor: (tensor.start, tensor.end)):
+        if tensor.start != end:
+            raise _broken(file, f"{tensor.key} starts at byte {tensor.start}, not {end}")
+        end = tensor.end
+    if end != size:
+        raise _broken(file, f"its tensors end at byte {end}, the file at {size}")
+    return found
+
+
+def _declared(file: Path, key: str, entry: Any, after: int) -> Stored:
+    """One tensor of a header, whose data are counted from the byte ``after`` it.
+
+    Raises ``ValueError`` or ``AttributeError`` for what is no entry.
+    """
+    key.encode("utf-8")  # JSON can spell half a character
+    dtype, size, place = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
+    if not (isinstance(dtype, str) and _are_counts(size) and _are_counts(place)):
+        raise ValueError(f"{key}: no dtype, shape and data_offsets")
+    start, end = place  # a ValueError unless there are two
+    if end < start or (dtype in FLOATS and end - start != FLOATS[dtype].itemsize * math.prod(size)):
+        raise ValueError(f"{key}: {end - start} bytes for {tuple(size)} of {dtype}")
+    return Stored(file, key, tuple(size), dtype, after + start, after + end)
+
+
+def _are_counts(values: Any) -> bool:
+    return isinstance(values, list) and all(type(n) is int and 0 <= n < 2**63 for n in values)
+
+
+def _broken(file: Path, why: object) -> CheckpointError:
+    return CheckpointError(f"{file.name}: not a whole safetensors file ({why!s:.300})")
+
+
+def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
+    """Every tensor as the model wants it: float32, and turned round where Conv1D stored it."""
+    weights: dict[str, Tensor] = {}
+    for file in {found.file for found in stored.values()}:
+        try:
+            with own_file(file).open("rb") as opened:
+                for name, found in stored.items():
+                    if found.file == file:
+                        tensor = _numbers(opened, found)
+                        weights[name] = tensor.t() if name.endswith(CONV1D) else tensor
+        except OSError as error:
+            raise _broken(file, error) from None
+    return weights
+
+
+def _numbers(opened: BinaryIO, found: Stored) -> Tensor:
+    """One tensor in float32, from the file that it is stored in."""
+    content = torch.empty(found.end - found.start, dtype=torch.uint8)
+    opened.seek(found.start)
+    if opened.readinto(content.numpy()) != len(content):  # type: ignore[attr-defined]
+        raise _broken(found.file, f"it ends within {found.key}")
+    tensor = content.view(FLOATS[found.dtype]).view(found.size).to(torch.float32)
+    _check_numbers(tensor, found)
+    return tensor
+
+
+def _check_numbers(tensor: Tensor, found: Stored) -> None:
+    """Refuse NaN, infinity and what is nearly that. Reading all of it takes a fifth of a second
+    a GB, once a model; the first run would read nearly all of it anyway."""
+    low, high = torch.aminmax(tensor)
+    if not -_LARGEST_WEIGHT <= low <= high <= _LARGEST_WEIGHT:  # NaN is neither
+        wrong = ~(tensor.abs() <= _LARGEST_WEIGHT)
+        place = wrong.nonzero()[0].tolist()
+        raise CheckpointError(
+            f"{found} holds {tensor[wrong][0].item():.3g} at {place}; weights are finite, and no "
+            f"larger than {_LARGEST_WEIGHT:.0e}"
+        )

@@ -1,0 +1,161 @@
+"""A trace in a notebook: what it shows of itself, and its pictures as Plotly figures."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from gpt2viz.arrays import Array
+from gpt2viz.export.png import png
+from gpt2viz.labels import counted, label
+from gpt2viz.pictures.from_trace import head_stage, mask_of
+from gpt2viz.pictures.measure import GRID
+from gpt2viz.pictures.palette import LIGHT, chessboard
+from gpt2viz.pictures.plotly.charts import THUMBNAIL, thumbnails
+from gpt2viz.pictures.plotly.charts import overview as drawn_overview
+from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT_LARGE, heatmaps
+from gpt2viz.pictures.pooling import pool_by_maximum, pool_panel
+from gpt2viz.pictures.tables import panel_table
+from gpt2viz.run.stages import STAGE
+from gpt2viz.run.trace import WRITTEN, Trace
+
+#: Pixels from one head to the next in the picture that a trace shows of itself.
+TILE = 44
+
+_CHIP = (
+    "display:inline-block;border:1px solid #8886;border-radius:.5em;padding:0 .4em;margin:.1em;"
+    "font-family:ui-monospace,monospace"
+)
+
+
+def heatmap(trace: Trace, layer: int, head: int, stage: str = "weights") -> go.Figure:
+    """One stage of one head: (T, T) with queries down and keys across, or (T, hs).
+
+    ``stage`` is one of ``gpt2viz.HEAD_STAGES``. Above 256 tokens each point is a block's number
+    farthest from 0. Raises ``KeyError`` and ``IndexError`` as ``trace.stage`` does.
+    """
+    trace.stage(stage, layer, head)  # for its errors, which name what there is
+    title = f"{STAGE[stage].label} · Layer {layer} · Head {head}"
+    panel = pool_panel(head_stage(trace, _labels(trace), stage, layer, head, title), GRID)
+    figure = heatmaps(
+        [panel],
+        LIGHT,
+        scale=STAGE[stage].scale,
+        height=540,
+        numbers=NUMBERS_FIT_LARGE if panel.columns.title == "key" else 0,
+        bar=panel.quantity,
+    )
+    return _on_its_own(figure, 660)
+
+
+def heads(trace: Trace, layer: int, stage: str = "weights") -> go.Figure:
+    """One stage of every head of a layer, side by side on one scale."""
+    across = 3 if trace.config.n_head <= 9 else 4
+    panels = [
+        pool_panel(head_stage(trace, _labels(trace), stage, layer, n, f"Head {n}"), GRID // 4)
+        for n in range(trace.config.n_head)
+    ]
+    figure = heatmaps(
+        panels,
+        LIGHT,
+        scale=STAGE[stage].scale,
+        n_columns=across,
+        height=60 + 240 * -(-len(panels) // across),
+        numbers=0,
+        bar=panels[0].quantity,
+    )
+    return _on_its_own(figure, 250 * across)
+
+
+def overview(trace: Trace) -> go.Figure:
+    """The weights of every head of every layer as thumbnails: layers down, heads across."""
+    figure = drawn_overview(_tiles(trace), mask_of(trace, 0, 0), LIGHT)
+    return _on_its_own(figure, 130 + 150 * trace.config.n_head)
+
+
+def table(trace: Trace, layer: int, head: int, stage: str = "weights") -> pd.DataFrame:
+    """The numbers of ``heatmap``, whole, with tokens as names of rows and columns."""
+    return panel_table(head_stage(trace, _labels(trace), stage, layer, head, ""))
+
+
+def html(trace: Trace) -> str:
+    """A trace as HTML without scripts: model, tokens, and every head's weights as a small picture.
+
+    A long run, which would have to compute all weights for that, shows no picture. All texts are
+    escaped, nothing is fetched.
+    """
+    config, labels = trace.config, _labels(trace)
+    edits = f" · edits {','.join(map(str, trace.edits))}" if trace.edits else ""
+    chips = "".join(
+        f'<span style="{_CHIP}"><small style="opacity:.7">{n}</small> {escape(text)}</span>'
+        for n, text in enumerate(labels[:WRITTEN])
+    )
+    more = f" … and {len(labels) - WRITTEN:,} more" if len(labels) > WRITTEN else ""
+    what = f"Attention weights of all heads: {config.n_layer} layers down, {config.n_head} across"
+    picture = (
+        f'<img alt="{what}" src="data:image/png;base64,{_encoded(trace)}" '
+        'style="max-width:100%;image-rendering:pixelated"><br>'
+        f"<small>{what}. <code>trace.overview()</code> enlarges it.</small>"
+        if trace.explicit
+        else "<small><code>trace.overview()</code> draws every head.</small>"
+    )
+    return (
+        f"<div><p><b>{escape(trace.model_name)}</b> · {_size(trace)} · "
+        f"{counted(len(labels), 'tokens')} · causal mask {'on' if trace.causal else 'off'}"
+        f"{escape(edits)}</p><p>{chips}{more}</p>{picture}</div>"
+    )
+
+
+def _size(trace: Trace) -> str:
+    n_layer, n_head = trace.config.n_layer, trace.config.n_head
+    return f"{counted(n_layer, 'layers')} of {counted(n_head, 'heads')}"
+
+
+def _labels(trace: Trace) -> list[str]:
+    return [label(part) for part in trace.token_bytes]
+
+
+def _tiles(trace: Trace) -> Array:
+    return thumbnails(trace.stage("weights", n)[0] for n in range(trace.config.n_layer))
+
+
+def _encoded(trace: Trace) -> str:
+    return base64.b64encode(png(pixels(trace))).decode()
+
+
+def pixels(trace: Trace) -> NDArray[np.uint8]:
+    """Every head's weights in colours: (height, width, 3), ``TILE`` pixels a head or more."""
+    tiles = _tiles(trace)
+    n_layer, n_head, side = tiles.shape[:3]
+    stops = np.array([stop for stop, _ in LIGHT.unit])
+    shades = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for _, c in LIGHT.unit])
+    colors = np.stack([np.interp(tiles, stops, shades[:, n]) for n in range(3)], axis=-1)
+    seen = pool_by_maximum((~mask_of(trace, 0, 0)).astype(np.float32), THUMBNAIL) > 0
+    for turn, grey in enumerate((LIGHT.masked, LIGHT.masked_other)):
+        colors[:, :, chessboard(~seen) == turn] = [int(grey[i : i + 2], 16) for i in (1, 3, 5)]
+    zoom = max(1, (TILE - 4) // side)
+    colors = colors.repeat(zoom, axis=2).repeat(zoom, axis=3)
+    step = side * zoom + 4
+    canvas = np.full((n_layer, step, n_head, step, 3), 255, np.uint8)
+    canvas[:, 2:-2, :, 2:-2] = colors.round().astype(np.uint8).swapaxes(1, 2)
+    return canvas.reshape(n_layer * step, n_head * step, 3)
+
+
+def _on_its_own(figure: go.Figure, width: int) -> go.Figure:
+    """A figure that no page lends its background and its writing.
+
+    Whoever draws it, it has no button that uploads it.
+    """
+    figure.update_layout(
+        template="plotly_white",
+        width=width,
+        paper_bgcolor="#ffffff",
+        font_color=LIGHT.ink,
+        modebar_remove="sendChartToCloud",
+    )
+    return figure

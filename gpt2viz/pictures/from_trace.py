@@ -1,0 +1,136 @@
+"""From a trace to panels: which matrix, under which name, with which tokens on its sides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpt2viz.pictures.palette import ABOVE, BELOW
+from gpt2viz.pictures.panel import Axis, Mask, Matrix, Panel
+from gpt2viz.run.stages import STAGE
+from gpt2viz.run.trace import Trace
+
+#: The stages on which the mask shows, and what it makes of a number: those before it don't know
+#: of it yet.
+_MASKED = {"masked_scores": "−∞", "weights": "exactly 0"}
+
+
+class Hidden(NamedTuple):
+    """What hides keys from queries in some runs, to be put into words."""
+
+    later: bool
+    edited: bool
+
+    @property
+    def name(self) -> str:
+        """What the legend calls a masked cell."""
+        kinds = ["a later key"] * self.later + ["hidden by an edit"] * self.edited
+        return f"masked ({', or '.join(kinds)})" if kinds else "masked"
+
+    def text(self, key: str = "weights") -> str:
+        """What the pointer says of a masked cell of the stage ``key``."""
+        return f"masked: {_MASKED[key]}, because {self.why}"
+
+    @property
+    def why(self) -> str:
+        """Why a cell is masked."""
+        reasons = ["this key comes later"] * self.later + ["an edit hides it"] * self.edited
+        return " or ".join(reasons)
+
+
+def hidden_in(*runs: Trace) -> Hidden:
+    """What hides keys in any of these runs: the causal mask, their edits, or both."""
+    return Hidden(any(r.causal for r in runs), any(r.forbidden is not None for r in runs))
+
+
+def mask_of(trace: Trace, layer: int, head: int) -> Mask:
+    """The cells (T, T) that were forbidden in this run: where only the masked score is −∞."""
+    masked: Mask = np.isneginf(trace.stage("masked_scores", layer, head))
+    overflowed = np.isneginf(trace.stage("scaled_scores", layer, head))
+    return masked & ~(overflowed & ~_forbidden(trace)) if overflowed.any() else masked
+
+
+def _forbidden(trace: Trace) -> Mask:
+    """What the run was told to hide (T, T), for scores that are −∞ without a mask."""
+    n_tokens = len(trace.token_ids)
+    later = np.triu(np.ones((n_tokens, n_tokens), bool), 1) & trace.causal
+    return later if trace.forbidden is None else later | trace.forbidden
+
+
+def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:
+    """1 where the query may see the key, masked where it may not, as the run had it."""
+    masked = mask_of(trace, layer=0, head=0)
+    return Panel(
+        title=title,
+        values=(~masked).astype(np.float32),
+        rows=Axis("query", labels),
+        columns=Axis("key", labels),
+        name="mask",
+        quantity="1 for yes:",
+        masked=masked,
+        masked_text=f"no: {hidden_in(trace).why}",
+        masked_name=hidden_in(trace).name,
+    )
+
+
+def head_stage(
+    trace: Trace, labels: Sequence[str], key: str, layer: int, head: int, title: str
+) -> Panel:
+    """One stage of one head: (T, T) with queries down and keys across, or (T, hs).
+
+    ``key`` is one of ``HEAD_STAGES``; ``labels`` are the T tokens as written on screen.
+    """
+    stage = STAGE[key]
+    values = trace.stage(key, layer, head)
+    pairs = stage.axes[-1] == "T"
+    return Panel(
+        title=title,
+        values=values,
+        rows=Axis("query", labels) if pairs else Axis("token", labels),
+        columns=Axis("key", labels)
+        if pairs
+        else Axis("dimension", [str(n) for n in range(values.shape[1])]),
+        name=key,
+        quantity=stage.quantity,
+        masked=mask_of(trace, layer, head) if key in _MASKED else None,
+        masked_text=hidden_in(trace).text(key) if key in _MASKED else "",
+        masked_name=hidden_in(trace).name,
+    )
+
+
+#: The scale of differences between weights reaches at least that far.
+LEAST_DIFFERENCE = 0.01
+
+
+def difference(first: Panel, second: Panel, title: str) -> Panel:
+    """second − first, cell by cell, as every difference here goes; named as ``first`` is.
+
+    A cell is masked only where both are: elsewhere 0 is a number.
+    """
+    masked: Mask | None = None
+    if first.masked is not None and second.masked is not None:
+        masked = first.masked & second.masked
+    values: Matrix = second.values - first.values
+    weights = first.quantity.startswith("attention weight")
+    return Panel(
+        title=title,
+        values=values,
+        rows=first.rows,
+        columns=first.columns,
+        name="difference",
+        quantity="difference of weights" if weights else f"difference: {first.quantity}",
+        masked=masked,
+        masked_text="masked in both",
+        masked_name=first.masked_name,
+        least=LEAST_DIFFERENCE,
+    )
+
+
+def difference_in_words(title: str, first: str, second: str, quantity: str = "weight") -> str:
+    """What the colours of a ``difference`` say, as Markdown; ``first`` and ``second`` name both."""
+    return (
+        f"**{title}**: {ABOVE} where {second} has the larger {quantity}, {BELOW} where {first} "
+        f"has. The scale reaches as far as the largest difference, at least to {LEAST_DIFFERENCE}."
+    )

@@ -1,0 +1,91 @@
+"""Where pictures stand that are drawn side by side, and how much room their names need."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from gpt2viz.pictures.panel import Axis, Panel
+
+#: A legend in one line over the picture, from its left edge.
+LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+
+#: What a character takes at the size of the axes' names, in pixels; a wide one's twice.
+_CHARACTER = 6.3
+#: A title of an axis, with the gap to the names.
+_TITLE = 26
+#: A colour bar with its numbers and title.
+_BAR = 86
+#: A short label at the right end of the lower axis may lean out that far.
+_LEANS_OUT = 14
+
+
+class Place(NamedTuple):
+    """Where one of several pictures stands: shares of the width and the height, from below."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    first: bool  # in its row
+    last: bool  # in its column
+
+
+def places(n_panels: int, n_columns: int) -> list[Place]:
+    """Places row by row, from the top left."""
+    n_rows = -(-n_panels // n_columns)
+    between, below = 0.16 / n_columns, min(0.13, 0.26 / n_rows)
+    width, height = (1 - between * (n_columns - 1)) / n_columns, (1 - below * (n_rows - 1)) / n_rows
+    found = []
+    for n in range(n_panels):
+        row, column = divmod(n, n_columns)
+        left, top = column * (width + between), 1 - row * (height + below)
+        found.append(
+            Place(
+                (left, min(1.0, left + width)),
+                (max(0.0, top - height), top),
+                first=column == 0,
+                last=n + n_columns >= n_panels,
+            )
+        )
+    return found
+
+
+def title(panel: Panel, place: Place) -> dict[str, Any]:
+    """A picture's title, over the middle of its place, with the part that is shown below it."""
+    part = "" if panel.part is None else str(panel.part)
+    return {
+        "text": "<br>".join(filter(None, [panel.title, part])),
+        "font": {"size": 13},
+        "showarrow": False,
+        "x": sum(place.x) / 2,
+        "xref": "paper",
+        "xanchor": "center",
+        "y": place.y[1],
+        "yref": "paper",
+        "yanchor": "bottom",
+    }
+
+
+def margins(panels: Sequence[Panel], *, legend: bool, bar: bool) -> dict[str, Any]:
+    """Room round the pictures, from the longest names.
+
+    Plotly can find out itself (``automargin``), but then draws everything twice: 0.16 s instead
+    of 0.04 s for twelve heads.
+    """
+    return {
+        "l": _longest(panel.rows for panel in panels) + _TITLE,
+        "r": _BAR if bar else _LEANS_OUT,
+        "t": 8 + 24 * legend + max(22 * bool(p.title) + 16 * bool(p.part) for p in panels),
+        "b": _longest(panel.columns for panel in panels) + _TITLE,  # names may stand upright
+        "pad": 0,
+        "autoexpand": False,
+    }
+
+
+def _longest(axes: Iterable[Axis]) -> int:
+    return int(max(_pixels(axis.longest()) for axis in axes))
+
+
+def _pixels(name: str) -> float:
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in name)
+    return _CHARACTER * (len(name) + wide)

@@ -1,0 +1,123 @@
+"""A matrix as lines from each query to the keys that it takes from, the thinnest left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gpt2viz.pictures.panel import Axis, Matrix, Panel
+
+#: So many tokens can be told apart on one side of the picture.
+MOST_TOKENS = 256
+#: So many matrices can be told apart, each with a colour and a dash of its own.
+MOST_SOURCES = 4
+#: So many lines are drawn while no token is pointed at …
+AT_REST = 300
+#: … and so many are kept for the tokens that are.
+MOST_LINES = 20_000
+
+# The thinnest line that is kept, as a share of the scale's top: the first that leaves few enough.
+_THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The lines of one matrix: ``weights[n]`` goes from row ``queries[n]`` to ``keys[n]``."""
+
+    name: str
+    queries: NDArray[np.intp]
+    keys: NDArray[np.intp]
+    weights: Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Lines of up to four matrices over the same tokens.
+
+    ``peak`` is the widest that a line could be, ``kept`` the smallest number that still is a line,
+    ``at_rest`` the smallest that is drawn while no token is pointed at, and ``lost`` the share of
+    all that was left out.
+    """
+
+    sources: tuple[Source, ...]
+    rows: Axis
+    columns: Axis
+    quantity: str
+    peak: float
+    kept: float
+    at_rest: float
+    lost: float
+
+    def table(self) -> pd.DataFrame:
+        """One row a line: which matrix, from which query to which key, and its number."""
+        ends = [
+            [f"{axis.position(n)} {text}" for n, text in enumerate(axis.labels)]
+            for axis in (self.rows, self.columns)
+        ]
+        return pd.DataFrame(
+            {
+                "picture": source.name,
+                "query": ends[0][query],
+                "key": ends[1][key],
+                "value": weight,
+            }
+            for source in self.sources
+            for query, key, weight in zip(source.queries, source.keys, source.weights, strict=True)
+        )
+
+    def note(self) -> str:
+        """Which lines are left out, as Markdown: how thin they are and what they come to."""
+        said = (
+            f"Lines below {self.kept:.2g} are left out; together they are {self.lost:.1%} of the "
+            "whole."
+        )
+        if self.at_rest > self.kept:
+            said += (
+                f" While no token is pointed at, only those from {self.at_rest:.2g} up are drawn."
+            )
+        return said
+
+
+def lines(panels: Sequence[Panel], names: Sequence[str], unit: bool = True) -> Lines:
+    """Lines of matrices (T, T) with the same tokens, at most ``MOST_SOURCES`` of ``MOST_TOKENS``.
+
+    ``names`` tell them apart. On a ``unit`` scale the widest line is 1, else it is the largest
+    number. Masked cells are no lines. Raises ``ValueError`` for more matrices or tokens.
+    """
+    shape = panels[0].values.shape
+    if len(panels) > MOST_SOURCES or max(shape) > MOST_TOKENS:
+        raise ValueError(f"{len(panels)} matrices of {shape}: at most 4 of 256 tokens")
+    numbers = np.stack([_drawable(panel) for panel in panels])
+    peak = 1.0 if unit else float(numbers.max(initial=0.0)) or 1.0
+    kept = _threshold(numbers, peak, MOST_LINES)
+    drawn = numbers >= kept
+    total = float(numbers.sum(dtype=np.float64))
+    return Lines(
+        sources=tuple(
+            Source(name, np.nonzero(here)[0], np.nonzero(here)[1], found[here])
+            for name, found, here in zip(names, numbers, drawn, strict=True)
+        ),
+        rows=panels[0].rows,
+        columns=panels[0].columns,
+        quantity=panels[0].quantity,
+        peak=peak,
+        kept=kept,
+        at_rest=_threshold(numbers, peak, AT_REST),
+        lost=float(numbers[~drawn].sum(dtype=np.float64)) / total if total else 0.0,
+    )
+
+
+def _drawable(panel: Panel) -> Matrix:
+    """The panel's numbers, 0 where there is none to draw."""
+    hidden = np.zeros(panel.values.shape, bool) if panel.masked is None else panel.masked
+    found: Matrix = np.where(hidden | ~np.isfinite(panel.values), np.float32(0), panel.values)
+    return found
+
+
+def _threshold(numbers: Matrix, peak: float, most: int) -> float:
+    at_most = [share * peak for share in _THRESHOLDS if (numbers >= share * peak).sum() <= most]
+    return at_most[0] if at_most else peak

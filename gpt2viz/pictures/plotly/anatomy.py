@@ -1,0 +1,109 @@
+"""Pictures of a model itself: where its parameters are, and how alike its positions are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from gpt2viz.pictures.grid import LEGEND_ABOVE
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.panel import Axis, Matrix, Panel
+from gpt2viz.pictures.pooling import block_starts, farthest_from_0
+
+#: So many similarities are held at once before they are shrunk.
+_CELLS = 2**22
+
+_COLOR = {
+    "embeddings": "accent",
+    "attention": "value",
+    "MLP": "second",
+    "norms": "ink",
+    "head": "nan",
+}
+
+
+def part_bars(
+    names: Sequence[str],
+    groups: Sequence[str],
+    values: Sequence[int],
+    colors: Palette,
+    quantity: str,
+) -> go.Figure:
+    """One bar a part from the top down, coloured by its group; the share of all stands beside."""
+    whole = sum(values) or 1
+    figure = go.Figure()
+    for group in dict.fromkeys(groups):
+        own = [n for n, its in enumerate(groups) if its == group]
+        figure.add_trace(
+            go.Bar(
+                x=np.array([values[n] for n in own], np.float64),
+                y=[names[n] for n in own],
+                orientation="h",
+                name=group,
+                marker={"color": getattr(colors, _COLOR[group])},
+                text=[_share(values[n] / whole) for n in own],
+                textposition="outside",
+                cliponaxis=False,
+                hovertemplate=f"%{{y}}<br>%{{x:,}} {quantity}<extra></extra>",
+            )
+        )
+    figure.update_layout(
+        height=80 + 26 * len(names),
+        margin={"l": 8, "r": 48, "t": 34, "b": 8},
+        legend=LEGEND_ABOVE,
+        plot_bgcolor="rgba(0,0,0,0)",
+        barmode="overlay",
+        bargap=0.35,
+    )
+    figure.update_xaxes(title={"text": quantity}, rangemode="tozero", nticks=4, tickangle=0)
+    figure.update_yaxes(
+        type="category",
+        categoryorder="array",
+        categoryarray=list(names),
+        autorange="reversed",
+        automargin=True,
+        ticks="",
+    )
+    return figure
+
+
+def _share(part: float) -> str:
+    return "below 0.1 %" if 0 < part < 0.0005 else f"{100 * part:.1f} %"
+
+
+def similarity_map(vectors: Matrix, size: int) -> Panel:
+    """Cosine similarity of every two rows of (n, C), as a panel of at most (size, size).
+
+    Beyond ``size`` rows a cell is its block's number farthest from 0. A row of zeros has no
+    direction: its similarities are NaN. Made band by band, so that (n, n) is never held whole.
+    """
+    n, unit = len(vectors), _directions(vectors)
+    starts = block_starts(n, size)
+    per_band = max(1, _CELLS * len(starts) // n**2)
+    bands = []
+    for k in range(0, len(starts), per_band):
+        rows = starts[k : k + per_band]
+        stop = (*starts, n)[k + len(rows)]
+        cosines = np.clip(unit[rows[0] : stop] @ unit.T, -1, 1)
+        bands.append(farthest_from_0(cosines, [row - rows[0] for row in rows], starts))
+    axis = Axis("position", [str(k) for k in starts], starts, n)
+    what = "cosine similarity"
+    if len(starts) < n:
+        what = f"farthest from 0: {what} of this block"
+    return Panel("", np.concatenate(bands), axis, axis, name="positions", quantity=what)
+
+
+def similarity_at(vectors: Matrix, distance: int) -> float:
+    """The mean cosine similarity of two rows that lie so far apart; rows of zeros left out."""
+    unit = _directions(vectors)
+    apart = (unit[distance:] * unit[: len(unit) - distance]).sum(axis=1)
+    return float(np.nanmean(apart)) if np.isfinite(apart).any() else float("nan")
+
+
+def _directions(vectors: Matrix) -> Matrix:
+    """Every row at length 1; NaN where it is zero."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        unit: Matrix = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit

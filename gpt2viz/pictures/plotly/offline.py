@@ -1,0 +1,71 @@
+"""Plotly figures in a notebook without any network.
+
+Plotly's own renderers for notebooks ask a server for MathJax, or for plotly.js itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import plotly.io as pio
+from plotly.io.base_renderers import MimetypeRenderer, PlotlyRenderer
+from plotly.offline import get_plotlyjs
+
+#: What plotly.js is told of a picture wherever it isn't Streamlit that draws it: no button uploads
+#: it ("Share chart …"), and no logo leads to a site. What stays saves it, or takes a drag back.
+CONFIG = {
+    "displaylogo": False,
+    "showSendToCloud": False,
+    "modeBarButtonsToRemove": [
+        "zoom",
+        "pan",
+        "select2d",
+        "lasso2d",
+        "zoomIn",
+        "zoomOut",
+        "autoScale",
+    ],
+}
+
+_NAME = "gpt2viz"
+
+# VS Code shows small outputs first, and so a figure before the plotly.js that another cell brings.
+_SCRIPT = re.compile(r"<script>(.*)</script>", re.DOTALL)
+_WAITS = r"""<script>(function draw() {
+if (!window.Plotly) return setTimeout(draw, 100)
+\1
+})()</script>"""
+
+
+class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
+    """Figures for programs that draw Plotly's type themselves, and as HTML for all others."""
+
+    def __init__(self, in_each: bool) -> None:
+        self.in_each = in_each
+
+    def to_mimebundle(self, fig_dict: dict[str, Any]) -> dict[str, Any]:
+        html = pio.to_html(
+            fig_dict,
+            config=CONFIG,
+            full_html=False,
+            include_plotlyjs=self.in_each,
+            include_mathjax=False,
+        )
+        shown: dict[str, Any] = PlotlyRenderer(CONFIG).to_mimebundle(fig_dict)
+        return shown | {"text/html": html if self.in_each else _SCRIPT.sub(_WAITS, html)}
+
+
+def offline(in_each: bool = False) -> None:
+    """Show every Plotly figure of this notebook without a network. Call it in a cell of its own.
+
+    plotly.js (4.8 MB) is put into the output of that cell once, for all figures of the notebook:
+    JupyterLab and VS Code draw figures themselves, the classic notebook uses it. Where every
+    output stands in a frame of its own, as in Colab, ``in_each`` puts it into each figure.
+    """
+    pio.renderers[_NAME] = _Offline(in_each)
+    pio.renderers.default = _NAME
+    if not in_each:
+        from IPython.display import HTML, display
+
+        display(HTML(f"<script>{get_plotlyjs()}</script>"))  # type: ignore[no-untyped-call]

@@ -1,0 +1,103 @@
+"""Long texts in small pictures: blocks of cells become one, which shows the largest of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypeVar
+
+import numpy as np
+
+from gpt2viz.pictures.panel import Axis, Mask, Matrix, Panel, Part
+
+Numbers = TypeVar("Numbers", Matrix, Mask)
+
+
+def block_starts(n_tokens: int, size: int) -> list[int]:
+    """Where each of ``size`` blocks begins; every token is one where all fit."""
+    if size >= n_tokens:
+        return list(range(n_tokens))
+    return [n * n_tokens // size for n in range(size)]
+
+
+def pool_by_maximum(matrix: Matrix, size: int) -> Matrix:
+    """Shrink (T, T) to at most (size, size): each cell is the largest weight of its block.
+
+    The maximum, so that a bright diagonal one cell wide stays visible. A matrix that fits is
+    returned as it is.
+    """
+    T = matrix.shape[-1]
+    if size >= T:
+        return matrix
+    starts = block_starts(T, size)
+    return _largest(matrix, starts, starts)
+
+
+def _largest(matrix: Numbers, rows: list[int], columns: list[int]) -> Numbers:
+    """The largest of every block that begins at these rows and columns.
+
+    Block by block: ``np.maximum.reduceat`` takes several times as long.
+    """
+    bands = np.stack([band.max(axis=0) for band in np.split(matrix, rows[1:])])
+    found: Numbers = np.stack(
+        [band.max(axis=1) for band in np.split(bands, columns[1:], axis=1)], axis=1
+    )
+    return found
+
+
+def pool_panel(panel: Panel, size: int) -> Panel:
+    """A panel of any shape shrunk to at most ``size`` rows and columns.
+
+    A block shows its number farthest from 0, masked cells left out; for weights the largest. It
+    is masked where all its cells are. A panel that fits is returned as it is.
+    """
+    n_rows, n_columns = panel.values.shape
+    if size >= max(n_rows, n_columns):
+        return panel
+    rows, columns = block_starts(n_rows, size), block_starts(n_columns, size)
+
+    values, masked = panel.values, panel.masked
+    if masked is not None:
+        values = np.where(masked, np.float32(0), values)
+        masked = ~_largest(~masked, rows, columns)
+    weights = values.min() >= 0
+    shown = (_largest if weights else farthest_from_0)(values, rows, columns)
+    return dataclasses.replace(
+        panel,
+        values=shown,
+        rows=panel.rows.part(rows, panel.rows.stop),
+        columns=panel.columns.part(columns, panel.columns.stop),
+        quantity=f"{'largest' if weights else 'farthest from 0:'} {panel.quantity} of this block",
+        masked=masked,
+    )
+
+
+def farthest_from_0(matrix: Matrix, rows: list[int], columns: list[int]) -> Matrix:
+    """Of every block that begins at these rows and columns, the number farthest from 0."""
+    high, low = _largest(matrix, rows, columns), -_largest(-matrix, rows, columns)
+    shown: Matrix = np.where(-low > high, low, high)
+    return shown
+
+
+def crop(panel: Panel, rows: range, columns: range | None) -> Panel:
+    """The part of a panel that holds the tokens at these places of the text, down and across.
+
+    Every column where ``columns`` is None.
+    """
+
+    def cut(axis: Axis, window: range | None) -> tuple[slice, Axis]:
+        if window is None:
+            return slice(None), axis
+        kept = axis.within(window)
+        goes_on = kept.stop < len(axis.labels)
+        stop = axis.position(kept.stop) if goes_on else axis.stop
+        return slice(kept.start, kept.stop), axis.part(kept, stop)
+
+    (down, queries), (across, keys) = cut(panel.rows, rows), cut(panel.columns, columns)
+    return dataclasses.replace(
+        panel,
+        values=panel.values[down, across],
+        rows=queries,
+        columns=keys,
+        masked=None if panel.masked is None else panel.masked[down, across],
+        part=Part(rows, columns),
+    )

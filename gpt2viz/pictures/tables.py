@@ -1,0 +1,202 @@
+"""Tables: the numbers behind the pictures, as pandas frames with named columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gpt2viz.analysis.cell import CellArithmetic
+from gpt2viz.arrays import Array
+from gpt2viz.labels import counted
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.run.stages import AXES, axis_sizes
+from gpt2viz.run.trace import Trace
+
+if TYPE_CHECKING:  # torch stays out of the tables
+    from gpt2viz.analysis.generation import Choice
+    from gpt2viz.analysis.lens import Contributions
+
+
+def shape_table(trace: Trace) -> pd.DataFrame:
+    """Every tensor of the run in the order in which it was made, one row each.
+
+    Where ``shared`` is true the bytes are the row before's: see ``gpt2viz.TensorRecord``.
+    """
+    return pd.DataFrame(
+        {
+            "step": n,
+            "layer": record.layer,
+            "tensor": record.name,
+            "key": record.key,
+            "axes": f"({', '.join(record.axes)})",
+            "shape": f"({', '.join(map(str, record.shape))})",
+            "dtype": record.dtype,
+            "bytes": record.nbytes,
+            "shared": record.shared,
+            "parameters": record.n_parameters,
+            "operation": record.operation,
+            "line": record.line,
+            "code": record.code,
+        }
+        for n, record in enumerate(trace.tensors)
+    ).astype({"layer": "Int64"})
+
+
+def containing(table: pd.DataFrame, text: str) -> pd.DataFrame:
+    """The rows that have ``text`` in any column, whatever the case; all rows for no text."""
+    wanted = text.strip().casefold()
+    cells = table.astype(str).apply(lambda column: column.str.casefold())
+    found = cells.apply(lambda column: column.str.contains(wanted, regex=False)).any(axis=1)
+    return table[found]
+
+
+def axis_table(trace: Trace) -> list[tuple[str, str]]:
+    """Every axis: its letter, and how many of what it has in this run, such as "4 tokens"."""
+    sizes = axis_sizes(trace.config, len(trace.tokens))
+    return [(axis, counted(sizes[axis], meaning)) for axis, meaning in AXES.items()]
+
+
+def panel_table(panel: Panel) -> pd.DataFrame:
+    """The numbers of one heatmap; rows and columns are named with position and token.
+
+    The index and the columns are called what the axes are, such as query and key.
+    """
+    return pd.DataFrame(
+        panel.values,
+        index=pd.Index(_named(panel.rows), name=panel.rows.title),
+        columns=pd.Index(_named(panel.columns), name=panel.columns.title),
+    )
+
+
+def _named(axis: Axis) -> list[str]:
+    places = ((axis.position(n), text) for n, text in enumerate(axis.labels))
+    return [text if text == str(n) else f"{n} {text}" for n, text in places]
+
+
+def dot_product_table(cell: CellArithmetic) -> pd.DataFrame:
+    """q·k term by term, one row a dimension."""
+    return pd.DataFrame({"q": cell.query, "k": cell.key, "q × k": cell.products}).rename_axis(
+        "dimension"
+    )
+
+
+def softmax_table(cell: CellArithmetic, labels: Sequence[str]) -> pd.DataFrame:
+    """The row of the query through softmax, one row a key."""
+    return pd.DataFrame(
+        {
+            "key": [f"{n} {text}" for n, text in enumerate(labels)],
+            "score": cell.row,
+            "exp": cell.exponentials,
+            "weight": cell.weights,
+        }
+    ).set_index("key")
+
+
+def output_table(cell: CellArithmetic) -> pd.DataFrame:
+    """The head's output for the query, one row a dimension."""
+    return pd.DataFrame(
+        {
+            "weight × v": cell.contribution,
+            "all keys": cell.output,
+            "model": cell.model_output,
+        }
+    ).rename_axis("dimension")
+
+
+def next_token_change(on: Array, off: Array, labels: Sequence[str], top: int) -> pd.DataFrame:
+    """Next-token probabilities (n_vocab,) with the mask on and off, in percent.
+
+    The rows are the ``top`` most probable tokens of either case, by the larger of the two.
+    ``labels`` names every token of the vocabulary.
+    """
+    best = np.union1d(np.argsort(-on)[:top], np.argsort(-off)[:top])
+    best = best[np.argsort(-np.maximum(on[best], off[best]), kind="stable")]
+    return pd.DataFrame(
+        {
+            "token": [labels[n] for n in best],
+            "id": best,
+            "mask on (%)": 100 * on[best].astype(np.float64),
+            "mask off (%)": 100 * off[best].astype(np.float64),
+            "change (points)": 100 * (off[best].astype(np.float64) - on[best]),
+        }
+    )
+
+
+def next_token_table(
+    model: NDArray[np.float64], drawn: NDArray[np.float64], labels: Sequence[str], top: int
+) -> pd.DataFrame:
+    """The ``top`` most probable tokens of (n_vocab,) ``model``, and one row for all the others.
+
+    ``drawn`` (n_vocab,) is what a token is drawn from after the sampling settings. In percent;
+    both columns sum to 100.
+    """
+    best = np.argsort(-model, kind="stable")[:top]
+    others = len(model) - len(best)
+    columns = {
+        "model (%)": 100 * np.append(model[best], np.delete(model, best).sum()),
+        "drawn from (%)": 100 * np.append(drawn[best], np.delete(drawn, best).sum()),
+    }
+    names = [labels[n] for n in best] + [f"all other {counted(others, 'tokens')}"]
+    ids = pd.array([*best, None], dtype="Int64")
+    return pd.DataFrame({"token": names, "id": ids} | columns)
+
+
+def contribution_table(parts: Contributions) -> pd.DataFrame:
+    """Every part of a logit, largest first, in nats; the rows sum to the logit."""
+    rows = [
+        ("token embedding", parts.token_embedding),
+        ("position embedding", parts.position_embedding),
+        ("final norm's bias", parts.norm_bias),
+    ]
+    for layer, heads in enumerate(parts.heads):
+        rows += [(f"layer {layer}, head {head}", added) for head, added in enumerate(heads)]
+        rows += [
+            (f"layer {layer}, attention's bias b_O", parts.attention_bias[layer]),
+            (f"layer {layer}, MLP", parts.mlp[layer]),
+        ]
+    table = pd.DataFrame(rows, columns=["part", "added (nats)"])
+    return table.sort_values("added (nats)", key=np.abs, ascending=False, ignore_index=True)
+
+
+def largest_changes(
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    labels: Sequence[str],
+    top: int,
+    names: tuple[str, str] = ("baseline", "changed"),
+) -> pd.DataFrame:
+    """The ``top`` tokens whose probability rose most, then the ``top`` that fell most, in percent.
+
+    ``before`` and ``after`` are (n_vocab,) probabilities. The rows go from the largest rise to the
+    largest fall; a token whose probability stays is left out. ``names`` is what both are called.
+    """
+    change = after - before
+    order = np.argsort(-change, kind="stable")
+    rises, falls = order[:top], order[max(top, len(order) - top) :]
+    chosen = np.concatenate([rises[change[rises] > 0], falls[change[falls] < 0]])
+    return pd.DataFrame(
+        {
+            "token": [labels[n] for n in chosen],
+            "id": chosen,
+            f"{names[0]} (%)": 100 * before[chosen],
+            f"{names[1]} (%)": 100 * after[chosen],
+            "change (points)": 100 * change[chosen],
+        }
+    )
+
+
+def choice_table(choices: Sequence[Choice], labels: Sequence[str]) -> pd.DataFrame:
+    """The tokens that were written, one row each; ``labels`` names the whole vocabulary."""
+    return pd.DataFrame(
+        {
+            "token": labels[choice.token],
+            "probability (%)": 100 * choice.probability,
+            "rank": choice.rank,
+            "surprise (bits)": choice.surprise,
+        }
+        for choice in choices
+    )

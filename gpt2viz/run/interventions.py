@@ -1,0 +1,55 @@
+"""What an edit does to the tensor that a part of the model puts out.
+
+Edits of the mask are not here: the model takes those as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from gpt2viz.arrays import Array
+from gpt2viz.run.edits import Edit
+from gpt2viz.run.trace import Trace
+
+#: From what the module made to what goes on in its place, of the same shape.
+Change = Callable[[Tensor], Tensor]
+
+
+def changes(edits: Iterable[Edit], reference: Trace | None) -> Iterator[tuple[str, Change]]:
+    """(module name, change of its output) for every edit of a head or a layer, in their order.
+
+    ``reference`` is the run of the same model whose means stand in for heads. Raises
+    ``ValueError`` where one is needed and missing.
+    """
+    for edit in edits:
+        if edit.kind in ("attn", "mlp"):
+            yield f"h.{edit.layer}.{edit.kind}", torch.zeros_like
+        elif edit.head is not None:
+            yield f"h.{edit.layer}.attn.attend.head_output", _of_head(edit, reference)
+
+
+def _of_head(edit: Edit, reference: Trace | None) -> Change:
+    mean = _mean(edit, reference) if edit.kind == "mean" else None
+
+    def change(heads: Tensor) -> Tensor:
+        changed = heads.clone()  # (B, nh, T, hs)
+        if mean is not None:
+            changed[:, edit.head] = torch.tensor(mean).to(heads.device, heads.dtype)
+        elif edit.kind == "off":
+            changed[:, edit.head] = 0  # and not times 0, which leaves NaN
+        else:
+            changed[:, edit.head] *= edit.factor or 0.0
+        return changed
+
+    return change
+
+
+def _mean(edit: Edit, reference: Trace | None) -> Array:
+    """The head's output (hs,), mean over all tokens of the reference run."""
+    if reference is None:
+        raise ValueError(f"{edit} needs a reference run")
+    mean: Array = reference.stage("head_output", edit.layer)[0, edit.head].mean(axis=0)
+    return mean

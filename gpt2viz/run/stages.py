@@ -1,0 +1,172 @@
+"""Every tensor that a run makes, declared once: what it is called, its axes, how it is drawn.
+
+Hooks, shape table, axis titles and pictures all read this list. To show another tensor, add a
+tap in ``network.py`` and one line here.
+
+The last two axes of the (T, T) stages are query (rows) and key (columns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Literal
+
+from gpt2viz.model.config import GPT2Config
+
+#: "unit" runs over [0, 1], "amount" from 0 up, "signed" to both sides of 0.
+Scale = Literal["signed", "unit", "amount"]
+
+
+#: What the letters of the axes mean.
+AXES: Mapping[str, str] = MappingProxyType(
+    {
+        "B": "texts at once",
+        "T": "tokens",
+        "C": "channels of the residual stream (n_embd)",
+        "3C": "channels of Q, K and V together",
+        "nh": "heads of a layer (n_head)",
+        "hs": "channels of one head",
+        "F": "channels inside the MLP",
+        "n_vocab": "entries of the vocabulary",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One tensor of the forward pass.
+
+    ``path`` is the module whose output it is; ``{layer}`` stands for the layer's number.
+    ``scale`` says what its numbers mean: "unit" in [0, 1], "signed" around zero.
+    ``kept`` stages have their numbers in the trace; of the others only the shape is kept.
+    """
+
+    key: str
+    label: str
+    formula: str
+    path: str
+    axes: tuple[str, ...]
+    scale: Scale = "signed"
+    kept: bool = True
+
+    @property
+    def quantity(self) -> str:
+        """What one of its numbers is, in a word or two."""
+        if self.key == "weights":
+            return "attention weight"
+        return "score" if "scores" in self.key else "value"
+
+    @property
+    def per_layer(self) -> bool:
+        """True where every layer makes one of its own."""
+        return "{layer}" in self.path
+
+
+_STREAM = ("B", "T", "C")
+_HEAD = ("B", "nh", "T", "hs")
+_PAIRS = ("B", "nh", "T", "T")
+_H = "h.{layer}."
+
+STAGES: tuple[Stage, ...] = (
+    Stage("token_embedding", "Token embedding", "wte[id]", "wte", _STREAM),
+    Stage("position_embedding", "Position embedding", "wpe[0 … T−1]", "wpe", ("T", "C")),
+    Stage("embedding", "Residual stream at the start", "token + position", "drop", _STREAM),
+    Stage("ln_1", "LayerNorm before attention", "LN(x)", _H + "ln_1", _STREAM, kept=False),
+    Stage("qkv", "Q, K and V in one", "x·W + b", _H + "attn.c_attn", ("B", "T", "3C"), kept=False),
+    Stage("q", "Queries Q", "x·W_Q + b_Q", _H + "attn.q", _HEAD),
+    Stage("k", "Keys K", "x·W_K + b_K", _H + "attn.k", _HEAD),
+    Stage("v", "Values V", "x·W_V + b_V", _H + "attn.v", _HEAD),
+    Stage("scores", "Raw scores", "Q·Kᵀ", _H + "attn.attend.scores", _PAIRS),
+    Stage("scaled_scores", "Scaled scores", "Q·Kᵀ / √hs", _H + "attn.attend.scaled_scores", _PAIRS),
+    Stage(
+        "masked_scores",
+        "Masked scores",
+        "−∞ for later keys",
+        _H + "attn.attend.masked_scores",
+        _PAIRS,
+    ),
+    Stage("weights", "Attention weights", "softmax", _H + "attn.attend.weights", _PAIRS, "unit"),
+    Stage("head_output", "Head output", "weights·V", _H + "attn.attend.head_output", _HEAD),
+    Stage(
+        "projected",
+        "Heads merged and projected",
+        "concat(heads)·W_O + b_O",
+        _H + "attn.c_proj",
+        _STREAM,
+        kept=False,
+    ),
+    Stage("attention_output", "Attention's addition", "after dropout (off)", _H + "attn", _STREAM),
+    Stage("residual_mid", "Stream after attention", "x + attention", _H + "residual_mid", _STREAM),
+    Stage("ln_2", "LayerNorm before the MLP", "LN(x)", _H + "ln_2", _STREAM, kept=False),
+    Stage("mlp_in", "MLP, widened", "x·W + b", _H + "mlp.c_fc", ("B", "T", "F"), kept=False),
+    Stage("mlp_act", "MLP, activated", "f(x)", _H + "mlp.act", ("B", "T", "F"), kept=False),
+    Stage("mlp_projected", "MLP, back to C", "x·W + b", _H + "mlp.c_proj", _STREAM, kept=False),
+    Stage("mlp_output", "The MLP's addition", "after dropout (off)", _H + "mlp", _STREAM),
+    Stage("residual_out", "Stream after the layer", "x + MLP", _H + "residual_out", _STREAM),
+    Stage("final_norm", "Final LayerNorm", "LN(x)", "ln_f", _STREAM),
+    Stage(
+        "last_logits",
+        "Logits after the last token",
+        "x·W_Eᵀ",
+        "lm_head",
+        ("B", "1", "n_vocab"),
+        kept=False,
+    ),
+)
+
+STAGE: Mapping[str, Stage] = MappingProxyType({stage.key: stage for stage in STAGES})
+
+#: The eight stages of one head, in the order in which they are computed.
+HEAD_STAGES = (
+    "q",
+    "k",
+    "v",
+    "scores",
+    "scaled_scores",
+    "masked_scores",
+    "weights",
+    "head_output",
+)
+
+
+@lru_cache(maxsize=16)
+def places(n_layer: int) -> tuple[tuple[str, Stage, int | None], ...]:
+    """(module name, stage, layer) for every declared tensor of a model of ``n_layer`` layers."""
+    return tuple(
+        (stage.path.format(layer=layer), stage, layer)
+        for stage in STAGES
+        for layer in (range(n_layer) if stage.per_layer else (None,))
+    )
+
+
+def masking(causal: bool, edited: bool) -> str:
+    """What becomes of the scores in a run with the mask on, or with edits that hide keys."""
+    hidden = ["later keys"] * causal + ["keys that an edit hides"] * edited
+    return f"−∞ for {' and '.join(hidden)}" if hidden else "unchanged: the mask is off"
+
+
+def formula(stage: Stage, config: GPT2Config, layer: int | None) -> str:
+    """How a stage is computed in a layer: in some models deeper layers divide scores further.
+
+    Of masked scores with the mask on; see ``masking``.
+    """
+    divisor = config.layer_divisor(layer or 0) if stage.key == "scaled_scores" else 1
+    return stage.formula if divisor == 1 else f"{stage.formula} / {divisor}"
+
+
+def axis_sizes(config: GPT2Config, n_tokens: int) -> dict[str, int]:
+    """What every axis letter stands for in one run, such as {"B": 1, "T": 4, "nh": 12, …}."""
+    return {
+        "B": 1,
+        "T": n_tokens,
+        "C": config.n_embd,
+        "3C": 3 * config.n_embd,
+        "F": config.mlp_dim,
+        "nh": config.n_head,
+        "hs": config.head_dim,
+        "1": 1,
+        "n_vocab": config.vocab_size,
+    }

@@ -1,0 +1,247 @@
+"""What one run of the model left behind: plain arrays and names, nothing that can run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from gpt2viz.arrays import Array, Pairs
+from gpt2viz.labels import counted, label
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.fingerprint import WeightFiles
+from gpt2viz.run.edits import Edit
+from gpt2viz.run.stages import STAGE, STAGES
+
+if TYPE_CHECKING:
+    from gpt2viz.model.checkpoint import Model
+
+#: (q, k, v, causal, forbidden, keys) -> those stages of the same heads, by key.
+Derive = Callable[[Sequence[Array], int, bool, Pairs | None, Sequence[str]], Mapping[str, Array]]
+
+#: Tokens that a trace writes out when it is printed, or shown in a notebook.
+WRITTEN = 60
+#: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
+FROM_HEADS = ("scores", "scaled_scores", "masked_scores", "weights", "head_output")
+#: … and from the start of the stream and all that was added to it.
+FROM_STREAM = ("residual_mid", "residual_out")
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """One tensor as the run made it: a row of the shape table.
+
+    ``axes`` are its letters, such as ("B", "T", "C"), and ``shape`` their sizes in this run;
+    ``n_parameters`` are the weights of the module that made it (a tied matrix counts where it
+    is used first); ``line`` and ``code`` say where in ``network.py`` it was made. ``shared`` ones
+    have no memory of their own but that of the tensor before, as Q, K and V are parts of one, and
+    what dropout, which is off, hands on: ``nbytes`` is their size, but a sum leaves them out.
+    """
+
+    name: str
+    key: str
+    layer: int | None
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+    n_parameters: int
+    operation: str
+    line: int
+    code: str
+    shared: bool = False
+
+
+class _Derived(NamedTuple):
+    """Stages of a (layer, head), or of all heads where that is None."""
+
+    place: tuple[int | None, int | None]
+    stages: Mapping[str, Array]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace:
+    """Everything one forward pass showed, as read-only float32 arrays.
+
+    Made by ``gpt2viz.trace``. Layers and heads count from 0. The batch axis is kept: B is 1.
+
+    ``tokens`` are texts for reading; a token that is only part of a character shows its bytes
+    as ``\\xNN``. ``next_token_probabilities`` is softmax over the whole vocabulary after the
+    last token, (B, n_vocab). ``describe`` writes the shape table, ``tensors``.
+    ``explicit`` tells whether scores and weights were captured in the run itself or are derived
+    from its q, k and v when asked for. ``edits`` are what was changed in this run, and
+    ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any. ``weights``
+    are the files that the model was read from, for their checksum.
+    """
+
+    model_name: str
+    config: GPT2Config
+    text: str
+    token_ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    token_bytes: tuple[bytes, ...]
+    causal: bool
+    explicit: bool
+    next_token_probabilities: Array
+    captured: Mapping[tuple[str, int | None], Array]
+    unembedding: Array
+    derive: Derive
+    describe: Callable[[], tuple[TensorRecord, ...]]
+    edits: tuple[Edit, ...] = ()
+    forbidden: Pairs | None = None
+    weights: WeightFiles | None = None
+    _derived: dict[tuple[str, ...], _Derived] = field(default_factory=dict)
+
+    drawn_by: ClassVar[Callable[[], Any]]
+    """Gives the module with a trace's pictures, which stands above traces: set by ``gpt2viz``."""
+
+    def stage(self, key: str, layer: int | None = None, head: int | None = None) -> Array:
+        """The numbers of one stage, shaped as ``gpt2viz.STAGES`` declares.
+
+        ``layer`` is needed for the stages that every layer has, and must be left out for the
+        others. With ``head``, those of one head alone, (T, T) or (T, hs): in a long text much
+        faster. Raises ``KeyError`` for an unknown key and ``IndexError`` for a layer or head that
+        the model or stage doesn't have.
+        """
+        stage = STAGE.get(key)
+        if stage is None or not stage.kept:
+            known = " ".join(s.key for s in STAGES if s.kept)
+            raise KeyError(f"no stage {key!r} in a trace; there are: {known}")
+        if stage.per_layer != (layer is not None):
+            needs = "needs a layer" if stage.per_layer else "belongs to no layer"
+            raise IndexError(f"stage {key!r} {needs}")
+        if layer is not None and not 0 <= layer < self.config.n_layer:
+            last = self.config.n_layer - 1
+            raise IndexError(f"no layer {layer}: this model has layers 0 to {last}")
+        if head is not None and not ("nh" in stage.axes and 0 <= head < self.config.n_head):
+            raise IndexError(f"stage {key!r} has no head {head}")
+        if (key, layer) in self.captured:
+            whole = self.captured[key, layer]
+            return whole if head is None else whole[0, head]
+        if layer is not None and key in FROM_STREAM:
+            return self._stream(key, layer)
+        return self._from_heads(key, layer, head)
+
+    def check_made_by(self, model: Model) -> None:
+        """Raise ``ValueError`` where another model made this trace: by name, sizes or weights.
+
+        Of a run of this very model no file is read; else the checksum of either's weights, once.
+        """
+        if (model.name, model.config) != (self.model_name, self.config):
+            raise ValueError(f"this trace was made by {self.model_name}, not by {model.name}")
+        if model.weights is None or self.weights is None:
+            same = np.shares_memory(model.unembedding, self.unembedding)
+        else:
+            same = model.weights.same(self.weights)
+        if not same:
+            raise ValueError(f"this trace was made by another {model.name}, with other weights")
+
+    def weights_of_queries(self, layer: int, queries: slice) -> Array:
+        """Some queries' attention weights over all keys, in every head of a layer: (nh, r, T).
+
+        For texts whose whole (nh, T, T) would be too much at a time. The same numbers as
+        ``stage("weights", layer)`` has; nothing of it is kept.
+        """
+        if ("weights", layer) in self.captured:
+            some: Array = self.captured["weights", layer][0, :, queries]
+            return some
+        q, k, v = (self.captured[name, layer] for name in "qkv")
+        places = np.arange(len(self.token_ids))
+        hidden = (places > places[queries, None]) & self.causal  # (r, T)
+        if self.forbidden is not None:
+            hidden = hidden | self.forbidden[queries]
+        divisor = self.config.layer_divisor(layer)
+        found = self.derive([q[:, :, queries], k, v], divisor, False, hidden, ("weights",))
+        weights: Array = found["weights"][0]
+        return weights
+
+    def _from_heads(self, key: str, layer: int | None, head: int | None) -> Array:
+        """One stage of all heads, or all stages of one; the last of each kind is remembered."""
+        keys = FROM_HEADS if head is not None else (key,)
+        heads = slice(None) if head is None else slice(head, head + 1)
+        last = self._derived.get(keys)
+        if last is None or last.place != (layer, head):
+            qkv = [self.captured[name, layer][:, heads] for name in "qkv"]
+            divisor = self.config.layer_divisor(layer or 0)
+            stages = self.derive(qkv, divisor, self.causal, self.forbidden, keys)
+            self._derived[keys] = last = _Derived((layer, head), stages)
+        return last.stages[key] if head is None else last.stages[key][0, 0]
+
+    def _stream(self, key: str, layer: int) -> Array:
+        """The stream after a part, added up in the order of the run: the same bits."""
+        x = self.captured["embedding", None].copy()
+        for n in range(layer + 1):
+            x += self.captured["attention_output", n]
+            if n < layer or key == "residual_out":
+                x += self.captured["mlp_output", n]
+        x.flags.writeable = False
+        return x
+
+    @cached_property
+    def tensors(self) -> tuple[TensorRecord, ...]:
+        """The shape table: every tensor, in the order of the run."""
+        return self.describe()
+
+    def record(self, key: str, layer: int | None = None) -> TensorRecord | None:
+        """How the run made a stage; None where it was derived later and not made in the run."""
+        made = (r for r in self.tensors if r.key == key and r.layer == layer)
+        return next(made, None)
+
+    @cached_property
+    def logits(self) -> Array:
+        """Scores of every vocabulary entry after every token, (B, T, n_vocab)."""
+        logits = self.stage("final_norm") @ self.unembedding.T
+        logits.flags.writeable = False
+        return logits
+
+    def logits_at(self, position: int) -> Array:
+        """Scores of every vocabulary entry after one token, (n_vocab,).
+
+        ``position`` counts from 0, or from the end where it is negative. Raises ``IndexError``
+        for a position that the text doesn't have. Unlike ``logits`` it keeps no (T, n_vocab).
+        """
+        logits: Array = self.unembedding @ self.stage("final_norm")[0, position]
+        return logits
+
+    def __repr__(self) -> str:
+        n_tokens, config = len(self.token_ids), self.config
+        edits = f", edits {','.join(map(str, self.edits))}" if self.edits else ""
+        written = (f"{n}:{label(part)}" for n, part in enumerate(self.token_bytes[:WRITTEN]))
+        more = f" … and {n_tokens - WRITTEN:,} more" if n_tokens > WRITTEN else ""
+        size = f"{counted(config.n_layer, 'layers')} of {counted(config.n_head, 'heads')}"
+        return (
+            f"Trace of {counted(n_tokens, 'tokens')} through {self.model_name} ({size}), causal "
+            f"mask {'on' if self.causal else 'off'}{edits}\n{' '.join(written)}{more}"
+        )
+
+    def heatmap(self, layer: int, head: int, stage: str = "weights") -> Any:
+        """A Plotly figure of one stage of one head: see ``gpt2viz.notebook.figures.heatmap``."""
+        return Trace.drawn_by().heatmap(self, layer, head, stage)
+
+    def heads(self, layer: int, stage: str = "weights") -> Any:
+        """A Plotly figure of one stage of every head of a layer."""
+        return Trace.drawn_by().heads(self, layer, stage)
+
+    def overview(self) -> Any:
+        """A Plotly figure of the weights of every head of every layer."""
+        return Trace.drawn_by().overview(self)
+
+    def table(self, layer: int, head: int, stage: str = "weights") -> Any:
+        """One stage of one head as a pandas DataFrame, with tokens as names."""
+        return Trace.drawn_by().table(self, layer, head, stage)
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows of a trace: tokens, model, and every head as a thumbnail."""
+        return {"text/plain": repr(self), "text/html": Trace.drawn_by().html(self)}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
+        captured = (made.nbytes for made in self.tensors if (made.key, made.layer) in self.captured)
+        looked_at = list(self._derived.values())  # another thread may look at a stage meanwhile
+        derived = (array.nbytes for last in looked_at for array in last.stages.values())
+        logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
+        return logits + sum(captured) + sum(derived)

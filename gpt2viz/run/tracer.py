@@ -1,0 +1,190 @@
+"""Run a model once and keep what happened inside, by hooks that stay for that run only."""
+
+from __future__ import annotations
+
+import operator
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from gpt2viz.arrays import Pairs
+from gpt2viz.errors import ContextError, EditError, TextError
+from gpt2viz.model import devices, memory
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.devices import read_only
+from gpt2viz.model.network import GPT2
+from gpt2viz.model.threads import threads
+from gpt2viz.run.captured import Captured
+from gpt2viz.run.edits import REFERENCE_TEXT, Edit, check, forbidden
+from gpt2viz.run.hooks import Recording, recording, shape_table
+from gpt2viz.run.interventions import Change, changes
+from gpt2viz.run.recompute import derive
+from gpt2viz.run.stages import masking
+from gpt2viz.run.trace import FROM_HEADS, FROM_STREAM, Trace
+
+#: Up to this many bytes of (T, T) matrices are captured; beyond, they are derived on demand.
+EXPLICIT_BYTES = 64 * 2**20
+
+# Hooks belong to the module, not to the thread: two runs of one model at a time would each
+# write into the other's trace, without any error. So runs take turns.
+_TURN = threading.Lock()
+
+
+def trace(
+    model: Model,
+    text: str | Sequence[int],
+    causal: bool = True,
+    *,
+    explicit: bool | None = None,
+    edits: Sequence[Edit] = (),
+    reference: Trace | None = None,
+) -> Trace:
+    """Run ``model`` on a text, or on a sequence of token ids, and keep every stage.
+
+    Give ``model.tokenizer.encode(text, end_of_text_first=True)`` to put ``<|endoftext|>`` first; a
+    special token in ``text`` is read as ordinary text, with a ``UserWarning``. ``causal=False``
+    lifts the mask: every token sees every other, which the model never met in training.
+    ``explicit`` makes scores and weights in the run itself (True) or derives them later from its
+    q, k and v with the same code (False); by default it depends on their size. ``edits`` change
+    the run, in their order; ``reference`` is the run of this model whose means stand in for
+    heads, by default ``reference_run(model)``.
+
+    Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
+    for more tokens than the model has positions, ``EditError`` for an edit that doesn't fit,
+    ``ValueError`` for another model's ``reference`` and ``TooLargeError`` where a GPU's memory is
+    too small for the run. Safe for many threads.
+    """
+    ids = token_ids(model, text)
+    network, edits = model.network, _edits(edits)
+    check(edits, model.config, len(ids), causal)
+    if explicit is None:
+        explicit = _fits(model, len(ids))
+    hidden, wanted = forbidden(edits, len(ids)), _changes(model, edits, reference)
+    logits, seen = _run(network, ids, causal, explicit, hidden, wanted)
+    token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
+    return Trace(
+        model_name=model.name,
+        config=model.config,
+        text=text if isinstance(text, str) else model.tokenizer.decode(ids),
+        token_ids=tuple(ids),
+        tokens=tuple(part.decode("utf-8", errors="backslashreplace") for part in token_bytes),
+        token_bytes=token_bytes,
+        causal=causal,
+        explicit=explicit,
+        next_token_probabilities=read_only(logits[:, -1].softmax(dim=-1)),
+        captured=Captured(seen.kept),
+        unembedding=model.unembedding,
+        derive=derive,
+        describe=partial(shape_table, seen.made, masking(causal, hidden is not None)),
+        edits=edits,
+        forbidden=hidden,
+        weights=model.weights,
+    )
+
+
+def reference_run(model: Model) -> Trace:
+    """The unedited run of ``REFERENCE_TEXT``, or of as much of it as the model has positions for.
+
+    Mean ablation takes a head's mean from it. Worth keeping where many edits follow.
+    """
+    return trace(model, model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions])
+
+
+def _changes(
+    model: Model, edits: Sequence[Edit], reference: Trace | None
+) -> list[tuple[str, Change]]:
+    if any(edit.kind == "mean" for edit in edits):
+        reference = reference or reference_run(model)
+        reference.check_made_by(model)
+    return list(changes(edits, reference))
+
+
+def _run(
+    network: GPT2,
+    ids: list[int],
+    causal: bool,
+    explicit: bool,
+    hidden: Pairs | None,
+    wanted: Sequence[tuple[str, Change]],
+) -> tuple[Tensor, Recording]:
+    device = network.wte.weight.device
+    left_out = () if explicit else (*FROM_STREAM, *(() if wanted else FROM_HEADS))
+    with (
+        devices.enough_memory(f"{len(ids):,} tokens", device),
+        _TURN,
+        torch.inference_mode(),
+        memory.used_again(4 * len(ids) * network.config.n_embd),
+        threads(len(ids) * 12 * network.config.n_layer * network.config.n_embd**2),
+        _changing(network, wanted),  # before the recording: what is recorded is what went on
+        recording(network, left_out) as seen,
+    ):
+        batch = torch.tensor([ids]).to(device)  # (B, T)
+        pairs = None if hidden is None else torch.tensor(hidden).to(device)  # (T, T)
+        logits = network(  # (B, 1, n_vocab)
+            batch, causal=causal, explicit=explicit, last_only=True, forbidden=pairs
+        )
+    return logits, seen
+
+
+def token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
+    """What the model is given for a text, or for token ids.
+
+    Warns where the name of a special token stands in the text, and raises, as ``trace`` does.
+    """
+    config = model.config
+    if isinstance(text, str) and (typed := model.tokenizer.special_in(text)):
+        warnings.warn(
+            f"Special tokens in the text are read as ordinary text ({', '.join(typed)}). To read "
+            "them as tokens, as transformers does, give model.tokenizer.encode(text, special=True)",
+            stacklevel=3,
+        )
+    ids = model.tokenizer.encode(text) if isinstance(text, str) else _whole_numbers(text)
+    if not ids:
+        raise TextError("There is no text yet. Type a word or a sentence.")
+    wrong = [i for i in ids if not 0 <= i < config.vocab_size]
+    if wrong:
+        last = config.vocab_size - 1
+        raise TextError(f"Token id {wrong[0]} is outside the vocabulary, 0 to {last}.")
+    if len(ids) > config.n_positions:
+        raise ContextError(len(ids), config.n_positions)
+    return ids
+
+
+def _whole_numbers(values: Sequence[int]) -> list[int]:
+    if isinstance(values, bytes):  # else each byte would pass for an id
+        raise TextError("A text is a str, not bytes: decode it first.")
+    try:
+        return [operator.index(value) for value in values]
+    except TypeError:
+        raise TextError(f"Token ids are whole numbers, not {values!r:.80}") from None
+
+
+def _edits(given: Sequence[Edit]) -> tuple[Edit, ...]:
+    if isinstance(given, str) or not all(isinstance(edit, Edit) for edit in given):
+        raise EditError(
+            f"Edits are made with gpt2viz.Edit, not {given!r:.80}. gpt2viz.parse_edits reads their "
+            "short form."
+        )
+    return tuple(given)
+
+
+def _fits(model: Model, n_tokens: int) -> bool:
+    pairs = model.config.n_layer * model.config.n_head * n_tokens**2
+    return pairs * 4 * 4 <= EXPLICIT_BYTES  # four stages of float32
+
+
+@contextmanager
+def _changing(network: GPT2, wanted: Iterable[tuple[str, Change]]) -> Iterator[None]:
+    """Let every change act on its module's output for the time of one run."""
+    with ExitStack() as hooks:
+        for name, change in wanted:
+            handle = network.get_submodule(name).register_forward_hook(
+                lambda _module, _inputs, output, change=change: change(output)
+            )
+            hooks.callback(handle.remove)
+        yield

@@ -1,0 +1,117 @@
+"""A survey beside a model's weights: every head's scores across many texts, and its best passages.
+
+``gpt2viz heads --corpus FILE --model FOLDER --out FOLDER/survey`` makes it.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpt2viz.analysis.scores import SCORES, Scores
+from gpt2viz.errors import CheckpointError
+from gpt2viz.files import own_file, read_json
+from gpt2viz.model.fingerprint import WeightFiles
+
+#: In a model's folder: where its survey is.
+FOLDER = "survey"
+#: What a survey's intervals take for independent: its record says so. Passages aren't.
+INTERVALS = "documents"
+#: In a survey's folder: what it was made from, and the tables' names without their endings.
+RECORD, HEADS, PASSAGES = "survey.json", "heads", "passages"
+
+
+class Passage(NamedTuple):
+    """One of the passages on which a head scored highest: ``rank`` 1 is the best.
+
+    ``document`` and ``token`` say where it begins in the texts, both from 0; in a document of more
+    than a million characters the token is counted from the start of its ``part``.
+    """
+
+    score: str
+    layer: int
+    head: int
+    rank: int
+    value: float
+    document: int
+    token: int
+    part: int
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """Scores by name, (n_layer, n_head) each: the mean over passages, and its 95 % margin.
+
+    ``n_passages`` of ``n_documents`` were scored, of up to ``n_tokens`` tokens each. The margins
+    are NaN where there were too few documents: see ``gpt2viz.survey.sums``. ``about`` says in
+    words what the texts were, if whoever made it said so.
+    """
+
+    mean: dict[str, Scores]
+    margin: dict[str, Scores]
+    n_passages: int
+    n_documents: int
+    n_tokens: int
+    best: tuple[Passage, ...]
+    about: str = ""
+
+
+def read_survey(model: Path, weights: WeightFiles, n_layer: int, n_head: int) -> Survey | None:
+    """The survey in a checkpoint folder, or None where there is none.
+
+    Raises ``CheckpointError`` where it is broken or was made with other ``weights``.
+    """
+    folder = model / FOLDER
+    if not (folder / f"{HEADS}.csv").is_file():
+        return None
+    try:
+        made = read_json(folder / RECORD)
+        if made["model"] != weights.sha256:
+            raise ValueError("it was made with other weights")
+        if made.get("intervals") != INTERVALS:
+            raise ValueError("an earlier version made it, and its intervals are too narrow")
+        rows = _rows(folder / f"{HEADS}.csv")
+        best = [_passage(row) for row in _rows(folder / f"{PASSAGES}.csv")]
+        sizes = (len(SCORES), n_layer, n_head)
+        columns = ("mean", "high", "passages", "documents")
+        mean, high, count, number = (_column(rows, name, sizes) for name in columns)
+        return Survey(
+            mean=dict(zip(SCORES, mean, strict=True)),
+            margin=dict(zip(SCORES, high - mean, strict=True)),
+            n_passages=int(count.max()),
+            n_documents=int(number.max()),
+            n_tokens=int(made["tokens"]),
+            best=tuple(best),
+            about=str(made.get("about", "")),
+        )
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError, csv.Error) as error:
+        raise CheckpointError(
+            f"{FOLDER}: this isn't a survey of this model ({error}). Make a new one with "
+            "gpt2viz heads, or take the folder away."
+        ) from error
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with own_file(path).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _column(rows: list[dict[str, str]], name: str, sizes: tuple[int, ...]) -> Scores:
+    found = np.full(sizes, np.nan)
+    names = list(SCORES)
+    if len(rows) != found.size:
+        raise ValueError(f"{len(rows)} rows in place of {found.size}")
+    for row in rows:
+        place = (names.index(row["score"]), int(row["layer"]), int(row["head"]))
+        found.flat[np.ravel_multi_index(place, sizes)] = float(row[name])  # refuses −1 too
+    return found
+
+
+def _passage(row: dict[str, Any]) -> Passage:
+    kinds = {"value": float, "score": str, "text": str}
+    return Passage(**{name: kinds.get(name, int)(row[name]) for name in Passage._fields})
