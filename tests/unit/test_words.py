@@ -95,7 +95,8 @@ class Run:
 def test_a_cell_is_hidden_where_all_its_tokens_cells_are() -> None:
     weights = np.array([[[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]], np.float32)
     hidden = np.array([[[0, 1, 1], [1, 0, 1], [0, 0, 1]]], bool)
-    words = in_words(Measure(weights, ["a", "b", "c"], hidden, "weight", ""), Run())  # type: ignore[arg-type]
+    measured = Measure(weights, ["a", "b", "c"], hidden, "weight", "", "")
+    words = in_words(measured, Run())  # type: ignore[arg-type]
     assert_array_equal(words.hidden, [[[False, True], [False, False]]])
     assert_allclose(words.values, [[[1, 0], [0.25, 0.75]]])
     assert (words.labels, words.positions) == (["a", "·bc"], (0, 1))
