@@ -46,15 +46,15 @@ Trace.drawn_by = staticmethod(lambda: import_module(f"{__name__}.notebook.figure
 # What needs torch, which takes two seconds to load, and the module that it comes from when it is
 # first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.
 _LATER = {
-    "Choice": "generation",
-    "Contributions": "lens",
-    "LogitLens": "lens",
-    "Model": "checkpoint",
-    "contributions": "lens",
-    "generate": "generation",
-    "load_model": "checkpoint",
-    "logit_lens": "lens",
-    "trace": "tracing",
+    "Choice": "analysis.generation",
+    "Contributions": "analysis.lens",
+    "LogitLens": "analysis.lens",
+    "Model": "model.checkpoint",
+    "contributions": "analysis.lens",
+    "generate": "analysis.generation",
+    "load_model": "model.checkpoint",
+    "logit_lens": "analysis.lens",
+    "trace": "run.tracer",
 }
 
 __version__ = "0.1.0"
