@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 #: Twelve threads that hold memory at one time; then as many arenas as glibc has made.
 COUNT = """
 import ctypes, pathlib, sys, threading
-from gpt2viz import memory
+from gpt2viz.model import memory
 said = memory.bound_arenas() if sys.argv[1] == "bound" else None
 together = threading.Barrier(12)
 def hold():
@@ -63,7 +63,7 @@ def test_threads_share_them(
 #: New pages that 30 times three blocks of 24 MB ask for, each three let go before the next come.
 PAGES = """
 import ctypes, resource, sys
-from gpt2viz import memory
+from gpt2viz.model import memory
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]

@@ -53,7 +53,7 @@ def one_hot(*look: int) -> np.ndarray:
 def test_heads_built_by_hand(targets: object, look: tuple, elsewhere: tuple) -> None:
     heads = np.stack([one_hot(*look), one_hot(*elsewhere)])
     assert_array_equal(weight_on(heads, targets(IDS)), [1, 0])
-    assert_array_equal(weight_on(scores.mean(axis=0), targets(IDS)), 0.5)
+    assert_array_equal(weight_on(heads.mean(axis=0), targets(IDS)), 0.5)
 
 
 def test_weight_on_all_targets_of_a_query_counts_together() -> None:

@@ -174,7 +174,7 @@ def test_without_network_one_line_names_what_is_in_the_cache(
 
 def test_the_clients_own_variables_hold(server: Hub, tmp_path: Path) -> None:
     code = (
-        "from gpt2viz import hub; print(hub.fetch(hub.look_up('someone/tiny')));"
+        "from gpt2viz.model import hub; print(hub.fetch(hub.look_up('someone/tiny')));"
         "print(*hub.cached())"
     )
     own = {"HF_ENDPOINT": server.address, "HF_HOME": str(tmp_path / "home")}

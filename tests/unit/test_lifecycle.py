@@ -62,7 +62,7 @@ trained(Path(sys.argv[2]), 8)
 """
 
 DOWNLOAD = """
-from gpt2viz import hub
+from gpt2viz.model import hub
 write, came = hub._Watched.write, [0]
 def counting(self, data):
     written = write(self, data)
