@@ -10,6 +10,8 @@ import torch
 from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from gpt2viz.model.memory import total_memory
+
 TEXT = (
     "A crane ate fish. A crane lifted steel. The animal didn't cross the street because it was "
     "too tired; she'll say it's 42 degrees, they've said, we're naïve, ÆØÅ, 東京, مرحبا, 🦩🦩!"
@@ -59,3 +61,24 @@ def edit_json(path: Path, **changes: Any) -> None:
     values = json.loads(path.read_text(encoding="utf-8")) | changes
     kept = {name: value for name, value in values.items() if value is not None}
     path.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def outgrow_the_memory(folder: Path) -> None:
+    """Give a checkpoint so many tokens that its weights take twice the memory; most is a hole."""
+    path = folder / "model.safetensors"
+    vocab = total_memory() // (24 * 4) * 2
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entries = json.loads(file.read(length))
+        more = vocab * 24 * 4 - 420 * 24 * 4
+        first = entries["transformer.wte.weight"]["data_offsets"][1]
+        for name, entry in entries.items():
+            if name != "__metadata__":
+                entry["data_offsets"] = [n + more * (n >= first) for n in entry["data_offsets"]]
+        entries["transformer.wte.weight"] |= {"shape": [vocab, 24]}
+        end = max(entry["data_offsets"][1] for n, entry in entries.items() if n != "__metadata__")
+        header = json.dumps(entries).encode()
+        file.seek(0)
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + end)
+    edit_json(folder / "config.json", vocab_size=vocab)

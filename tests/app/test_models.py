@@ -16,7 +16,7 @@ import gpt2viz
 from gpt2viz.app import limits, owner, run_cache
 from gpt2viz.model import memory
 from tests.app.pages import open_page, pictures
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import outgrow_the_memory, write_checkpoint
 
 
 @pytest.fixture
@@ -101,3 +101,14 @@ def test_a_broken_list_of_the_owner_is_one_message(
     (said,) = [error.value for error in at.error]
     assert "gpt2viz.toml: can't be read" in said.replace("\\", "")
     assert not pictures(at)
+
+
+def test_a_model_larger_than_the_memory_is_one_message_and_bars_no_page(
+    folders: list[Path],
+) -> None:
+    outgrow_the_memory(folders[0])
+    assert pictures(open_page("attention", model="b"))
+    at = open_page("attention")  # a is the first that the owner lists
+    assert ["a needs" in error.value and "free" in error.value for error in at.error] == [True]
+    assert not pictures(at)
+    assert not open_page("models").error

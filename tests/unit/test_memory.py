@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import cProfile
-import json
 import os
 import re
 import subprocess
@@ -18,7 +17,7 @@ import gpt2viz
 from gpt2viz.anatomy.parameters import parts
 from gpt2viz.model import hub, memory, weights
 from gpt2viz.model.checkpoint import weight_bytes
-from tests.checkpoints import edit_json, write_checkpoint
+from tests.checkpoints import outgrow_the_memory, write_checkpoint
 
 XL = gpt2viz.GPT2Config(n_layer=48, n_head=25, n_embd=1600)
 
@@ -97,24 +96,8 @@ def test_free_memory_is_what_the_kernel_and_the_container_leave(tmp_path: Path) 
 
 
 def test_a_file_larger_than_the_memory_is_refused_with_the_numbers(folder: Path) -> None:
-    """A file that is nearly all hole: it can't be mapped, and is refused before it is read."""
-    path = folder / "model.safetensors"
-    vocab = memory.total_memory() // (24 * 4) * 2
-    with path.open("r+b") as file:
-        length = int.from_bytes(file.read(8), "little")
-        entries = json.loads(file.read(length))
-        more = vocab * 24 * 4 - 420 * 24 * 4
-        first = entries["transformer.wte.weight"]["data_offsets"][1]
-        for name, entry in entries.items():
-            if name != "__metadata__":
-                entry["data_offsets"] = [n + more * (n >= first) for n in entry["data_offsets"]]
-        entries["transformer.wte.weight"] |= {"shape": [vocab, 24]}
-        end = max(entry["data_offsets"][1] for n, entry in entries.items() if n != "__metadata__")
-        header = json.dumps(entries).encode()
-        file.seek(0)
-        file.write(len(header).to_bytes(8, "little") + header)
-        file.truncate(8 + len(header) + end)
-    edit_json(folder / "config.json", vocab_size=vocab)
+    """It can't even be mapped, and is refused before it is read."""
+    outgrow_the_memory(folder)
     with pytest.raises(gpt2viz.TooLargeError, match=r"^model needs .* for its weights and .* free"):
         gpt2viz.load_model(folder)
     assert weight_bytes(folder) > 2 * memory.total_memory() * 0.99
