@@ -175,6 +175,24 @@ def test_a_header_whose_tensors_do_not_fill_the_file(
         load_file(path)
 
 
+def test_bytes_between_tensors_that_belong_to_none(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    entries, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+    place = entries["transformer.ln_f.bias"]["data_offsets"][0]
+    for name, entry in entries.items():
+        if name != "__metadata__":
+            entry["data_offsets"] = [n + 8 * (n > place) for n in entry["data_offsets"]]
+    entries["transformer.ln_f.bias"]["data_offsets"] = [place + 8, place + 8 + 96]
+    header = json.dumps(entries).encode()
+    data = data[:place] + bytes(8) + data[place:]
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    refused(folder, r"transformer.ln_f.bias starts at byte \d+, not \d+")
+    with pytest.raises(SafetensorError):
+        load_file(path)
+
+
 @pytest.mark.parametrize("file", ["config.json", "vocab.json"])
 @pytest.mark.parametrize("content", [b"{", b"\xff{}", b"[" * 100_000], ids=["cut", "bytes", "deep"])
 def test_files_that_are_no_json(folder: Path, file: str, content: bytes) -> None:
