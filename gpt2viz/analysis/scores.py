@@ -205,8 +205,8 @@ def head_scores(trace: Trace) -> dict[str, Scores]:
 
 
 def probe(vocab_size: int, n_positions: int) -> tuple[int, ...]:
-    """Different random tokens, then the same ones again: a text that can be predicted only by "
-    "copying.
+    """Different random tokens, then the same ones again: a text that can be predicted only by
+    copying.
 
     Token ids (2 · period,), the same each time; none where there is no room for two. Olsson et
     al. 2022 find induction heads with it.

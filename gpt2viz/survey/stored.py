@@ -47,6 +47,8 @@ class Passage(NamedTuple):
 class Survey:
     """Scores by name, (n_layer, n_head) each: the mean over passages, and its 95 % margin.
 
+    Every score of ``SCORES`` is there; one that the survey was made without is NaN for every head.
+
     ``n_passages`` of ``n_documents`` were scored, of up to ``n_tokens`` tokens each. The margins
     are NaN where there were too few documents: see ``gpt2viz.survey.sums``. ``about`` says in
     words what the texts were, if whoever made it said so.
@@ -77,14 +79,13 @@ def read_survey(model: Path, weights: WeightFiles, n_layer: int, n_head: int) ->
             raise ValueError("an earlier version made it, and its intervals are too narrow")
         rows = _rows(folder / f"{HEADS}.csv")
         best = [_passage(row) for row in _rows(folder / f"{PASSAGES}.csv")]
-        sizes = (len(SCORES), n_layer, n_head)
         columns = ("mean", "high", "passages", "documents")
-        mean, high, count, number = (_column(rows, name, sizes) for name in columns)
+        mean, high, count, number = (_column(rows, name, n_layer, n_head) for name in columns)
         return Survey(
-            mean=dict(zip(SCORES, mean, strict=True)),
-            margin=dict(zip(SCORES, high - mean, strict=True)),
-            n_passages=int(count.max()),
-            n_documents=int(number.max()),
+            mean=mean,
+            margin={name: high[name] - mean[name] for name in SCORES},
+            n_passages=int(np.nanmax([*count.values()])),
+            n_documents=int(np.nanmax([*number.values()])),
             n_tokens=int(made["tokens"]),
             best=tuple(best),
             about=str(made.get("about", "")),
@@ -101,14 +102,21 @@ def _rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _column(rows: list[dict[str, str]], name: str, sizes: tuple[int, ...]) -> Scores:
-    found = np.full(sizes, np.nan)
-    names = list(SCORES)
-    if len(rows) != found.size:
-        raise ValueError(f"{len(rows)} rows in place of {found.size}")
+def _column(
+    rows: list[dict[str, str]], column: str, n_layer: int, n_head: int
+) -> dict[str, Scores]:
+    """A column by the scores' names: those that the table lacks are NaN, those unknown left out."""
+    sizes = (n_layer, n_head)
+    found = {name: np.full(sizes, np.nan) for name in SCORES}
+    listed = {row["score"] for row in rows}
+    places = {(row["score"], row["layer"], row["head"]) for row in rows}
+    of_all_heads = len(rows) == len(places) == len(listed) * n_layer * n_head
+    if not of_all_heads or not listed & found.keys():
+        raise ValueError(f"{len(rows)} rows for {len(listed)} scores of {n_layer * n_head} heads")
     for row in rows:
-        place = (names.index(row["score"]), int(row["layer"]), int(row["head"]))
-        found.flat[np.ravel_multi_index(place, sizes)] = float(row[name])  # refuses −1 too
+        place = np.ravel_multi_index((int(row["layer"]), int(row["head"])), sizes)  # refuses −1 too
+        if row["score"] in found:
+            found[row["score"]].flat[place] = float(row[column])
     return found
 
 

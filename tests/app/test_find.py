@@ -228,6 +228,24 @@ def test_scores_across_many_texts(
     assert set(passages["text"]) <= set(best["text"])
 
 
+def test_a_score_that_a_survey_was_made_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "older"
+    write_checkpoint(folder)
+    (tmp_path / "texts.txt").write_text(f"{TEXT}\n{TEXT}", encoding="utf-8")
+    survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
+    table = folder / "survey" / "heads.csv"
+    lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
+    table.write_text("".join(line for line in lines if "entropy" not in line), encoding="utf-8")
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    at = open_page("find", model="older", text="A crane ate", on="texts", habit="entropy")
+    assert not at.warning
+    maps = figure(at, "atlas_maps")["data"]
+    assert len(maps) == 24
+    assert [np.isnan(array(one["z"])).all() for one in maps[16:]] == [False] * 7 + [True]
+
+
 def test_the_bundled_survey_is_of_the_bundled_model() -> None:
     """Where this fails, the weights are new: make survey CORPUS=…"""
     at = open_page("find", text="A crane", on="texts", habit="induction")

@@ -59,11 +59,27 @@ def test_of_other_weights(surveyed: Path) -> None:
         read_survey(surveyed, 3, 4)
 
 
-def test_broken(surveyed: Path) -> None:
-    with pytest.raises(gpt2viz.CheckpointError, match="96 rows in place of"):
-        read_survey(surveyed, 3, 5)
+def test_a_survey_of_other_scores_is_read_by_their_names(surveyed: Path) -> None:
+    """One made before a score was added, or by a version that has another."""
+    whole = read_survey(surveyed, 3, 4)
     table = surveyed / "survey" / "heads.csv"
     table.write_text(table.read_text().replace("entropy", "enthalpy"))
+    found = read_survey(surveyed, 3, 4)
+    assert whole is not None
+    assert found is not None
+    assert list(found.mean) == list(found.margin) == list(SCORES)
+    assert np.isnan(found.mean["entropy"]).all()
+    for name in set(SCORES) - {"entropy"}:
+        assert_array_equal(found.mean[name], whole.mean[name])
+        assert_array_equal(found.margin[name], whole.margin[name])
+    assert (found.n_passages, found.n_documents) == (whole.n_passages, whole.n_documents)
+
+
+def test_broken(surveyed: Path) -> None:
+    with pytest.raises(gpt2viz.CheckpointError, match="96 rows for 8 scores of 15 heads"):
+        read_survey(surveyed, 3, 5)
+    table = surveyed / "survey" / "heads.csv"
+    table.write_text(table.read_text().replace('"entropy",0,0', '"enthalpy",0,0'))
     with pytest.raises(gpt2viz.CheckpointError, match="isn't a survey of this model"):
         read_survey(surveyed, 3, 4)
     (surveyed / "survey" / "survey.json").write_text("[]")
