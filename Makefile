@@ -3,10 +3,10 @@
 PYTHON ?= python3
 PORT ?= 8501
 # A folder with another checkpoint, shown beside the bundled model: make run MODEL=path/to/folder
-MODEL ?=
+MODEL ?= $(GPT2VIZ_MODELS)
 # Names that may be fetched from the Hugging Face hub, with commas between, or '*'; by default
 # none: make run ALLOW=gpt2,distilgpt2
-ALLOW ?=
+ALLOW ?= $(GPT2VIZ_ALLOW_MODEL)
 # Where the models compute: make run DEVICE=cuda, or mps
 DEVICE ?= cpu
 # The text file that the bundled model is trained on: make train CORPUS=books.txt.xz, then
@@ -61,7 +61,7 @@ format: $(DEV)  ## rewrite files in the project's style
 
 check: lint mutants test  ## all that CI runs
 
-train: $(DEV)  ## make the bundled model again, from a corpus file
+train: $(DEV)  ## make the next bundled model, from a corpus file
 	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" --out $(BUNDLED)
 
 survey: $(RUNTIME)  ## score the bundled model's heads on the part of the corpus that was held out

@@ -20,8 +20,9 @@ from gpt2viz.pictures.plotly.heatmap import heatmaps
 view = page.open_page("Compare")
 what = compare.differs()
 both = compare.sides(view, what)
-if both.b.trace is not view.trace:
-    output.run("B", both.b.trace)
+for letter, side in (("A", both.a), ("B", both.b)):
+    if side.trace is not view.trace:
+        output.run(letter, side.trace)
 paths = compare_outcome.paths(both, what)
 if what == "text":
     two_texts.verdict(view, both.b.view, (both.a.token, both.b.token), paths)

@@ -6,8 +6,8 @@ from gpt2viz.app.course import contents
 from gpt2viz.app.frame import page
 
 colors = page.open_menu("Textbook")
-side, page = st.columns([1, 4], gap="large")
+side, chapter = st.columns([1, 4], gap="large")
 with side:
     chosen = contents.choose()
-with page:
+with chapter:
     contents.show(chosen, colors)

@@ -38,6 +38,7 @@ with text:
         )
 
 before = run_cache.run(name, (*prompt, *ids[:-1]), causal)
+output.run("The run", before)  # the one that the picture below is of
 labels = [label(part) for part in before.token_bytes]
 last = literal(labels[-1])
 prose.markdown(

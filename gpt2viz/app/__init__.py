@@ -1,1 +1,1 @@
-"""What the pages share: frame, widgets, address, caches. The only package that uses Streamlit."""
+"""What stands on the pages: frame, components, views, course, caches, the address."""

@@ -81,7 +81,7 @@ def app(
     given += [part for name in names for part in ("--allow-model", name)]
     given += ["--device", device]
     flags = _flags(host, port, hosts, browser)
-    click.echo(f"Starting gpt2viz at {_address(host, port)}; Ctrl-C ends it.")
+    click.echo(f"Starting gpt2viz at {_address(host, port, hosts)}; Ctrl-C ends it.")
     memory.bound_arenas()
     if not settings.has_home():  # Streamlit looks for its settings there, and raises without one
         os.environ["HOME"] = str(settings.APP)
@@ -126,10 +126,10 @@ def _load_ahead() -> None:
         import_module(name)
 
 
-def _address(host: str, port: int) -> str:
+def _address(host: str, port: int, hosts: tuple[str, ...]) -> str:
     """Where a browser finds the app; for every host, here and from other machines."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 (only compared)
-        others = f"http://{socket.gethostname()}:{port}"
+        others = f"http://{hosts[0] if hosts else socket.gethostname()}:{port}"
         return f"http://localhost:{port}, for other machines {others}"
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

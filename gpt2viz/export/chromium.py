@@ -35,7 +35,6 @@ def draw(figure: Mapping[str, Any], options: Mapping[str, Any], browser: str | N
 
 def _draw(figure: Mapping[str, Any], options: Mapping[str, Any], browser: str | None) -> bytes:
     import kaleido
-    from kaleido.errors import BrowserFailedError, ChromeNotFoundError, KaleidoError
 
     opened: list[kaleido.Kaleido] = []
     answer: Queue[bytes | BaseException] = Queue()
@@ -64,8 +63,9 @@ def _draw(figure: Mapping[str, Any], options: Mapping[str, Any], browser: str | 
         ) from None
     if isinstance(found, bytes):
         return found
-    if isinstance(found, ChromeNotFoundError | BrowserFailedError | KaleidoError | TimeoutError):
-        raise ExportError(f"Chromium could not draw the picture: {found}") from None
+    if isinstance(found, Exception):
+        why = str(found) or type(found).__name__
+        raise ExportError(f"Chromium could not draw the picture: {why}") from found
     raise found
 
 

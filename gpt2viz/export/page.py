@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from gpt2viz import files
+from gpt2viz import __version__, files
 from gpt2viz.export.about import About
 from gpt2viz.export.paper import FAMILY, in_light
 from gpt2viz.pictures.plotly.offline import CONFIG
@@ -73,7 +73,7 @@ def page_html(
     head = _HEAD.format(
         title=escape(title),
         source=escape(about.source if about else ""),
-        version=escape(about.version if about else ""),
+        version=escape(about.version if about else __version__),
         family=FAMILY,
         plotlyjs=get_plotlyjs(),
     )

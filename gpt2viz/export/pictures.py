@@ -107,7 +107,10 @@ def figure_bytes(
     scale = DPI / PLOTLY_DPI if kind == "png" else 1
     size = {"width": drawn.layout.width, "height": drawn.layout.height}
     made = draw(drawn.to_dict(), {"format": kind, "scale": scale, **size}, _browser())
-    return _told(made, kind, about)
+    try:
+        return _told(made, kind, about)
+    except ValueError as error:  # another Chromium may write its files in another way
+        raise ExportError(f"Chromium's .{kind} can't be read ({error}). Try .html.") from None
 
 
 def _told(picture: bytes, kind: PictureKind, about: About | None) -> bytes:

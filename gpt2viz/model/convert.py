@@ -96,7 +96,15 @@ def _write(
         if source.is_file():
             shutil.copy(source, made)
     if tokenizer:
-        load_tokenizer(made)
+        try:
+            words = load_tokenizer(made).n_vocab
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace(str(made), str(tokenizer))) from None
+        if words > config.vocab_size:
+            raise CheckpointError(
+                f"{tokenizer}: its tokenizer has {words:,} tokens, but {file} has "
+                f"{config.vocab_size:,}"
+            )
 
 
 def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:

@@ -216,8 +216,8 @@ def _is_gpt2(folder: Path) -> bool:
         places = read_json(index)["weight_map"].values() if index.exists() else ()
     except (CheckpointError, KeyError, AttributeError):
         return False
-    weights = set(places) or {"model.safetensors"}
-    return all((folder / str(name)).exists() for name in weights)
+    weights = {str(name) for name in places} or {"model.safetensors"}
+    return all((folder / name).exists() for name in weights)
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Pictures: arrays in, a Plotly figure out. Nothing here runs a model or knows of a page."""
+"""Panels, palette, pooling, scales, tables: arrays in, values out. Nothing here runs a model."""

@@ -19,7 +19,7 @@ from gpt2viz.run.stages import STAGE, STAGES
 if TYPE_CHECKING:
     from gpt2viz.model.checkpoint import Model
 
-#: (q, k, v, causal, forbidden, keys) -> those stages of the same heads, by key.
+#: (q k v, divisor, causal, hidden pairs, keys) -> those stages of the same heads, by key.
 Derive = Callable[[Sequence[Array], int, bool, Pairs | None, Sequence[str]], Mapping[str, Array]]
 
 #: Tokens that a trace writes out when it is printed, or shown in a notebook.

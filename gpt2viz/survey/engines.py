@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from functools import lru_cache
 from itertools import islice
 from multiprocessing import get_context
@@ -81,7 +81,13 @@ def local(workers: int) -> Engine:
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
+                try:
+                    yield from (future.result() for future in done)
+                except BrokenExecutor:
+                    raise SurveyError(
+                        "A worker was ended by the system, most likely for want of memory. Take "
+                        "fewer --workers; what is done is kept."
+                    ) from None
 
     return engine
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import gpt2viz
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.errors import SurveyError
 from gpt2viz.files import read_json, whole
 from gpt2viz.model.fingerprint import sha256_of
@@ -51,6 +52,7 @@ def survey(
         "model": sha256_of(*weight_files(model)),
         "tokens": n_tokens,
         "intervals": INTERVALS,
+        "scores": list(SCORES),  # what each shard holds, in this order
     }
     _same_survey(out / RECORD, made_from, about)
     files = [out / f"shard-{number:06}.npz" for number in range(n_shards)]

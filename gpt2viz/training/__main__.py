@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -52,14 +53,20 @@ def tokenize(
 
 
 def encoded(tokenizer: Tokenizer, books: tuple[str, ...], kept: Path) -> Text:
-    """The tokens of all paragraphs, each with its line's end; read from ``kept`` if it is there."""
+    """The tokens of all paragraphs, each with its line's end; read from ``kept`` if it is there.
+
+    Raises ``GPT2VizError`` where it holds those of other texts.
+    """
+    digest = sha256("\n".join(books).encode()).hexdigest()
     if not kept.is_file():
         lines = [f"{line}\n" for book in books for line in book.split("\n") if line.strip()]
         rows = [np.array(encoding.ids, np.uint16) for encoding in tokenizer.encode_batch(lines)]
         starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
         with whole(kept) as partial, partial.open("wb") as file:
-            np.savez(file, ids=np.concatenate(rows), starts=starts)
+            np.savez(file, ids=np.concatenate(rows), starts=starts, texts=digest)
     with np.load(kept) as stored:
+        if stored["texts"] != digest:
+            raise GPT2VizError(f"{kept} holds the tokens of other texts; delete it")
         return Text(stored["ids"], stored["starts"])
 
 

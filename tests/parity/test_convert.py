@@ -61,6 +61,21 @@ def test_mingpt(tmp_path: Path, vocabulary: Path, make: Any) -> None:
     equals(tmp_path / "out", network)
 
 
+def test_a_tokenizer_that_does_not_fit_is_refused_by_its_own_name(
+    tmp_path: Path, vocabulary: Path
+) -> None:
+    network = layouts.random_weights(layouts.Today(nano=True, bias=False, mask=False))
+    layouts.save_nano(network, tmp_path / "ckpt.pt", False, False)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(gpt2viz.CheckpointError, match=f"^{tmp_path / 'none'}"):
+        convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=tmp_path / "none")
+    with pytest.raises(
+        gpt2viz.CheckpointError, match=r"its tokenizer has 5,120 tokens, but .* has 430"
+    ):
+        convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=gpt2viz.BUNDLED)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_in_use_is_left_alone(tmp_path: Path, vocabulary: Path) -> None:
     network = layouts.random_weights(layouts.Today(nano=True, bias=False))
     layouts.save_nano(network, tmp_path / "ckpt.pt", bias=False)

@@ -432,6 +432,19 @@ def test_another_survey_is_not_mixed_in(tiny_folder: Path, corpus: Path, tmp_pat
         survey(tmp_path / "empty.txt", tiny_folder, tmp_path / "none", 12, "cpu", local(1))
 
 
+def test_a_survey_of_other_scores_is_not_gone_on_with(
+    tiny_folder: Path, corpus: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1))
+    record = json.loads((out / "survey.json").read_text(encoding="utf-8"))
+    assert record["scores"] == list(SCORES)
+    record["scores"].remove("entropy")
+    (out / "survey.json").write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(SurveyError, match="by an earlier version"):
+        survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1))
+
+
 def test_what_the_texts_are_may_be_said_anew(
     tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:

@@ -49,7 +49,7 @@ _LAST = "_landing"
 
 
 class _Landing(NamedTuple):
-    """The chapter that is open, the id in the page where it was begun, and the how manieth it is.
+    """The chapter that is open, where in the page it was begun, and how many were opened by now.
 
     ``id`` is "" where the top of the page is the right place.
     """
