@@ -55,7 +55,7 @@ def test_every_line_is_a_weight_as_wide_as_it_is_large(visit: Visit) -> None:
     for ends, width in found.items():
         assert width == pytest.approx(0.6 + 6.4 * expected[ends], abs=1e-4)
     lost = expected[expected < 0.01].sum() / expected.sum()
-    expect(page.get_by_text(f"together {lost:.1%} of the whole")).to_be_visible()
+    expect(page.get_by_text(f"together they are {lost:.1%} of the whole")).to_be_visible()
 
 
 @pytest.mark.parametrize("side", ["query", "key"])
