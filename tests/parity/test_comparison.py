@@ -202,7 +202,7 @@ def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: f
         else:
             assert_array_equal(found, wanted)
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert "where both texts have as many tokens, else to rounding (1e-4" in readme
+    assert "where both texts have equally many tokens, otherwise up to rounding (1e-4" in readme
 
 
 def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
