@@ -49,6 +49,30 @@ def nothing(_layer: int, heads: np.ndarray) -> np.ndarray:
     return heads
 
 
+def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A checkpoint's config, and its weights by their names without a prefix."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    stored = load_file(folder / "model.safetensors")
+    return config, {n.removeprefix("transformer."): x.astype(np.float64) for n, x in stored.items()}
+
+
+def by_head(x: np.ndarray, n_head: int) -> np.ndarray:
+    """(T, C) cut into heads: (nh, T, hs)."""
+    hs = x.shape[1] // n_head
+    return np.stack([x[:, n * hs : (n + 1) * hs] for n in range(n_head)])
+
+
+def hide(scaled: np.ndarray, causal: bool, pairs: Iterable[tuple[int, int]]) -> np.ndarray:
+    """Scores (nh, T, T) with −∞ for later keys, if ``causal``, and for the (query, key) pairs."""
+    masked = scaled.copy()
+    if causal:
+        for i in range(masked.shape[1]):
+            masked[:, i, i + 1 :] = -np.inf
+    for i, j in pairs:
+        masked[:, i, j] = -np.inf
+    return masked
+
+
 def reference(
     folder: Path,
     ids: list[int],
@@ -63,13 +87,9 @@ def reference(
     Edited where asked for: ``heads_become`` takes a layer and its heads (nh, T, hs), parts such as
     "h.1.attn" that are ``silent`` add 0, and the ``pairs`` (query, key) are hidden.
     """
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    stored = load_file(folder / "model.safetensors")
-    w = {name.removeprefix("transformer."): x.astype(np.float64) for name, x in stored.items()}
+    config, w = read(folder)
     eps, n_head = config["layer_norm_epsilon"], config["n_head"]
     act = ACTIVATIONS[config["activation_function"]]
-    T = len(ids)
-    hs = config["n_embd"] // n_head
 
     def norm(x: np.ndarray, name: str) -> np.ndarray:
         return layer_norm(x, w[f"{name}.weight"], w[f"{name}.bias"], eps)
@@ -78,25 +98,16 @@ def reference(
         return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
 
     out: dict[str, Any] = {key: [] for key in PER_LAYER}
-    x = w["wte.weight"][ids] + w["wpe.weight"][:T]
+    x = w["wte.weight"][ids] + w["wpe.weight"][: len(ids)]
     out["embedding"] = x
     for layer in range(config["n_layer"]):
         h = f"h.{layer}"
         qkv = linear(norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn")
-        q, k, v = (
-            np.stack([part[:, n * hs : (n + 1) * hs] for n in range(n_head)])
-            for part in np.split(qkv, 3, axis=1)
-        )
+        q, k, v = (by_head(part, n_head) for part in np.split(qkv, 3, axis=1))
         scores = np.einsum("hid,hjd->hij", q, k)
-        scaled = scores / hs**0.5
-        if config.get("scale_attn_by_inverse_layer_idx"):
-            scaled = scaled / (layer + 1)
-        masked = scaled.copy()
-        if causal:
-            for i in range(T):
-                masked[:, i, i + 1 :] = -np.inf
-        for i, j in pairs:
-            masked[:, i, j] = -np.inf
+        deeper = layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1
+        scaled = scores / q.shape[-1] ** 0.5 / deeper
+        masked = hide(scaled, causal, pairs)
         weights = softmax(masked)
         heads = heads_become(layer, np.einsum("hij,hjd->hid", weights, v))
         attention = linear(np.concatenate(list(heads), axis=1), f"{h}.attn.c_proj")

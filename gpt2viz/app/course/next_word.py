@@ -6,11 +6,12 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import Trace, sampling_distribution
+from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import address, output, prose, run_cache
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.written import enough, equals, softmax
+from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.textbook import logits

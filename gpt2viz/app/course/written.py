@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpt2viz.analysis.sampling import softmax
 from gpt2viz.textbook.steps import Steps
 
 #: So many characters of a number can be read in a field of a table.
@@ -76,13 +77,6 @@ def mixture(found: Steps, row: int) -> list[tuple[str, str]]:
     if np.isinf(masked).any():
         steps.insert(1, ("masked", equals(masked, m)))
     return steps
-
-
-def softmax(scores: NDArray[Any]) -> NDArray[Any]:
-    """Of a row of scores, in double precision."""
-    powers: NDArray[Any] = np.exp(scores - scores.max())
-    powers /= powers.sum()
-    return powers
 
 
 def shortest(x: float) -> str:
