@@ -230,12 +230,15 @@ def main() -> None:
         model, corpus = gpt2viz.load_model(arguments.model), read_corpus(arguments.corpus)
     except gpt2viz.GPT2VizError as error:
         sys.exit(str(error))
+    if arguments.write:
+        run = json.loads((arguments.model / "training.json").read_text(encoding="utf-8"))
+        if "training tokens" not in run:
+            parser.error("another recipe made this model; its card can't be written from this one")
     sample = sample_of(corpus)
     figures = evaluate(model, corpus, sample)
     print(figures_text(figures))
     if arguments.write:
         books = json.loads(arguments.manifest.read_text(encoding="utf-8"))
-        run = json.loads((arguments.model / "training.json").read_text(encoding="utf-8"))
         card = model_card(figures, model.config, books, run, arguments.hardware)
         stored = json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
         for name, text in (

@@ -130,6 +130,11 @@ def test_the_command_prints_and_writes(
     assert "--write needs --manifest and --hardware" in capsys.readouterr().err
     more = ["--manifest", str(tmp_path / "manifest.json"), "--hardware", "one abacus"]
     monkeypatch.setattr(sys, "argv", ["evaluate", *paths, *more])
+    (model / "training.json").write_text(json.dumps({"curves": RUN["curves"]}), encoding="utf-8")
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "another recipe made this model" in capsys.readouterr().err
+    (model / "training.json").write_text(json.dumps(RUN), encoding="utf-8")
     command.main()
     figures = json.loads((model / "evaluation.json").read_text(encoding="utf-8"))
     card = (model / "README.md").read_text(encoding="utf-8")
