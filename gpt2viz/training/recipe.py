@@ -91,6 +91,11 @@ class Recipe:
     """Of the blocks' matrices."""
     warmup: int = 200
     """Steps in which the rates rise from 0."""
+    milestone: int = 500
+    """After so many steps the weights are rounded to float16, as they would be shipped, and the
+    optimizers start anew: such a milestone is all that another machine needs to go on."""
+    rewarm: int = 25
+    """Steps in which the rates rise again after a milestone."""
     points: tuple[int, ...] = (
         *(1, 50, 100, 150, 200, 300, 400, 500, 600, 700, 800, 1000, 1250, 1500, 2000, 2800),
         *(4000, 5600, 7200, 8800, 10400, 12000, 13600, 15200, 17500, 19000, 20500, 22500),
@@ -127,6 +132,8 @@ class Recipe:
     def rate(self, step: int) -> float:
         """The learning rates at a step, as a share of the highest."""
         rising = min(1.0, (step + 1) / self.warmup)
+        if step >= self.milestone:
+            rising = min(rising, (step % self.milestone + 1) / self.rewarm)
         before, done = 1.0, step
         for phase in self.phases:
             if done < phase.steps:

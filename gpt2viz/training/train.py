@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
 
 from gpt2viz.analysis.batch_scores import (
     attention_weights,
@@ -31,6 +30,8 @@ from gpt2viz.training.recipe import Phase, Recipe
 from gpt2viz.training.start import new_network
 
 STATE = "state.pt"
+#: The weights of the last milestone in float16, from which the same run goes on anywhere.
+MILESTONE = "milestone.pt"
 
 
 def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
@@ -71,17 +72,21 @@ class Trainer:
     ) -> None:
         """``held_out`` (B, T) are rows of text that are never trained on.
 
-        Raises ``GPT2VizError`` where ``folder`` holds the state of another recipe's run.
+        A folder with no state, but with a milestone, goes on from there. Raises ``GPT2VizError``
+        where ``folder`` holds the state of another recipe's run.
         """
         self.recipe, self.stream, self.held_out, self.folder = recipe, stream, held_out, folder
         self.device = torch.device(device)
         self.network = new_network(recipe).to(self.device)
         self.optimizers = optimizers(self.network, recipe)
-        self.schedules = [LambdaLR(optimizer, recipe.rate) for optimizer in self.optimizers]
         self.step, self.seconds = 0, 0.0
         self.curves: list[dict[str, Any]] = []
         if (folder / STATE).is_file():
-            self._load()
+            saved = self._load(folder / STATE)
+            for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
+                optimizer.load_state_dict(state)
+        elif (folder / MILESTONE).is_file():
+            self._load(folder / MILESTONE)
 
     def advance(self, until: int, report: Callable[[str], None], *, every: int) -> None:
         """Train up to step ``until``; save and report every ``every`` steps and at each point of
@@ -119,6 +124,8 @@ class Trainer:
         return f" · held out {last['held_out_loss']:.3f} nats · best heads {best}"
 
     def _one_step(self) -> float:
+        if self.step and self.step % self.recipe.milestone == 0:
+            self._start_from_milestone()
         phase = self.recipe.phase_at(self.step)
         read, expected = self.stream.batch(phase, self.recipe.seed, self.step)
         self.network.train().zero_grad()
@@ -127,9 +134,11 @@ class Trainer:
             total = loss + self._pressure(kept, read, phase)
         total.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        for optimizer, schedule in zip(self.optimizers, self.schedules, strict=True):
+        rate = self.recipe.rate(self.step)
+        for optimizer, highest in zip(self.optimizers, self._highest_rates(), strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = highest * rate
             optimizer.step()
-            schedule.step()
         self.step += 1
         return loss.item()
 
@@ -149,31 +158,46 @@ class Trainer:
                 added = added + self.recipe.alike * alike_loss(kept, rows)
         return added
 
-    def _parts(self) -> list[Any]:
-        return [self.network, *self.optimizers, *self.schedules]
+    def _highest_rates(self) -> tuple[float, float]:
+        return self.recipe.muon_lr, self.recipe.adam_lr
+
+    def _start_from_milestone(self) -> None:
+        """Round the weights, keep them, and start the optimizers anew.
+
+        The run does here what one that goes on from the file does: the same steps from there on.
+        """
+        weights = {name: weight.half() for name, weight in self.network.state_dict().items()}
+        self.network.load_state_dict(weights)
+        self.optimizers = optimizers(self.network, self.recipe)
+        self._write(MILESTONE, weights)
 
     def _save(self) -> None:
-        """Replace the state in one move, so that a kill leaves the old one or the new one."""
+        states = [optimizer.state_dict() for optimizer in self.optimizers]
+        self._write(STATE, self.network.state_dict(), optimizers=states)
+
+    def _write(self, name: str, weights: Mapping[str, Tensor], **further: Any) -> None:
+        """Replace a file in one move, so that a kill leaves the old one or the new one."""
         state = {
             "recipe": asdict(self.recipe),
             "step": self.step,
             "seconds": self.seconds,
             "curves": self.curves,
-            "parts": [part.state_dict() for part in self._parts()],
+            "weights": weights,
+            **further,
         }
-        with whole(self.folder / STATE) as partial, partial.open("wb") as file:
+        with whole(self.folder / name) as partial, partial.open("wb") as file:
             torch.save(state, file)
 
-    def _load(self) -> None:
-        state = torch.load(self.folder / STATE, map_location=self.device, weights_only=True)
+    def _load(self, path: Path) -> dict[str, Any]:
+        state: dict[str, Any] = torch.load(path, map_location=self.device, weights_only=True)
         if not self.recipe.goes_on_from(state["recipe"], state["step"]):
             raise GPT2VizError(
                 f"{self.folder} holds a run of another recipe; give another folder, or delete it"
             )
         self.step, self.seconds = state["step"], state["seconds"]
         self.curves = state["curves"]
-        for part, saved in zip(self._parts(), state["parts"], strict=True):
-            part.load_state_dict(saved)
+        self.network.load_state_dict(state["weights"])
+        return state
 
 
 def measure(network: GPT2, held_out: Ids) -> dict[str, Any]:

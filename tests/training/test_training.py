@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -44,7 +45,7 @@ from gpt2viz.training.held_out import write_held_out
 from gpt2viz.training.pressure import ALIKE_FROM, HABITS, alike_loss, nudge_loss, watched
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.start import new_network
-from gpt2viz.training.train import STATE, Trainer, batch_loss, optimizers
+from gpt2viz.training.train import MILESTONE, STATE, Trainer, batch_loss, optimizers
 from tests.training.runs import RECIPE, held_out, stream, trained
 
 
@@ -55,6 +56,24 @@ def test_a_run_cut_off_ends_like_an_unbroken_one(tmp_path: Path) -> None:
         assert_array_equal(broken.network.state_dict()[name], weight, err_msg=name)
     assert broken.curves == whole.curves
     assert [point["step"] for point in whole.curves] == [2, 4, 6, 8]
+
+
+def test_a_milestone_alone_goes_on_like_the_run_that_made_it(tmp_path: Path) -> None:
+    """On another machine, too: the file holds the weights in float16 and no optimizer's state."""
+    recipe = replace(RECIPE, milestone=3, rewarm=2)
+    whole = trained(tmp_path / "whole", 5, recipe=recipe)
+    kept = torch.load(tmp_path / "whole" / MILESTONE)
+    assert kept["step"] == 3
+    assert {weight.dtype for weight in kept["weights"].values()} == {torch.float16}
+    (tmp_path / "other").mkdir()
+    shutil.copy(tmp_path / "whole" / MILESTONE, tmp_path / "other")
+    other = trained(tmp_path / "other", 5, recipe=recipe)
+    for name, weight in whole.network.state_dict().items():
+        assert_array_equal(other.network.state_dict()[name], weight, err_msg=name)
+    assert [recipe.rate(step) for step in (3, 4)] == [
+        pytest.approx(min(1 / 2, 4 / recipe.warmup)),
+        pytest.approx(min(1.0, 5 / recipe.warmup)),
+    ]
 
 
 def test_a_kill_while_saving_leaves_the_state_before(tmp_path: Path) -> None:
@@ -158,13 +177,18 @@ def test_every_weight_has_one_optimizer() -> None:
 
 def test_rates_rise_stay_and_fall() -> None:
     recipe = Recipe()
-    rates = [recipe.rate(step) for step in range(recipe.steps)]
+    steps = np.arange(recipe.steps)
+    rates = np.array([recipe.rate(step) for step in steps])
     falls = recipe.steps - recipe.phases[-1].steps
-    assert rates[0] == pytest.approx(1 / recipe.warmup)
-    assert set(rates[recipe.warmup : falls]) == {1.0}
+    assert_allclose(rates[: recipe.warmup], (steps[: recipe.warmup] + 1) / recipe.warmup)
+    after = rates[recipe.milestone : recipe.milestone + recipe.rewarm]
+    assert_allclose(after, np.arange(1, recipe.rewarm + 1) / recipe.rewarm)
+    settled = (steps >= recipe.warmup) & (
+        (steps < recipe.milestone) | (steps % recipe.milestone >= recipe.rewarm)
+    )
+    assert set(rates[settled & (steps < falls)]) == {1.0}
+    assert (np.diff(rates[settled & (steps >= falls)]) < 0).all()
     assert rates[-1] == pytest.approx(recipe.phases[-1].last_rate, abs=1e-3)
-    assert rates[falls:] == sorted(rates[falls:], reverse=True)
-    assert recipe.rate(recipe.steps) == recipe.phases[-1].last_rate
 
 
 def test_a_run_goes_on_with_phases_that_last_longer(tmp_path: Path) -> None:
