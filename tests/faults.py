@@ -1234,7 +1234,7 @@ MUTANTS = (
     ),
     Mutant(
         "a canvas masks other cells",
-        "app/components/tiles.py",
+        "app/components/tiles/__init__.py",
         'np.packbits(masked, bitorder="little")',
         "np.packbits(masked)",
         "tests/app/test_numbers.py::test_all_heads_of_a_layer",

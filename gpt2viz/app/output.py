@@ -156,7 +156,7 @@ def table(
 def table_on_demand(label: str, frame: pd.DataFrame, name: str) -> None:
     """A button that opens into a table; it can be saved without."""
     _remember(shown().tables, name, frame)
-    popover.button(label, partial(st.dataframe, frame), key="table", width=40)
+    popover.button(label, partial(st.dataframe, frame), key="table")
 
 
 def bring_plotly() -> None:

@@ -49,21 +49,11 @@ _FOUND = re.compile(
 )
 #: What is chosen on the glossary's own page.
 _OF_GLOSSARY = ("term", "find_word")
-_STYLE = """
-<style>
-a[href^="glossary?term="] {
-  color: inherit !important; text-decoration: underline dotted; text-underline-offset: .2em;
-  text-decoration-thickness: 1px;
-}
-a[href^="glossary?term="]:is(:hover, :focus-visible) { text-decoration-style: solid; }
-</style>
-"""
 
 
 def begin() -> None:
     """Forget which words were linked. For the frame, which opens every page."""
     st.session_state["_linked"] = set()
-    st.html(_STYLE)
 
 
 def markdown(text: str, *, place: Any = st, **options: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import resources
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +20,7 @@ from gpt2viz.pictures.plotly.offline import CONFIG
 LONGEST_TABLE = 200
 
 _HEAD = """<!doctype html>
-<html lang="en">
+<html lang="en" style="font-family: {family}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -29,18 +30,11 @@ script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
 <meta name="description" content="{source}">
 <title>{title}</title>
 <style>
-body {{ font: 16px/1.5 {family}; color: #1c2030; background: #fff; max-width: 1200px;
-  margin: 2rem auto; padding: 0 1rem; }}
-h1 {{ font-size: 1.4rem; }} h2 {{ font-size: 1.05rem; margin: 2rem 0 .3rem; }}
-dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; }}
-dt {{ color: #5a6072; }} dd {{ margin: 0; overflow-wrap: anywhere; }}
-figure {{ margin: 0; }} .table {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
-th, td {{ border-bottom: 1px solid #d8dbe6; padding: .15rem .6rem; text-align: right; }}
-</style>
+{style}</style>
 <script>{plotlyjs}</script>
 </head>
 """
+_STYLE = (resources.files("gpt2viz.export") / "page.css").read_text(encoding="utf-8")
 
 
 def save_page(
@@ -75,6 +69,7 @@ def page_html(
         source=escape(about.source if about else ""),
         version=escape(about.version if about else __version__),
         family=FAMILY,
+        style=_STYLE,
         plotlyjs=get_plotlyjs(),
     )
     body = [f"<h1>{escape(title)}</h1>", _facts(about) if about else ""]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Page, expect
 
-from gpt2viz.app.components import tiles, tiles_js, tiles_pointer_js
+from gpt2viz.app.components import tiles
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel, Part
 from tests.browser.test_browser import PLACE
+
+FOLDER = Path(tiles.__file__).parent
 
 _OPEN = """
 async ([html, css, code, message, width]) => {
@@ -82,8 +85,10 @@ def message(of: list[Panel], **more: Any) -> str:
 
 
 def show(page: Page, of: list[Panel], **more: Any) -> None:
-    code = tiles_js.JS + tiles_pointer_js.JS
-    page.evaluate(_OPEN, [tiles._HTML, tiles_js.CSS, code, message(of, **more), 600])
+    style, code = (FOLDER / name for name in ("style.css", "component.js"))
+    page.evaluate(
+        _OPEN, [tiles._HTML, style.read_text(), code.read_text(), message(of, **more), 600]
+    )
 
 
 def painted(page: Page) -> np.ndarray:

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import streamlit as st
 
 from gpt2viz.app import address, prose
+from gpt2viz.app.components import landing
 from gpt2viz.app.course import (
     by_hand,
     checks,
     crane,
     heads,
-    landing,
     mask,
     mistakes,
     mlp,

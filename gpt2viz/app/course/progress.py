@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from gpt2viz.app import prose
+from gpt2viz.app.components.progress import keep
 
 #: Bytes of the largest file that is read.
 LARGEST = 100_000
@@ -19,30 +20,6 @@ _PROGRESS, _READ, _FORGOTTEN, _WRONG = (
     f"_progress{part}" for part in ("", "_read", "_forgotten", "_wrong")
 )
 _KEY, _FILE = "progress_kept", "open_progress"
-
-# What the browser has and the server doesn't know yet is sent once; whatever either knows is kept.
-_JS = """
-const NAME = "gpt2viz-textbook"
-let forgotten = 0
-const read = () => {
-  try { return JSON.parse(localStorage.getItem(NAME)) ?? {} } catch { return {} }
-}
-export default function ({ data, setTriggerValue }) {
-  const kept = data.forgotten > forgotten ? {} : read()
-  forgotten = data.forgotten
-  const all = {}
-  let more = false
-  for (const [chapter, ids] of Object.entries(data.answered)) {
-    const others = Array.isArray(kept[chapter]) ? kept[chapter] : []
-    all[chapter] = [...new Set([...ids, ...others.filter((id) => data.known.includes(id))])]
-    more ||= all[chapter].length > ids.length
-  }
-  try { localStorage.setItem(NAME, JSON.stringify(all)) } catch { /* the browser keeps nothing */ }
-  if (more && !data.read) setTriggerValue("found", all)
-}
-"""
-
-_keep = st.components.v2.component("gpt2viz_progress", js=_JS)
 
 
 def answered() -> dict[str, list[str]]:
@@ -111,7 +88,7 @@ def bar(known: Answered) -> None:
             disabled=not count,
             help="Forgets all answers, here and in this browser.",
         )
-    _keep(
+    keep(
         key=_KEY,
         data={
             "answered": {name: answered().get(name, []) for name in known},

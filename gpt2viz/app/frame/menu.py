@@ -7,7 +7,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from gpt2viz.app import address
-from gpt2viz.app.frame import keyboard
+from gpt2viz.app.components import keyboard
 
 
 class Page(NamedTuple):
@@ -44,33 +44,10 @@ PAGES: dict[str, tuple[Page, ...]] = {
     "Models": (Page("pages/12_models.py", "Models", "what can be loaded, and how to get more"),),
 }
 
-_STYLE = """
-<style>
-.st-key-menu { border-bottom: 1px solid var(--st-border-color, #8884); padding-bottom: .2rem; }
-.st-key-menu [data-testid="stPopoverButton"] { padding: .1rem .5rem; min-height: 2rem; }
-[data-testid="stPopoverBody"]:has(.stPageLink) { min-width: 0; max-width: 94vw; padding: .5rem; }
-[data-testid="stPopoverBody"] .stPageLink a[aria-current] { font-weight: 600; }
-.st-key-menu > :is(:has(.page-name), .st-key-keyboard, .st-key-theme_watch) {
-  position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
-}
-.st-key-menu > :is(:has(.st-key-numbers), :has(.st-key-save)) { flex: none; }
-.st-key-menu > :is(:has(.st-key-numbers), :has(.st-key-save)),
-.st-key-menu > * > .stVerticalBlock { width: max-content; min-width: 0; }
-.st-key-menu > .st-key-menu_words,
-.st-key-menu:not(:has(.st-key-menu_words)) > :has(.st-key-numbers) { margin-left: auto; }
-.st-key-menu .stButton button { padding: .1rem .5rem; min-height: 2rem; }
-@media (max-width: 1100px) {
-  .st-key-menu { column-gap: .1rem; }
-  .st-key-menu [data-testid="stPopoverButton"] { padding-inline: .35rem; }
-}
-@media (max-width: 640px) { .st-key-menu { gap: 0 .1rem; } }
-</style>
-"""
-
 
 def menu(title: str) -> None:
     """Draw the menu into the current container; ``title`` is the name of the page that is open."""
-    st.html(f'{_STYLE}<h1 class="page-name">{title}</h1>')  # for those who hear the page
+    st.html(f'<h1 class="page-name">{title}</h1>')  # for those who hear the page
     keyboard.popovers()
     st.markdown("**gpt2viz**", width="content")
     for group, pages in PAGES.items():

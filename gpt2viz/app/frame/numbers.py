@@ -17,7 +17,6 @@ def button() -> None:
         key="numbers",
         icon="table",
         help="The numbers of every picture on this page, as a table",
-        width=34,
     )
 
 

@@ -3,55 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import resources
 
 import streamlit as st
 
 from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import address, guard, leftovers, limits, output, prose, run_cache
+from gpt2viz.app.components.theme_watch import is_dark
 from gpt2viz.app.frame import end_of_text, glossary, numbers, save, sentence, token_strip, tour
 from gpt2viz.app.frame.menu import menu
 from gpt2viz.app.literal import literal
-from gpt2viz.app.theme import is_dark
 from gpt2viz.labels import label
 from gpt2viz.model import memory
 from gpt2viz.pictures.palette import Palette, palette
 
-_STYLE = """
-<style>
-.stMainBlockContainer { padding-top: 1.1rem; padding-bottom: 3rem; max-width: 100rem; }
-.stMainBlockContainer > div > .stVerticalBlock { gap: .6rem; }
-blockquote :is(p, a, li), blockquote { color: inherit !important; opacity: 1 !important; }
-.katex-display { padding: .3rem; }
-[data-testid="stCaptionContainer"] { opacity: .78; &, & :is(p, li, code) { color: inherit; } }
-[data-testid="stBaseButton-primary"] * { color: light-dark(#ffffff, #12141c); }
-.st-key-tokens button { font-family: ui-monospace, monospace; }
-.st-key-tokens :is(button:disabled, label[disabled]) {
-  color: inherit !important; cursor: default; & p { color: inherit; }
-}
-.stHorizontalBlock { row-gap: .6rem; }
-.stHorizontalBlock > .stElementContainer > .stSelectbox [role="group"] { height: 2rem; }
-@media (min-width: 641px) and (max-width: 1100px) {
-  .st-key-stages .stHorizontalBlock:has(> .stColumn:nth-child(4)) { flex-wrap: wrap; }
-  .st-key-stages .stHorizontalBlock > .stColumn:is(:nth-child(4), :nth-last-child(n + 4),
-    :nth-last-child(4) ~ *) { flex: 1 1 calc(50% - 1rem); min-width: calc(50% - 1rem); }
-}
-@media (min-width: 641px) { /* three matrices across, each a square in a third of the page */
-  [class*="st-key-shrinks-"] { height: min(29vw + 5px, 390px) !important; min-height: 0 !important }
-}
-@media (min-width: 2000px) { html { font-size: 120%; } }
-@media (max-width: 640px) {
-  [class*="st-key-shrinks-"] { height: 350px !important; min-height: 0 !important }
-  :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif) { overflow-x: auto; }
-  :is(.st-key-atlas, .st-key-layer_charts, .st-key-masks, .st-key-whatif)
-    .stElementContainer:has(.stPlotlyChart) { min-width: 40rem; }
-}
-/* Streamlit's own CSV would run a token like =1+1 as a formula; Save writes every table safely. */
-[data-testid="stElementToolbar"] [aria-label^="Download as CSV"] { display: none; }
-header[data-testid="stHeader"] { background: transparent; pointer-events: none; }
-header[data-testid="stHeader"] button { pointer-events: auto; }
-</style>
-"""
+_STYLE = (resources.files("gpt2viz.app") / "theme.css").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -81,7 +48,7 @@ def open_page(title: str, choosing: str = token_strip.LIGHT_UP) -> View:
 def open_menu(title: str) -> Palette:
     """Draw the menu, for a page that can do without a sentence."""
     st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
-    st.html(_STYLE)
+    st.html(f"<style>{_STYLE}</style>")
     memory.bound_arenas()
     memory.pass_over_modules()
     leftovers.forget()

@@ -6,20 +6,6 @@ from collections.abc import Callable
 
 import streamlit as st
 
-_STYLE = """
-<style>
-[data-testid="stPopoverBody"]:has(.st-key-{key}_body) {{ width: {width}rem; max-width: 94vw; }}
-.st-key-menu [data-testid="stPopoverButton"]:is(:hover, [aria-expanded="true"]),
-.st-key-menu [data-testid="stPopoverButton"]:is(:hover, [aria-expanded="true"]) * {{
-  color: var(--st-primary-color);
-}}
-/* What is open says itself what it is; its button's tip would lie on it. */
-body:has([data-testid="stPopoverButton"][aria-expanded="true"]:hover) [role="tooltip"] {{
-  display: none;
-}}
-</style>
-"""
-
 
 @st.fragment
 def button(
@@ -27,11 +13,10 @@ def button(
     body: Callable[[], object],
     *,
     key: str,
-    width: int,
     icon: str | None = None,
     help: str | None = None,
 ) -> None:
-    """Draw the button and, where it is open, what ``body`` draws, ``width`` letters wide.
+    """Draw the button and, where it is open, what ``body`` draws.
 
     Opening it runs nothing else of the page again.
     """
@@ -43,7 +28,6 @@ def button(
         key=key,
         on_change="rerun",
     )
-    st.html(_STYLE.format(key=key, width=width))
     if place.open:
         with place, st.container(key=f"{key}_body"):
             body()

@@ -23,14 +23,6 @@ _MIME = {
     "json": "application/json",
 }
 
-_STYLE = """
-<style>
-.st-key-save_body [data-testid="stCode"] code { white-space: pre-wrap; word-break: break-all; }
-.st-key-browser_picture { position: absolute; }
-.st-key-browser_plotly { position: absolute; visibility: hidden; overflow: hidden; height: 0; }
-</style>
-"""
-
 
 def button() -> None:
     """Draw the button, and what it opens. Nothing is made before it is asked for."""
@@ -40,12 +32,10 @@ def button() -> None:
         key="save",
         icon="download",
         help="Pictures, tables, the whole run, this page, or a link to it",
-        width=27,
     )
 
 
 def _body() -> None:
-    st.html(_STYLE)
     found = output.shown()
     traces = found.traces()
     with st.spinner("Reading the model's checksum …"):

@@ -14,15 +14,6 @@ from gpt2viz.app import address, prose
 TEXT = "The cat sat on the mat and the cat sat"
 
 
-_STYLE = """
-<style>
-.st-key-tour { border-left: 3px solid light-dark(#3550c8, #93a8ff); padding-left: .9rem; }
-.st-key-tour .stPageLink a { min-height: 2.5rem; padding-inline: 0; background: none; }
-.st-key-tour .stPageLink a:hover :is(p, span) { color: light-dark(#3550c8, #93a8ff); }
-</style>
-"""
-
-
 class Step(NamedTuple):
     """A page's script and name, the parameters of its address, and what is to be seen."""
 
@@ -93,7 +84,6 @@ def draw(page: str) -> None:
     if n is None:
         return
     step = STEPS[n - 1]
-    st.html(_STYLE)
     with st.container(key="tour", gap=None):
         prose.markdown(f":small[:gray[{n} of {len(STEPS)}]]  {step.see}")
         with st.container(horizontal=True, gap="medium", vertical_alignment="center"):

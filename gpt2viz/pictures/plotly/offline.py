@@ -6,6 +6,7 @@ Plotly's own renderers for notebooks ask a server for MathJax, or for plotly.js 
 from __future__ import annotations
 
 import re
+from importlib import resources
 from typing import Any
 
 import plotly.io as pio
@@ -30,12 +31,8 @@ CONFIG = {
 
 _NAME = "gpt2viz"
 
-# VS Code shows small outputs first, and so a figure before the plotly.js that another cell brings.
 _SCRIPT = re.compile(r"<script>(.*)</script>", re.DOTALL)
-_WAITS = r"""<script>(function draw() {
-if (!window.Plotly) return setTimeout(draw, 100)
-\1
-})()</script>"""
+_WHEN_THERE = (resources.files(__package__) / "when_there.js").read_text(encoding="utf-8")
 
 
 class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
@@ -53,7 +50,12 @@ class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
             include_mathjax=False,
         )
         shown: dict[str, Any] = PlotlyRenderer(CONFIG).to_mimebundle(fig_dict)
-        return shown | {"text/html": html if self.in_each else _SCRIPT.sub(_WAITS, html)}
+        return shown | {"text/html": html if self.in_each else _SCRIPT.sub(_waits, html)}
+
+
+def _waits(found: re.Match[str]) -> str:
+    """A script that runs as soon as plotly.js is there, with no name of its own in the page."""
+    return f"<script>(() => {{\n{_WHEN_THERE}whenThere(() => {{{found[1]}}})\n}})()</script>"
 
 
 def offline(in_each: bool = False) -> None:

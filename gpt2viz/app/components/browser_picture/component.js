@@ -1,17 +1,8 @@
-"""A picture as a file that the visitor's own browser makes: nothing has to be installed for it."""
+// A picture as a file of the browser's own. Streamlit brings Plotly into the page with the first
+// chart, though under no name: the camera of any chart leads to it, and is given a figure of ours
+// in place of its chart. A component starts anew when its popover opens again, so what was saved
+// is remembered by the page.
 
-from __future__ import annotations
-
-from typing import Any
-
-import streamlit as st
-
-from gpt2viz.app import output
-
-# Streamlit brings Plotly into the page with the first chart, though under no name: the camera of
-# any chart leads to it, and is given a figure of ours in place of its chart. A component starts
-# anew when its popover opens again, so what was saved is remembered by the page.
-_JS = """
 // One page as large as the picture, for the browser's own window to print or save.
 async function print(address, { filename, width, height }) {
   const svg = await (await fetch(address)).text()
@@ -65,21 +56,3 @@ export default function ({ data }) {
   look()
   return () => clearTimeout(waiting)
 }
-"""
-
-_save = st.components.v2.component("gpt2viz_browser_picture", js=_JS)
-
-
-def save(wanted: str, kind: str, figure: Any, **options: Any) -> None:
-    """Let the browser save a figure, once for every new ``wanted``; "" for none.
-
-    ``kind`` is "svg" or "png", or "pdf" for the browser's print window, which saves what it is
-    shown as one. ``options`` are Plotly's: ``filename`` without its ending, ``width`` and
-    ``height`` in pixels, ``scale``.
-    """
-    output.bring_plotly()  # the page may have no chart
-    data: dict[str, Any] = {"id": wanted}
-    if wanted:
-        options["format"] = "png" if kind == "png" else "svg"
-        data |= {"figure": figure.to_json(), "options": options, "print": kind == "pdf"}
-    _save(key="browser_picture", data=data)

@@ -1,38 +1,5 @@
-"""The head view in the browser: tokens on both sides, lines between them, numbers on demand."""
+// The head view: tokens on both sides, lines between them, numbers on demand.
 
-CSS = """
-.view { max-width: 46rem; font-size: .8rem; color: var(--st-text-color); }
-.say { margin: 0 0 .4rem; line-height: 1.35; min-height: calc(1.35em * var(--told)); }
-.say div { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-.say .hint { white-space: normal; }
-.heads { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin-bottom: .3rem; }
-.heads span { display: flex; align-items: center; gap: .35rem; }
-.heads svg { width: 28px; height: 10px; }
-.ends { display: flex; justify-content: space-between; font-size: .72rem; opacity: .78; }
-.scroll { max-height: 27rem; overflow-y: auto; overflow-x: hidden; }
-.rows { position: relative; --side: min(9rem, 32%); }
-.rows svg { position: absolute; left: var(--side); width: calc(100% - 2 * var(--side)); top: 0; }
-path { fill: none; vector-effect: non-scaling-stroke; }
-.pointed :is(.rest, .gone) { opacity: .08; }
-button {
-  position: absolute; width: var(--side); padding: 0 .35rem; margin: 0; border: 0;
-  border-radius: .25rem; background: none; color: inherit; cursor: pointer; overflow: hidden;
-  font-family: ui-monospace, monospace; text-overflow: ellipsis; white-space: pre;
-}
-.q { left: 0; text-align: right; }
-.k { right: 0; text-align: left; cursor: default; }
-button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: -2px; }
-button.here { background: var(--st-secondary-background-color); font-weight: 700; }
-button.there { font-weight: 700; }
-.numbers {
-  position: absolute; display: flex; align-items: center; gap: .3rem; padding: 0 .15rem;
-  background: var(--st-background-color); pointer-events: none; font-variant-numeric: tabular-nums;
-  transform: translateY(-50%); line-height: 1.05; font-size: .72rem;
-}
-.numbers span { border-bottom: 2px; }
-"""
-
-JS = """
 const DASHES = ["", "9 4", "2 3", "10 3 2 3"]
 const BORDERS = ["none", "dashed", "dotted", "double"]
 
@@ -209,4 +176,3 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (drawnLast.size > 8) drawnLast.delete(drawnLast.keys().next().value)
   if (was) [...rows.children].find((part) => part.getAttribute("aria-label") === was)?.focus()
 }
-"""

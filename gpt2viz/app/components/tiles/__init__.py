@@ -14,11 +14,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import streamlit as st
 
 from gpt2viz.app import output
 from gpt2viz.app.clicks import Cell, Dragged, answers
-from gpt2viz.app.components import tiles_js, tiles_pointer_js
+from gpt2viz.app.components import component
 from gpt2viz.pictures.palette import SQUARES, Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.plotly.heatmap import heatmaps, specials
@@ -39,13 +38,7 @@ _KEYS = (
     "and Page Down from matrix to matrix, Enter chooses."
 )
 
-_draw = st.components.v2.component(
-    "gpt2viz_tiles",
-    html=_HTML,
-    css=tiles_js.CSS,
-    js=tiles_js.JS + tiles_pointer_js.JS,
-    isolate_styles=True,
-)
+_draw = component(__name__, _HTML)
 
 
 def draw(

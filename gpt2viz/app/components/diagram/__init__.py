@@ -7,13 +7,11 @@ from collections.abc import Sequence
 import streamlit as st
 
 from gpt2viz.app import address, output
-from gpt2viz.app.components.diagram_js import CSS, JS
+from gpt2viz.app.components import component
 from gpt2viz.run.stages import HEAD_STAGES
 from gpt2viz.textbook.diagram import Node, edges
 
-_draw = st.components.v2.component(
-    "gpt2viz_diagram", html='<div class="flow" role="group"></div>', css=CSS, js=JS
-)
+_draw = component(__name__, '<div class="flow" role="group"></div>')
 
 
 def page_of(node: Node) -> tuple[str, str] | None:

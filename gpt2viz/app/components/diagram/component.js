@@ -1,7 +1,6 @@
-"""How the diagram of the model is drawn in the browser: boxes, and arrows measured from them."""
+// The diagram of the model: boxes, and arrows measured from them. `data` has `alt`, `rows` of boxes
+// and notes, and `edges` (from, to, kind) between boxes.
 
-#: ``data`` has ``alt``, ``rows`` of boxes and notes, and ``edges`` (from, to, kind) between boxes.
-JS = """
 export default function ({ data, setTriggerValue, parentElement }) {
   const root = parentElement.querySelector(".flow")
   root.watch?.disconnect()
@@ -78,31 +77,3 @@ export default function ({ data, setTriggerValue, parentElement }) {
   root.watch.observe(root)
   return () => root.watch.disconnect()
 }
-"""
-
-CSS = """
-.flow { position: relative; padding: 0 30px 0 44px; color: var(--st-text-color);
-  font-family: var(--st-font); }
-svg { position: absolute; left: 0; top: 0; pointer-events: none; overflow: visible; }
-path, circle { fill: none; stroke: currentColor; stroke-width: 1.5; opacity: .6; }
-.residual { stroke: var(--st-primary-color); stroke-width: 2.5; opacity: 1; }
-circle.residual { fill: var(--st-background-color); stroke-width: 1.5; }
-path.head { fill: currentColor; stroke: none; }
-path.residual.head { fill: var(--st-primary-color); }
-.row { display: flex; gap: .6rem; margin-bottom: 18px; }
-.note { font-size: .84rem; font-weight: 600; margin: 6px 0 10px; padding: 0 .2rem;
-  position: relative; width: fit-content; background: var(--st-background-color); }
-.node { flex: 1; min-width: 0; display: grid; gap: .1rem .7rem; align-items: baseline;
-  grid-template-columns: 10.8rem 1fr 7.5rem 4.2rem;
-  text-align: left; font: inherit; font-size: .84rem; color: inherit; padding: .32rem .6rem;
-  border: 1px solid var(--st-border-color); border-radius: .35rem; cursor: pointer;
-  background: var(--st-secondary-background-color); }
-.of2 .node, .of3 .node { grid-template-columns: auto 1fr; }
-.node:hover:enabled, .node:focus-visible { border-color: var(--st-primary-color); outline: none; }
-.node:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 1px; }
-.node:disabled { cursor: default; border-style: dashed; }
-code { font-family: var(--st-code-font); font-size: .8rem; white-space: nowrap; }
-i { font-style: normal; text-align: right; }
-b { overflow-wrap: anywhere; }
-@media (max-width: 700px) { .node { grid-template-columns: 1fr 1fr; } }
-"""

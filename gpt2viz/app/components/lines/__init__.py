@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz import export
 from gpt2viz.app import address, output, prose
-from gpt2viz.app.components import lines_js
+from gpt2viz.app.components import component
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Made
@@ -32,9 +32,7 @@ _HINT = (
     "By keyboard: Tab, then the arrow keys."
 )
 
-_draw = st.components.v2.component(
-    "gpt2viz_lines", html=_HTML, css=lines_js.CSS, js=lines_js.JS, isolate_styles=True
-)
+_draw = component(__name__, _HTML)
 
 
 def wanted(*parts: Window) -> bool:

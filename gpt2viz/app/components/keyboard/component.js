@@ -1,12 +1,7 @@
-"""The keyboard's way into popovers at the page's end, and along strips that scroll."""
+// The keyboard's way into popovers and along strips that scroll. A popover that opens takes the
+// focus, Tab stays inside, Escape (Streamlit's own) goes back to its button. And the link to the
+// open page is told to screen readers as the current one.
 
-from __future__ import annotations
-
-import streamlit as st
-
-# One that opens takes the focus, Tab stays inside, Escape (Streamlit's own) goes back to its
-# button. And the link to the open page is told to screen readers as the current one.
-_JS = r"""
 export default function () {
   const seen = new WeakSet()
   const reachable = (body) => [...body.querySelectorAll(
@@ -46,11 +41,3 @@ export default function () {
   observer.observe(document.body, { childList: true, subtree: true })
   return () => observer.disconnect()
 }
-"""
-
-_walk = st.components.v2.component("gpt2viz_keyboard", js=_JS)
-
-
-def popovers() -> None:
-    """Let the keyboard into every popover of the page. Draws nothing."""
-    _walk(key="keyboard", data={})

@@ -1,0 +1,34 @@
+// Where a reader lands. The page of before is longer or shorter, and pictures are drawn late:
+// whatever moves the place out of sight is made good, until the reader does something. A title that
+// is in the upper half of the screen stays where it is. The keyboard goes along, but for who walks
+// through the contents.
+
+let visit = 0
+export default function ({ data }) {
+  if (data.visit === visit) return
+  visit = data.visit
+  if (!data.id) return
+  const reader = new AbortController()
+  const land = () => {
+    const place = document.getElementById(data.id)
+    if (!place) return
+    const top = place.getBoundingClientRect().top
+    if (top < 0 || top > innerHeight / 2) place.scrollIntoView()
+    const holder = document.activeElement
+    if (holder === place || holder?.closest(".st-key-chapter")) return
+    place.tabIndex = -1
+    place.style.outline = "none"
+    place.focus({ preventScroll: true })
+  }
+  const moved = new ResizeObserver(land)
+  const added = new MutationObserver(land)
+  const page = document.querySelector("[data-testid='stMain']")
+  moved.observe(page.querySelector("[data-testid='stMainBlockContainer']") ?? page)
+  added.observe(page, { childList: true, subtree: true })
+  reader.signal.onabort = () => [moved, added].forEach((observer) => observer.disconnect())
+  for (const act of ["wheel", "touchstart", "pointerdown", "keydown"]) {
+    addEventListener(act, () => reader.abort(), { capture: true, signal: reader.signal })
+  }
+  setTimeout(() => reader.abort(), 15000)
+  land()
+}

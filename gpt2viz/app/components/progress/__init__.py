@@ -1,0 +1,7 @@
+"""Keeps a reader's answers in the browser's own storage. ``course/progress.py`` says which."""
+
+from __future__ import annotations
+
+from gpt2viz.app.components import component
+
+keep = component(__name__)
