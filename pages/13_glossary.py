@@ -1,37 +1,5 @@
 """Glossary: what the words mean, where they are used, and where they come from."""
 
-import streamlit as st
+from gpt2viz.app.views import glossary
 
-from gpt2viz.app import address
-from gpt2viz.app.frame import glossary, page
-from gpt2viz.app.terms import TERM, TERMS, containing
-from gpt2viz.labels import counted
-
-page.open_menu("Glossary")
-search, one = st.columns([2, 1], vertical_alignment="bottom", gap="large")
-wanted = search.text_input(
-    "Find a word",
-    placeholder="such as softmax or probability",
-    **address.text("find_word", ""),
-)
-keys = [term.key for term in TERMS]
-with one:
-    chosen = st.selectbox(
-        "Show one",
-        keys,
-        format_func=lambda key: TERM[key].name,
-        placeholder="Choose a word",
-        **address.choice("term", keys, None),
-    )
-found = containing(wanted)
-if chosen:
-    glossary.entry(TERM[chosen], chosen=True)
-if not found:
-    st.info("No entry here has that in its name or meaning. Try a shorter word.")
-st.markdown(f"#### {counted(len(found), 'words')}")
-rest = [term for term in found if term.key != chosen]
-half = -(-len(rest) // 2)
-for column, terms in zip(st.columns(2, gap="large"), (rest[:half], rest[half:]), strict=True):
-    with column:
-        for term in terms:
-            glossary.entry(term, chosen=False)
+glossary.show()

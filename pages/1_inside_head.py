@@ -1,45 +1,5 @@
 """Inside a head: from Q, K and V to the output, and one cell's sum written out."""
 
-import streamlit as st
+from gpt2viz.app.views import inside_a_head
 
-from gpt2viz.analysis.cell import cell_arithmetic
-from gpt2viz.app import prose
-from gpt2viz.app.clicks import on_click
-from gpt2viz.app.components import lines
-from gpt2viz.app.frame import controls, page
-from gpt2viz.app.views import cell, measures, zoom
-from gpt2viz.app.views.stages import PAIRS, choose, drag, draw_stage
-
-view = page.open_page("Inside a head")
-part = zoom.window(view)
-with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-    layer, head = controls.layer(view), controls.head(view)
-    key = controls.key_token(view)
-    as_lines = lines.wanted(part)
-
-masking = (
-    "The mask strikes out later keys."
-    if view.trace.causal
-    else "The mask would strike out later keys; it is off."
-)
-with st.container(key="stages"):
-    for row in (("q", "k", "v"), PAIRS):
-        widths = [2 if as_lines and stage == "weights" else 1 for stage in row]
-        for column, stage, width in zip(st.columns(widths), row, widths, strict=True):
-            with column:
-                drawn = draw_stage(view, part, stage, layer, head, key, as_lines=width > 1)
-    output, words = st.columns([2, 1], gap="large", vertical_alignment="center")
-    with output:
-        draw_stage(view, part, "head_output", layer, head)
-    prose.markdown(
-        "**How to read this page.** Every token asks with its row of :blue[**Q**] and answers with "
-        "its row of :orange[**K**]. Their product is the raw score, divided by √hs so that it "
-        f"stays small. {masking} Softmax turns each row into weights that sum to 1, and the output "
-        "mixes the rows of :green[**V**] by these weights.",
-        place=words,
-    )
-on_click("stages", choose(drawn), drag(part, drawn))
-measures.proof(view, [layer])
-
-query = view.query if view.query is not None else view.n_tokens - 1
-cell.draw(view, cell_arithmetic(view.trace, layer, head, query, key), query, key)
+inside_a_head.show()

@@ -737,7 +737,7 @@ MUTANTS = (
     ),
     Mutant(
         "a mean as its own margin",
-        "pages/9_find.py",
+        "app/views/find_a_head.py",
         "= across.margin[score]",
         "= across.mean[score]",
         "tests/app/test_find.py::test_scores_across_many_texts",
@@ -1136,7 +1136,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was read by the first measurement",
-        "pages/8_training.py",
+        "app/views/training.py",
         "record.tokens[last] / 1e6",
         "record.tokens[0] / 1e6",
         "tests/app/test_training.py::test_the_headline_counts_what_was_read_and_measured",

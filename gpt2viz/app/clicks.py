@@ -37,8 +37,7 @@ def on_click(
 
     ``then`` is called with it before the page runs again, in time to set widgets; ``drag`` with
     the part of a picture that was dragged out, if any. Both stay with the visitor while the page
-    is open, so neither may be a page's own function: that would hold on to all that the page has
-    by a name, its run among it.
+    is open, so neither may hold on to a run: give them labels and sizes only.
     """
     key = f"{area}_clicks"
     data = {"area": area, "drag": drag is not None}

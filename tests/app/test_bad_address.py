@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app import address, run_cache
 from gpt2viz.app.course import contents
-from gpt2viz.app.views.compare import DIFFERS
-from gpt2viz.app.views.find import WAYS
+from gpt2viz.app.views.compare_sides import DIFFERS
+from gpt2viz.app.views.find_a_head import WAYS
 from tests.app.pages import PAGES, ROOT, WITHOUT, open_page
 from tests.app.test_behaviour import said
 

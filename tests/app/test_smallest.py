@@ -10,8 +10,8 @@ import streamlit as st
 
 from gpt2viz.app import run_cache
 from gpt2viz.app.course.contents import CHAPTERS
-from gpt2viz.app.views.compare import DIFFERS
-from gpt2viz.app.views.find import WAYS
+from gpt2viz.app.views.compare_sides import DIFFERS
+from gpt2viz.app.views.find_a_head import WAYS
 from gpt2viz.app.views.measures import MEASURES
 from gpt2viz.app.views.models.contents import SECTIONS
 from tests.app.pages import PAGES, figure, heatmaps, open_page, pictures

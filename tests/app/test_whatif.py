@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
-from gpt2viz.app.views import what_if
+from gpt2viz.app.views import edits
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures, plain
 from tests.app.test_behaviour import said
@@ -74,18 +74,18 @@ def after(theirs: Any, n: int) -> Any:
 
 
 def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
-    factors = [f"scale:0.0:{n + 1}" for n in range(what_if.MOST)]
+    factors = [f"scale:0.0:{n + 1}" for n in range(edits.MOST)]
     at = open_page("whatif", text="the cat sat", edits=",".join(factors))
-    assert len(at.session_state["edits"]) == what_if.MOST
+    assert len(at.session_state["edits"]) == edits.MOST
     widgets = at._session_state._state._new_widget_state.widget_metadata.values()
     kept = [len(repr(widget.callback_args)) for widget in widgets if widget.callback_args]
     assert sum(kept) < 40_000  # and not 64 times 63 edits
     at.button(key="add_edit").click().run()
     assert "Not added. 64 edits are the most" in " ".join(w.value for w in at.warning)
-    assert len(at.session_state["edits"]) == what_if.MOST
+    assert len(at.session_state["edits"]) == edits.MOST
     at.button(key="undo_5").click().run()
     assert [str(e) for e in at.session_state["edits"]] == [
-        f"scale:0.0:{n + 1}.0" for n in range(what_if.MOST) if n != 5
+        f"scale:0.0:{n + 1}.0" for n in range(edits.MOST) if n != 5
     ]
     more = open_page("whatif", text="the cat sat", edits=",".join([*factors, "off:0.0"]))
     assert more.session_state["edits"] == ()

@@ -1,216 +1,154 @@
-"""The Compare page's own widgets: what differs between both sides, and the other side."""
+"""Compare: two of anything side by side, on one scale, with what differs between them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from gpt2viz import GPT2VizError, Model, TooLargeError
-from gpt2viz.app import address, prose, run_cache
+from gpt2viz.analysis.comparison import align
+from gpt2viz.app import output, prose
+from gpt2viz.app.clicks import on_click
 from gpt2viz.app.components import lines
-from gpt2viz.app.frame import controls
+from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.views import two_texts, what_if
-from gpt2viz.app.views.zoom import Window, whole_text, window
-from gpt2viz.labels import shorten
-from gpt2viz.model.checkpoint import weight_bytes
-from gpt2viz.model.memory import spell
-from gpt2viz.model.tokenizer import load_tokenizer
-from gpt2viz.run.trace import Trace
-
-#: Value in the address -> what a person picks.
-DIFFERS = {
-    "text": "Two sentences",
-    "head": "Two heads or layers",
-    "mask": "Mask on and off",
-    "edits": "Baseline and what-if",
-    "model": "Two models",
-}
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import compare_outcome, compare_sides, two_texts
+from gpt2viz.app.views.compare_outcome import Choose
+from gpt2viz.app.views.compare_sides import Place, Side, Sides
+from gpt2viz.labels import markup_safe
+from gpt2viz.pictures.from_trace import difference_in_words
+from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.plotly.compare import aligned_bars, difference_of_matched, side_panel
+from gpt2viz.pictures.plotly.heatmap import heatmaps
 
 
 @dataclass(frozen=True)
-class Side:
-    """One side: its name, its run, and the token of it that is looked at."""
+class _Drawn:
+    """One side's weights: where they are from, the whole matrix, and the part that is shown."""
 
-    name: str
-    view: View
-    token: int
-
-    @property
-    def trace(self) -> Trace:
-        """The run of this side."""
-        return self.view.trace
+    letter: str
+    side: Side
+    place: Place
+    title: str
+    whole: Panel
+    panel: Panel
 
 
-@dataclass(frozen=True)
-class Sides:
-    """Both sides, and which token of B belongs to each of A, by position."""
-
-    a: Side
-    b: Side
-    matches: Mapping[int, int]
-
-
-def differs() -> str:
-    """Pick what differs between A and B: a key of ``DIFFERS``."""
-    chosen: str = st.segmented_control(
-        "What differs between A and B?",
-        list(DIFFERS),
-        format_func=DIFFERS.__getitem__,
-        required=True,
-        wrap=True,
-        **address.choice("differs", list(DIFFERS), "text"),
-    )
-    return chosen
-
-
-def sides(view: View, what: str) -> Sides:
-    """Ask for side B and run it; or one message and the end of the page."""
+def show() -> None:
+    """Draw the page."""
+    view = page.open_page("Compare")
+    what = compare_sides.differs()
+    both = compare_sides.sides(view, what)
+    for letter, side in (("A", both.a), ("B", both.b)):
+        if side.trace is not view.trace:
+            output.run(letter, side.trace)
+    paths = compare_outcome.paths(both, what)
     if what == "text":
-        other = two_texts.second(view)
-        matches = two_texts.matches(view, other)
-        a, b = two_texts.choose(view, other, matches)
-        return Sides(Side("First sentence", view, a), Side("Second sentence", other, b), matches)
-    names, views = {
-        "head": _same_run,
-        "mask": _both_masks,
-        "edits": _what_if,
-        "model": _two_models,
-    }[what](view)
-    token = view.n_tokens - 1 if view.query is None else view.query
-    one, two = (Side(name, v, token) for name, v in zip(names, views, strict=True))
-    return Sides(one, two, {n: n for n in range(view.n_tokens)})
-
-
-Named = tuple[tuple[str, str], tuple[View, View]]
-
-
-def _same_run(view: View) -> Named:
-    prose.caption("Both heads come from one run: the same model, sentence and mask.")
-    return ("One head", "Another"), (view, view)
-
-
-def _both_masks(view: View) -> Named:
-    prose.caption(
-        "GPT-2 was trained with the mask **on**: no token sees a later one. Switching it off is "
-        "an experiment: the model was never trained that way."
-    )
-    on, off = (
-        replace(view, trace=run_cache.run(view.model.name, view.trace.token_ids, causal))
-        for causal in (True, False)
-    )
-    return ("Mask on", "Mask off"), (on, off)
-
-
-def _what_if(view: View) -> Named:
-    edits = what_if.edits()
-    choice, chosen = st.columns([6, 5], gap="large")
-    with choice:
-        what_if.pick(view)
-    with chosen:
-        what_if.listed(view, edits, by_click=False)
-    what_if.stop_where_impossible(view, edits)
-    trace = view.trace
-    changed = run_cache.run(view.model.name, trace.token_ids, trace.causal, edits)
-    return ("Baseline", "Changed"), (view, replace(view, trace=changed))
-
-
-def _two_models(view: View) -> Named:
-    name = view.model.name
-    others = [other for other in run_cache.model_folders() if other != name]
-    if not others:
-        st.info("There is only one model here. Get another one on **Models**.")
-        st.stop()
-    chosen: str = st.selectbox(
-        "Model B",
-        others,
-        help="Any model with the same tokenizer, such as another checkpoint of the same training.",
-        width=320,
-        **address.choice("model2", others, others[0]),
-    )
-    try:
-        if not _cut_alike(name, chosen):
-            raise GPT2VizError(
-                f"{name} and {chosen} have different tokenizers: they cut a text into different "
-                "tokens, so there is nothing to put side by side. Choose another model."
-            )
-        model = _load_beside(name, chosen)
-        trace = run_cache.run(chosen, view.trace.token_ids, view.trace.causal)
-    except GPT2VizError as error:
-        st.error(f"Model B: {literal(str(error))}", icon=":material/error:")
-        st.stop()
-    prose.caption(
-        "Both read the same tokens. Two checkpoints of one training can be compared head by head; "
-        "heads of models that were trained separately share nothing but their number."
-    )
-    return (name, chosen), (view, replace(view, model=model, trace=trace))
-
-
-@st.cache_data(max_entries=64, show_spinner="Comparing the tokenizers …")
-def _cut_alike(one: str, other: str) -> bool:
-    folders = run_cache.model_folders()
-    return load_tokenizer(folders[one]).cuts_like(load_tokenizer(folders[other]))
-
-
-def _load_beside(first: str, second: str) -> Model:
-    """The second model while the first one stays. Raises ``TooLargeError`` for two too large."""
-    folders, budget = run_cache.model_folders(), run_cache.models().budget
-    needed = sum(weight_bytes(folders[name]) for name in (first, second))
-    if needed > budget:
-        raise TooLargeError(
-            f"{first} and {second} need {spell(needed)} of memory together, and this server has "
-            f"room for {spell(budget)} of models. Choose a smaller one."
-        )
-    return run_cache.load(second)
-
-
-Place = tuple[int, int | None]
-
-
-def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place, Place, bool]:
-    """Pick (layer, head) of A and B, head None for the mean of all; one choice for both sides
-    but where heads are what differs. And pick lines, which is True, or a matrix for the
-    ``parts`` that are shown."""
-    configs = [side.view.model.config for side in (both.a, both.b)]
-    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-        layer = controls.layer(both.a.view, min(c.n_layer for c in configs))
-        head = controls.head(both.a.view, min(c.n_head for c in configs))
-        whole: bool = st.toggle(
-            "Mean of all heads",
-            help=prose.tip("Compares layers: the mean of each layer's heads in place of one head."),
-            **address.switch("whole", False),
-        )
-        as_lines = lines.wanted(*parts)
-    one = (layer, None if whole else head)
+        two_texts.verdict(view, both.b.view, (both.a.token, both.b.token), paths)
+    places = _side_by_side(view, both, what)
+    compare_outcome.draw_map(both, what, places)
+    on_click("side_heads", compare_outcome.choose_head(what))
+    if paths:
+        names = [f"{letter}: {side.name}" for letter, side in (("A", both.a), ("B", both.b))]
+        compare_outcome.draw_paths(both, paths, what, names)
     if what != "head":
-        return one, one, as_lines
-    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-        layers, heads = range(configs[0].n_layer), range(configs[0].n_head)
-        layer = st.segmented_control(
-            "Layer of B",
-            layers,
-            required=True,
-            wrap=True,
-            **address.choice("layer2", layers, layers[-1]),
+        compare_outcome.next_tokens(both)
+
+
+def _side_by_side(view: View, both: Sides, what: str) -> tuple[Place, Place]:
+    """The weights of both sides, their difference and the chosen token's row; where they are
+    from."""
+    parts = compare_sides.parts(both, what)
+    *places, as_lines = compare_sides.places(both, what, parts)
+    drawn = []
+    for letter, side, place, part in zip("AB", (both.a, both.b), places, parts, strict=True):
+        title = compare_sides.title(side, letter, place)
+        whole = side_panel(side.trace, side.view.labels, *place, markup_safe(title))
+        drawn.append(_Drawn(letter.lower(), side, place, title, whole, part.fit(whole)))
+    a, b = drawn
+    change = parts[0].fit(
+        difference_of_matched(a.whole, b.whole, list(both.matches.items()), "B − A")
+    )
+    choose = compare_outcome.choose_token(both, what)
+    *pictures, third = st.columns([4, 4, 5])
+    for one, picture, chosen in zip(drawn, pictures, choose, strict=True):
+        with picture, st.container(key=f"side_{one.letter}"):
+            _one_side(one, as_lines, chosen)
+    with third, st.container(key="side_change"):
+        _difference(view, change, both.a.token, f"{b.title}; {a.title}")
+    drag = None if what == "text" else parts[0].drag(a.panel)  # two sentences aren't one window
+    for area, n in (("a", 0), ("b", 1), ("change", 0)):
+        on_click(f"side_{area}", compare_outcome.choose_row(drawn[n].panel.rows, choose[n]), drag)
+    prose.caption(
+        "Attention weights, A and B on one scale from 0 to 1. "
+        + difference_in_words("B − A", "A", "B")
+        + (" Only tokens with a partner are shown." if what == "text" else "")
+        + f" Click a {'query' if as_lines else 'row'} to choose its token on both sides."
+    )
+    _rows(view, drawn)
+    return a.place, b.place
+
+
+def _one_side(one: _Drawn, as_lines: bool, choose: Choose) -> None:
+    """The weights of one side as a matrix or lines."""
+    made_by, alt = (Line(one.side.trace, "weights", one.place[0]),), one.panel.named(one.title)
+    if as_lines:
+        prose.markdown(f":small[{literal(one.title)}]")
+        lines.draw(
+            replace(one.side.view, query=one.side.token),
+            [one.panel],
+            [one.title],
+            key=f"lines_{one.letter}",
+            alt=alt,
+            made_by=made_by,
+            choose=choose,
         )
-        head = st.segmented_control(
-            "Head of B", heads, required=True, wrap=True, **address.choice("head2", heads, 0)
-        )
-    return one, (layer, None if whole else head), as_lines
+    else:
+        figure = heatmaps([one.panel], one.side.view.colors, height=380, row=one.side.token)
+        output.picture(figure, key=f"weights_{one.letter}", alt=alt, made_by=made_by, shrinks=True)
 
 
-def title(side: Side, letter: str, place: Place) -> str:
-    """What a picture of one side is called."""
-    layer, head = place
-    which = "mean of heads" if head is None else f"head {head}"
-    return f"{letter}: {shorten(side.name, 24)} · layer {layer}, {which}"
+def _difference(view: View, change: Panel, token: int, titles: str) -> None:
+    """B minus A, with A's chosen token framed."""
+    figure = heatmaps(
+        [change],
+        view.colors,
+        scale="signed",
+        height=380,
+        row=token,
+        bar="difference of weights",
+    )
+    output.picture(
+        figure,
+        key="difference",
+        alt=change.named(f"Weights of B minus weights of A ({titles})"),
+        made_by=(difference_of_matched,),
+        shrinks=True,
+    )
 
 
-def parts(both: Sides, what: str) -> tuple[Window, Window]:
-    """The part of A and of B that is shown: of two sentences, all of both."""
-    if what == "text":
-        return whole_text(both.a.view.n_tokens), whole_text(both.b.view.n_tokens)
-    return (window(both.a.view),) * 2
+def _rows(view: View, drawn: Sequence[_Drawn]) -> None:
+    """The chosen token's row of both sides as bars."""
+    (a, b), (one, other) = (drawn[0].side, drawn[1].side), map(_row_of, drawn)
+    output.picture(
+        aligned_bars(
+            align(a.trace.token_ids, b.trace.token_ids),
+            (a.view.labels, b.view.labels),
+            (drawn[0].whole.values[a.token], drawn[1].whole.values[b.token]),
+            (one, other),
+            view.colors,
+        ),
+        key="bars",
+        alt=f"Attention weights of the token on both sides ({drawn[0].title}; {drawn[1].title})",
+        made_by=(align, aligned_bars),
+    )
+
+
+def _row_of(one: _Drawn) -> str:
+    """What the bars of one side are called."""
+    side = one.side
+    token = markup_safe(side.view.labels[side.token])
+    return f"{one.letter.upper()}: {markup_safe(side.name)}, from {side.token} {token}"

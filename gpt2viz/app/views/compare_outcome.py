@@ -22,8 +22,8 @@ from gpt2viz.app.clicks import Cell, choose_map_head
 from gpt2viz.app.components.lines import on_every_page
 from gpt2viz.app.frame import page
 from gpt2viz.app.literal import literal
-from gpt2viz.app.views import find, two_predictions, two_texts
-from gpt2viz.app.views.compare import Place, Sides
+from gpt2viz.app.views import find_a_head, two_predictions, two_texts
+from gpt2viz.app.views.compare_sides import Place, Sides
 from gpt2viz.pictures.panel import Axis
 from gpt2viz.pictures.plotly.compare import nearest_table, path_lines
 from gpt2viz.pictures.plotly.find import head_map
@@ -77,13 +77,13 @@ def draw_map(both: Sides, what: str, places: Sequence[Place]) -> None:
     like = what == "head"
     prose.markdown(f"#### {MAP_TITLE[like]}")
     (layer, head), shown = places
-    numbers = find.alike(both.a.view, layer, head) if like else apart(both)
+    numbers = find_a_head.alike(both.a.view, layer, head) if like else apart(both)
     quantity = "cosine similarity" if like else "largest difference"
     with st.container(key="side_heads"):
         figure = heatmaps(
             [head_map(numbers, quantity)],
             both.a.view.colors,
-            height=find.map_height(both.a.view),
+            height=find_a_head.map_height(both.a.view),
             numbers=16,
             row=shown[0],
             column=shown[1],

@@ -1,4 +1,4 @@
-"""The Generate page's own state and widgets: what was written so far, step, play, undo."""
+"""Generate: write on token by token, and see where a head looks as each one is chosen."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from gpt2viz.analysis.generation import draw
+from gpt2viz import STAGE, Trace
+from gpt2viz.analysis.generation import appraise, draw
 from gpt2viz.app import address, limits, output, prose, run_cache
+from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import predictions
 from gpt2viz.app.views.predictions import Sampling
 from gpt2viz.labels import label
+from gpt2viz.pictures import tables
+from gpt2viz.pictures.plotly.prediction import token_bars
 
 _NAME = "new"
 _EXPECTED = "what a link from this page holds, with its model, mask and sentence"
@@ -20,6 +26,85 @@ _PLAYING = "playing"
 
 #: Tokens that one press of Play writes.
 PLAY = 20
+
+
+def show() -> None:
+    """Draw the page."""
+    view = page.open_page("Generate", choosing="")
+    page.stop_without_numbers(view.trace)
+    ids = _written(view)
+    text, settings = st.columns([5, 4], gap="large")
+    with settings:
+        sampling = predictions.sampling("draw_", temperature=0.0)
+        seed = _seed()
+        prose.caption(
+            "At temperature 0 the most probable token is taken each time. Above it, tokens are "
+            "drawn according to their probabilities; top-k and top-p leave out the improbable ones."
+        )
+    with text:
+        _buttons(view, ids, sampling, seed)
+        prose.markdown(_continuation(view, ids))
+        if why := _ended(view, ids):
+            st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
+        else:
+            prose.caption(
+                f"**Step** lets the model write the next token, **Play** the next {PLAY}."
+            )
+
+    name, causal, prompt = view.model.name, view.trace.causal, view.trace.token_ids
+    before = run_cache.run(name, (*prompt, *ids[:-1]), causal)
+    output.run("The run", before)  # the one that the picture below is of
+    _where_it_looked(view, before, ids)
+    if ids:
+        _what_was_written(view, before, ids)
+    _go_on(view, ids, sampling, seed)
+
+
+def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
+    """The row of a head from which the last of ``ids`` was chosen; ``before`` has read the rest."""
+    labels = [label(part) for part in before.token_bytes]
+    names = run_cache.vocabulary(view.model.name)
+    prose.markdown(
+        f"#### Where the head looked as “{literal(names[ids[-1]])}” was chosen"
+        if ids
+        else "#### Where the head looks as the next token is chosen"
+    )
+    with st.container(horizontal=True, gap="large"):
+        layer, head = controls.layer(view), controls.head(view)
+    prose.caption(
+        f"The {STAGE['weights'].quantity}s of layer {layer}, head {head}: the row of the query "
+        f"“{literal(labels[-1])}”, the last token that had been read. The prediction is made from "
+        "there."
+    )
+    weights = before.stage("weights", layer)[0, head, -1]
+    output.picture(
+        token_bars(labels, weights, view.colors, "attention weight"),
+        key="row",
+        alt=f"Attention weights of the last token in layer {layer}, head {head}",
+        made_by=(Line(before, "weights", layer), draw, appraise),
+    )
+
+
+def _what_was_written(view: View, before: Trace, ids: tuple[int, ...]) -> None:
+    """Each new token with its probability and rank; ``before`` has read all but the last."""
+    prose.markdown("#### What was written")
+    causal, prompt = view.trace.causal, view.trace.token_ids
+    first = 0 if causal else max(0, len(ids) - PLAY)
+    choices = [
+        run_cache.choice(view.model.name, (*prompt, *ids[:n]), causal, ids[n], before)
+        for n in range(first, len(ids))
+    ]
+    three = st.column_config.NumberColumn(format="%.3f")
+    output.table(
+        tables.choice_table(choices, run_cache.vocabulary(view.model.name)),
+        "Tokens that were written",
+        column_config={"probability (%)": three, "surprise (bits)": three},
+    )
+    last = f" Only the last {PLAY}: without the mask, each needs a run of its own."
+    prose.caption(
+        "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
+        "top-p. Rank 1 is the most probable token." + (last if first else "")
+    )
 
 
 class _Prompt(NamedTuple):
@@ -40,7 +125,7 @@ def _prompt(view: View) -> _Prompt:
     return _Prompt(view.model.name, view.trace.token_ids, view.trace.causal)
 
 
-def written(view: View) -> tuple[int, ...]:
+def _written(view: View) -> tuple[int, ...]:
     """Ids of the tokens written so far; none where the sentence, model or mask has changed."""
 
     config = view.model.config
@@ -86,7 +171,7 @@ def _back(prompt: _Prompt, ids: tuple[int, ...]) -> None:
     _put(prompt, ids)
 
 
-def ended(view: View, ids: tuple[int, ...]) -> str:
+def _ended(view: View, ids: tuple[int, ...]) -> str:
     """Why no token can be added, or an empty text."""
     n_positions = limits.longest(view.model.config)
     if view.n_tokens + len(ids) == n_positions:
@@ -96,7 +181,7 @@ def ended(view: View, ids: tuple[int, ...]) -> str:
     return ""
 
 
-def seed() -> int:
+def _seed() -> int:
     """Pick the number that decides the draws."""
     seeds = range(1000)
     chosen: int = st.number_input(
@@ -111,9 +196,9 @@ def seed() -> int:
     return chosen
 
 
-def buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
     """Step, play or stop, undo, start over."""
-    over, prompt = bool(ended(view, ids)), _prompt(view)
+    over, prompt = bool(_ended(view, ids)), _prompt(view)
     playing = st.session_state.get(_PLAYING, 0)
     with st.container(horizontal=True, key="write"):
         st.button(
@@ -149,12 +234,12 @@ def buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> 
         )  # fmt: skip
 
 
-def go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
     """While playing, write the next token and draw the page again. Call it last."""
     left = st.session_state.get(_PLAYING, 0)
     if not left:
         return
-    if ended(view, ids):
+    if _ended(view, ids):
         _play(0)
     else:
         _play(left - 1)
@@ -162,7 +247,7 @@ def go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> No
     st.rerun()
 
 
-def continuation(view: View, ids: tuple[int, ...]) -> str:
+def _continuation(view: View, ids: tuple[int, ...]) -> str:
     """The sentence and, marked, what was written on, as Markdown that shows the text exactly."""
     tokenizer = view.model.tokenizer
     marked = " ".join(f":blue-background[{literal(label(tokenizer.token_bytes(n)))}]" for n in ids)

@@ -1,15 +1,27 @@
-"""What the Training page asks and says: which score, what it means, and where no record is."""
+"""Training: how the model learned, and when each of its heads began to do its work."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import streamlit as st
 
 from gpt2viz import CheckpointError
-from gpt2viz.analysis.batch_scores import first_token_score, induction_score, previous_token_score
+from gpt2viz.analysis.batch_scores import (
+    first_token_score,
+    induction_score,
+    previous_token_score,
+    token_losses,
+)
+from gpt2viz.analysis.scores import weight_on
 from gpt2viz.anatomy.training_record import SCORES, TrainingRecord
-from gpt2viz.app import address, run_cache
+from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app.clicks import on_click, open_head
+from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.pictures.plotly.training import loss_curves, score_growth
 
 MEANING = {
     "previous token": "**Previous token**: mean weight on the token just before, on held-out text.",
@@ -21,14 +33,76 @@ MEANING = {
 }
 
 #: The functions that took the scores.
-MADE_BY = {
+MADE_BY: Mapping[str, Callable[..., Any]] = {
     "previous token": previous_token_score,
     "induction": induction_score,
     "first token": first_token_score,
 }
 
 
-def record_or_stop(view: View) -> TrainingRecord:
+def show() -> None:
+    """Draw the page."""
+    view = page.open_page("Training", choosing="")
+    record = _record_or_stop(view)
+    last = len(record.tokens) - 1
+    prose.markdown(
+        f"#### What {record.tokens[last] / 1e6:.1f} million tokens taught it\n"
+        f"The weights were measured {last + 1} times during training. This page is about the "
+        "model, not the sentence above."
+    )
+    losses, heads = st.columns([5, 6], gap="large")
+    with losses:
+        _losses(view, record)
+    with heads:
+        _growth(view, record)
+    card = run_cache.card(view.model.name)
+    if card:
+        with st.expander("The model's card: data, figures, what it can't do"):
+            st.markdown(card.text)
+    if clicked := on_click("growth"):
+        open_head(*divmod(clicked.row, view.model.config.n_head))
+
+
+def _losses(view: View, record: TrainingRecord) -> None:
+    """The loss as training went on."""
+    prose.markdown("**Loss**")
+    output.picture(
+        loss_curves(record, view.colors),
+        key="losses",
+        alt="Loss on held-out text and on random tokens, by tokens read",
+        of_run=False,
+        made_by=(token_losses,),
+    )
+    measured = f", here over {n} contexts of held-out text" if (n := record.held_out_rows) else ""
+    prose.caption(
+        f"Loss is −ln of the probability given to the token that came next, on average{measured}; "
+        "one nat is 1.44 bits. Random tokens can't be predicted the first time. When they are "
+        "repeated, a model that has learned to **copy** can predict them: the two curves for "
+        "random tokens part."
+    )
+
+
+def _growth(view: View, record: TrainingRecord) -> None:
+    """A score of every head as training went on."""
+    shown = _score()
+    with st.container(key="growth"):
+        output.picture(
+            score_growth(record, shown, view.colors),
+            key="score_growth",
+            alt=f"{shown} score of every head during training",
+            of_run=False,
+            made_by=(MADE_BY[shown], weight_on),
+        )
+    prose.caption(MEANING[shown] + " Click a row to look inside that head.")
+    if record.set_heads:
+        named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
+        prose.caption(
+            f"Head {named} was **set** to look one token back; training left its queries and keys "
+            "alone. All other heads found their jobs themselves, starting from random numbers."
+        )
+
+
+def _record_or_stop(view: View) -> TrainingRecord:
     """The model's record; where there is none, one message and the end of the page."""
     try:
         record = run_cache.training(view.model.name)
@@ -45,7 +119,7 @@ def record_or_stop(view: View) -> TrainingRecord:
     return record
 
 
-def score() -> str:
+def _score() -> str:
     """Pick what the heads were scored for."""
     chosen: str = st.segmented_control(
         "Score of every head",

@@ -1,240 +1,199 @@
-"""The What if page's own widgets: choose an edit, see the list of edits, undo them."""
+"""What if: change something inside the model, run it again, and compare the two runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 import streamlit as st
 
-from gpt2viz import Edit, EditError, GPT2Config, LogitLens, parse_edits
-from gpt2viz.app import address, prose, run_cache
-from gpt2viz.app.clicks import Cell
+from gpt2viz import Edit, Trace, logit_lens
+from gpt2viz.analysis.comparison import largest_differences
+from gpt2viz.app import output, prose, run_cache
+from gpt2viz.app.clicks import choose_map_head, on_click
+from gpt2viz.app.components import lines
+from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import edits as editing
+from gpt2viz.app.views import find_a_head, measures, two_predictions, zoom
 from gpt2viz.app.views.zoom import Window
-from gpt2viz.labels import isolated
+from gpt2viz.pictures.from_trace import difference, difference_in_words
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.run.edits import FIELDS, LARGEST_FACTOR, Kind, check, describe
-
-#: What a person picks from, and what it means.
-KINDS: dict[Kind, tuple[str, str]] = {
-    "off": ("Switch a head off", "Its output becomes 0: it adds nothing (Michel et al. 2019)."),
-    "mean": (
-        "Replace a head by its mean",
-        "Its output becomes the same for every token: what it puts out on average over a "
-        "reference text. Gentler than 0, which the model never met in training (Wang et al. 2023).",
-    ),
-    "scale": (
-        "Scale a head",
-        "Its output is multiplied: by 2 it adds twice as much, by −1 the opposite.",
-    ),
-    "attn": (
-        "Switch a layer's attention off",
-        "It adds nothing: its weights are still computed and shown, but not used.",
-    ),
-    "mlp": ("Switch a layer's MLP off", "The step after attention, for each token alone."),
-    "forbid": ("Hide one token from another", "In every head of every layer."),
-    "window": (
-        "Look back only so far",
-        "A token sees itself and the few just before it; with the mask off, those after it too.",
-    ),
-    "nofirst": (
-        "Hide the first token",
-        "Heads with nothing to do rest on the first token. Where do they look without it?",
-    ),
-}
-
-#: Edits of one run. Each has a row on the page, and the run is made anew with every one added.
-MOST = 64
-
-_NAME = "edits"
-_REFUSED = "_edit_refused"
+from gpt2viz.pictures.plotly.find import head_map
+from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.plotly.lens import lens_of_runs
+from gpt2viz.pictures.plotly.runs import weights_of_runs
+from gpt2viz.run.interventions import changes
 
 
-class _Frame(NamedTuple):
-    """What an edit must fit into: all that a button needs to remember of a run."""
-
-    config: GPT2Config
-    n_tokens: int
-    causal: bool
-
-
-def _frame(view: View) -> _Frame:
-    return _Frame(view.model.config, view.n_tokens, view.trace.causal)
-
-
-def edits() -> tuple[Edit, ...]:
-    """The edits in the address, in the order in which they act."""
-    examples = (
-        f"edits such as off:1.3, scale:1.3:0.5 or window:3, separated by commas, at most {MOST}"
+def show() -> None:
+    """Draw the page."""
+    view = page.open_page("What if")
+    prose.markdown(
+        "Change something inside the model, and the **whole model runs again** with it. Edits add "
+        "up; they act on this page only, and the link carries them."
     )
-    found: tuple[Edit, ...] = address.several_values(_NAME, _parse, examples)
-    return found
+    edits = editing.edits()
+    choice, chosen = st.columns([6, 5], gap="large")
+    with choice:
+        editing.pick(view)
+    with chosen:
+        editing.listed(view, edits)
+    editing.stop_where_impossible(view, edits)
+    baseline = view.trace
+    changed = run_cache.run(view.model.name, baseline.token_ids, baseline.causal, edits)
+    if edits:
+        output.run("The changed run", changed)
+
+    prose.markdown("#### Attention weights")
+    part = zoom.window(view)
+    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+        layer, head = controls.layer(view), controls.head(view)
+        as_lines = lines.wanted(part)
+    before = _weights(view, part, changed, (layer, head), as_lines, bool(edits))
+    measures.proof(view, [layer], "the baseline's run")
+    on_click("whatif", editing.hide(view, part, before), part.drag(before))
+
+    page.stop_without_numbers(baseline, changed)
+    position = view.n_tokens - 1 if view.query is None else view.query
+    _next_tokens(view, changed, position, bool(edits))
+    if edits:
+        _lenses(view, edits, position)
+    if edits and baseline.explicit and changed.explicit:
+        _where(view, changed, layer, head)
 
 
-def _parse(raw: str) -> tuple[Edit, ...]:
-    if raw.count(",") >= MOST:
-        raise ValueError(raw)
-    return parse_edits(raw)
+def _weights(
+    view: View, part: Window, changed: Trace, at: tuple[int, int], as_lines: bool, edited: bool
+) -> Panel:
+    """The weights of the head ``at`` (layer, head) in both runs, and their difference.
 
-
-def pick(view: View) -> None:
-    """Choose an edit and add it to the list."""
-    with st.container(horizontal=True, vertical_alignment="bottom", key="new_edit"):
-        kind: Kind = st.selectbox(
-            "What to change",
-            KINDS,
-            format_func=lambda kind: KINDS[kind][0],
-            key="edit_kind",
-            width=250,
-        )
-        values = {name: _field(view, name) for name in FIELDS[kind]}
-        st.button(
-            "Add",
-            icon=":material/add:",
-            type="primary",
-            on_click=_add,
-            args=(_frame(view), Edit(kind, **values)),
-            key="add_edit",
-        )
-    prose.caption(KINDS[kind][1])
-    if refused := st.session_state.pop(_REFUSED, None):
-        st.warning(refused, icon=":material/block:")
-
-
-def _field(view: View, name: str) -> Any:
-    key = f"edit_{name}"
-    if name == "factor":
-        limit = float(LARGEST_FACTOR)
-        return st.number_input("Times", -limit, limit, 2.0, step=0.5, key=key, width=130)
-    if name == "width":
-        longest = max(view.n_tokens, 2)
-        return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=130)
-    if name in ("query", "key"):
-        labels = view.labels
-        return st.selectbox(
-            {"query": "This token (query)", "key": "may not see (key)"}[name],
-            range(view.n_tokens),
-            format_func=lambda n: f"{n} {labels[n]}",
-            index=view.n_tokens - 1 if name == "query" else 0,
-            key=key,
-            width=165,
-        )
-    config = view.model.config
-    count = config.n_layer if name == "layer" else config.n_head
-    return st.selectbox(name.capitalize(), range(count), key=key, width=90)
-
-
-def _add(frame: _Frame, edit: Edit) -> None:
-    """Put an edit at the end of the list, unless the run would be impossible."""
-    before = st.session_state[_NAME]
-    if edit in before and edit.kind != "scale":  # only scaling does more the second time
-        return
-    after = (*before, edit)
-    try:
-        if len(after) > MOST:
-            raise EditError(
-                f"{MOST} edits are the most that one run can have here. Undo one first."
-            )
-        check(after, *frame)
-    except EditError as error:
-        st.session_state[_REFUSED] = f"Not added. {error}"
-        return
-    address.put(_NAME, after)
-
-
-def hide(view: View, part: Window, drawn: Panel) -> Callable[[Cell], None]:
-    """A click on a cell of ``drawn`` hides its key from its query, a second one shows it again."""
-    frame, rows, columns = _frame(view), drawn.rows, drawn.columns
-
-    def clicked(cell: Cell) -> None:
-        if part.exact:
-            _toggle(frame, rows.position(cell.row), columns.position(cell.column))
-
-    return clicked
-
-
-def _toggle(frame: _Frame, query: int, key: int) -> None:
-    edit = Edit("forbid", query=query, key=key)
-    before = st.session_state[_NAME]
-    if edit in before:
-        address.put(_NAME, tuple(other for other in before if other != edit))
-    elif frame.causal and key > query:
-        st.session_state[_REFUSED] = (
-            f"Not added. The causal mask hides key {key} from query {query} anyway."
-        )
-    else:
-        _add(frame, edit)
-
-
-def _undo(n: int, edit: Edit) -> None:
-    """Take the ``n``-th edit back, from 0, if it is still that one."""
-    before = st.session_state[_NAME]
-    if before[n : n + 1] == (edit,):
-        address.put(_NAME, before[:n] + before[n + 1 :])
-
-
-def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
-    """The edits with a button each to undo it, and the reference text where one needs it.
-
-    ``by_click`` says that a click on a cell is an edit too.
+    Returns the picture of the baseline, whose axes all of them have.
     """
-    if not edits:
-        prose.markdown(
-            "**No edit yet**, so both runs below are the same. Add one"
-            + (
-                ", or click a cell of the weights to hide that key from that query."
-                if by_click
-                else ", here or on the page **What if**."
-            )
-        )
-        return
-    with st.container(key="edit_list", gap=None):
-        for n, edit in enumerate(edits):
-            undo, sentence = st.columns([3, 10], vertical_alignment="center", gap="small")
-            undo.button(
-                "Undo",
-                key=f"undo_{n}",
-                icon=":material/undo:",
-                type="tertiary",
-                on_click=_undo,
-                args=(n, edit),
-            )
-            said = literal(describe(edit, [*map(isolated, view.labels)]))
-            prose.markdown(f"{said} :small[:gray[{literal(str(edit))}]]", place=sentence)
-        if len(edits) > 1:
-            st.button(
-                "Undo all",
-                key="undo_all",
-                icon=":material/undo:",
-                type="tertiary",
-                on_click=address.put,
-                args=(_NAME, ()),
-            )
-    if any(edit.kind == "mean" for edit in edits):
-        run = run_cache.reference(view.model.name)
+    layer, head = at
+    runs = {"Baseline: the model as it is": view.trace, "Changed": changed}
+    whole = weights_of_runs(runs, view.labels, layer, head)
+    panels = [part.fit(panel) for panel in whole]
+    change = part.fit(difference(whole[0], whole[1], "Changed − baseline"))
+    if edited and not change.values.any():
         prose.caption(
-            f"Means are taken over the {len(run.token_ids)} tokens of this reference text, read by "
-            f"the unchanged model with the mask on: “{literal(run.text)}”"
+            "This head's weights are the same in both runs. An edit of a head, of attention or of "
+            "an MLP shows only in the weights of later layers, which read what it wrote."
         )
+    with st.container(key="whatif"):
+        both, third = st.columns([2, 1.2])
+        with both:
+            _before_and_after(view, panels, changed, at, as_lines)
+        figure = heatmaps(
+            [change],
+            view.colors,
+            scale="signed",
+            height=360,
+            row=view.query,
+            bar="difference of weights",
+        )
+        output.picture(
+            figure,
+            place=third,
+            key="weight_change",
+            alt=change.named(f"Weights of layer {layer}, head {head}, changed − baseline"),
+            made_by=(difference,),
+            shrinks=True,
+        )
+    cell = "a cell of the difference" if as_lines else "a cell"
+    prose.caption(
+        difference_in_words("Changed − baseline", "the baseline", "the changed run")
+        + (
+            f" Click {cell} to hide its key from its query in every head; click again to undo it."
+            if part.exact
+            else " Drag over a part of the text first; a click on a cell there hides a key from a "
+            "query."
+        )
+    )
+    return panels[0]
 
 
-def lenses(view: View, edits: tuple[Edit, ...], position: int) -> dict[str, LogitLens]:
-    """The logit lens after one token, of the baseline and changed run, on the same answer."""
+def _before_and_after(
+    view: View, panels: list[Panel], changed: Trace, at: tuple[int, int], as_lines: bool
+) -> None:
+    """The weights of both runs as matrices or lines."""
+    layer, head = at
+    alt = panels[0].named(f"Weights of layer {layer}, head {head}, baseline and changed")
+    made_by = (Line(changed, "weights", layer), changes)
+    if as_lines:
+        lines.two_by_two(view, panels, key="run_lines", alt=alt)
+        output.code(*made_by, of=[alt])
+        return
+    figure = heatmaps(
+        panels, view.colors, n_columns=2, height=360, row=view.query, bar="attention weight"
+    )
+    output.picture(figure, key="before_after", alt=alt, made_by=made_by, shrinks=True)
+
+
+def _next_tokens(view: View, changed: Trace, position: int, edited: bool) -> None:
+    """What comes after the token at ``position`` in both runs."""
+    prose.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
+    table = two_predictions.compare(
+        [run.logits_at(position) for run in (view.trace, changed)],
+        ("baseline", "changed"),
+        ["Baseline: most probable next", "Changed: most probable next"],
+        run_cache.vocabulary(view.model.name),
+    )
+    if len(table):
+        two_predictions.draw(
+            table,
+            view.colors,
+            key="changes",
+            alt=f"Tokens whose probability rose or fell most after token {position}",
+            name="Largest changes of next-token probabilities",
+            order="The largest rises, then the largest falls, over the whole vocabulary.",
+            made_by=(Line(changed, "last_logits"),),
+        )
+    elif edited:
+        prose.caption("No probability has changed after this token.")
+
+
+def _lenses(view: View, edits: tuple[Edit, ...], position: int) -> None:
+    """The logit lens after the token at ``position`` in both runs."""
+    prose.markdown("#### When is it decided, before and after? The logit lens")
+    names = run_cache.vocabulary(view.model.name)
     run = (view.model.name, view.trace.token_ids, view.trace.causal, (position,))
     before = run_cache.lens(*run)
     answers = tuple(int(n) for n in before.answer)
-    return {"baseline": before, "changed": run_cache.lens(*run, edits, answers)}
+    paths = {"baseline": before, "changed": run_cache.lens(*run, edits, answers)}
+    output.picture(
+        lens_of_runs(paths, names, view.colors),
+        key="lens_runs",
+        alt="Most probable next token at every step of the baseline's and the changed stream",
+        made_by=(logit_lens,),
+    )
+    prose.caption(
+        "The stream of each run after every step, read as if that step were the last "
+        "(nostalgebraist 2020). In both, the rank followed is that of the baseline's answer: "
+        f"“{literal(names[answers[0]])}”."
+    )
 
 
-def stop_where_impossible(view: View, edits: tuple[Edit, ...]) -> None:
-    """Stop the page with one message where an edit doesn't fit this model and sentence."""
-    try:
-        check(edits, view.model.config, view.n_tokens, view.trace.causal)
-    except EditError as error:
-        st.warning(
-            f"{error} Undo that edit, or choose another sentence or model.",
-            icon=":material/block:",
+def _where(view: View, changed: Trace, layer: int, head: int) -> None:
+    """How far the weights of every head differ at most; a click shows the head above."""
+    prose.markdown("#### Which heads now look elsewhere")
+    with st.container(key="where"):
+        same = [(n, n) for n in range(view.n_tokens)]
+        found = largest_differences(view.trace, changed, same)
+        figure = heatmaps(
+            [head_map(found, "largest change of a weight")],
+            view.colors,
+            height=find_a_head.map_height(view),
+            numbers=16,
+            row=layer,
+            column=head,
+            bar="largest change",
+            legend=False,
         )
-        st.stop()
+        output.picture(
+            figure,
+            key="where_map",
+            alt="Largest change of a weight in every head",
+            made_by=(largest_differences,),
+        )
+    prose.caption("Click a head to see its weights above.")
+    on_click("where", choose_map_head())

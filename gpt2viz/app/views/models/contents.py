@@ -40,8 +40,14 @@ SECTIONS: Mapping[str, Section] = {
 }
 
 
-def choose_section() -> str:
-    """Pick a section."""
+def show() -> None:
+    """Draw the page."""
+    colors = page.open_menu("Models")
+    _draw(SECTIONS[_choose()], colors)
+
+
+def _choose() -> str:
+    """Pick a section, a key of ``SECTIONS``."""
     chosen: str = st.segmented_control(
         "Show",
         list(SECTIONS),
@@ -54,9 +60,8 @@ def choose_section() -> str:
     return chosen
 
 
-def show(name: str, colors: Palette) -> None:
+def _draw(section: Section, colors: Palette) -> None:
     """Draw a section; one message where the model's files can't be read."""
-    section = SECTIONS[name]
     try:
         if section.draw_run:
             section.draw_run(page.read_sentence(colors, choosing=""))

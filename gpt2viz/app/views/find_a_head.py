@@ -1,4 +1,4 @@
-"""The Find a head page's own widgets: what is looked for, and what was found."""
+"""Find a head: by what it does, by where it looks, or by a pattern that you draw."""
 
 from __future__ import annotations
 
@@ -10,17 +10,36 @@ import streamlit as st
 
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.attribution import taken
-from gpt2viz.analysis.patterns import likeness, similarity
-from gpt2viz.analysis.scores import SCORES, SEED, Scores
+from gpt2viz.analysis.patterns import drawn, likeness, similarity
+from gpt2viz.analysis.scores import (
+    SCORES,
+    SEED,
+    Scores,
+    distance,
+    entropy,
+    head_scores,
+    largest,
+    weight_on,
+)
 from gpt2viz.app import address, output, prose, run_cache
-from gpt2viz.app.frame import token_strip
+from gpt2viz.app.clicks import on_click, open_head
+from gpt2viz.app.components import lines, pattern_grid
+from gpt2viz.app.frame import controls, page, token_strip
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.views import similar_heads, zoom
+from gpt2viz.app.views.head_ranking import ranked
+from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.arrays import Pairs
-from gpt2viz.labels import counted
+from gpt2viz.labels import counted, label
+from gpt2viz.pictures.plotly.find import atlas, drawn_pattern, head_map
+from gpt2viz.pictures.plotly.heatmap import heatmaps
 from gpt2viz.run.trace import Trace
 from gpt2viz.survey.stored import Survey, read_survey
 
+SIMILARITY = "cosine similarity"
+#: What the scores of heads are made of.
+SCORE_PARTS = (weight_on, distance, entropy, largest)
 #: Value in the address -> what a person picks.
 WAYS = {
     "habit": "By what it does",
@@ -40,7 +59,136 @@ TEXTS = {
 WEIGHT, GIVEN = "attention weight", "length given"
 
 
-def way() -> str:
+def show() -> None:
+    """Draw the page."""
+    view = page.open_page("Find a head", _choosing())
+    chosen = _way()
+    _stop_where_all_are_alike(view, chosen)
+    ways = {"habit": _by_habit, "look": _by_look, "pattern": _by_pattern, "head": _by_head}
+    ways.get(chosen, similar_heads.draw)(view)
+    for area in ("atlas", "maps"):
+        if clicked := on_click(area):
+            open_head(clicked.row, clicked.column)
+
+
+def _by_habit(view: View) -> None:
+    """Maps of every score of every head, on the sentence and on random tokens said twice."""
+    name, causal = view.model.name, view.trace.causal
+    probe = run_cache.probe(name, causal)
+    runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
+    scores = {
+        text: run_cache.head_scores(name, run.token_ids, causal) for text, run in runs.items()
+    }
+    across = _survey(view)
+    if across:
+        scores["texts"] = across.mean
+    _explain(probe, across)
+    with st.container(key="atlas"):
+        maps = atlas({TEXTS[text]: found for text, found in scores.items()}, view.colors)
+        output.picture(
+            maps,
+            key="atlas_maps",
+            alt="Every score of every head, on each text",
+            made_by=(head_scores, *SCORE_PARTS),
+        )
+    score, text = _habit(scores)
+    columns = {score: scores[text][score]}
+    if across and text == "texts":
+        columns["± (95 %)"] = across.margin[score]
+    run = runs.get(text, view.trace)
+    labels = tuple(label(part) for part in run.token_bytes)
+    ranked(view, columns | scores[text], score, run, labels)
+    if across and text == "texts":
+        _interval_note(across)
+        _passages(across, score)
+
+
+def _by_look(view: View) -> None:
+    """Every head by how much a query takes from the chosen keys."""
+    query = view.n_tokens - 1 if view.query is None else view.query
+    keys, by = _keys(view, query), _look()
+    if not keys:
+        return
+    numbers = given(view, query, keys)
+    with st.container(key="maps"):
+        for place, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
+            figure = heatmaps(
+                [head_map(values, name)],
+                view.colors,
+                scale="unit" if name == WEIGHT else "amount",
+                height=map_height(view),
+                numbers=8,
+                bar=name,
+                legend=False,
+            )
+            output.picture(
+                figure,
+                place=place,
+                key=f"map_{name}",
+                alt=f"{name} from query {query} to tokens {', '.join(map(str, keys))}, every head",
+                made_by=(taken,) if name == GIVEN else (given,),
+            )
+    ranked(view, numbers, by, view.trace, view.labels)
+
+
+def _by_pattern(view: View) -> None:
+    """Every head by how much it is like a drawn pattern."""
+    choice, picture, found = st.columns([3, 4, 4], gap="medium")
+    with choice:
+        kind, n, cells = pattern_grid.pattern(view)
+    wanted = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
+    with picture, st.container(key="drawing"):
+        panel = drawn_pattern(wanted, view.labels, view.trace)
+        figure = heatmaps([panel], view.colors, height=340, numbers=0)
+        output.picture(figure, key="drawn", alt="The pattern to look for", made_by=(drawn,))
+    on_click("drawing", pattern_grid.paint(view))
+    if not wanted[1:].any():
+        found.info("The pattern is empty: paint a cell below the first row, or choose a pattern.")
+        return
+    with found:
+        values = _like(view, wanted)
+        _similarity_map(view, values)
+    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
+
+
+def _by_head(view: View) -> None:
+    """Every head by how much it is like a chosen one."""
+    choice, picture, found = st.columns([3, 4, 4], gap="medium")
+    with choice:
+        layer, head = controls.layer(view), controls.head(view)
+        as_lines = lines.wanted(zoom.whole_text(view.n_tokens))
+        prose.caption(
+            "The number is the **cosine similarity** of two heads' weights on this sentence, over "
+            "all rows but the first: 1 for the same weights, 0 where no key gets weight from both."
+        )
+    with picture:
+        draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340)
+    with found:
+        values = alike(view, layer, head)
+        _similarity_map(view, values)
+    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels, as_lines)
+
+
+def _similarity_map(view: View, values: Scores) -> None:
+    """A map of every head's similarity, (n_layer, n_head)."""
+    with st.container(key="maps"):
+        figure = heatmaps(
+            [head_map(values, SIMILARITY)],
+            view.colors,
+            height=340,
+            numbers=8,
+            bar=SIMILARITY,
+            legend=False,
+        )
+        output.picture(
+            figure,
+            key="map_similarity",
+            alt="Similarity of every head",
+            made_by=(similarity, likeness),
+        )
+
+
+def _way() -> str:
     """Pick how to look for a head: a key of ``WAYS``."""
     chosen: str = st.segmented_control(
         "How do you want to find it?",
@@ -53,7 +201,7 @@ def way() -> str:
     return chosen
 
 
-def choosing() -> str:
+def _choosing() -> str:
     """What it does to choose a token of the sentence, which stands above the way to look."""
     chosen, text = (st.query_params.get(name) for name in ("find", "on"))
     if chosen == "look":
@@ -62,7 +210,7 @@ def choosing() -> str:
     return token_strip.LIGHT_UP if of_sentence and chosen != "all" else ""
 
 
-def stop_where_all_are_alike(view: View, chosen: str) -> None:
+def _stop_where_all_are_alike(view: View, chosen: str) -> None:
     """Stop the page with one message where heads are to be told apart on one token."""
     if view.n_tokens == 1 and chosen in ("pattern", "head", "all"):
         st.info("With one token all heads are alike: it sees only itself. Write a longer sentence.")
@@ -70,7 +218,7 @@ def stop_where_all_are_alike(view: View, chosen: str) -> None:
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the survey …")
-def _survey(name: str) -> Survey | None:
+def _read_survey(name: str) -> Survey | None:
     model = run_cache.load(name)
     if model.weights is None:
         return None
@@ -78,16 +226,16 @@ def _survey(name: str) -> Survey | None:
     return read_survey(run_cache.model_folders()[name], model.weights, *sizes)
 
 
-def survey(view: View) -> Survey | None:
+def _survey(view: View) -> Survey | None:
     """The model's scores across many texts, if it has them; one message where they are broken."""
     try:
-        return _survey(view.model.name)
+        return _read_survey(view.model.name)
     except CheckpointError as error:
         st.warning(literal(str(error)), icon=":material/error:")
         return None
 
 
-def explain(probe: Trace | None, across: Survey | None) -> None:
+def _explain(probe: Trace | None, across: Survey | None) -> None:
     """What the maps show, what the probe is, if there is one, and how many texts there are."""
     prose.markdown(
         "One map for each habit: each cell is a head, layers down and heads across. The stronger "
@@ -113,7 +261,7 @@ def explain(probe: Trace | None, across: Survey | None) -> None:
     )
 
 
-def habit(texts: Iterable[str]) -> tuple[str, str]:
+def _habit(texts: Iterable[str]) -> tuple[str, str]:
     """Pick the score that heads are ranked by, and on which of the ``texts``, keys of ``TEXTS``."""
     offered = list(texts)
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
@@ -135,7 +283,7 @@ def habit(texts: Iterable[str]) -> tuple[str, str]:
     return score, text
 
 
-def interval_note(across: Survey) -> None:
+def _interval_note(across: Survey) -> None:
     """What the ± of a score across many texts is, and what it takes for granted."""
     prose.caption(
         "**± (95 %)**: half of a confidence interval (Student's t) of the mean over up to "
@@ -145,7 +293,7 @@ def interval_note(across: Survey) -> None:
     )
 
 
-def passages(across: Survey, score: str) -> None:
+def _passages(across: Survey, score: str) -> None:
     """The passages of many texts on which each head did it most."""
     prose.markdown(f"#### Where each head scored highest on “{score}”")
     found = [p._asdict() for p in across.best if p.score == score]
@@ -163,7 +311,7 @@ def passages(across: Survey, score: str) -> None:
     )
 
 
-def keys(view: View, query: int) -> list[int]:
+def _keys(view: View, query: int) -> list[int]:
     """Pick the tokens that the query may look at; none at first."""
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
     small, labels = ":small[:gray[{}]]".format, view.labels
@@ -183,7 +331,7 @@ def keys(view: View, query: int) -> list[int]:
     return sorted(chosen)
 
 
-def look() -> str:
+def _look() -> str:
     """Pick what heads are ranked by: ``WEIGHT`` or ``GIVEN``."""
     chosen: str = st.segmented_control(
         "Rank the heads by",
@@ -208,7 +356,7 @@ def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
     return {WEIGHT: np.stack(weights), GIVEN: np.stack(lengths)}
 
 
-def like(view: View, wanted: Pairs) -> Scores:
+def _like(view: View, wanted: Pairs) -> Scores:
     """How much every head is like a drawn pattern (T, T): (n_layer, n_head)."""
     every = range(view.model.config.n_layer)
     return np.stack([similarity(view.trace.stage("weights", n)[0], wanted) for n in every])

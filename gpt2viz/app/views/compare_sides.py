@@ -1,0 +1,217 @@
+"""The two sides of Compare: what differs between them, the other side, what is shown of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from gpt2viz import GPT2VizError, Model, TooLargeError
+from gpt2viz.app import address, prose, run_cache
+from gpt2viz.app.components import lines
+from gpt2viz.app.frame import controls
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.literal import literal
+from gpt2viz.app.views import edits as editing
+from gpt2viz.app.views import two_texts
+from gpt2viz.app.views.zoom import Window, whole_text, window
+from gpt2viz.labels import shorten
+from gpt2viz.model.checkpoint import weight_bytes
+from gpt2viz.model.memory import spell
+from gpt2viz.model.tokenizer import load_tokenizer
+from gpt2viz.run.trace import Trace
+
+#: Value in the address -> what a person picks.
+DIFFERS = {
+    "text": "Two sentences",
+    "head": "Two heads or layers",
+    "mask": "Mask on and off",
+    "edits": "Baseline and what-if",
+    "model": "Two models",
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side: its name, its run, and the token of it that is looked at."""
+
+    name: str
+    view: View
+    token: int
+
+    @property
+    def trace(self) -> Trace:
+        """The run of this side."""
+        return self.view.trace
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both sides, and which token of B belongs to each of A, by position."""
+
+    a: Side
+    b: Side
+    matches: Mapping[int, int]
+
+
+def differs() -> str:
+    """Pick what differs between A and B: a key of ``DIFFERS``."""
+    chosen: str = st.segmented_control(
+        "What differs between A and B?",
+        list(DIFFERS),
+        format_func=DIFFERS.__getitem__,
+        required=True,
+        wrap=True,
+        **address.choice("differs", list(DIFFERS), "text"),
+    )
+    return chosen
+
+
+def sides(view: View, what: str) -> Sides:
+    """Ask for side B and run it; or one message and the end of the page."""
+    if what == "text":
+        other = two_texts.second(view)
+        matches = two_texts.matches(view, other)
+        a, b = two_texts.choose(view, other, matches)
+        return Sides(Side("First sentence", view, a), Side("Second sentence", other, b), matches)
+    names, views = {
+        "head": _same_run,
+        "mask": _both_masks,
+        "edits": _what_if,
+        "model": _two_models,
+    }[what](view)
+    token = view.n_tokens - 1 if view.query is None else view.query
+    one, two = (Side(name, v, token) for name, v in zip(names, views, strict=True))
+    return Sides(one, two, {n: n for n in range(view.n_tokens)})
+
+
+Named = tuple[tuple[str, str], tuple[View, View]]
+
+
+def _same_run(view: View) -> Named:
+    prose.caption("Both heads come from one run: the same model, sentence and mask.")
+    return ("One head", "Another"), (view, view)
+
+
+def _both_masks(view: View) -> Named:
+    prose.caption(
+        "GPT-2 was trained with the mask **on**: no token sees a later one. Switching it off is "
+        "an experiment: the model was never trained that way."
+    )
+    on, off = (
+        replace(view, trace=run_cache.run(view.model.name, view.trace.token_ids, causal))
+        for causal in (True, False)
+    )
+    return ("Mask on", "Mask off"), (on, off)
+
+
+def _what_if(view: View) -> Named:
+    edits = editing.edits()
+    choice, chosen = st.columns([6, 5], gap="large")
+    with choice:
+        editing.pick(view)
+    with chosen:
+        editing.listed(view, edits, by_click=False)
+    editing.stop_where_impossible(view, edits)
+    trace = view.trace
+    changed = run_cache.run(view.model.name, trace.token_ids, trace.causal, edits)
+    return ("Baseline", "Changed"), (view, replace(view, trace=changed))
+
+
+def _two_models(view: View) -> Named:
+    name = view.model.name
+    others = [other for other in run_cache.model_folders() if other != name]
+    if not others:
+        st.info("There is only one model here. Get another one on **Models**.")
+        st.stop()
+    chosen: str = st.selectbox(
+        "Model B",
+        others,
+        help="Any model with the same tokenizer, such as another checkpoint of the same training.",
+        width=320,
+        **address.choice("model2", others, others[0]),
+    )
+    try:
+        if not _cut_alike(name, chosen):
+            raise GPT2VizError(
+                f"{name} and {chosen} have different tokenizers: they cut a text into different "
+                "tokens, so there is nothing to put side by side. Choose another model."
+            )
+        model = _load_beside(name, chosen)
+        trace = run_cache.run(chosen, view.trace.token_ids, view.trace.causal)
+    except GPT2VizError as error:
+        st.error(f"Model B: {literal(str(error))}", icon=":material/error:")
+        st.stop()
+    prose.caption(
+        "Both read the same tokens. Two checkpoints of one training can be compared head by head; "
+        "heads of models that were trained separately share nothing but their number."
+    )
+    return (name, chosen), (view, replace(view, model=model, trace=trace))
+
+
+@st.cache_data(max_entries=64, show_spinner="Comparing the tokenizers …")
+def _cut_alike(one: str, other: str) -> bool:
+    folders = run_cache.model_folders()
+    return load_tokenizer(folders[one]).cuts_like(load_tokenizer(folders[other]))
+
+
+def _load_beside(first: str, second: str) -> Model:
+    """The second model while the first one stays. Raises ``TooLargeError`` for two too large."""
+    folders, budget = run_cache.model_folders(), run_cache.models().budget
+    needed = sum(weight_bytes(folders[name]) for name in (first, second))
+    if needed > budget:
+        raise TooLargeError(
+            f"{first} and {second} need {spell(needed)} of memory together, and this server has "
+            f"room for {spell(budget)} of models. Choose a smaller one."
+        )
+    return run_cache.load(second)
+
+
+Place = tuple[int, int | None]
+
+
+def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place, Place, bool]:
+    """Pick (layer, head) of A and B, head None for the mean of all; one choice for both sides
+    but where heads are what differs. And pick lines, which is True, or a matrix for the
+    ``parts`` that are shown."""
+    configs = [side.view.model.config for side in (both.a, both.b)]
+    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+        layer = controls.layer(both.a.view, min(c.n_layer for c in configs))
+        head = controls.head(both.a.view, min(c.n_head for c in configs))
+        whole: bool = st.toggle(
+            "Mean of all heads",
+            help=prose.tip("Compares layers: the mean of each layer's heads in place of one head."),
+            **address.switch("whole", False),
+        )
+        as_lines = lines.wanted(*parts)
+    one = (layer, None if whole else head)
+    if what != "head":
+        return one, one, as_lines
+    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+        layers, heads = range(configs[0].n_layer), range(configs[0].n_head)
+        layer = st.segmented_control(
+            "Layer of B",
+            layers,
+            required=True,
+            wrap=True,
+            **address.choice("layer2", layers, layers[-1]),
+        )
+        head = st.segmented_control(
+            "Head of B", heads, required=True, wrap=True, **address.choice("head2", heads, 0)
+        )
+    return one, (layer, None if whole else head), as_lines
+
+
+def title(side: Side, letter: str, place: Place) -> str:
+    """What a picture of one side is called."""
+    layer, head = place
+    which = "mean of heads" if head is None else f"head {head}"
+    return f"{letter}: {shorten(side.name, 24)} · layer {layer}, {which}"
+
+
+def parts(both: Sides, what: str) -> tuple[Window, Window]:
+    """The part of A and of B that is shown: of two sentences, all of both."""
+    if what == "text":
+        return whole_text(both.a.view.n_tokens), whole_text(both.b.view.n_tokens)
+    return (window(both.a.view),) * 2

@@ -1,0 +1,232 @@
+"""Edits of a run: choose one, see the list of them, undo them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+from gpt2viz import Edit, EditError, GPT2Config, parse_edits
+from gpt2viz.app import address, prose, run_cache
+from gpt2viz.app.clicks import Cell
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.literal import literal
+from gpt2viz.app.views.zoom import Window
+from gpt2viz.labels import isolated
+from gpt2viz.pictures.panel import Panel
+from gpt2viz.run.edits import FIELDS, LARGEST_FACTOR, Kind, check, describe
+
+#: What a person picks from, and what it means.
+KINDS: dict[Kind, tuple[str, str]] = {
+    "off": ("Switch a head off", "Its output becomes 0: it adds nothing (Michel et al. 2019)."),
+    "mean": (
+        "Replace a head by its mean",
+        "Its output becomes the same for every token: what it puts out on average over a "
+        "reference text. Gentler than 0, which the model never met in training (Wang et al. 2023).",
+    ),
+    "scale": (
+        "Scale a head",
+        "Its output is multiplied: by 2 it adds twice as much, by −1 the opposite.",
+    ),
+    "attn": (
+        "Switch a layer's attention off",
+        "It adds nothing: its weights are still computed and shown, but not used.",
+    ),
+    "mlp": ("Switch a layer's MLP off", "The step after attention, for each token alone."),
+    "forbid": ("Hide one token from another", "In every head of every layer."),
+    "window": (
+        "Look back only so far",
+        "A token sees itself and the few just before it; with the mask off, those after it too.",
+    ),
+    "nofirst": (
+        "Hide the first token",
+        "Heads with nothing to do rest on the first token. Where do they look without it?",
+    ),
+}
+
+#: Edits of one run. Each has a row on the page, and the run is made anew with every one added.
+MOST = 64
+
+_NAME = "edits"
+_REFUSED = "_edit_refused"
+
+
+class _Frame(NamedTuple):
+    """What an edit must fit into: all that a button needs to remember of a run."""
+
+    config: GPT2Config
+    n_tokens: int
+    causal: bool
+
+
+def _frame(view: View) -> _Frame:
+    return _Frame(view.model.config, view.n_tokens, view.trace.causal)
+
+
+def edits() -> tuple[Edit, ...]:
+    """The edits in the address, in the order in which they act."""
+    examples = (
+        f"edits such as off:1.3, scale:1.3:0.5 or window:3, separated by commas, at most {MOST}"
+    )
+    found: tuple[Edit, ...] = address.several_values(_NAME, _parse, examples)
+    return found
+
+
+def _parse(raw: str) -> tuple[Edit, ...]:
+    if raw.count(",") >= MOST:
+        raise ValueError(raw)
+    return parse_edits(raw)
+
+
+def pick(view: View) -> None:
+    """Choose an edit and add it to the list."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="new_edit"):
+        kind: Kind = st.selectbox(
+            "What to change",
+            KINDS,
+            format_func=lambda kind: KINDS[kind][0],
+            key="edit_kind",
+            width=250,
+        )
+        values = {name: _field(view, name) for name in FIELDS[kind]}
+        st.button(
+            "Add",
+            icon=":material/add:",
+            type="primary",
+            on_click=_add,
+            args=(_frame(view), Edit(kind, **values)),
+            key="add_edit",
+        )
+    prose.caption(KINDS[kind][1])
+    if refused := st.session_state.pop(_REFUSED, None):
+        st.warning(refused, icon=":material/block:")
+
+
+def _field(view: View, name: str) -> Any:
+    key = f"edit_{name}"
+    if name == "factor":
+        limit = float(LARGEST_FACTOR)
+        return st.number_input("Times", -limit, limit, 2.0, step=0.5, key=key, width=130)
+    if name == "width":
+        longest = max(view.n_tokens, 2)
+        return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=130)
+    if name in ("query", "key"):
+        labels = view.labels
+        return st.selectbox(
+            {"query": "This token (query)", "key": "may not see (key)"}[name],
+            range(view.n_tokens),
+            format_func=lambda n: f"{n} {labels[n]}",
+            index=view.n_tokens - 1 if name == "query" else 0,
+            key=key,
+            width=165,
+        )
+    config = view.model.config
+    count = config.n_layer if name == "layer" else config.n_head
+    return st.selectbox(name.capitalize(), range(count), key=key, width=90)
+
+
+def _add(frame: _Frame, edit: Edit) -> None:
+    """Put an edit at the end of the list, unless the run would be impossible."""
+    before = st.session_state[_NAME]
+    if edit in before and edit.kind != "scale":  # only scaling does more the second time
+        return
+    after = (*before, edit)
+    try:
+        if len(after) > MOST:
+            raise EditError(
+                f"{MOST} edits are the most that one run can have here. Undo one first."
+            )
+        check(after, *frame)
+    except EditError as error:
+        st.session_state[_REFUSED] = f"Not added. {error}"
+        return
+    address.put(_NAME, after)
+
+
+def hide(view: View, part: Window, drawn: Panel) -> Callable[[Cell], None]:
+    """A click on a cell of ``drawn`` hides its key from its query, a second one shows it again."""
+    frame, rows, columns = _frame(view), drawn.rows, drawn.columns
+
+    def clicked(cell: Cell) -> None:
+        if part.exact:
+            _toggle(frame, rows.position(cell.row), columns.position(cell.column))
+
+    return clicked
+
+
+def _toggle(frame: _Frame, query: int, key: int) -> None:
+    edit = Edit("forbid", query=query, key=key)
+    before = st.session_state[_NAME]
+    if edit in before:
+        address.put(_NAME, tuple(other for other in before if other != edit))
+    elif frame.causal and key > query:
+        st.session_state[_REFUSED] = (
+            f"Not added. The causal mask hides key {key} from query {query} anyway."
+        )
+    else:
+        _add(frame, edit)
+
+
+def _undo(n: int, edit: Edit) -> None:
+    """Take the ``n``-th edit back, from 0, if it is still that one."""
+    before = st.session_state[_NAME]
+    if before[n : n + 1] == (edit,):
+        address.put(_NAME, before[:n] + before[n + 1 :])
+
+
+def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
+    """The edits with a button each to undo it, and the reference text where one needs it.
+
+    ``by_click`` says that a click on a cell is an edit too.
+    """
+    if not edits:
+        prose.markdown(
+            "**No edit yet**, so both runs below are the same. Add one"
+            + (
+                ", or click a cell of the weights to hide that key from that query."
+                if by_click
+                else ", here or on the page **What if**."
+            )
+        )
+        return
+    with st.container(key="edit_list", gap=None):
+        for n, edit in enumerate(edits):
+            undo, sentence = st.columns([3, 10], vertical_alignment="center", gap="small")
+            undo.button(
+                "Undo",
+                key=f"undo_{n}",
+                icon=":material/undo:",
+                type="tertiary",
+                on_click=_undo,
+                args=(n, edit),
+            )
+            said = literal(describe(edit, [*map(isolated, view.labels)]))
+            prose.markdown(f"{said} :small[:gray[{literal(str(edit))}]]", place=sentence)
+        if len(edits) > 1:
+            st.button(
+                "Undo all",
+                key="undo_all",
+                icon=":material/undo:",
+                type="tertiary",
+                on_click=address.put,
+                args=(_NAME, ()),
+            )
+    if any(edit.kind == "mean" for edit in edits):
+        run = run_cache.reference(view.model.name)
+        prose.caption(
+            f"Means are taken over the {len(run.token_ids)} tokens of this reference text, read by "
+            f"the unchanged model with the mask on: “{literal(run.text)}”"
+        )
+
+
+def stop_where_impossible(view: View, edits: tuple[Edit, ...]) -> None:
+    """Stop the page with one message where an edit doesn't fit this model and sentence."""
+    try:
+        check(edits, view.model.config, view.n_tokens, view.trace.causal)
+    except EditError as error:
+        st.warning(
+            f"{error} Undo that edit, or choose another sentence or model.",
+            icon=":material/block:",
+        )
+        st.stop()

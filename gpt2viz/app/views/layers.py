@@ -1,0 +1,184 @@
+"""Layers: some side by side, one head in all of them, and every head of the model at a glance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.clicks import choose_query, on_click, open_head
+from gpt2viz.app.components import lines
+from gpt2viz.app.frame import controls, page
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.source_code import Made
+from gpt2viz.app.views import measures, zoom
+from gpt2viz.app.views.zoom import Window
+from gpt2viz.pictures.from_trace import difference, difference_in_words
+from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.plotly.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
+from gpt2viz.pictures.plotly.heatmap import heatmaps
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Which layers stand side by side, a head or "mean" or "rollout", and how it is drawn."""
+
+    layers: list[int]
+    head: int | str
+    whole_words: bool
+    as_lines: bool
+
+    @property
+    def what(self) -> str:
+        """The head in words."""
+        named = {"mean": "mean of all heads", "rollout": "rollout"}
+        return named.get(str(self.head), f"head {self.head}")
+
+    @property
+    def between(self) -> str:
+        """What is added to a title."""
+        return " · whole words" if self.whole_words else ""
+
+    def made_by(self, view: View) -> tuple[Made, ...]:
+        """The code that made the numbers."""
+        return measures.made_by(view, self.layers[0], str(self.head), self.whole_words)
+
+
+def show() -> None:
+    """Draw the page."""
+    view = page.open_page("Layers")
+    part = zoom.window(view)
+    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+        layers, head = controls.several_layers(view), controls.head_or_whole(view)
+        chosen = _Chosen(layers, head, measures.words(), lines.wanted(part))
+    _side_by_side(view, part, chosen)
+    _in_every_layer(view, chosen)
+    _every_head(view, chosen.whole_words)
+
+
+def _side_by_side(view: View, part: Window, chosen: _Chosen) -> None:
+    """The chosen layers, and how each differs from the first of them."""
+    whole = [
+        measures.layer_panel(
+            view,
+            layer,
+            chosen.head,
+            f"Layer {layer} · {chosen.what}{chosen.between}",
+            chosen.whole_words,
+        )
+        for layer in chosen.layers
+    ]
+    panels = [part.fit(panel) for panel in whole]
+    quantity, (first, *others) = panels[0].quantity.capitalize(), map(str, chosen.layers)
+    alt = panels[0].named(f"{quantity} of layers {', '.join([first, *others])}, {chosen.what}")
+    change = panels[0].named(
+        f"{quantity}, {chosen.what}: layers {', '.join(others)} − layer {first}"
+    )
+    with st.container(key="layer_charts"):
+        _layers(view, panels, chosen, alt)
+        if others:
+            _differences(view, part, whole, chosen, change)
+    output.code(*chosen.made_by(view), *([difference] if others else []), of=[alt, change])
+    if chosen.head != "rollout":
+        measures.proof(view, chosen.layers)
+    on_click("layer_charts", choose_query(panels[0].rows), part.drag(panels[0]))
+
+
+def _layers(view: View, panels: list[Panel], chosen: _Chosen, alt: str) -> None:
+    """One matrix a layer, or the lines of all."""
+    prose.markdown(
+        "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
+        "reached each token (query) after the layer, if every head counted the same and values, "
+        "MLPs and norms did nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
+        if chosen.head == "rollout"
+        else f"**Attention weights, {chosen.what}**, on one scale from 0 to 1"
+    )
+    if chosen.whole_words:
+        prose.caption(measures.words_note(view))
+    if chosen.as_lines:
+        names = [f"Layer {layer}" for layer in chosen.layers]
+        lines.draw(view, panels, names, key="layers_lines", alt=alt)
+    else:
+        figure = heatmaps(
+            panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
+        )
+        output.picture(figure, key="layers_chart", alt=alt)
+
+
+def _differences(view: View, part: Window, whole: list[Panel], chosen: _Chosen, alt: str) -> None:
+    """Every other layer minus the first, whose matrices over the whole text are given."""
+    first = chosen.layers[0]
+    changes = [
+        part.fit(difference(whole[0], other, f"Layer {layer} − layer {first}{chosen.between}"))
+        for layer, other in zip(chosen.layers[1:], whole[1:], strict=True)
+    ]
+    words, charts = st.columns([1, len(changes)], vertical_alignment="center")
+    prose.markdown(
+        difference_in_words("Difference", f"layer {first}", "the other layer", "number"),
+        place=words,
+    )
+    figure = heatmaps(
+        changes,
+        view.colors,
+        scale="signed",
+        n_columns=3,
+        height=380,
+        row=view.query,
+        bar=changes[0].quantity,
+    )
+    output.picture(figure, place=charts, key="differences", alt=alt)
+
+
+def _in_every_layer(view: View, chosen: _Chosen) -> None:
+    """One head in every layer, small; a click opens that head, or the layer."""
+    head = chosen.head
+    name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
+    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+        prose.markdown(f"#### {name} in every layer", width="content")
+        of_head = measures.of_head(head)
+    strip, scale = measures.in_every_layer(view, head, of_head, chosen.whole_words)
+    n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
+    with st.container(key="strip"):
+        figure = heatmaps(
+            strip,
+            view.colors,
+            scale=scale,
+            n_columns=n_columns,
+            height=70 + 1040 // n_columns * -(-len(strip) // n_columns),
+            row=view.query,
+            numbers=0,
+            bar=strip[0].quantity,
+        )
+        output.picture(
+            figure,
+            key="strip_chart",
+            alt=f"{name} in every layer: {strip[0].quantity}",
+            made_by=chosen.made_by(view),
+        )
+    if clicked := on_click("strip"):
+        layer = int(clicked.panel)
+        if isinstance(head, int):
+            open_head(layer, head)
+        st.switch_page("app.py", query_params=address.parameters(layer=layer))
+
+
+def _every_head(view: View, whole_words: bool) -> None:
+    """Every head of the model at a glance; a click opens one."""
+    prose.markdown("#### Every head of every layer")
+    prose.caption("Click one to look inside.")
+    masked = measures.weights(view, 0, whole_words).hidden[0]
+    n_sides = len(masked)
+    if n_sides > THUMBNAIL:
+        prose.caption(
+            f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight in its block."
+        )
+    with st.container(key="overview"):
+        output.picture(
+            overview(measures.every_head(view, whole_words), masked, view.colors),
+            key="overview_chart",
+            alt="Attention weights of every head: layers down, heads across",
+            made_by=(*measures.made_by(view, 0, "weights", whole_words), thumbnails),
+        )
+    if clicked := on_click("overview"):
+        open_head(*thumbnail_at(clicked.row, clicked.column, n_sides))

@@ -1,0 +1,80 @@
+"""Shapes: every tensor of this run, in the order in which the model made it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from gpt2viz import export
+from gpt2viz.app import address, output, prose
+from gpt2viz.app.frame import page
+from gpt2viz.pictures import tables
+
+
+def show() -> None:
+    """Draw the page."""
+    view = page.open_page("Shapes", choosing="")
+    sizes = tables.axis_table(view.trace)
+    table = tables.shape_table(view.trace)
+
+    n_bytes, n_parameters = table["bytes"][~table["shared"]].sum(), table["parameters"].sum()
+    prose.markdown(
+        f"**{len(table)} tensors** in this run, **{n_bytes / 2**20:.2f} MiB** in all, made by "
+        f"**{n_parameters:,} parameters**. They were recorded while the model ran, not taken from "
+        "a list. *Shared* tensors use the memory of the one above them and are counted once: Q, K "
+        "and V are parts of `qkv`, and dropout, which is off, passes on what it gets."
+    )
+    legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
+    prose.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), place=legend)
+    wanted = search.text_input(
+        "Filter",
+        placeholder="such as weights, h.0, Linear or (B, nh, T, T)",
+        help="Keeps the rows that contain this text in any column.",
+        **address.text("filter", ""),
+    )
+    shown = tables.containing(table, wanted)
+    # Without the checksum of the weights, which takes a while to read; Save writes it too.
+    said = export.About("shapes", view.model.name, text=view.trace.text, causal=view.trace.causal)
+    download.download_button(
+        "CSV",
+        export.table_bytes(shown, "csv", said),
+        file_name=export.file_name(said, "csv"),
+        mime="text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+    )
+    if shown.empty:
+        st.info("No row contains that text. Shorten the filter to see more.")
+    output.table(
+        shown,
+        "Every tensor of the run",
+        hide_index=True,
+        height=640,
+        placeholder="",
+        column_config=_columns(),
+    )
+
+
+def _columns() -> dict[str, Any]:
+    """What is said of the table's columns, and how their numbers are written."""
+    return {
+        "step": st.column_config.NumberColumn(help="Order in which the run made it"),
+        "layer": st.column_config.NumberColumn(help="Counted from 0; empty outside the layers"),
+        "tensor": st.column_config.TextColumn(width=190, help="The module whose output this is"),
+        "key": st.column_config.TextColumn(width=145, help="Its name in trace.stage(…)"),
+        "axes": st.column_config.TextColumn(help="The letters are explained above the table"),
+        "shape": st.column_config.TextColumn(help="The sizes in this run"),
+        "bytes": st.column_config.NumberColumn(format="localized"),
+        "shared": st.column_config.CheckboxColumn(
+            help="It has no memory of its own: it uses that of the tensor above"
+        ),
+        "parameters": st.column_config.NumberColumn(
+            format="localized",
+            help="Weights of the module that made it; a tied matrix is counted once",
+        ),
+        "line": st.column_config.NumberColumn(
+            help="Line of gpt2viz/model/network.py that was running"
+        ),
+        "code": st.column_config.TextColumn(width="large"),
+    }

@@ -1,0 +1,18 @@
+"""Textbook: the worked examples of five introductions to GPT-2, alive."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gpt2viz.app.course import contents
+from gpt2viz.app.frame import page
+
+
+def show() -> None:
+    """Draw the page."""
+    colors = page.open_menu("Textbook")
+    side, chapter = st.columns([1, 4], gap="large")
+    with side:
+        chosen = contents.choose()
+    with chapter:
+        contents.show(chosen, colors)
