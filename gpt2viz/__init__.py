@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gpt2viz.analysis.generation import Choice, generate
     from gpt2viz.analysis.lens import Contributions, LogitLens, contributions, logit_lens
     from gpt2viz.model.checkpoint import Model, load_model
+    from gpt2viz.run.drawn import Drawer
     from gpt2viz.run.tracer import trace
 
 # How processor threads wait (see ``model.threads``): read when torch is loaded, and never again.
@@ -40,8 +41,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Large tensors come in pages of 2 MB (see ``model.memory``), also read when torch is loaded.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
-# Loaded when a picture is asked for, and only then.
-Trace.drawn_by = staticmethod(lambda: import_module(f"{__name__}.notebook.figures"))
+
+def _figures() -> Drawer:
+    """What draws a trace: loaded when a picture is asked for, and only then."""
+    from gpt2viz.notebook import figures
+
+    return figures
+
+
+Trace.drawn_by = staticmethod(_figures)
 
 # What needs torch, which takes two seconds to load, and the module that it comes from when it is
 # first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.

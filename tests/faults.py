@@ -58,15 +58,14 @@ MUTANTS = (
         "deeper layers not scaled", "model/network.py", "(hs) * self.divisor)", "(hs) * 1)", THEIRS
     ),
     Mutant("fused not scaled", "model/network.py", "* self.attend.divisor", "* 1", NUMPY),
-    Mutant("divisor lost later", "run/trace.py", "(qkv, divisor,", "(qkv, 1,", NUMPY),
+    Mutant("divisor lost later", "run/derived.py", "(qkv, divisor,", "(qkv, 1,", NUMPY),
     Mutant("scores transposed", "model/network.py", "q @ k.transpose(-2, -1)", "k @ q.mT", NUMPY),
-    Mutant("mask hides oneself", "model/network.py", "triu(diagonal=1)", "triu(diagonal=0)", NUMPY),
+    Mutant("mask hides oneself", "model/mask.py", "(places > places", "(places >= places", NUMPY),
     Mutant(
-        "mask shows the next", "model/network.py", "triu(diagonal=1)", "triu(diagonal=2)", NUMPY
+        "mask shows the next", "model/mask.py", "(places > places", "(places > 1 + places", NUMPY
     ),
-    Mutant(
-        "mask never off", "model/network.py", "future if causal else", "future if True else", NUMPY
-    ),
+    Mutant("mask hides what came before", "model/mask.py", "(places >", "(places <", NUMPY),
+    Mutant("mask never off", "model/mask.py", ") & causal", ")", NUMPY),
     Mutant(
         "softmax by column",
         "model/network.py",
@@ -98,8 +97,8 @@ MUTANTS = (
     Mutant(
         "positions from 1",
         "model/network.py",
-        "arange(T, device",
-        "arange(1, T + 1, device",
+        "self.wpe(torch.arange(T",
+        "self.wpe(torch.arange(1, T + 1",
         THEIRS,
     ),
     Mutant("no norm before MLP", "model/network.py", "normed = self.ln_2(x)", "normed = x", THEIRS),
@@ -169,17 +168,17 @@ MUTANTS = (
     ),
     Mutant(
         "derived with the mask",
-        "run/trace.py",
-        "qkv, divisor, self.causal",
-        "qkv, divisor, True",
+        "run/derived.py",
+        "places, self._causal",
+        "places, True",
         NUMPY,
     ),
     Mutant("fused with the mask", "model/network.py", "is_causal=causal", "is_causal=True", NUMPY),
     Mutant(
         "derived without the edits",
-        "run/trace.py",
-        "self.causal, self.forbidden, keys)",
-        "self.causal, None, keys)",
+        "run/derived.py",
+        "self._forbidden, queries)",
+        "None, queries)",
         EDITS,
     ),
     Mutant(
@@ -660,9 +659,9 @@ MUTANTS = (
     ),
     Mutant(
         "some queries without the edits",
-        "run/trace.py",
-        "hidden = hidden | self.forbidden[queries]",
-        "pass",
+        "model/mask.py",
+        "mask | forbidden[queries]",
+        "mask",
         SIMILARITY + "test_every_two_heads",
     ),
     Mutant(
@@ -968,7 +967,7 @@ MUTANTS = (
     ),
     Mutant(
         "the stream without its last part",
-        "run/trace.py",
+        "run/derived.py",
         'if n < layer or key == "residual_out":',
         "if n < layer:",
         NUMPY,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.arrays import Array, Pairs
+from gpt2viz.model.mask import hidden_pairs
 
 Kind = Literal["back", "column", "block", "stripes", "empty"]
 
@@ -48,7 +49,8 @@ def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bo
     for cell in toggled:
         if max(cell) < n_tokens:
             wanted[cell.query, cell.key] ^= True
-    return np.tril(wanted) if causal else wanted
+    seen: Pairs = ~hidden_pairs(np.arange(n_tokens), causal)
+    return wanted & seen
 
 
 def as_weights(pairs: Pairs) -> Array:

@@ -19,21 +19,7 @@ from torch import Tensor, nn
 
 from gpt2viz.errors import ContextError
 from gpt2viz.model.config import GPT2Config
-
-
-def hidden_pairs(
-    n_tokens: int, causal: bool, forbidden: Tensor | None, device: torch.device
-) -> Tensor:
-    """The mask (T, T): True where a query (row) may not see a key (column).
-
-    With ``causal`` these are the later keys; ``forbidden`` (T, T) adds more. Without, it may have
-    the rows of some queries only.
-    """
-    if forbidden is not None and not causal:
-        return forbidden
-    future = torch.ones(n_tokens, n_tokens, dtype=torch.bool, device=device).triu(diagonal=1)
-    mask = future if causal else torch.zeros_like(future)
-    return mask if forbidden is None else mask | forbidden
+from gpt2viz.model.mask import hidden_pairs
 
 
 class Attend(nn.Module):
@@ -41,7 +27,7 @@ class Attend(nn.Module):
 
     Some models divide the scores of a layer by ``divisor`` as well (Stanford's Mistral, 2021).
     Takes q, k, v of shape (B, nh, T, hs) and returns (B, nh, T, hs). Rows of the (T, T) matrices
-    are queries, columns are keys.
+    are queries, columns are keys; ``hidden`` (T, T) is True where the mask is −∞.
     """
 
     def __init__(self, divisor: int, dropout: float = 0.0) -> None:
@@ -54,14 +40,11 @@ class Attend(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.head_output = nn.Identity()
 
-    def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, causal: bool, forbidden: Tensor | None = None
-    ) -> Tensor:
-        T, hs = q.shape[-2:]
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, hidden: Tensor) -> Tensor:
+        hs = q.shape[-1]
         scores = self.scores(q @ k.transpose(-2, -1))  # (B, nh, T, T)
         scaled = self.scaled_scores(scores / (math.sqrt(hs) * self.divisor))  # (B, nh, T, T)
-        mask = hidden_pairs(T, causal, forbidden, q.device)  # (T, T)
-        masked = self.masked_scores(scaled.masked_fill(mask, -math.inf))  # (B, nh, T, T)
+        masked = self.masked_scores(scaled.masked_fill(hidden, -math.inf))  # (B, nh, T, T)
         weights = self.weights(F.softmax(masked, dim=-1))  # (B, nh, T, T)
         return self.head_output(self.dropout(weights) @ v)  # (B, nh, T, hs)
 
@@ -91,11 +74,12 @@ class SelfAttention(nn.Module):
         q = self.q(self.split_heads(q))  # (B, nh, T, hs)
         k = self.k(self.split_heads(k))  # (B, nh, T, hs)
         v = self.v(self.split_heads(v))  # (B, nh, T, hs)
+        places = torch.arange(T, device=x.device)  # (T,)
         if explicit:
-            y = self.attend(q, k, v, causal, forbidden)  # (B, nh, T, hs)
+            y = self.attend(q, k, v, hidden_pairs(places, causal, forbidden))  # (B, nh, T, hs)
         else:
             dropout = self.dropout if self.training else 0.0
-            seen = None if forbidden is None else ~hidden_pairs(T, causal, forbidden, x.device)
+            seen = None if forbidden is None else ~hidden_pairs(places, causal, forbidden)
             scale = 1 / (math.sqrt(q.shape[-1]) * self.attend.divisor)
             causal = causal and seen is None
             y = F.scaled_dot_product_attention(

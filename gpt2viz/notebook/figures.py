@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
 from gpt2viz.export.png import png
-from gpt2viz.labels import counted, label
+from gpt2viz.labels import counted
 from gpt2viz.pictures.from_trace import head_stage, mask_of
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import LIGHT, chessboard
@@ -41,7 +41,7 @@ def heatmap(trace: Trace, layer: int, head: int, stage: str = "weights") -> go.F
     """
     trace.stage(stage, layer, head)  # for its errors, which name what there is
     title = f"{STAGE[stage].label} · Layer {layer} · Head {head}"
-    panel = pool_panel(head_stage(trace, _labels(trace), stage, layer, head, title), GRID)
+    panel = pool_panel(head_stage(trace, trace.labels, stage, layer, head, title), GRID)
     figure = heatmaps(
         [panel],
         LIGHT,
@@ -57,7 +57,7 @@ def heads(trace: Trace, layer: int, stage: str = "weights") -> go.Figure:
     """One stage of every head of a layer, side by side on one scale."""
     across = 3 if trace.config.n_head <= 9 else 4
     panels = [
-        pool_panel(head_stage(trace, _labels(trace), stage, layer, n, f"Head {n}"), GRID // 4)
+        pool_panel(head_stage(trace, trace.labels, stage, layer, n, f"Head {n}"), GRID // 4)
         for n in range(trace.config.n_head)
     ]
     figure = heatmaps(
@@ -80,7 +80,7 @@ def overview(trace: Trace) -> go.Figure:
 
 def table(trace: Trace, layer: int, head: int, stage: str = "weights") -> pd.DataFrame:
     """The numbers of ``heatmap``, whole, with tokens as names of rows and columns."""
-    return panel_table(head_stage(trace, _labels(trace), stage, layer, head, ""))
+    return panel_table(head_stage(trace, trace.labels, stage, layer, head, ""))
 
 
 def html(trace: Trace) -> str:
@@ -89,7 +89,7 @@ def html(trace: Trace) -> str:
     A long run, which would have to compute all weights for that, shows no picture. All texts are
     escaped, nothing is fetched.
     """
-    config, labels = trace.config, _labels(trace)
+    config, labels = trace.config, trace.labels
     edits = f" · edits {','.join(map(str, trace.edits))}" if trace.edits else ""
     chips = "".join(
         f'<span style="{_CHIP}"><small style="opacity:.7">{n}</small> {escape(text)}</span>'
@@ -114,10 +114,6 @@ def html(trace: Trace) -> str:
 def _size(trace: Trace) -> str:
     n_layer, n_head = trace.config.n_layer, trace.config.n_head
     return f"{counted(n_layer, 'layers')} of {counted(n_head, 'heads')}"
-
-
-def _labels(trace: Trace) -> list[str]:
-    return [label(part) for part in trace.token_bytes]
 
 
 def _tiles(trace: Trace) -> Array:

@@ -48,15 +48,8 @@ def hidden_in(*runs: Trace) -> Hidden:
 def mask_of(trace: Trace, layer: int, head: int) -> Mask:
     """The cells (T, T) that were forbidden in this run: where only the masked score is −∞."""
     masked: Mask = np.isneginf(trace.stage("masked_scores", layer, head))
-    overflowed = np.isneginf(trace.stage("scaled_scores", layer, head))
-    return masked & ~(overflowed & ~_forbidden(trace)) if overflowed.any() else masked
-
-
-def _forbidden(trace: Trace) -> Mask:
-    """What the run was told to hide (T, T), for scores that are −∞ without a mask."""
-    n_tokens = len(trace.token_ids)
-    later = np.triu(np.ones((n_tokens, n_tokens), bool), 1) & trace.causal
-    return later if trace.forbidden is None else later | trace.forbidden
+    overflowed = np.isneginf(trace.stage("scaled_scores", layer, head))  # without a mask too
+    return masked & ~(overflowed & ~trace.hidden_pairs()) if overflowed.any() else masked
 
 
 def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.errors import EditError
 from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.mask import hidden_pairs
 
 Kind = Literal["off", "mean", "scale", "attn", "mlp", "forbid", "window", "nofirst"]
 
@@ -225,9 +226,9 @@ def check(edits: Iterable[Edit], config: GPT2Config, n_tokens: int, causal: bool
             value = getattr(edit, name)
             if value is not None and value >= size:
                 raise EditError(f"{edit} names {name} {value}, but {of} 0 to {size - 1}.")
-    hidden = forbidden(edits, n_tokens)
-    if hidden is not None:
-        blind = (hidden | ~np.tri(n_tokens, dtype=bool) if causal else hidden).all(axis=1)
+    by_edits = forbidden(edits, n_tokens)
+    if by_edits is not None:
+        blind = hidden_pairs(np.arange(n_tokens), causal, by_edits).all(axis=1)
         if blind.any():
             raise EditError(
                 f"Query {int(blind.argmax())} would see no key at all. Its weights must sum to 1, "

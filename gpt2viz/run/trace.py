@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,20 +14,19 @@ from gpt2viz.labels import counted, label
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.run.edits import Edit
+from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import STAGE, STAGES
 
 if TYPE_CHECKING:
-    from gpt2viz.model.checkpoint import Model
+    from pandas import DataFrame
+    from plotly.graph_objects import Figure
 
-#: (q k v, divisor, causal, hidden pairs, keys) -> those stages of the same heads, by key.
-Derive = Callable[[Sequence[Array], int, bool, Pairs | None, Sequence[str]], Mapping[str, Array]]
+    from gpt2viz.model.checkpoint import Model
+    from gpt2viz.run.derived import Derived
+    from gpt2viz.run.drawn import Drawer
 
 #: Tokens that a trace writes out when it is printed, or shown in a notebook.
 WRITTEN = 60
-#: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
-FROM_HEADS = ("scores", "scaled_scores", "masked_scores", "weights", "head_output")
-#: … and from the start of the stream and all that was added to it.
-FROM_STREAM = ("residual_mid", "residual_out")
 
 
 @dataclass(frozen=True)
@@ -55,13 +54,6 @@ class TensorRecord:
     shared: bool = False
 
 
-class _Derived(NamedTuple):
-    """Stages of a (layer, head), or of all heads where that is None."""
-
-    place: tuple[int | None, int | None]
-    stages: Mapping[str, Array]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """Everything one forward pass showed, as read-only float32 arrays.
@@ -71,8 +63,8 @@ class Trace:
     ``tokens`` are texts for reading; a token that is only part of a character shows its bytes
     as ``\\xNN``. ``next_token_probabilities`` is softmax over the whole vocabulary after the
     last token, (B, n_vocab). ``describe`` writes the shape table, ``tensors``.
-    ``explicit`` tells whether scores and weights were captured in the run itself or are derived
-    from its q, k and v when asked for. ``edits`` are what was changed in this run, and
+    ``explicit`` tells whether scores and weights were ``captured`` in the run itself or are
+    ``derived`` from its q, k and v when asked for. ``edits`` are what was changed in this run, and
     ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any. ``weights``
     are the files that the model was read from, for their checksum.
     """
@@ -88,15 +80,24 @@ class Trace:
     next_token_probabilities: Array
     captured: Mapping[tuple[str, int | None], Array]
     unembedding: Array
-    derive: Derive
+    derived: Derived
     describe: Callable[[], tuple[TensorRecord, ...]]
     edits: tuple[Edit, ...] = ()
     forbidden: Pairs | None = None
     weights: WeightFiles | None = None
-    _derived: dict[tuple[str, ...], _Derived] = field(default_factory=dict)
 
-    drawn_by: ClassVar[Callable[[], Any]]
-    """Gives the module with a trace's pictures, which stands above traces: set by ``gpt2viz``."""
+    drawn_by: ClassVar[Callable[[], Drawer]]
+    """Gives what draws a trace, which stands above traces: set by ``gpt2viz``."""
+
+    @property
+    def key(self) -> RunKey:
+        """Who this run is: what it is remembered by."""
+        return RunKey(self.model_name, self.token_ids, self.causal, self.edits)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The T tokens as they are written on screen, each in one line and with its spaces."""
+        return tuple(map(label, self.token_bytes))
 
     def stage(self, key: str, layer: int | None = None, head: int | None = None) -> Array:
         """The numbers of one stage, shaped as ``gpt2viz.STAGES`` declares.
@@ -118,12 +119,14 @@ class Trace:
             raise IndexError(f"no layer {layer}: this model has layers 0 to {last}")
         if head is not None and not ("nh" in stage.axes and 0 <= head < self.config.n_head):
             raise IndexError(f"stage {key!r} has no head {head}")
-        if (key, layer) in self.captured:
+        if layer is None or (key, layer) in self.captured:
             whole = self.captured[key, layer]
             return whole if head is None else whole[0, head]
-        if layer is not None and key in FROM_STREAM:
-            return self._stream(key, layer)
-        return self._from_heads(key, layer, head)
+        return self.derived.stage(key, layer, head)
+
+    def hidden_pairs(self) -> Pairs:
+        """True where a query (row) could not see a key (column), by mask or edits: (T, T)."""
+        return self.derived.hidden()
 
     def check_made_by(self, model: Model) -> None:
         """Raise ``ValueError`` where another model made this trace: by name, sizes or weights.
@@ -148,37 +151,7 @@ class Trace:
         if ("weights", layer) in self.captured:
             some: Array = self.captured["weights", layer][0, :, queries]
             return some
-        q, k, v = (self.captured[name, layer] for name in "qkv")
-        places = np.arange(len(self.token_ids))
-        hidden = (places > places[queries, None]) & self.causal  # (r, T)
-        if self.forbidden is not None:
-            hidden = hidden | self.forbidden[queries]
-        divisor = self.config.layer_divisor(layer)
-        found = self.derive([q[:, :, queries], k, v], divisor, False, hidden, ("weights",))
-        weights: Array = found["weights"][0]
-        return weights
-
-    def _from_heads(self, key: str, layer: int | None, head: int | None) -> Array:
-        """One stage of all heads, or all stages of one; the last of each kind is remembered."""
-        keys = FROM_HEADS if head is not None else (key,)
-        heads = slice(None) if head is None else slice(head, head + 1)
-        last = self._derived.get(keys)
-        if last is None or last.place != (layer, head):
-            qkv = [self.captured[name, layer][:, heads] for name in "qkv"]
-            divisor = self.config.layer_divisor(layer or 0)
-            stages = self.derive(qkv, divisor, self.causal, self.forbidden, keys)
-            self._derived[keys] = last = _Derived((layer, head), stages)
-        return last.stages[key] if head is None else last.stages[key][0, 0]
-
-    def _stream(self, key: str, layer: int) -> Array:
-        """The stream after a part, added up in the order of the run: the same bits."""
-        x = self.captured["embedding", None].copy()
-        for n in range(layer + 1):
-            x += self.captured["attention_output", n]
-            if n < layer or key == "residual_out":
-                x += self.captured["mlp_output", n]
-        x.flags.writeable = False
-        return x
+        return self.derived.weights_of_queries(layer, queries)
 
     @cached_property
     def tensors(self) -> tuple[TensorRecord, ...]:
@@ -209,7 +182,7 @@ class Trace:
     def __repr__(self) -> str:
         n_tokens, config = len(self.token_ids), self.config
         edits = f", edits {','.join(map(str, self.edits))}" if self.edits else ""
-        written = (f"{n}:{label(part)}" for n, part in enumerate(self.token_bytes[:WRITTEN]))
+        written = (f"{n}:{text}" for n, text in enumerate(self.labels[:WRITTEN]))
         more = f" … and {n_tokens - WRITTEN:,} more" if n_tokens > WRITTEN else ""
         size = f"{counted(config.n_layer, 'layers')} of {counted(config.n_head, 'heads')}"
         return (
@@ -217,19 +190,19 @@ class Trace:
             f"mask {'on' if self.causal else 'off'}{edits}\n{' '.join(written)}{more}"
         )
 
-    def heatmap(self, layer: int, head: int, stage: str = "weights") -> Any:
+    def heatmap(self, layer: int, head: int, stage: str = "weights") -> Figure:
         """A Plotly figure of one stage of one head: see ``gpt2viz.notebook.figures.heatmap``."""
         return Trace.drawn_by().heatmap(self, layer, head, stage)
 
-    def heads(self, layer: int, stage: str = "weights") -> Any:
+    def heads(self, layer: int, stage: str = "weights") -> Figure:
         """A Plotly figure of one stage of every head of a layer."""
         return Trace.drawn_by().heads(self, layer, stage)
 
-    def overview(self) -> Any:
+    def overview(self) -> Figure:
         """A Plotly figure of the weights of every head of every layer."""
         return Trace.drawn_by().overview(self)
 
-    def table(self, layer: int, head: int, stage: str = "weights") -> Any:
+    def table(self, layer: int, head: int, stage: str = "weights") -> DataFrame:
         """One stage of one head as a pandas DataFrame, with tokens as names."""
         return Trace.drawn_by().table(self, layer, head, stage)
 
@@ -241,7 +214,5 @@ class Trace:
     def nbytes(self) -> int:
         """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
         captured = (made.nbytes for made in self.tensors if (made.key, made.layer) in self.captured)
-        looked_at = list(self._derived.values())  # another thread may look at a stage meanwhile
-        derived = (array.nbytes for last in looked_at for array in last.stages.values())
         logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
-        return logits + sum(captured) + sum(derived)
+        return logits + sum(captured) + self.derived.nbytes

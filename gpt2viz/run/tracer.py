@@ -20,12 +20,12 @@ from gpt2viz.model.devices import read_only
 from gpt2viz.model.network import GPT2
 from gpt2viz.model.threads import threads
 from gpt2viz.run.captured import Captured
+from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
 from gpt2viz.run.edits import REFERENCE_TEXT, Edit, check, forbidden
 from gpt2viz.run.hooks import Recording, recording, shape_table
 from gpt2viz.run.interventions import Change, changes
-from gpt2viz.run.recompute import derive
 from gpt2viz.run.stages import masking
-from gpt2viz.run.trace import FROM_HEADS, FROM_STREAM, Trace
+from gpt2viz.run.trace import Trace
 
 #: Up to this many bytes of (T, T) matrices are captured; beyond, they are derived on demand.
 EXPLICIT_BYTES = 64 * 2**20
@@ -62,10 +62,10 @@ def trace(
     ids = token_ids(model, text)
     network, edits = model.network, _edits(edits)
     check(edits, model.config, len(ids), causal)
-    if explicit is None:
-        explicit = _fits(model, len(ids))
+    explicit = _fits(model, len(ids)) if explicit is None else explicit
     hidden, wanted = forbidden(edits, len(ids)), _changes(model, edits, reference)
     logits, seen = _run(network, ids, causal, explicit, hidden, wanted)
+    captured = Captured(seen.kept)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
         model_name=model.name,
@@ -77,9 +77,9 @@ def trace(
         causal=causal,
         explicit=explicit,
         next_token_probabilities=read_only(logits[:, -1].softmax(dim=-1)),
-        captured=Captured(seen.kept),
+        captured=captured,
         unembedding=model.unembedding,
-        derive=derive,
+        derived=Derived(captured, model.config, len(ids), causal, hidden),
         describe=partial(shape_table, seen.made, masking(causal, hidden is not None)),
         edits=edits,
         forbidden=hidden,

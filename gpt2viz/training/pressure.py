@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gpt2viz.analysis import scores
+from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.network import GPT2
 from gpt2viz.training.recipe import Nudge
 
@@ -46,9 +47,8 @@ class Watched:
             raise RuntimeError("no forward has run")
         q, k = q[rows, :, :n_tokens].float(), k[rows, :, :n_tokens].float()
         scaled = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (rows, nh, T, T)
-        T = q.shape[2]
-        future = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(diagonal=1)
-        return F.softmax(scaled.masked_fill(future, -math.inf), dim=-1)
+        hidden = hidden_pairs(torch.arange(q.shape[2], device=q.device), causal=True)  # (T, T)
+        return F.softmax(scaled.masked_fill(hidden, -math.inf), dim=-1)
 
 
 @contextmanager

@@ -60,6 +60,14 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
+def loaded(tree: ast.Module) -> set[str]:
+    """The libraries that are imported when the code runs, and not to name a type alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    return {name.split(".")[0] for name in imports(tree)}
+
+
 def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -76,7 +84,7 @@ def test_imports_point_down(path: Path) -> None:
     room = room_of(module_of(path))
     found = set(imports(ast.parse(path.read_text(encoding="utf-8"))))
     ours = {room_of(name) for name in found if name.startswith("gpt2viz.")}
-    libraries = {name.split(".")[0] for name in found}
+    libraries = loaded(ast.parse(path.read_text(encoding="utf-8")))
     if room in BASE:
         assert ours <= BASE
         assert not libraries & {"torch", "plotly", "pandas", "streamlit", "tiktoken"}
@@ -124,7 +132,21 @@ def test_only_the_tracer_registers_hooks_in_the_app() -> None:
 
 HOOKING = {
     "gpt2viz/analysis/batch_scores.py",  # measures a network that nobody else runs
-    *(f"gpt2viz/run/{name}.py" for name in ("tracer", "hooks", "recompute")),
+    *(f"gpt2viz/run/{name}.py" for name in ("tracer", "hooks", "derived")),
+}
+
+
+def test_the_causal_mask_is_made_in_one_place() -> None:
+    """Elsewhere a triangle is something else: what came before, every two heads, a lesson."""
+    triangle = re.compile(r"\b(?:triu|tril|tri)(?:_indices)?\(|places >|> places")
+    made = {named(path) for path in SOURCES if triangle.search(path.read_text(encoding="utf-8"))}
+    assert made == {"gpt2viz/model/mask.py", *TRIANGLES}
+
+
+TRIANGLES = {
+    "gpt2viz/analysis/scores.py",  # earlier tokens equal to the query's
+    "gpt2viz/training/pressure.py",  # each two heads once
+    *(f"gpt2viz/textbook/{name}.py" for name in ("steps", "variants", "mistakes")),  # shown whole
 }
 
 

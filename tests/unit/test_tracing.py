@@ -15,8 +15,8 @@ from numpy.testing import assert_array_equal
 import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run, value_weighted
 from gpt2viz.model import network as model_source
+from gpt2viz.run.derived import Last
 from gpt2viz.run.stages import STAGES, axis_sizes
-from gpt2viz.run.trace import _Derived
 
 
 def n_hooks(model: gpt2viz.Model) -> int:
@@ -99,7 +99,7 @@ def test_its_size_is_told_while_another_thread_looks_at_a_stage(tiny: gpt2viz.Mo
             trace.stage("scores", 0)
             return super().values()
 
-    trace._derived["weights",] = _Derived((0, None), Looks())
+    trace.derived._last["weights",] = Last((0, None), Looks())
     assert trace.nbytes == sum(array.nbytes for array in trace.captured.values())
 
 

@@ -1,0 +1,27 @@
+"""The causal mask: which keys are hidden from which queries, for runs, proofs and pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+#: NumPy's arrays or torch's tensors.
+Kind = TypeVar("Kind", "NDArray[Any]", "Tensor")
+
+
+def hidden_pairs(
+    places: Kind,
+    causal: bool,
+    forbidden: Kind | None = None,
+    queries: slice = slice(None),
+) -> Kind:
+    """True where a query (row) may not see a key (column): (T, T), or (r, T) for r ``queries``.
+
+    ``places`` (T,) are 0 to T−1; the mask is made of the same kind, on the same device. With
+    ``causal`` all later keys are hidden; ``forbidden`` (T, T) hides more, as edits do.
+    """
+    mask = (places > places[queries, None]) & causal  # (r, T)
+    return mask if forbidden is None else mask | forbidden[queries]

@@ -1,0 +1,129 @@
+"""What a long run leaves out, made again from what it kept: by the model's own attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gpt2viz.arrays import Array, Pairs
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.devices import read_only
+from gpt2viz.model.mask import hidden_pairs
+from gpt2viz.model.network import Attend
+from gpt2viz.model.threads import threads
+from gpt2viz.run.captured import Place
+
+#: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
+FROM_HEADS = ("scores", "scaled_scores", "masked_scores", "weights", "head_output")
+#: … and from the start of the stream and all that was added to it.
+FROM_STREAM = ("residual_mid", "residual_out")
+
+
+class Last(NamedTuple):
+    """Stages of a (layer, head), or of all heads where that is None."""
+
+    place: tuple[int, int | None]
+    stages: Mapping[str, Array]
+
+
+class Derived:
+    """The stages that a run of T tokens left out, from those that it ``captured``.
+
+    ``causal`` and ``forbidden`` (T, T) say what it hid. The last of each kind is remembered.
+    """
+
+    def __init__(
+        self,
+        captured: Mapping[Place, Array],
+        config: GPT2Config,
+        n_tokens: int,
+        causal: bool,
+        forbidden: Pairs | None,
+    ) -> None:
+        self._captured, self._config = captured, config
+        self._n_tokens, self._causal, self._forbidden = n_tokens, causal, forbidden
+        self._last: dict[tuple[str, ...], Last] = {}
+
+    def hidden(self, queries: slice = slice(None)) -> Pairs:
+        """True where a query (row) may not see a key (column): (T, T), or some queries' rows."""
+        places = np.arange(self._n_tokens)
+        return hidden_pairs(places, self._causal, self._forbidden, queries)
+
+    def stage(self, key: str, layer: int, head: int | None = None) -> Array:
+        """A stage of ``FROM_HEADS`` or ``FROM_STREAM``, as ``STAGES`` declares; or of one head."""
+        if key in FROM_STREAM:
+            return self._stream(key, layer)
+        return self._from_heads(key, layer, head)
+
+    def weights_of_queries(self, layer: int, queries: slice) -> Array:
+        """Some queries' weights over all keys, in every head: (nh, r, T). None of it is kept."""
+        q, k, v = (self._captured[name, layer] for name in "qkv")
+        hidden, divisor = self.hidden(queries), self._config.layer_divisor(layer)
+        found = attended([q[:, :, queries], k, v], divisor, hidden, ("weights",))
+        weights: Array = found["weights"][0]
+        return weights
+
+    def _from_heads(self, key: str, layer: int, head: int | None) -> Array:
+        """One stage of all heads, or all stages of one."""
+        keys = FROM_HEADS if head is not None else (key,)
+        heads = slice(None) if head is None else slice(head, head + 1)
+        last = self._last.get(keys)
+        if last is None or last.place != (layer, head):
+            qkv = [self._captured[name, layer][:, heads] for name in "qkv"]
+            divisor = self._config.layer_divisor(layer)
+            stages = attended(qkv, divisor, self.hidden(), keys)
+            self._last[keys] = last = Last((layer, head), stages)
+        return last.stages[key] if head is None else last.stages[key][0, 0]
+
+    def _stream(self, key: str, layer: int) -> Array:
+        """The stream after a part, added up in the order of the run: the same bits."""
+        x = self._captured["embedding", None].copy()
+        for n in range(layer + 1):
+            x += self._captured["attention_output", n]
+            if n < layer or key == "residual_out":
+                x += self._captured["mlp_output", n]
+        x.flags.writeable = False
+        return x
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is remembered now."""
+        looked_at = list(self._last.values())  # another thread may look at a stage meanwhile
+        return sum(array.nbytes for last in looked_at for array in last.stages.values())
+
+
+def attended(
+    qkv: Sequence[Array], divisor: int, hidden: Pairs, keys: Sequence[str]
+) -> Mapping[str, Array]:
+    """Scores to weights from q, k and v (B, nh, T, hs), by the model's own ``Attend``.
+
+    ``divisor`` is ``GPT2Config.layer_divisor``; ``hidden`` (T, T) is True where a key is hidden
+    from a query. Returns the stages ``keys``, of ``FROM_HEADS``, as ``STAGES`` declares them. One
+    head after the other: its matrices fit into a core's cache, and each takes the memory that the
+    one before let go.
+    """
+    q, k, v = qkv
+    if "head_output" not in keys:
+        v = v[..., :0]  # where nobody asks for the output, there is nothing to mix
+    n_head, n_queries, hs = q.shape[1:]
+    attend, made, found = Attend(divisor).eval(), dict[str, Tensor](), dict[str, Tensor]()
+    for key in keys:
+        attend.get_submodule(key).register_forward_hook(_keep(made, key))
+    with torch.inference_mode(), threads(2 * n_head * n_queries * k.shape[2] * hs):
+        mask = torch.from_numpy(hidden)
+        for head in range(n_head):
+            one = (torch.from_numpy(x[:, head : head + 1].copy()) for x in (q, k, v))
+            attend(*one, mask)
+            for key, output in made.items():
+                if head == 0:
+                    found[key] = torch.empty(*q.shape[:2], *output.shape[2:])
+                found[key][:, head] = output[:, 0]
+    return {key: read_only(tensor) for key, tensor in found.items()}
+
+
+def _keep(made: dict[str, Tensor], key: str) -> Callable[[nn.Module, Any, Tensor], None]:
+    return lambda _module, _inputs, output: made.__setitem__(key, output)
