@@ -25,6 +25,8 @@ SIMILARITY = "tests/unit/test_similarity.py::"
 COMPARISON = "tests/parity/test_comparison.py::"
 SURVEY = "tests/unit/test_survey.py::"
 ACROSS = "tests/unit/test_across.py::"
+ANOTHER_SCORE = "tests/app/test_another_score.py::"
+TRAINING = "tests/training/test_training.py::"
 TEXTBOOK = "tests/textbook/"
 CHAPTERS = "tests/app/test_textbook"
 WRITTEN = "tests/app/test_textbook_written.py::"
@@ -635,6 +637,36 @@ MUTANTS = (
         "rows = weights[..., 1:, :]\n    logs",
         "rows = weights\n    logs",
         HEADS + "test_amounts_against_loops",
+    ),
+    Mutant(
+        "only the habits of today are offered",
+        "app/views/find_a_head.py",
+        """            list(SCORES),
+            required=True,""",
+        """            list(SCORES)[:8],
+            required=True,""",
+        ANOTHER_SCORE + "test_find_a_head_has_it",
+    ),
+    Mutant(
+        "an older survey has a score of nothing",
+        "survey/stored.py",
+        "for name in SCORES if name in listed}",
+        "for name in SCORES}",
+        ANOTHER_SCORE + "test_a_survey_from_before_is_read_and_says_that_it_lacks_it",
+    ),
+    Mutant(
+        "an older training has every score",
+        "anatomy/training_record.py",
+        " if score.record in points[0]]",
+        "]",
+        ANOTHER_SCORE + "test_a_training_follows_it",
+    ),
+    Mutant(
+        "chance repeats in the probe",
+        "analysis/batch_scores.py",
+        'if read == "probe" else',
+        "if not read else",
+        TRAINING + "test_in_the_probe_only_the_second_half_repeats",
     ),
     Mutant(
         "a drawn row sums to its cells",

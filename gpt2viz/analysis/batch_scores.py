@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -10,52 +10,50 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpt2viz.analysis import scores
-from gpt2viz.analysis.scores import Scores
-from gpt2viz.arrays import Pairs
+from gpt2viz.analysis.scores import Read, Score, Scores, TokenIds
+from gpt2viz.arrays import Array
 from gpt2viz.model.network import GPT2
 
-Weights = NDArray[np.float32]
 
+def batch_scores(
+    network: GPT2, texts: Mapping[Read, Tensor], wanted: Iterable[Score]
+) -> dict[str, list[Scores]]:
+    """Scores of every head, each on the rows of token ids (B, T) that it is measured on.
 
-def previous_token_score(weights: Weights) -> Scores:
-    """Mean weight on the token just before, queries 1 … T−1: (B, nh, T, T) -> (nh,)."""
-    return _on(weights, scores.previous_token, range(weights.shape[-1]))
-
-
-def same_token_score(weights: Weights) -> Scores:
-    """Mean weight on the query itself, queries 1 … T−1: (B, nh, T, T) -> (nh,)."""
-    return _on(weights, scores.same_token, range(weights.shape[-1]))
-
-
-def first_token_score(weights: Weights) -> Scores:
-    """Mean weight on token 0, queries 1 … T−1: (B, nh, T, T) -> (nh,)."""
-    return _on(weights, scores.first_token, range(weights.shape[-1]))
-
-
-def induction_score(weights: Weights, period: int) -> Scores:
-    """Mean weight on the token after the earlier occurrence of the query's token.
-
-    ``weights`` (B, nh, T, T) belong to rows that say ``period`` tokens twice, T = 2 · period, so
-    that query t looks at t − period + 1: (nh,) for the queries of the second half.
+    By name, n_layer arrays (nh,): the mean over a batch. Rows of the "probe" are as
+    ``repeated_rows`` makes them.
     """
-    return _on(weights, scores.induction, [*range(period), *range(period)])
+    weights = {read: attention_weights(network, rows) for read, rows in texts.items()}
+    ids = {read: _token_ids(read, rows) for read, rows in texts.items()}
+    return {
+        score.name: [
+            batch_score(score, layer, ids[score.measured_on])
+            for layer in weights[score.measured_on]
+        ]
+        for score in wanted
+    }
 
 
-def duplicate_token_score(weights: Weights, period: int) -> Scores:
-    """Mean weight on the earlier occurrence of the query's token; shapes as ``induction_score``."""
-    return _on(weights, scores.duplicate_token, [*range(period), *range(period)])
+def batch_score(score: Score, weights: Array, ids: Sequence[TokenIds]) -> Scores:
+    """A score's mean over the texts of a batch that have it: (B, nh, T, T), (B, T) -> (nh,).
+
+    NaN where none has it.
+    """
+    found = np.stack([score.of(w, row) for w, row in zip(weights, ids, strict=True)])  # (B, nh)
+    with np.errstate(invalid="ignore"):
+        mean: Scores = np.nansum(found, axis=0) / (~np.isnan(found)).sum(axis=0)
+    return mean
 
 
-def _on(weights: Weights, targets: Callable[[Sequence[int]], Pairs], ids: Sequence[int]) -> Scores:
-    """The mean over a batch (B, nh, T, T) of a score of ``gpt2viz.analysis.scores``: (nh,)."""
-    found: Scores = scores.weight_on(weights, targets(ids)).mean(axis=0)
-    return found
+def _token_ids(read: Read, rows: Tensor) -> list[list[int]]:
+    """The ids (B, T). In the probe only the second half repeats: chance alone draws one twice."""
+    B, T = rows.shape
+    return [[*range(T // 2)] * 2] * B if read == "probe" else rows.tolist()
 
 
-def attention_weights(network: GPT2, ids: Tensor) -> list[Weights]:
+def attention_weights(network: GPT2, ids: Tensor) -> list[Array]:
     """The weights of every layer on token ids (B, T): n_layer arrays (B, nh, T, T)."""
-    found: list[Weights] = []
+    found: list[Array] = []
     taps = [network.get_submodule(f"h.{n}.attn.attend.weights") for n in range(len(network.h))]
     hooks = [
         tap.register_forward_hook(

@@ -1,12 +1,12 @@
 """What a head does: one number a head for each habit that the literature has a name for.
 
+Each score is declared once, at the end of this file: name, formula, source, words and what
+computes it. Pages, surveys, the command line and training read that list.
+
 Five scores are the same measurement of different targets: over the queries that have a target,
 the mean of the weight on all of them together. 1 is a head that does nothing else, 0 one that
 never does it. The first query is left out of every score: under the causal mask it sees only
 itself, so that all heads are alike there.
-
-After Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", and Olsson et al.
-2022, "In-context Learning and Induction Heads".
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ from gpt2viz.run.trace import Trace
 
 Scores = NDArray[np.float64]
 TokenIds = Sequence[int]
+#: What a model reads to be scored as it trains: any text, or random tokens said twice.
+Read = Literal["text", "probe"]
 
 #: The probe says so many random tokens twice, or as many as the model has positions for.
 PERIOD = 50
@@ -32,7 +35,7 @@ SEED = 0
 
 
 def previous_token(ids: TokenIds) -> Pairs:
-    """(T, T): the token just before the query. Elhage et al. 2021."""
+    """(T, T): the token just before the query."""
     return np.eye(len(ids), k=-1, dtype=bool)
 
 
@@ -42,24 +45,20 @@ def same_token(ids: TokenIds) -> Pairs:
 
 
 def first_token(ids: TokenIds) -> Pairs:
-    """(T, T): token 0, where idle heads rest. Xiao et al. 2023, "Efficient Streaming Language
-    Models with Attention Sinks".
-    """
+    """(T, T): token 0, where idle heads rest."""
     found = np.zeros((len(ids), len(ids)), bool)
     found[:, 0] = True
     return found
 
 
 def duplicate_token(ids: TokenIds) -> Pairs:
-    """(T, T): earlier tokens equal to the query's. Wang et al. 2023, "Interpretability in the
-    Wild", section 3.1.
-    """
+    """(T, T): earlier tokens equal to the query's."""
     here = np.asarray(ids)
     return np.tril(here[:, None] == here, -1)
 
 
 def induction(ids: TokenIds) -> Pairs:
-    """(T, T): what followed earlier tokens equal to the query's. Olsson et al. 2022.
+    """(T, T): what followed earlier tokens equal to the query's.
 
     Where a token is said twice in a row, what followed the first is the query itself.
     """
@@ -79,25 +78,24 @@ def weight_on(weights: Array, targets: Pairs) -> Scores:
     )
 
 
-def distance(weights: Array) -> Scores:
+def distance(weights: Array, _ids: TokenIds = ()) -> Scores:
     """Mean distance |query − key| in tokens, by weight: (…, T, T) -> (…), from 0 to T − 1."""
     T = weights.shape[-1]
     apart = np.abs(np.arange(T)[:, None] - np.arange(T))
     return _mean(np.einsum("...qk,qk->...q", weights, apart, dtype=np.float64)[..., 1:])
 
 
-def entropy(weights: Array) -> Scores:
+def entropy(weights: Array, _ids: TokenIds = ()) -> Scores:
     """Mean of −Σ w log₂ w over each query's row, in bits: (…, T, T) -> (…), 0 to log₂ T.
 
-    0 is a head that gives each query one key; k bits spread as over 2ᵏ keys alike (Clark et al.
-    2019, "What Does BERT Look At?", section 3.2, there in nats).
+    0 is a head that gives each query one key; k bits spread as over 2ᵏ keys alike.
     """
     rows = weights[..., 1:, :]
     logs = np.log2(np.maximum(rows, np.finfo(rows.dtype).tiny))  # 0 · log 0 is 0
     return _mean(-np.einsum("...qk,...qk->...q", rows, logs, dtype=np.float64)) + 0.0  # no −0
 
 
-def largest(weights: Array) -> Scores:
+def largest(weights: Array, _ids: TokenIds = ()) -> Scores:
     """The largest single weight: (…, T, T) -> (…), in [0, 1]."""
     rows = weights[..., 1:, :]
     if not rows.shape[-2]:
@@ -114,11 +112,27 @@ def _mean(by_query: Scores) -> Scores:
 
 
 @dataclass(frozen=True)
+class WeightOn:
+    """What computes the score of a habit: the weight on its ``targets``, by ``weight_on``."""
+
+    targets: Callable[[TokenIds], Pairs]
+
+    def __call__(self, weights: Array, ids: TokenIds) -> Scores:
+        """Weights (…, T, T) and token ids (T,) to scores (…), in [0, 1]."""
+        return weight_on(weights, self.targets(ids))
+
+
+@dataclass(frozen=True)
 class Score:
     """One habit: its name, its formula, what it says in plain words, and how it is computed.
 
     ``of`` takes a layer's weights (nh, T, T) and the token ids (T,) and gives (nh,). "unit"
-    scores are in [0, 1]; "amount" ones start at 0 and have a ``unit``.
+    scores are in [0, 1]; "amount" ones start at 0 and have a ``unit``. ``source`` is where it was
+    described, "" for what is common.
+
+    A model in training is scored on text or, for a habit that shows only where tokens come again,
+    on the "probe" (``measured_on``). ``record`` is the score's name in the record of a training,
+    "" for one that isn't followed there; ``term`` the glossary's word for such a head, if any.
     """
 
     name: str
@@ -127,56 +141,84 @@ class Score:
     of: Callable[[Array, TokenIds], Scores]
     scale: Scale = "unit"
     unit: str = ""
+    source: str = ""
+    measured_on: Read = "text"
+    record: str = ""
+    term: str = ""
 
+    @property
+    def words(self) -> str:
+        """Its meaning and, in brackets, whom it is from: Markdown."""
+        authors = self.source.partition(",")[0]
+        return f"{self.meaning.removesuffix('.')} ({authors})." if authors else self.meaning
 
-def _on(targets: Callable[[TokenIds], Pairs]) -> Callable[[Array, TokenIds], Scores]:
-    return lambda weights, ids: weight_on(weights, targets(ids))
+    @property
+    def targets(self) -> Callable[[TokenIds], Pairs] | None:
+        """The keys (T, T) that it is the weight on; None for a score that is something else."""
+        return self.of.targets if isinstance(self.of, WeightOn) else None
+
+    @property
+    def code(self) -> tuple[Callable[..., object], ...]:
+        """The functions that compute it."""
+        return (self.of.targets, weight_on) if isinstance(self.of, WeightOn) else (self.of,)
 
 
 _ALL = (
     Score(
         "previous token",
         "mean over queries t ≥ 1 of w(t, t−1)",
-        "It looks at the token just before (Elhage et al. 2021).",
-        _on(previous_token),
+        "It looks at the token just before.",
+        WeightOn(previous_token),
+        source="Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
+        record="previous",
+        term="previous-token-head",
     ),
     Score(
         "same token",
         "mean over queries t ≥ 1 of w(t, t)",
         "It looks at the query's own token.",
-        _on(same_token),
+        WeightOn(same_token),
     ),
     Score(
         "first token",
         "mean over queries t ≥ 1 of w(t, 0)",
-        "It rests on the first token, as heads do when they find nothing (Xiao et al. 2023).",
-        _on(first_token),
+        "It rests on the first token, as heads do when they find nothing.",
+        WeightOn(first_token),
+        source="Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks",
+        record="first",
+        term="attention-sink",
     ),
     Score(
         "duplicate token",
         "mean over queries t whose token x(t) came before of Σ w(t, j), all j < t with x(j) = x(t)",
-        "It looks at an earlier occurrence of the query's own token (Wang et al. 2023).",
-        _on(duplicate_token),
+        "It looks at an earlier occurrence of the query's own token.",
+        WeightOn(duplicate_token),
+        source="Wang et al. 2023, Interpretability in the Wild, section 3.1",
+        measured_on="probe",
     ),
     Score(
         "induction",
         "mean over queries t whose token x(t) came before of Σ w(t, j), all j ≤ t with "
         "x(j−1) = x(t)",
         "It looks at what **followed** an earlier occurrence of the query's token, which is the "
-        "token to copy if the text repeats itself (Olsson et al. 2022).",
-        _on(induction),
+        "token to copy if the text repeats itself.",
+        WeightOn(induction),
+        source="Olsson et al. 2022, In-context Learning and Induction Heads",
+        measured_on="probe",
+        record="induction",
+        term="induction-head",
     ),
     Score(
         "largest weight",
         "max over queries t ≥ 1 and keys j of w(t, j)",
         "The largest single weight that it gives anywhere.",
-        lambda weights, _ids: largest(weights),
+        largest,
     ),
     Score(
         "mean distance",
         "mean over queries t ≥ 1 of Σⱼ w(t, j) · |t − j|",
         "How far away it looks, in tokens.",
-        lambda weights, _ids: distance(weights),
+        distance,
         scale="amount",
         unit="tokens",
     ),
@@ -185,14 +227,21 @@ _ALL = (
         "mean over queries t ≥ 1 of −Σⱼ w(t, j) · log₂ w(t, j)",
         "How widely it spreads: 0 bits is one key per query, and each further bit doubles the "
         "keys.",
-        lambda weights, _ids: entropy(weights),
+        entropy,
         scale="amount",
         unit="bits",
+        source="Clark et al. 2019, What Does BERT Look At?, section 3.2, there in nats",
+        term="entropy",
     ),
 )
 
 #: Every score by name, in the order in which they are shown. It can't be changed.
 SCORES: Mapping[str, Score] = MappingProxyType({score.name: score for score in _ALL})
+
+
+def recorded() -> list[Score]:
+    """The scores that are followed while a model trains."""
+    return [score for score in SCORES.values() if score.record]
 
 
 def head_scores(trace: Trace) -> dict[str, Scores]:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.analysis.scores import recorded
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, read_json
 
 RECORD = "training.json"
 Numbers = NDArray[np.float64]
-
-#: What the heads were scored for, and the record's name for it.
-SCORES: Mapping[str, str] = MappingProxyType(
-    {"previous token": "previous", "induction": "induction", "first token": "first"}
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +23,9 @@ class TrainingRecord:
 
     ``tokens`` (P,) were read by then. Losses (P,) are in nats a token: ``held_out`` on text that
     is never trained on; ``first_half`` and ``second_half`` on random tokens, when they come and
-    when they come again. ``scores`` holds (P, n_layer, n_head) for each name in ``SCORES``,
-    mean attention weights in [0, 1]. ``set_heads`` are the (layer, head) that were set, not
-    learned, before the first step.
+    when they come again. ``scores`` holds (P, n_layer, n_head) by name, mean attention weights in
+    [0, 1]: those of ``gpt2viz.analysis.scores`` that the record has. ``set_heads`` are the
+    (layer, head) that were set, not learned, before the first step.
     """
 
     tokens: Numbers
@@ -57,12 +51,15 @@ def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | Non
         points = stored["curves"]
         if not points:
             raise ValueError("no points")
+        followed = [score for score in recorded() if score.record in points[0]]
+        if not followed:
+            raise ValueError("no scores")
         return TrainingRecord(
             tokens=_column(points, "tokens"),
             held_out=_column(points, "held_out_loss"),
             first_half=_column(points, "first_half_loss"),
             second_half=_column(points, "second_half_loss"),
-            scores={n: _column(points, key, n_layer, n_head) for n, key in SCORES.items()},
+            scores={s.name: _column(points, s.record, n_layer, n_head) for s in followed},
             set_heads=tuple((int(layer), int(head)) for layer, head in stored.get("set_heads", [])),
             held_out_rows=None if (rows := stored.get("held-out rows")) is None else int(rows),
         )

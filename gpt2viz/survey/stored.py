@@ -47,7 +47,7 @@ class Passage(NamedTuple):
 class Survey:
     """Scores by name, (n_layer, n_head) each: the mean over passages, and its 95 % margin.
 
-    Every score of ``SCORES`` is there; one that the survey was made without is NaN for every head.
+    A score that the survey was made without isn't there; those unknown here are left out.
 
     ``n_passages`` of ``n_documents`` were scored, of up to ``n_tokens`` tokens each. The margins
     are NaN where there were too few documents: see ``gpt2viz.survey.sums``. ``about`` says in
@@ -83,7 +83,7 @@ def read_survey(model: Path, weights: WeightFiles, n_layer: int, n_head: int) ->
         mean, high, count, number = (_column(rows, name, n_layer, n_head) for name in columns)
         return Survey(
             mean=mean,
-            margin={name: high[name] - mean[name] for name in SCORES},
+            margin={name: high[name] - mean[name] for name in mean},
             n_passages=int(np.nanmax([*count.values()])),
             n_documents=int(np.nanmax([*number.values()])),
             n_tokens=int(made["tokens"]),
@@ -105,13 +105,13 @@ def _rows(path: Path) -> list[dict[str, str]]:
 def _column(
     rows: list[dict[str, str]], column: str, n_layer: int, n_head: int
 ) -> dict[str, Scores]:
-    """A column by the scores' names: those that the table lacks are NaN, those unknown left out."""
+    """A column by the scores' names, as far as both the table and ``SCORES`` have them."""
     sizes = (n_layer, n_head)
-    found = {name: np.full(sizes, np.nan) for name in SCORES}
     listed = {row["score"] for row in rows}
+    found = {name: np.full(sizes, np.nan) for name in SCORES if name in listed}
     places = {(row["score"], row["layer"], row["head"]) for row in rows}
     of_all_heads = len(rows) == len(places) == len(listed) * n_layer * n_head
-    if not of_all_heads or not listed & found.keys():
+    if not of_all_heads or not found:
         raise ValueError(f"{len(rows)} rows for {len(listed)} scores of {n_layer * n_head} heads")
     for row in rows:
         place = np.ravel_multi_index((int(row["layer"]), int(row["head"])), sizes)  # refuses −1 too

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.training.corpus import OVERLAP
 from gpt2viz.training.recipe import Recipe
 
 #: The name of the first-token score over the first 16 tokens of a paragraph.
 FIRST_OF_OPENING = "first token, of 16"
+#: The scores whose best head is told along a training.
+REPORTED = ("previous token", "induction")
 
 
 def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
@@ -139,7 +142,7 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
             f"{point['step']:,}",
             f"{point['tokens'] / 1e6:.1f}",
             *(f"{point[k]:.2f}" for k in ("held_out_loss", "first_half_loss", "second_half_loss")),
-            *(f"{np.max(point[name]):.2f}" for name in ("previous", "induction")),
+            *(f"{np.max(point[SCORES[name].record]):.2f}" for name in REPORTED),
         )
         for point in curves
     ]
@@ -167,7 +170,7 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
             ),
             f"While it trained (losses in nats per token, on {run['held-out rows']} contexts of "
             "held-out text; halves of 32 random tokens given twice; best head's score):",
-            table((*names, "previous token", "induction"), points),
+            table((*names, *REPORTED), points),
         )
     )
 

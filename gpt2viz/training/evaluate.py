@@ -19,16 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 import gpt2viz
-from gpt2viz.analysis.batch_scores import (
-    attention_weights,
-    duplicate_token_score,
-    first_token_score,
-    induction_score,
-    previous_token_score,
-    repeated_rows,
-    same_token_score,
-    token_losses,
-)
+from gpt2viz.analysis.batch_scores import batch_scores, repeated_rows, token_losses
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.training.card import FIRST_OF_OPENING, figures_text, model_card
 from gpt2viz.training.corpus import Corpus, known_runs, read_corpus, without_overlap
 from gpt2viz.training.ngram import NGrams
@@ -143,21 +135,17 @@ def repetition(model: gpt2viz.Model) -> dict[str, dict[str, float]]:
 def head_scores(model: gpt2viz.Model, text: str) -> dict[str, list[list[float]]]:
     """Every head's scores, n_layer lists of nh numbers: on text, and on repeated random tokens.
 
-    ``FIRST_OF_OPENING`` is the first-token score on texts as short as a sentence.
+    Those of all habits that have targets; ``FIRST_OF_OPENING`` is the first-token score on texts
+    as short as a sentence.
     """
-    on_text = attention_weights(model.network, rows_of(model, text)[:HEAD_ROWS])
-    on_openings = attention_weights(model.network, openings_of(model, text))
     period = min(32, model.config.n_positions // 2)
     repeated = repeated_rows(model.config.vocab_size, 16, period, seed=2)
-    on_repeated = attention_weights(model.network, repeated)
-    scores = {
-        "previous token": [previous_token_score(w) for w in on_text],
-        "same token": [same_token_score(w) for w in on_text],
-        "first token": [first_token_score(w) for w in on_text],
-        FIRST_OF_OPENING: [first_token_score(w) for w in on_openings],
-        "duplicate token": [duplicate_token_score(w, period) for w in on_repeated],
-        "induction": [induction_score(w, period) for w in on_repeated],
-    }
+    habits = [score for score in SCORES.values() if score.targets]
+    rows = rows_of(model, text)[:HEAD_ROWS]
+    scores = batch_scores(model.network, {"text": rows, "probe": repeated}, habits)
+    first = SCORES["first token"]
+    on_openings = batch_scores(model.network, {"text": openings_of(model, text)}, [first])
+    scores[FIRST_OF_OPENING] = on_openings[first.name]
     return {name: [row.round(3).tolist() for row in layers] for name, layers in scores.items()}
 
 

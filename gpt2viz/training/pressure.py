@@ -17,16 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gpt2viz.analysis import scores
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.network import GPT2
 from gpt2viz.training.recipe import Nudge
 
-HABITS = {
-    "previous token": scores.previous_token,
-    "duplicate token": scores.duplicate_token,
-    "first token": scores.first_token,
-}
 ALIKE_FROM = 0.7
 """Cosine similarity of two heads' weights from which they count as doing the same."""
 ALIKE_TOKENS = 96
@@ -78,11 +73,15 @@ def watched(network: GPT2) -> Iterator[Watched]:
 def nudge_loss(kept: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
     """Mean −ln of the head's weight on its habit's tokens, over the queries that have any.
 
-    ``read`` (B, T) are the token ids of the forward. The first query is left out.
+    ``read`` (B, T) are the token ids of the forward. The first query is left out. Raises
+    ``KeyError`` where there is no such habit, ``ValueError`` where it has no targets.
     """
     T = read.shape[1]
+    habit = SCORES[nudge.toward].targets
+    if habit is None:
+        raise ValueError(f"{nudge.toward} has no targets that a head could be nudged toward")
     weights = kept.weights(nudge.layer, slice(None), T)[:, nudge.head]  # (B, T, T)
-    targets = torch.from_numpy(np.stack([HABITS[nudge.toward](row.tolist()) for row in read]))
+    targets = torch.from_numpy(np.stack([habit(row.tolist()) for row in read]))
     targets[:, 0] = False
     targets = targets.to(weights.device)
     on = (weights * targets).sum(-1)[targets.any(-1)]

@@ -47,8 +47,8 @@ class Phase:
 class Nudge:
     """An extra loss on one head for the first steps, and nothing afterwards.
 
-    ``toward`` is the habit of ``gpt2viz.training.pressure`` that the head is nudged toward:
-    ``weight`` times the mean of −ln (its weight on that habit's tokens).
+    ``toward`` is the score of ``gpt2viz.analysis.scores`` whose habit the head is nudged toward:
+    ``weight`` times the mean of −ln (its weight on that habit's targets).
     """
 
     layer: int

@@ -13,18 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gpt2viz.analysis.batch_scores import (
-    attention_weights,
-    first_token_score,
-    induction_score,
-    previous_token_score,
-    repeated_rows,
-    token_losses,
-)
+from gpt2viz.analysis.batch_scores import batch_scores, repeated_rows, token_losses
+from gpt2viz.analysis.scores import SCORES, recorded
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
 from gpt2viz.model.network import GPT2
 from gpt2viz.training.batches import UNSCORED, Ids, Stream
+from gpt2viz.training.card import REPORTED
 from gpt2viz.training.pressure import Watched, alike_loss, nudge_loss, watched
 from gpt2viz.training.recipe import Phase, Recipe
 from gpt2viz.training.start import new_network
@@ -120,7 +115,7 @@ class Trainer:
         if not self.curves or self.curves[-1]["step"] != self.step:
             return ""
         last = self.curves[-1]
-        best = {name: f"{np.max(last[name]):.2f}" for name in ("previous", "induction")}
+        best = {name: f"{np.max(last[SCORES[name].record]):.2f}" for name in REPORTED}
         return f" · held out {last['held_out_loss']:.3f} nats · best heads {best}"
 
     def _one_step(self) -> float:
@@ -210,12 +205,10 @@ def measure(network: GPT2, held_out: Ids) -> dict[str, Any]:
     text = torch.from_numpy(held_out).to(device)
     repeated = repeated_rows(network.config.vocab_size, 8, period, seed=1).to(device)
     losses = token_losses(network, repeated)
-    on_text, on_repeated = attention_weights(network, text), attention_weights(network, repeated)
+    scores = batch_scores(network, {"text": text, "probe": repeated}, recorded())
     return {
         "held_out_loss": float(token_losses(network, text).mean()),
         "first_half_loss": float(losses[:, : period - 1].mean()),
         "second_half_loss": float(losses[:, period:].mean()),
-        "previous": [previous_token_score(w).tolist() for w in on_text],
-        "first": [first_token_score(w).tolist() for w in on_text],
-        "induction": [induction_score(w, period).tolist() for w in on_repeated],
+        **{s.record: [layer.tolist() for layer in scores[s.name]] for s in recorded()},
     }

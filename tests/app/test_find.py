@@ -244,6 +244,10 @@ def test_a_score_that_a_survey_was_made_without(
     maps = figure(at, "atlas_maps")["data"]
     assert len(maps) == 24
     assert [np.isnan(array(one["z"])).all() for one in maps[16:]] == [False] * 7 + [True]
+    notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
+    assert notes.count("not in this<br>survey") == 1
+    assert ["made without “entropy”" in info.value for info in at.info] == [True]
+    assert not at.dataframe
 
 
 def test_the_bundled_survey_is_of_the_bundled_model() -> None:

@@ -15,11 +15,13 @@ from click.testing import CliRunner
 from PIL import Image
 
 import gpt2viz
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.app.frame.menu import PAGES as PAGES_OF_THE_MENU
 from gpt2viz.cli import main
 from gpt2viz.export import can_draw
 from tests.app.pages import PAGES, WITHOUT, open_page
 from tests.docs.gallery import entries
+from tests.docs.score_table import unlisted
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -148,6 +150,12 @@ def test_the_numbers_for_teachers() -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     listed = set(re.findall(r"^::: gpt2viz\.(\w+)$", read("api.md"), re.MULTILINE))
     assert listed - {"export"} == set(gpt2viz.__all__)
+
+
+def test_the_guide_lists_every_score() -> None:
+    assert unlisted() == []
+    table = read("researchers.md").partition("| score |")[2].partition("\n\n")[0]
+    assert len(table.splitlines()) == 2 + len(SCORES)
 
 
 def test_the_gallery_shows_every_page() -> None:

@@ -6,7 +6,7 @@ import json
 import lzma
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +19,11 @@ from transformers import GPT2LMHeadModel
 import gpt2viz
 from gpt2viz.analysis.batch_scores import (
     attention_weights,
-    first_token_score,
-    induction_score,
-    previous_token_score,
+    batch_score,
+    batch_scores,
     repeated_rows,
 )
+from gpt2viz.analysis.scores import SCORES, Scores
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.model.network import GPT2
@@ -42,7 +42,7 @@ from gpt2viz.training.corpus import (
 )
 from gpt2viz.training.export import export
 from gpt2viz.training.held_out import write_held_out
-from gpt2viz.training.pressure import ALIKE_FROM, HABITS, alike_loss, nudge_loss, watched
+from gpt2viz.training.pressure import ALIKE_FROM, alike_loss, nudge_loss, watched
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.start import new_network
 from gpt2viz.training.train import MILESTONE, STATE, Trainer, batch_loss, optimizers
@@ -155,8 +155,8 @@ def test_no_head_does_anything_at_the_start() -> None:
     recipe = Recipe()
     ids = torch.from_numpy(np.random.default_rng(5).integers(0, recipe.vocab_size, (2, 256)))
     for weights in attention_weights(new_network(recipe), ids):
-        assert previous_token_score(weights).max() < 0.1
-        assert first_token_score(weights).max() < 0.1
+        assert scored("previous token", weights, range(256)).max() < 0.1
+        assert scored("first token", weights, range(256)).max() < 0.1
 
 
 def test_every_weight_learns(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def nudged(habit: str, layer: int, head: int, read: np.ndarray) -> tuple[torch.T
         return nudge_loss(kept, Nudge(layer, head, habit, 1), read), network
 
 
-@pytest.mark.parametrize("habit", HABITS)
+@pytest.mark.parametrize("habit", ["previous token", "duplicate token", "first token"])
 def test_a_nudge_is_the_loss_of_one_heads_weights(habit: str) -> None:
     half = np.random.default_rng(0).integers(0, 600, (3, 8))
     read = np.concatenate([half, half], axis=1)
@@ -233,6 +233,11 @@ def test_a_nudge_is_the_loss_of_one_heads_weights(habit: str) -> None:
     assert_array_equal(
         moved.numpy(), np.resize([True, False], 6).repeat(C // 2) & (np.arange(3 * C) < 2 * C)
     )
+
+
+def test_no_nudge_toward_what_has_no_targets() -> None:
+    with pytest.raises(ValueError, match="entropy has no targets"):
+        nudged("entropy", 0, 0, np.arange(6).reshape(1, 6))
 
 
 def test_heads_that_do_the_same_cost_what_their_cosine_is_over_the_bound() -> None:
@@ -373,14 +378,42 @@ def one_hot(look: np.ndarray) -> np.ndarray:
     return weights
 
 
+def scored(name: str, weights: np.ndarray, ids: Sequence[int]) -> Scores:
+    """A score (nh,) of a batch whose rows all say the same."""
+    return batch_score(SCORES[name], weights, [ids] * len(weights))
+
+
+def test_a_batch_has_the_mean_of_the_texts_that_have_the_score(tiny: gpt2viz.Model) -> None:
+    on_text = replace(SCORES["duplicate token"], measured_on="text")
+    rows = torch.tensor([[5, 9, 5, 7], [5, 9, 6, 7], [5, 9, 7, 7]])  # none twice in the second
+    found = batch_scores(tiny.network, {"text": rows}, [on_text])["duplicate token"]
+    traces = [gpt2viz.trace(tiny, row).stage("weights", 1)[0] for row in rows[[0, 2]].tolist()]
+    assert_allclose(found[1], (traces[0][:, 2, 0] + traces[1][:, 3, 2]) / 2, rtol=1e-5)
+    nowhere = batch_scores(tiny.network, {"text": rows[1:2]}, [on_text])["duplicate token"]
+    assert np.isnan(nowhere).all()
+
+
+def test_in_the_probe_only_the_second_half_repeats(tiny: gpt2viz.Model) -> None:
+    """Token 5 was drawn twice: that the third query repeats the first is chance."""
+    row = [5, 9, 5, 7] * 2
+    scores = [SCORES["duplicate token"], SCORES["induction"]]
+    found = batch_scores(tiny.network, {"probe": torch.tensor([row])}, scores)
+    weights = gpt2viz.trace(tiny, row).stage("weights", 2)[0]
+    repeats, next_ones = weights[:, range(4, 8), range(4)], weights[:, range(4, 8), range(1, 5)]
+    assert_allclose(found["duplicate token"][2], repeats.mean(axis=1), rtol=1e-5)
+    assert_allclose(found["induction"][2], next_ones.mean(axis=1), rtol=1e-5)
+
+
 def test_scores_of_heads_built_by_hand() -> None:
     T = np.arange(8)
-    assert_array_equal(previous_token_score(one_hot(np.maximum(T - 1, 0)))[0], 1)
-    assert_array_equal(first_token_score(one_hot(np.zeros(8, int))), [1, 0])
+    before, first = one_hot(np.maximum(T - 1, 0)), one_hot(np.zeros(8, int))
+    assert_array_equal(scored("previous token", before, range(8))[0], 1)
+    assert_array_equal(scored("first token", first, range(8)), [1, 0])
     # Four tokens said twice: query 4 repeats token 0, whose next is 1.
-    assert_array_equal(induction_score(one_hot(np.maximum(T - 3, 0)), period=4)[0], 1)
-    assert_array_equal(previous_token_score(one_hot(np.zeros(8, int)))[0], 1 / 7)
-    assert_array_equal(induction_score(one_hot(T), period=4)[0], 0)
+    twice = [0, 1, 2, 3] * 2
+    assert_array_equal(scored("induction", one_hot(np.maximum(T - 3, 0)), twice)[0], 1)
+    assert_array_equal(scored("previous token", first, range(8))[0], 1 / 7)
+    assert_array_equal(scored("induction", one_hot(T), twice)[0], 0)
     rows = repeated_rows(600, 3, 4, seed=0)
     assert_array_equal(rows[:, :4], rows[:, 4:])
 

@@ -37,6 +37,15 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert record.held_out_rows == 32
 
 
+def test_a_record_has_the_scores_that_were_followed(tmp_path: Path) -> None:
+    """One made before a score was followed, or by a version that followed another."""
+    older = {name: value for name, value in point(10).items() if name != "first"}
+    write(tmp_path, {"curves": [older | {"unknown": [[0.0]]}]})
+    record = read_record(tmp_path, 3, 2)
+    assert record is not None
+    assert list(record.scores) == ["previous token", "induction"]
+
+
 def test_a_folder_without_a_record(tmp_path: Path) -> None:
     assert read_record(tmp_path, 3, 2) is None
 
@@ -51,6 +60,8 @@ def test_a_folder_without_a_record(tmp_path: Path) -> None:
         {"curves": [point(10) | {"held_out_loss": "low"}]},
         {"curves": [point(10) | {"held_out_loss": float("nan")}]},
         {"curves": [{}]},
+        {"curves": [{n: v for n, v in point(10).items() if not isinstance(v, list)}]},
+        {"curves": [point(10), {n: v for n, v in point(20).items() if n != "first"}]},
         {"curves": [point(10)], "held-out rows": "some"},
         {"curves": [point(10)], "set_heads": [1]},
         {"curves": [point(10)], "set_heads": [[float("inf"), 0]]},

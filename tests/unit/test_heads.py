@@ -25,7 +25,6 @@ from gpt2viz.analysis.scores import (
     same_token,
     weight_on,
 )
-from gpt2viz.anatomy import training_record
 from gpt2viz.run import stages
 from tests.parity.head_detector import CASES, random_head
 
@@ -157,7 +156,7 @@ def test_the_probe_says_different_tokens_twice() -> None:
 def test_the_scores_are_those_that_are_computed_and_cannot_be_changed(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for fixed in (scores.SCORES, training_record.SCORES, stages.STAGE, stages.AXES):
+    for fixed in (scores.SCORES, stages.STAGE, stages.AXES):
         with pytest.raises(TypeError):
             fixed["mine"] = next(iter(fixed.values()))  # type: ignore[index]
     run = gpt2viz.trace(tiny, [1, 2, 3])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.app import address, output, prose
 from gpt2viz.app.components import lines
 from gpt2viz.app.course.checks import Question
@@ -182,10 +183,11 @@ def _real(book: Book) -> list[Question]:
         numbers=NUMBERS_FIT_LARGE,
     )
     config = view.trace.config
-    scores, do = {}, {}
+    to_itself, scores, do = SCORES["same token"], {}, {}
     for n in range(config.n_layer):
         for m, weights in enumerate(view.trace.stage("weights", n)[0]):
-            scores[n, m], do[n, m] = _to_itself(weights), _most_to_itself(weights)
+            do[n, m] = _most_to_itself(weights)
+            scores[n, m] = float(np.nan_to_num(to_itself.of(weights, view.trace.token_ids)))
     best, here = max(scores.values()), scores[layer, head]
     told = f"In this head a token gives itself {here:.2f} on average."
     if len(view.labels) == 1:
@@ -209,7 +211,3 @@ def _real(book: Book) -> list[Question]:
 def _most_to_itself(weights: np.ndarray) -> bool:
     """Whether every token of a head (T, T) looks at itself more than at any other."""
     return bool((weights.argmax(axis=1) == np.arange(len(weights))).all())
-
-
-def _to_itself(weights: np.ndarray) -> float:
-    return float(np.diagonal(weights)[1:].mean()) if len(weights) > 1 else 0.0

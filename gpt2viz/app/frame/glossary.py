@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import streamlit as st
 
+from gpt2viz.analysis.scores import SCORES, Score, recorded
 from gpt2viz.app import address, prose
 from gpt2viz.app.terms import TERM, Term
+
+
+def _of(scores: Iterable[Score]) -> str:
+    """The words for heads with these habits, where the glossary has one."""
+    return " ".join(score.term for score in scores if score.term)
+
 
 #: The words that a page uses, by the keys of the glossary.
 USED: Mapping[str, str] = {
@@ -16,9 +23,8 @@ USED: Mapping[str, str] = {
     "Inside a head": "query key value score softmax causal-mask attention-weight head-output shape",
     "Layers": "layer head query key attention-weight attention-sink rollout",
     "Causal mask": "causal-mask query key softmax attention-weight logit vocabulary",
-    "Find a head": "head induction-head previous-token-head attention-sink entropy "
-    "cosine-similarity",
-    "Training": "loss nat-and-bit head induction-head previous-token-head",
+    "Find a head": f"head {_of(SCORES.values())} cosine-similarity",
+    "Training": f"loss nat-and-bit head {_of(recorded())}",
     "Predictions": "logit vocabulary temperature top-k-and-top-p entropy surprise nat-and-bit "
     "residual-stream logit-lens unembedding direct-contribution mlp",
     "What if": "baseline zero-ablation head layer mlp attention-weight kl-divergence logit "

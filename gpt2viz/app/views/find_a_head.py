@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -11,16 +12,7 @@ import streamlit as st
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.attribution import taken
 from gpt2viz.analysis.patterns import drawn, likeness, similarity
-from gpt2viz.analysis.scores import (
-    SCORES,
-    SEED,
-    Scores,
-    distance,
-    entropy,
-    head_scores,
-    largest,
-    weight_on,
-)
+from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.app import address, output, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.components import lines, pattern_grid
@@ -38,8 +30,6 @@ from gpt2viz.run.trace import Trace
 from gpt2viz.survey.stored import Survey, read_survey
 
 SIMILARITY = "cosine similarity"
-#: What the scores of heads are made of.
-SCORE_PARTS = (weight_on, distance, entropy, largest)
 #: Value in the address -> what a person picks.
 WAYS = {
     "habit": "By what it does",
@@ -89,9 +79,12 @@ def _by_habit(view: View) -> None:
             maps,
             key="atlas_maps",
             alt="Every score of every head, on each text",
-            made_by=(head_scores, *SCORE_PARTS),
+            made_by=(head_scores, *dict.fromkeys(chain(*(s.code for s in SCORES.values())))),
         )
     score, text = _habit(scores)
+    if score not in scores[text]:
+        _not_surveyed(score)
+        return
     columns = {score: scores[text][score]}
     if across and text == "texts":
         columns["± (95 %)"] = across.margin[score]
@@ -279,8 +272,17 @@ def _habit(texts: Iterable[str]) -> tuple[str, str]:
             required=True,
             **address.choice("on", offered, "probe" if "probe" in offered else offered[0]),
         )
-    prose.markdown(f"{SCORES[score].meaning} :small[:gray[{literal(SCORES[score].formula)}]]")
+    prose.markdown(f"{SCORES[score].words} :small[:gray[{literal(SCORES[score].formula)}]]")
     return score, text
+
+
+def _not_surveyed(score: str) -> None:
+    """What to do where a survey lacks a score."""
+    st.info(
+        f"This model's survey was made without “{score}”, so it can't rank the heads by it. "
+        "Choose another score or another text, or make a new survey: `gpt2viz heads`.",
+        icon=":material/info:",
+    )
 
 
 def _interval_note(across: Survey) -> None:

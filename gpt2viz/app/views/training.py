@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import streamlit as st
 
 from gpt2viz import CheckpointError
-from gpt2viz.analysis.batch_scores import (
-    first_token_score,
-    induction_score,
-    previous_token_score,
-    token_losses,
-)
-from gpt2viz.analysis.scores import weight_on
-from gpt2viz.anatomy.training_record import SCORES, TrainingRecord
+from gpt2viz.analysis.batch_scores import batch_score, token_losses
+from gpt2viz.analysis.scores import SCORES, Read, Score
+from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, output, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame import page
@@ -23,21 +17,8 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.pictures.plotly.training import loss_curves, score_growth
 
-MEANING = {
-    "previous token": "**Previous token**: mean weight on the token just before, on held-out text.",
-    "induction": "**Induction**: mean weight on the token that followed an earlier occurrence of "
-    "the query's token, on random tokens, repeated (Olsson et al. 2022). Such a head lets the "
-    "model copy what it has never seen.",
-    "first token": "**First token**: mean weight on the first token, on held-out text. A head "
-    "rests there when it finds nothing to do (Xiao et al. 2023).",
-}
-
-#: The functions that took the scores.
-MADE_BY: Mapping[str, Callable[..., Any]] = {
-    "previous token": previous_token_score,
-    "induction": induction_score,
-    "first token": first_token_score,
-}
+#: What the model read when its heads were scored.
+READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
 
 
 def show() -> None:
@@ -84,16 +65,19 @@ def _losses(view: View, record: TrainingRecord) -> None:
 
 def _growth(view: View, record: TrainingRecord) -> None:
     """A score of every head as training went on."""
-    shown = _score()
+    shown = _score(record)
     with st.container(key="growth"):
         output.picture(
-            score_growth(record, shown, view.colors),
+            score_growth(record, shown.name, view.colors),
             key="score_growth",
-            alt=f"{shown} score of every head during training",
+            alt=f"{shown.name} score of every head during training",
             of_run=False,
-            made_by=(MADE_BY[shown], weight_on),
+            made_by=(batch_score, *shown.code),
         )
-    prose.caption(MEANING[shown] + " Click a row to look inside that head.")
+    prose.caption(
+        f"**{shown.name.capitalize()}**, on {READ[shown.measured_on]}. {shown.words} Click a row "
+        "to look inside that head."
+    )
     if record.set_heads:
         named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
         prose.caption(
@@ -119,12 +103,11 @@ def _record_or_stop(view: View) -> TrainingRecord:
     return record
 
 
-def _score() -> str:
-    """Pick what the heads were scored for."""
+def _score(record: TrainingRecord) -> Score:
+    """Pick what the heads were scored for, of what the record has."""
+    followed = list(record.scores)
+    first = "induction" if "induction" in followed else followed[0]
     chosen: str = st.segmented_control(
-        "Score of every head",
-        list(SCORES),
-        required=True,
-        **address.choice("score", list(SCORES), "induction"),
+        "Score of every head", followed, required=True, **address.choice("score", followed, first)
     )
-    return chosen
+    return SCORES[chosen]

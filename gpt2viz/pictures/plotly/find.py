@@ -28,7 +28,8 @@ def atlas(texts: Mapping[str, Mapping[str, Scores]], colors: Palette) -> go.Figu
     """A map (layers down, heads across) of every score, a row of maps for each of the texts.
 
     Scores in [0, 1] share one scale; an amount has one of its own, from 0 to the largest of all
-    texts, which stands above it. A click carries a head's layer as row and its number as column.
+    texts, which stands above it. A score that a text lacks is an empty map that says so. A click
+    carries a head's layer as row and its number as column.
     """
     figure = make_subplots(
         rows=len(texts),
@@ -38,11 +39,13 @@ def atlas(texts: Mapping[str, Mapping[str, Scores]], colors: Palette) -> go.Figu
         vertical_spacing=0.09,
     )
     for down, (text, scores) in enumerate(texts.items(), start=1):
-        for across, (name, values) in enumerate(scores.items(), start=1):
+        nothing = np.full_like(next(iter(scores.values())), np.nan)
+        for across, name in enumerate(SCORES, start=1):
+            values = scores.get(name, nothing)
             figure.add_trace(_map(text, name, values, _highest(name, texts), colors), down, across)
             if np.isnan(values).all():
                 no_query = {
-                    "text": "nothing to<br>measure",
+                    "text": "nothing to<br>measure" if name in scores else "not in this<br>survey",
                     "showarrow": False,
                     "font": {"size": 11},
                 }
@@ -76,7 +79,8 @@ def atlas(texts: Mapping[str, Mapping[str, Scores]], colors: Palette) -> go.Figu
 def _highest(name: str, texts: Mapping[str, Mapping[str, Scores]]) -> float:
     if SCORES[name].scale == "unit":
         return 1.0
-    peak = max((float(np.nanmax(scores[name], initial=0)) for scores in texts.values()), default=0)
+    found = [scores[name] for scores in texts.values() if name in scores]
+    peak = max((float(np.nanmax(values, initial=0)) for values in found), default=0)
     return peak or 1.0
 
 
