@@ -83,7 +83,8 @@ def survivors(mutants: Sequence[Mutant]) -> int:
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("app.py", "pyproject.toml"):
             shutil.copy(ROOT / name, copy)
-        (copy / "assets").symlink_to(ROOT / "assets")
+        for name in ("assets", "docs"):
+            (copy / name).symlink_to(ROOT / name)
         code, printed = exit_code(sorted({mutant.test for mutant in mutants}))
         if code:
             raise RuntimeError(f"{printed}\nThe tests must pass before a fault is planted.")
