@@ -40,6 +40,7 @@ COMMANDS = "tests/cli/test_commands.py::"
 FIRST_VISIT = "tests/app/test_first_visit.py::"
 PALETTE = "tests/unit/test_palette.py::"
 SAID = "tests/app/test_said.py::"
+RUNS = "tests/app/test_runs.py::"
 
 
 class Mutant(NamedTuple):
@@ -67,6 +68,7 @@ MUTANTS = (
         "mask shows the next", "model/mask.py", "(places > places", "(places > 1 + places", NUMPY
     ),
     Mutant("mask hides what came before", "model/mask.py", "(places >", "(places <", NUMPY),
+    Mutant("edits hide nothing", "model/mask.py", "mask | forbidden[queries]", "mask", EDITS),
     Mutant("mask never off", "model/mask.py", ") & causal", ")", NUMPY),
     Mutant(
         "softmax by column",
@@ -690,10 +692,10 @@ MUTANTS = (
         SIMILARITY + "test_every_two_heads",
     ),
     Mutant(
-        "some queries without the edits",
-        "model/mask.py",
-        "mask | forbidden[queries]",
-        "mask",
+        "some queries with the mask of the first",
+        "run/derived.py",
+        "self.hidden(queries), self",
+        "self.hidden()[: len(q[0, 0, queries])], self",
         SIMILARITY + "test_every_two_heads",
     ),
     Mutant(
@@ -1357,8 +1359,57 @@ MUTANTS = (
     Mutant(
         "a text said twice where there is no room",
         "app/run_cache.py",
-        "return run(model_name, ids, causal) if ids else None",
-        "return run(model_name, ids, causal)",
+        "return run(RunKey(key.model, ids, key.causal)) if ids else None",
+        "return run(RunKey(key.model, ids, key.causal))",
         "tests/app/test_smallest.py::test_a_model_without_room_for_a_text_said_twice",
+    ),
+    Mutant(
+        "edits left out of the key",
+        "run/trace.py",
+        "self.causal, self.edits)",
+        "self.causal)",
+        RUNS + "test_each_run_has_numbers_of_its_own",
+    ),
+    Mutant(
+        "two edited runs are one",
+        "run/key.py",
+        "edits: tuple[Edit, ...] = ()",
+        "edits: tuple[Edit, ...] = __import__('dataclasses').field(default=(), compare=False)",
+        RUNS + "test_each_run_has_numbers_of_its_own",
+    ),
+    Mutant(
+        "the kept run has the mask on",
+        "app/run_cache.py",
+        "causal=key.causal, ",
+        "",
+        RUNS + "test_each_run_has_numbers_of_its_own",
+    ),
+    Mutant(
+        "without the mask what comes later changes nothing",
+        "run/key.py",
+        "return self.causal and",
+        "return",
+        RUNS + "test_what_was_written_is_told_by_the_run_that_read_on",
+    ),
+    Mutant(
+        "a run begins any with its tokens",
+        "run/key.py",
+        "replace(longer, token_ids=first) == self",
+        "first == self.token_ids",
+        RUNS + "test_which_run_begins_another",
+    ),
+    Mutant(
+        "a token's chance is told after the last token",
+        "app/run_cache.py",
+        "token, len(key.token_ids) - 1)",
+        "token)",
+        RUNS + "test_what_was_written_is_told_by_the_run_that_read_on",
+    ),
+    Mutant(
+        "proof of a run without its edits",
+        "app/views/measures.py",
+        "run_cache.run(key), layer)",
+        "run_cache.run(replace(key, edits=())), layer)",
+        RUNS + "test_each_run_has_numbers_of_its_own",
     ),
 )

@@ -51,6 +51,11 @@ class Kept(Generic[Value]):
         """Whether the value of ``key`` is kept; asking doesn't count as a use."""
         return key in self._values
 
+    def find(self, wanted: Callable[[Any], bool]) -> Value | None:
+        """A value whose key is wanted, the one used last; None where none is kept."""
+        with self._lock:
+            return next((v for key, v in reversed(self._values.items()) if wanted(key)), None)
+
     def make_room(self, nbytes: int) -> list[Hashable]:
         """Let the least recently used go until so many bytes more fit in; the keys that went."""
         with self._lock:

@@ -16,6 +16,7 @@ from gpt2viz.app.frame import popover
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import counted
 from gpt2viz.pictures.panel import Panel
+from gpt2viz.run.key import RunKey
 
 #: Plotly's buttons would lie over the first row and take its clicks; Save has the picture.
 _CONFIG = {"displayModeBar": False}
@@ -31,7 +32,7 @@ class Shown:
 
     page: str
     arrived: bool = True  # whether another page was open before
-    runs: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # what ``run_cache.run`` takes
+    runs: dict[str, RunKey] = field(default_factory=dict)
     pictures: dict[str, Callable[[], Any]] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
     explained: set[str] = field(default_factory=set)  # pictures whose code can be read
@@ -40,7 +41,7 @@ class Shown:
 
     def traces(self) -> dict[str, Trace]:
         """The runs, from the cache or made again: a visitor's page holds on to none of them."""
-        return {name: run_cache.run(*run) for name, run in self.runs.items()}
+        return {name: run_cache.run(key) for name, key in self.runs.items()}
 
     def figure(self, name: str) -> Any:
         """A picture in Plotly's form."""
@@ -61,7 +62,7 @@ def shown() -> Shown:
 
 def run(name: str, trace: Trace) -> None:
     """Remember a run that the page shows numbers of."""
-    shown().runs[name] = (trace.model_name, trace.token_ids, trace.causal, trace.edits)
+    shown().runs[name] = trace.key
 
 
 def picture(
@@ -122,8 +123,8 @@ def in_words(alt: str, numbers: str, of_run: bool = True) -> str:
 def _read() -> str:
     """The length of the sentence and the state of the mask, where the page's runs agree on them."""
     runs = shown().runs.values()
-    lengths = sorted({len(ids) for _, ids, *_ in runs})
-    masks = {causal for _, _, causal, *_ in runs}
+    lengths = sorted({len(key.token_ids) for key in runs})
+    masks = {key.causal for key in runs}
     if not lengths:
         return ""
     longest = counted(lengths[-1], "tokens")

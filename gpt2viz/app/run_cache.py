@@ -1,4 +1,4 @@
-"""One load for each model and one run for each (model, token ids, mask, edits), shared by all."""
+"""One load for each model and one run for each ``RunKey``, shared by all visitors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from gpt2viz.labels import label
 from gpt2viz.model import hub
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
-from gpt2viz.run.tracer import reference_run
+from gpt2viz.run.key import RunKey
+from gpt2viz.run.tracer import reference_ids
 from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
 
 
@@ -78,26 +79,29 @@ def models() -> Kept[gpt2viz.Model]:
 
 def _forget(names: Collection[Hashable]) -> None:
     """Let go of the runs of models that were let go: a run holds on to the model's embedding."""
-    _runs().forget(lambda key: key[0] in names)
-    for name in names:
-        reference.clear(name)
+    _runs().forget(lambda key: key.model in names)
 
 
-def run(
-    model_name: str, ids: tuple[int, ...], causal: bool, edits: tuple[gpt2viz.Edit, ...] = ()
-) -> gpt2viz.Trace:
-    """The trace of token ids. Raises ``TextError``, ``ContextError`` or ``EditError``."""
+def run(key: RunKey) -> gpt2viz.Trace:
+    """The trace of that key. Raises ``TextError``, ``ContextError`` or ``EditError``."""
 
     def make() -> gpt2viz.Trace:
-        model = load(model_name)
-        if len(ids) > (most := limits.longest(model.config)):
+        model, length = load(key.model), len(key.token_ids)
+        if length > (most := limits.longest(model.config)):
             who = "this server" if most < model.config.n_positions else "this model"
-            raise gpt2viz.ContextError(len(ids), most, who)
-        kept = reference(model_name) if any(edit.kind == "mean" for edit in edits) else None
-        with st.spinner("Running the model …"):
-            return gpt2viz.trace(model, ids, causal=causal, edits=edits, reference=kept)
+            raise gpt2viz.ContextError(length, most, who)
+        return _made(key)
 
-    return _runs().get((model_name, ids, causal, edits), make)
+    return _runs().get(key, make)
+
+
+def _made(key: RunKey) -> gpt2viz.Trace:
+    model = load(key.model)
+    kept = reference(key.model) if any(edit.kind == "mean" for edit in key.edits) else None
+    with st.spinner("Running the model …"):
+        return gpt2viz.trace(
+            model, key.token_ids, causal=key.causal, edits=key.edits, reference=kept
+        )
 
 
 @st.cache_resource
@@ -105,37 +109,37 @@ def _runs() -> Kept[gpt2viz.Trace]:
     return Kept(limits.kept_runs())
 
 
-@st.cache_resource(max_entries=4, show_spinner="Running the model …")
 def reference(model_name: str) -> gpt2viz.Trace:
-    """The run whose means stand in for heads."""
-    return reference_run(load(model_name))
+    """The run whose means stand in for heads: our own text, whatever the owner's limit is."""
+    key = RunKey(model_name, reference_ids(load(model_name)))
+    return _runs().get(key, lambda: _made(key))
 
 
-def probe(model_name: str, causal: bool) -> gpt2viz.Trace | None:
-    """The run of random tokens said twice, on which copying heads show; None for want of room."""
-    config = load(model_name).config
+def probe(key: RunKey) -> gpt2viz.Trace | None:
+    """The run of random tokens said twice, on which copying heads show; None for want of room.
+
+    By the model of ``key``, with its mask.
+    """
+    config = load(key.model).config
     ids = scores.probe(config.vocab_size, limits.longest(config))
-    return run(model_name, ids, causal) if ids else None
+    return run(RunKey(key.model, ids, key.causal)) if ids else None
 
 
 @st.cache_data(max_entries=64, show_spinner="Scoring every head …")
-def head_scores(model_name: str, ids: tuple[int, ...], causal: bool) -> dict[str, scores.Scores]:
-    """Every score of every head on token ids: (n_layer, n_head) by name."""
-    return scores.head_scores(run(model_name, ids, causal))
+def head_scores(key: RunKey) -> dict[str, scores.Scores]:
+    """Every score of every head in a run: (n_layer, n_head) by name."""
+    return scores.head_scores(run(key))
 
 
 @st.cache_data(max_entries=2000, show_spinner=False)
-def choice(
-    model_name: str, ids: tuple[int, ...], causal: bool, token: int, _longer: gpt2viz.Trace
-) -> Choice:
-    """How probable the model found ``token`` after those ids; the run ``_longer`` begins with them.
+def choice(key: RunKey, token: int) -> Choice:
+    """How probable the model found ``token`` after the tokens of a run.
 
-    With the mask on, that run has the answer: what came later changed nothing (its sums may be
-    rounded otherwise). With the mask off it takes a run of its own.
+    Told by any run in memory that has its numbers; so a text that was written token by token
+    takes one run, and not one for each of them.
     """
-    if causal:
-        return appraise(_longer, token, len(ids) - 1)
-    return appraise(run(model_name, ids, causal), token)
+    found = _runs().find(key.begins)
+    return appraise(run(key) if found is None else found, token, len(key.token_ids) - 1)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
@@ -153,16 +157,10 @@ def token_of_label(model_name: str) -> dict[str, int]:
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the stream after every step …")
 def lens(
-    model_name: str,
-    ids: tuple[int, ...],
-    causal: bool,
-    positions: tuple[int, ...],
-    edits: tuple[gpt2viz.Edit, ...] = (),
-    answers: tuple[int, ...] | None = None,
+    key: RunKey, positions: tuple[int, ...], answers: tuple[int, ...] | None = None
 ) -> gpt2viz.LogitLens:
-    """The logit lens of a text, or of an edited run of it, at some positions."""
-    trace = run(model_name, ids, causal, edits)
-    return gpt2viz.logit_lens(load(model_name), trace, positions, answers)
+    """The logit lens of a run at some positions."""
+    return gpt2viz.logit_lens(load(key.model), run(key), positions, answers)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpt2viz.run.edits import Edit
 
@@ -21,3 +21,12 @@ class RunKey:
     token_ids: tuple[int, ...]
     causal: bool = True
     edits: tuple[Edit, ...] = ()
+
+    def begins(self, longer: RunKey) -> bool:
+        """Whether the first tokens of a ``longer`` run, or the same, have this run's numbers.
+
+        With the causal mask on they do: what comes later changes nothing (though sums over other
+        lengths may be rounded otherwise). Without it they don't.
+        """
+        first = longer.token_ids[: len(self.token_ids)]
+        return self.causal and replace(longer, token_ids=first) == self

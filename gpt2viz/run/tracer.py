@@ -87,12 +87,17 @@ def trace(
     )
 
 
+def reference_ids(model: Model) -> tuple[int, ...]:
+    """``REFERENCE_TEXT`` in tokens, or as much of it as the model has positions for."""
+    return tuple(model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions])
+
+
 def reference_run(model: Model) -> Trace:
-    """The unedited run of ``REFERENCE_TEXT``, or of as much of it as the model has positions for.
+    """The unedited run of ``reference_ids``.
 
     Mean ablation takes a head's mean from it. Worth keeping where many edits follow.
     """
-    return trace(model, model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions])
+    return trace(model, reference_ids(model))
 
 
 def _changes(

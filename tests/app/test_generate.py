@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app.views import generate
 from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.run.key import RunKey
 from tests.app.pages import PAGES, ROOT, array, figure, open_page
 from tests.parity.numpy_gpt2 import reference, softmax
 
@@ -108,13 +109,13 @@ def test_a_long_link_takes_few_runs(
     model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, causal: bool
 ) -> None:
     ids = [n % 500 for n in range(240)]
-    prompt = generate._Prompt("stories", tuple(model.tokenizer.encode("the cat")), causal)
+    prompt = RunKey("stories", tuple(model.tokenizer.encode("the cat")), causal)
     runs: list[int] = []
     trace = gpt2viz.trace
     monkeypatch.setattr(
         "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
     )
-    new = ",".join([prompt.sign, *map(str, ids)])
+    new = ",".join([generate.sign(prompt), *map(str, ids)])
     at = open_page("generate", text="the cat", new=new, causal=str(causal).lower())
     rows = at.dataframe[0].value
     assert len(rows) == (240 if causal else generate.PLAY)

@@ -15,6 +15,7 @@ import streamlit as st
 import gpt2viz
 from gpt2viz.app import limits, owner, run_cache
 from gpt2viz.model import memory
+from gpt2viz.run.key import RunKey
 from tests.app.pages import open_page, pictures
 from tests.checkpoints import outgrow_the_memory, write_checkpoint
 
@@ -43,16 +44,16 @@ def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
     size = run_cache.load("a").nbytes
     assert 2 * size < 300_000 < 3 * size
     oldest, used = weakref.ref(run_cache.load("a")), weakref.ref(run_cache.load("b"))
-    run_cache.run("a", (1, 2, 3), True)
+    run_cache.run(RunKey("a", (1, 2, 3)))
     run_cache.reference("a")
-    assert ("a", (1, 2, 3), True, ()) in run_cache._runs()
+    assert RunKey("a", (1, 2, 3)) in run_cache._runs()
     run_cache.load("b")
     run_cache.load("c")
     gc.collect()
     assert oldest() is None
-    assert ("a", (1, 2, 3), True, ()) not in run_cache._runs()  # it held on to the embedding
+    assert RunKey("a", (1, 2, 3)) not in run_cache._runs()  # it held on to the embedding
     assert used() is not None
-    embedding = run_cache.run("b", (1, 2, 3), True).unembedding
+    embedding = run_cache.run(RunKey("b", (1, 2, 3))).unembedding
     assert embedding.ctypes.data == used().network.wte.weight.data_ptr()  # type: ignore[union-attr]
 
 
@@ -85,9 +86,9 @@ def test_a_model_is_ready_again_after_it_was_let_go(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(limits.MODELS_VARIABLE, "0.1")
-    before = run_cache.run("a", (1, 2, 3), True).logits
+    before = run_cache.run(RunKey("a", (1, 2, 3))).logits
     run_cache.load("b")
-    again = run_cache.run("a", (1, 2, 3), True)
+    again = run_cache.run(RunKey("a", (1, 2, 3)))
     assert isinstance(again, gpt2viz.Trace)
     assert (again.logits == before).all()
 

@@ -14,9 +14,9 @@ from gpt2viz.app.components.theme_watch import is_dark
 from gpt2viz.app.frame import end_of_text, glossary, numbers, save, sentence, token_strip, tour
 from gpt2viz.app.frame.menu import menu
 from gpt2viz.app.literal import literal
-from gpt2viz.labels import label
 from gpt2viz.model import memory
 from gpt2viz.pictures.palette import Palette, palette
+from gpt2viz.run.key import RunKey
 
 _STYLE = (resources.files("gpt2viz.app") / "theme.css").read_text(encoding="utf-8")
 
@@ -27,9 +27,13 @@ class View:
 
     model: Model
     trace: Trace
-    labels: tuple[str, ...]
     query: int | None
     colors: Palette
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The tokens as they are written on screen."""
+        return self.trace.labels
 
     @property
     def n_tokens(self) -> int:
@@ -78,8 +82,7 @@ def read_sentence(colors: Palette, choosing: str = token_strip.LIGHT_UP) -> View
     model = _model_and_sentence()
     trace = _run(model)
     output.run("The run", trace)
-    labels = tuple(label(part) for part in trace.token_bytes)
-    return View(model, trace, labels, token_strip.chips(trace, labels, choosing), colors)
+    return View(model, trace, token_strip.chips(trace, choosing), colors)
 
 
 def _run(model: Model) -> Trace:
@@ -89,7 +92,7 @@ def _run(model: Model) -> Trace:
         ids = model.tokenizer.encode(
             st.session_state["text"], end_of_text_first=end_of_text.is_on()
         )
-        trace = run_cache.run(model.name, tuple(ids), causal)
+        trace = run_cache.run(RunKey(model.name, tuple(ids), causal))
     except ContextError as error:
         limits.too_long(model, error)
     except GPT2VizError as error:

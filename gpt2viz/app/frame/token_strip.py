@@ -17,15 +17,15 @@ LIGHT_UP = "Choose a token to light up its row: where it looks."
 AT_ONCE = 128
 
 
-def chips(trace: Trace, labels: tuple[str, ...], choosing: str = LIGHT_UP) -> int | None:
+def chips(trace: Trace, choosing: str = LIGHT_UP) -> int | None:
     """Draw the tokens, or one part of a long text's; the place of the chosen one.
 
     ``choosing`` says what it does to choose one. Where it is empty, none can be chosen.
     """
-    T = len(labels)
+    T = len(trace.labels)
     bound = address.choice("query", range(T), None)
     if T <= AT_ONCE:
-        return _draw(trace, labels, range(T), choosing, bound)
+        return _draw(trace, range(T), choosing, bound)
     query: int | None = st.session_state["query"]
     part = _part(T, query)
     # The widget knows only this part: the query itself may lie outside of it.
@@ -34,7 +34,7 @@ def chips(trace: Trace, labels: tuple[str, ...], choosing: str = LIGHT_UP) -> in
     def choose() -> None:
         address.put("query", st.session_state["chip"])
 
-    _draw(trace, labels, part, choosing, {"key": "chip", "on_change": choose})
+    _draw(trace, part, choosing, {"key": "chip", "on_change": choose})
     return query
 
 
@@ -58,10 +58,9 @@ def _part(T: int, query: int | None) -> range:
     return range(start, min(start + AT_ONCE, T))
 
 
-def _draw(
-    trace: Trace, labels: tuple[str, ...], shown: range, choosing: str, bound: dict[str, Any]
-) -> int | None:
-    ids = trace.token_ids  # not the run: what writes a chip stays with the visitor
+def _draw(trace: Trace, shown: range, choosing: str, bound: dict[str, Any]) -> int | None:
+    # Not the run: what writes a chip stays with the visitor.
+    ids, labels = trace.token_ids, trace.labels
 
     def chip(n: int) -> str:  # with its position: Streamlit takes equal texts for one option
         small = ":small[:gray[{}]]".format

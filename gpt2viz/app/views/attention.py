@@ -71,7 +71,7 @@ def show() -> None:
     with large:
         heads = [head, *(controls.heads_beside(view, head) if as_lines else [])]
     chosen = _Chosen(layer, shown, whole_words, heads, as_lines)
-    numbers = measures.measure(view, layer, shown, whole_words)
+    numbers = measures.measure(view.trace, layer, shown, whole_words)
     ones = [
         part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
         for n in heads

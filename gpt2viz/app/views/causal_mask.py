@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from gpt2viz import Trace
@@ -29,8 +31,7 @@ def show() -> None:
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.wanted(part)
-    on = run_cache.run(view.model.name, view.trace.token_ids, True)
-    off = run_cache.run(view.model.name, view.trace.token_ids, False)
+    on, off = (run_cache.run(replace(view.trace.key, causal=causal)) for causal in (True, False))
     output.run("The run with the mask on", on)
     output.run("The run with the mask off", off)
     _who_sees_whom(view, part, on)

@@ -28,6 +28,7 @@ from gpt2viz.pictures.panel import Axis
 from gpt2viz.pictures.plotly.compare import nearest_table, path_lines
 from gpt2viz.pictures.plotly.find import head_map
 from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.run.key import RunKey
 
 #: Said below the path where there is more to know.
 PATH_NOTE = {
@@ -151,14 +152,12 @@ def draw_paths(
 
 def apart(both: Sides) -> Scores:
     """How far apart the weights of A and B lie at most, in every head: (n_layer, n_head)."""
-    runs = [side.trace for side in (both.a, both.b)]
-    a, b = ((run.model_name, run.token_ids, run.causal, run.edits) for run in runs)
-    return _apart(a, b, tuple(both.matches.items()), both)
+    return _apart(both.a.trace.key, both.b.trace.key, tuple(both.matches.items()))
 
 
 @st.cache_data(max_entries=32, show_spinner="Comparing every head …")
-def _apart(a: object, b: object, matches: tuple[tuple[int, int], ...], _both: Sides) -> Scores:
-    return largest_differences(_both.a.trace, _both.b.trace, matches)
+def _apart(a: RunKey, b: RunKey, matches: tuple[tuple[int, int], ...]) -> Scores:
+    return largest_differences(run_cache.run(a), run_cache.run(b), matches)
 
 
 def vocabulary(both: Sides) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def _both_masks(view: View) -> Named:
         "an experiment: the model was never trained that way."
     )
     on, off = (
-        replace(view, trace=run_cache.run(view.model.name, view.trace.token_ids, causal))
+        replace(view, trace=run_cache.run(replace(view.trace.key, causal=causal)))
         for causal in (True, False)
     )
     return ("Mask on", "Mask off"), (on, off)
@@ -114,8 +114,7 @@ def _what_if(view: View) -> Named:
     with chosen:
         editing.listed(view, edits, by_click=False)
     editing.stop_where_impossible(view, edits)
-    trace = view.trace
-    changed = run_cache.run(view.model.name, trace.token_ids, trace.causal, edits)
+    changed = run_cache.run(replace(view.trace.key, edits=edits))
     return ("Baseline", "Changed"), (view, replace(view, trace=changed))
 
 
@@ -139,7 +138,7 @@ def _two_models(view: View) -> Named:
                 "tokens, so there is nothing to put side by side. Choose another model."
             )
         model = _load_beside(name, chosen)
-        trace = run_cache.run(chosen, view.trace.token_ids, view.trace.causal)
+        trace = run_cache.run(replace(view.trace.key, model=chosen))
     except GPT2VizError as error:
         st.error(f"Model B: {literal(str(error))}", icon=":material/error:")
         st.stop()

@@ -23,7 +23,7 @@ from gpt2viz.app.views import similar_heads, zoom
 from gpt2viz.app.views.head_ranking import ranked
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.arrays import Pairs
-from gpt2viz.labels import counted, label
+from gpt2viz.labels import counted
 from gpt2viz.pictures.plotly.find import atlas, drawn_pattern, head_map
 from gpt2viz.pictures.plotly.heatmap import heatmaps
 from gpt2viz.run.trace import Trace
@@ -63,12 +63,9 @@ def show() -> None:
 
 def _by_habit(view: View) -> None:
     """Maps of every score of every head, on the sentence and on random tokens said twice."""
-    name, causal = view.model.name, view.trace.causal
-    probe = run_cache.probe(name, causal)
+    probe = run_cache.probe(view.trace.key)
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
-    scores = {
-        text: run_cache.head_scores(name, run.token_ids, causal) for text, run in runs.items()
-    }
+    scores = {text: run_cache.head_scores(run.key) for text, run in runs.items()}
     across = _survey(view)
     if across:
         scores["texts"] = across.mean
@@ -89,8 +86,7 @@ def _by_habit(view: View) -> None:
     if across and text == "texts":
         columns["± (95 %)"] = across.margin[score]
     run = runs.get(text, view.trace)
-    labels = tuple(label(part) for part in run.token_bytes)
-    ranked(view, columns | scores[text], score, run, labels)
+    ranked(view, columns | scores[text], score, run, run.labels)
     if across and text == "texts":
         _interval_note(across)
         _passages(across, score)

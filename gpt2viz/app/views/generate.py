@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple
+from dataclasses import replace
 
 import streamlit as st
 
@@ -19,6 +19,7 @@ from gpt2viz.app.views.predictions import Sampling
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.plotly.prediction import token_bars
+from gpt2viz.run.key import RunKey
 
 _NAME = "new"
 _EXPECTED = "what a link from this page holds, with its model, mask and sentence"
@@ -51,18 +52,16 @@ def show() -> None:
                 f"**Step** lets the model write the next token, **Play** the next {PLAY}."
             )
 
-    name, causal, prompt = view.model.name, view.trace.causal, view.trace.token_ids
-    before = run_cache.run(name, (*prompt, *ids[:-1]), causal)
+    before = run_cache.run(_with(view.trace.key, ids[:-1]))
     output.run("The run", before)  # the one that the picture below is of
     _where_it_looked(view, before, ids)
     if ids:
-        _what_was_written(view, before, ids)
+        _what_was_written(view, ids)
     _go_on(view, ids, sampling, seed)
 
 
 def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
     """The row of a head from which the last of ``ids`` was chosen; ``before`` has read the rest."""
-    labels = [label(part) for part in before.token_bytes]
     names = run_cache.vocabulary(view.model.name)
     prose.markdown(
         f"#### Where the head looked as “{literal(names[ids[-1]])}” was chosen"
@@ -73,27 +72,24 @@ def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
         layer, head = controls.layer(view), controls.head(view)
     prose.caption(
         f"The {STAGE['weights'].quantity}s of layer {layer}, head {head}: the row of the query "
-        f"“{literal(labels[-1])}”, the last token that had been read. The prediction is made from "
-        "there."
+        f"“{literal(before.labels[-1])}”, the last token that had been read. The prediction is "
+        "made from there."
     )
     weights = before.stage("weights", layer)[0, head, -1]
     output.picture(
-        token_bars(labels, weights, view.colors, "attention weight"),
+        token_bars(before.labels, weights, view.colors, "attention weight"),
         key="row",
         alt=f"Attention weights of the last token in layer {layer}, head {head}",
         made_by=(Line(before, "weights", layer), draw, appraise),
     )
 
 
-def _what_was_written(view: View, before: Trace, ids: tuple[int, ...]) -> None:
-    """Each new token with its probability and rank; ``before`` has read all but the last."""
+def _what_was_written(view: View, ids: tuple[int, ...]) -> None:
+    """Each new token with its probability and rank."""
     prose.markdown("#### What was written")
-    causal, prompt = view.trace.causal, view.trace.token_ids
-    first = 0 if causal else max(0, len(ids) - PLAY)
-    choices = [
-        run_cache.choice(view.model.name, (*prompt, *ids[:n]), causal, ids[n], before)
-        for n in range(first, len(ids))
-    ]
+    prompt = view.trace.key
+    first = 0 if prompt.causal else max(0, len(ids) - PLAY)
+    choices = [run_cache.choice(_with(prompt, ids[:n]), ids[n]) for n in range(first, len(ids))]
     three = st.column_config.NumberColumn(format="%.3f")
     output.table(
         tables.choice_table(choices, run_cache.vocabulary(view.model.name)),
@@ -107,22 +103,15 @@ def _what_was_written(view: View, before: Trace, ids: tuple[int, ...]) -> None:
     )
 
 
-class _Prompt(NamedTuple):
-    """What is written on: all that a button needs to remember of a run."""
-
-    model_name: str
-    token_ids: tuple[int, ...]
-    causal: bool
-
-    @property
-    def sign(self) -> str:
-        """A short sign of model, mask and sentence: what was written on belongs to these."""
-        read = f"{self.model_name}\n{self.causal}\n{self.token_ids}"
-        return f"{zlib.crc32(read.encode()):08x}"
+def sign(prompt: RunKey) -> str:
+    """A short sign of model, mask and sentence: what was written on belongs to these."""
+    read = f"{prompt.model}\n{prompt.causal}\n{prompt.token_ids}"
+    return f"{zlib.crc32(read.encode()):08x}"
 
 
-def _prompt(view: View) -> _Prompt:
-    return _Prompt(view.model.name, view.trace.token_ids, view.trace.causal)
+def _with(prompt: RunKey, ids: tuple[int, ...]) -> RunKey:
+    """The run of the prompt and the tokens that were written."""
+    return replace(prompt, token_ids=(*prompt.token_ids, *ids))
 
 
 def _written(view: View) -> tuple[int, ...]:
@@ -131,11 +120,11 @@ def _written(view: View) -> tuple[int, ...]:
     config = view.model.config
 
     def parse(raw: str) -> tuple[str | int, ...]:
-        sign, *ids = raw.split(",")
+        belongs_to, *ids = raw.split(",")
         found = tuple(map(int, ids))
-        if not found or sign != _prompt(view).sign or not fits(found):
+        if not found or belongs_to != sign(view.trace.key) or not fits(found):
             raise ValueError(raw)
-        return (sign, *found)
+        return (belongs_to, *found)
 
     def fits(ids: tuple[int, ...]) -> bool:
         known = all(0 <= n < config.vocab_size for n in ids)
@@ -146,19 +135,19 @@ def _written(view: View) -> tuple[int, ...]:
     found = address.several_values(_NAME, parse, _EXPECTED)
     if not found:
         return ()
-    sign, ids = found[:1], found[1:]
-    if sign != (_prompt(view).sign,) or not fits(ids):  # chosen here, before one of them changed
+    belongs_to, ids = found[0], found[1:]
+    if belongs_to != sign(view.trace.key) or not fits(ids):  # chosen before one of them changed
         st.session_state[_PLAYING] = 0
         return ()
     return tuple(ids)
 
 
-def _put(prompt: _Prompt, ids: tuple[int, ...]) -> None:
-    address.put(_NAME, (prompt.sign, *ids) if ids else ())
+def _put(prompt: RunKey, ids: tuple[int, ...]) -> None:
+    address.put(_NAME, (sign(prompt), *ids) if ids else ())
 
 
-def _step(prompt: _Prompt, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
-    read = run_cache.run(prompt.model_name, (*prompt.token_ids, *ids), prompt.causal)
+def _step(prompt: RunKey, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+    read = run_cache.run(_with(prompt, ids))
     _put(prompt, (*ids, draw(read, **settings, seed=seed)))
 
 
@@ -166,7 +155,7 @@ def _play(tokens: int) -> None:
     st.session_state[_PLAYING] = tokens
 
 
-def _back(prompt: _Prompt, ids: tuple[int, ...]) -> None:
+def _back(prompt: RunKey, ids: tuple[int, ...]) -> None:
     _play(0)
     _put(prompt, ids)
 
@@ -198,7 +187,7 @@ def _seed() -> int:
 
 def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
     """Step, play or stop, undo, start over."""
-    over, prompt = bool(_ended(view, ids)), _prompt(view)
+    over, prompt = bool(_ended(view, ids)), view.trace.key
     playing = st.session_state.get(_PLAYING, 0)
     with st.container(horizontal=True, key="write"):
         st.button(
@@ -243,7 +232,7 @@ def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> N
         _play(0)
     else:
         _play(left - 1)
-        _step(_prompt(view), ids, settings, seed)
+        _step(view.trace.key, ids, settings, seed)
     st.rerun()
 
 

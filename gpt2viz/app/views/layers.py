@@ -61,7 +61,7 @@ def _side_by_side(view: View, part: Window, chosen: _Chosen) -> None:
     """The chosen layers, and how each differs from the first of them."""
     whole = [
         measures.layer_panel(
-            view,
+            view.trace,
             layer,
             chosen.head,
             f"Layer {layer} · {chosen.what}{chosen.between}",
@@ -137,7 +137,7 @@ def _in_every_layer(view: View, chosen: _Chosen) -> None:
     with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
         prose.markdown(f"#### {name} in every layer", width="content")
         of_head = measures.of_head(head)
-    strip, scale = measures.in_every_layer(view, head, of_head, chosen.whole_words)
+    strip, scale = measures.in_every_layer(view.trace.key, head, of_head, chosen.whole_words)
     n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
     with st.container(key="strip"):
         figure = heatmaps(
@@ -167,7 +167,7 @@ def _every_head(view: View, whole_words: bool) -> None:
     """Every head of the model at a glance; a click opens one."""
     prose.markdown("#### Every head of every layer")
     prose.caption("Click one to look inside.")
-    masked = measures.weights(view, 0, whole_words).hidden[0]
+    masked = measures.weights(view.trace, 0, whole_words).hidden[0]
     n_sides = len(masked)
     if n_sides > THUMBNAIL:
         prose.caption(
@@ -175,7 +175,7 @@ def _every_head(view: View, whole_words: bool) -> None:
         )
     with st.container(key="overview"):
         output.picture(
-            overview(measures.every_head(view, whole_words), masked, view.colors),
+            overview(measures.every_head(view.trace.key, whole_words), masked, view.colors),
             key="overview_chart",
             alt="Attention weights of every head: layers down, heads across",
             made_by=(*measures.made_by(view, 0, "weights", whole_words), thumbnails),

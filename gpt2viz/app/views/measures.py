@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from gpt2viz import Model
 from gpt2viz.analysis.attribution import difference_from_run, rollout, value_weighted, without_first
 from gpt2viz.analysis.words import word_starts
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, prose, run_cache
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.arrays import Array
@@ -28,6 +27,7 @@ from gpt2viz.pictures.measure import (
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.plotly.charts import thumbnails
 from gpt2viz.pictures.pooling import pool_panel
+from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import Scale
 from gpt2viz.run.trace import Trace
 
@@ -104,10 +104,10 @@ def words_note(view: View) -> str:
     )
 
 
-def weights(view: View, layer: int, whole_words: bool) -> Measure:
+def weights(trace: Trace, layer: int, whole_words: bool) -> Measure:
     """A layer's attention weights, between tokens or words."""
-    found = weights_measure(view.trace, view.labels, layer)
-    return in_words(found, view.trace) if whole_words else found
+    found = weights_measure(trace, trace.labels, layer)
+    return in_words(found, trace) if whole_words else found
 
 
 def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
@@ -115,8 +115,7 @@ def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
 
     It tells the largest difference and the largest number of all of these layers.
     """
-    model, trace = view.model, view.trace
-    found = [_proof(model.name, trace.token_ids, trace.causal, n, model, trace) for n in layers]
+    found = [_proof(view.trace.key, n) for n in layers]
     difference, largest = map(max, zip(*found, strict=True))
     prose.caption(
         f"Checked against {run}: these weights times V, merged and projected, differ from what "
@@ -126,30 +125,23 @@ def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
 
 
 @st.cache_data(max_entries=2000, show_spinner=False)
-def _proof(
-    name: str, ids: tuple[int, ...], causal: bool, layer: int, _model: Model, _trace: Trace
-) -> tuple[float, float]:
-    return difference_from_run(_model, _trace, layer)
-
-
-def every_head(view: View, whole_words: bool) -> Array:
-    """Thumbnails of all heads of the model: (n_layer, nh, side, side)."""
-    return _every_head(view.model.name, view.trace.token_ids, view.trace.causal, whole_words, view)
+def _proof(key: RunKey, layer: int) -> tuple[float, float]:
+    return difference_from_run(run_cache.load(key.model), run_cache.run(key), layer)
 
 
 @st.cache_data(max_entries=16, show_spinner="Drawing every head …")
-def _every_head(
-    model_name: str, ids: tuple[int, ...], causal: bool, whole_words: bool, _view: View
-) -> Array:
-    layers = range(_view.model.config.n_layer)
-    return thumbnails(weights(_view, layer, whole_words).values for layer in layers)
+def every_head(key: RunKey, whole_words: bool) -> Array:
+    """Thumbnails of all heads of the model: (n_layer, nh, side, side)."""
+    trace = run_cache.run(key)
+    layers = range(trace.config.n_layer)
+    return thumbnails(weights(trace, layer, whole_words).values for layer in layers)
 
 
-def measure(view: View, layer: int, chosen: str, whole_words: bool) -> Measure:
+def measure(trace: Trace, layer: int, chosen: str, whole_words: bool) -> Measure:
     """The numbers of a layer's heads under that measure."""
-    found = weights(view, layer, whole_words)
+    found = weights(trace, layer, whole_words)
     if chosen == "norms":
-        lengths = value_weighted(view.model, view.trace, layer)
+        lengths = value_weighted(run_cache.load(trace.model_name), trace, layer)
         return replace(found, values=lengths, quantity="‖α·v·W_O‖", scale="amount")
     if chosen == "rest":
         rest = without_first(found.values)
@@ -169,51 +161,37 @@ def of_head(which: int | str) -> str:
     return _pick(label_visibility="collapsed", width=280) if isinstance(which, int) else "weights"
 
 
+@st.cache_data(max_entries=16, show_spinner="Drawing every layer …")
 def in_every_layer(
-    view: View, which: int | str, chosen: str, whole_words: bool
+    key: RunKey, which: int | str, chosen: str, whole_words: bool
 ) -> tuple[list[Panel], Scale]:
     """A head (or "mean", "rollout") in every layer, shrunk to small pictures, and their scale.
 
-    A click on one carries its layer.
+    A click on one carries its layer. Lengths can't be added up to those of words.
     """
-    trace, words = view.trace, whole_words and chosen != "norms"
-    return _in_every_layer(
-        trace.model_name, trace.token_ids, trace.causal, which, chosen, words, view
-    )
-
-
-@st.cache_data(max_entries=16, show_spinner="Drawing every layer …")
-def _in_every_layer(
-    model_name: str,
-    ids: tuple[int, ...],
-    causal: bool,
-    which: int | str,
-    chosen: str,
-    whole_words: bool,
-    _view: View,
-) -> tuple[list[Panel], Scale]:
+    trace, words = run_cache.run(key), whole_words and chosen != "norms"
     panels: list[Panel] = []
     scale: Scale = "amount" if chosen == "norms" else "unit"
-    for layer in range(_view.model.config.n_layer):
+    for layer in range(trace.config.n_layer):
         title = f"Layer {layer}"
         if isinstance(which, int):
-            panel = one_head(measure(_view, layer, chosen, whole_words), which, title, str(layer))
+            panel = one_head(measure(trace, layer, chosen, words), which, title, str(layer))
         else:
-            panel = replace(layer_panel(_view, layer, which, title, whole_words), name=str(layer))
+            panel = replace(layer_panel(trace, layer, which, title, words), name=str(layer))
         panels.append(pool_panel(panel, GRID_OF_MANY))
     return panels, scale
 
 
-def layer_panel(view: View, layer: int, which: int | str, title: str, whole_words: bool) -> Panel:
+def layer_panel(trace: Trace, layer: int, which: int | str, title: str, whole_words: bool) -> Panel:
     """One matrix for a layer: a head's weights, the "mean" of all heads, or the "rollout"."""
-    found, head = weights_measure(view.trace, view.labels, layer), 0
+    found, head = weights_measure(trace, trace.labels, layer), 0
     if isinstance(which, int):
         head = which
     else:
         found = mean_of_heads(found)
     if which == "rollout":
-        mixed = rollout(view.trace, layer)[None]
+        mixed = rollout(trace, layer)[None]
         found = replace(found, values=mixed, quantity="share of the token's start")
     if whole_words:
-        found = in_words(found, view.trace)
+        found = in_words(found, trace)
     return one_head(found, head, title, str(which))

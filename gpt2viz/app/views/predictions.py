@@ -150,7 +150,7 @@ def _lens(view: View, position: int) -> None:
         "(nostalgebraist 2020)."
     )
     names, shown = run_cache.vocabulary(view.model.name), lens_positions(view, position)
-    lens = run_cache.lens(view.model.name, view.trace.token_ids, view.trace.causal, tuple(shown))
+    lens = run_cache.lens(view.trace.key, tuple(shown))
     answer = literal(names[lens.answer[position - shown[0]]])
     output.picture(
         lens_map(lens, names, view.labels, view.colors, position),

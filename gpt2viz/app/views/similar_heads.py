@@ -7,7 +7,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.similarity import similarities
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame.page import View
 from gpt2viz.labels import counted
@@ -19,6 +19,7 @@ from gpt2viz.pictures.plotly.similarity import (
     similarity_map,
     tree,
 )
+from gpt2viz.run.key import RunKey
 
 #: How alike the heads of a group are at least, on average.
 AT_LEAST = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -28,10 +29,8 @@ Numbers = NDArray[np.float64]
 
 def draw(view: View) -> None:
     """The map of all heads and the table of groups; a click opens a head, or a pair on Compare."""
-    trace, config = view.trace, view.model.config
-    values, joined = _similarities(
-        trace.model_name, trace.token_ids, trace.causal, trace.edits, view
-    )
+    config = view.model.config
+    values, joined = _similarities(view.trace.key)
     if not np.isfinite(values).all():
         st.info("This run has numbers that are NaN or infinite: its heads can't be compared.")
         return
@@ -92,10 +91,8 @@ def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int
 
 
 @st.cache_data(max_entries=8, show_spinner="Comparing every two heads …")
-def _similarities(
-    model_name: str, ids: tuple[int, ...], causal: bool, edits: tuple[object, ...], _view: View
-) -> tuple[Numbers, Numbers]:
-    found = similarities(_view.trace)
+def _similarities(key: RunKey) -> tuple[Numbers, Numbers]:
+    found = similarities(run_cache.run(key))
     return found, tree(np.nan_to_num(found))
 
 

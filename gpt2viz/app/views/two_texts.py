@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import streamlit as st
 
@@ -13,7 +14,6 @@ from gpt2viz.app import address, limits, prose, run_cache
 from gpt2viz.app.frame import end_of_text, sentence
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.labels import label
 
 SECOND = {
     "Another verb": "A crane lifted steel",
@@ -53,14 +53,13 @@ def second(view: View) -> View:
     sentence.note_spaces(_TEXT)
     try:
         ids = view.model.tokenizer.encode(current, end_of_text_first=end_of_text.is_on())
-        trace = run_cache.run(view.model.name, tuple(ids), view.trace.causal)
+        trace = run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
     except ContextError as error:
         limits.too_long(view.model, error, _TEXT, "Second sentence: ")
     except GPT2VizError as error:
         st.info(f"Second sentence: {error}", icon=":material/edit:")
         st.stop()
-    labels = tuple(label(part) for part in trace.token_bytes)
-    return View(view.model, trace, labels, None, view.colors)
+    return View(view.model, trace, None, view.colors)
 
 
 def matches(view: View, other: View) -> dict[int, int]:
@@ -133,7 +132,7 @@ def paths(view: View, other: View, at: tuple[int, int]) -> dict[str, tuple[Path,
     """With the mask on and off: the path of the stream, and that of what the parts add."""
     layers, found = view.model.config.n_layer, {}
     for name, causal in (("mask on", True), ("mask off", False)):
-        runs = [run_cache.run(view.model.name, v.trace.token_ids, causal) for v in (view, other)]
+        runs = [run_cache.run(replace(v.trace.key, causal=causal)) for v in (view, other)]
         found[name] = (
             path(runs[0], runs[1], at, stream_places(layers)),
             path(runs[0], runs[1], at, addition_places(layers)),

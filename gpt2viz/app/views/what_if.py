@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from gpt2viz import Edit, Trace, logit_lens
@@ -40,7 +42,7 @@ def show() -> None:
         editing.listed(view, edits)
     editing.stop_where_impossible(view, edits)
     baseline = view.trace
-    changed = run_cache.run(view.model.name, baseline.token_ids, baseline.causal, edits)
+    changed = run_cache.run(replace(baseline.key, edits=edits))
     if edits:
         output.run("The changed run", changed)
 
@@ -156,10 +158,11 @@ def _lenses(view: View, edits: tuple[Edit, ...], position: int) -> None:
     """The logit lens after the token at ``position`` in both runs."""
     prose.markdown("#### When is it decided, before and after? The logit lens")
     names = run_cache.vocabulary(view.model.name)
-    run = (view.model.name, view.trace.token_ids, view.trace.causal, (position,))
-    before = run_cache.lens(*run)
+    key, at = view.trace.key, (position,)
+    before = run_cache.lens(key, at)
     answers = tuple(int(n) for n in before.answer)
-    paths = {"baseline": before, "changed": run_cache.lens(*run, edits, answers)}
+    changed = run_cache.lens(replace(key, edits=edits), at, answers)
+    paths = {"baseline": before, "changed": changed}
     output.picture(
         lens_of_runs(paths, names, view.colors),
         key="lens_runs",

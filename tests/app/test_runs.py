@@ -1,0 +1,186 @@
+"""Everything that is computed of a run is remembered by all that makes the run what it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import streamlit as st
+
+import gpt2viz
+from gpt2viz.analysis.attribution import difference_from_run
+from gpt2viz.analysis.comparison import largest_differences
+from gpt2viz.analysis.generation import appraise
+from gpt2viz.app import run_cache
+from gpt2viz.app.views import compare_outcome, measures, similar_heads
+from gpt2viz.run.key import RunKey
+
+IDS = (11, 300, 17, 42, 300, 17)
+BASE = RunKey("stories", IDS)
+OTHERS = {
+    "mask off": replace(BASE, causal=False),
+    "edited": replace(BASE, edits=gpt2viz.parse_edits("scale:0.1:9,window:2")),
+    "edited otherwise": replace(BASE, edits=gpt2viz.parse_edits("forbid:4:1,mlp:0")),
+    "edited with the mask off": replace(
+        BASE, causal=False, edits=gpt2viz.parse_edits("scale:0.1:9,nofirst")
+    ),
+}
+LAST = 3  # the layer that is looked at: all that an edit of layer 0 changes shows there
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_remembered() -> None:
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def path_of(key: RunKey) -> Any:
+    panels, _ = measures.in_every_layer(key, "mean", "weights", False)
+    return np.stack([panel.values for panel in panels])
+
+
+#: What is kept of a run: how the app asks for it, and the same worked out anew.
+KEPT: dict[str, Any] = {
+    "run": (
+        lambda key: run_cache.run(key).stage("weights", LAST),
+        lambda model, trace: trace.stage("weights", LAST),
+    ),
+    "proof": (
+        lambda key: measures._proof(key, LAST),
+        lambda model, trace: difference_from_run(model, trace, LAST),
+    ),
+    "every head": (
+        lambda key: measures.every_head(key, False),
+        lambda model, trace: np.stack([trace.stage("weights", n)[0] for n in range(LAST + 1)]),
+    ),
+    "in every layer": (
+        path_of,
+        lambda model, trace: np.stack(
+            [trace.stage("weights", n)[0].mean(axis=0) for n in range(LAST + 1)]
+        ),
+    ),
+    "similarities": (
+        lambda key: similar_heads._similarities(key)[0],
+        lambda model, trace: similar_heads.similarities(trace),
+    ),
+    "apart": (
+        lambda key: compare_outcome._apart(BASE, key, ((5, 5), (4, 4))),
+        lambda model, trace: largest_differences(
+            gpt2viz.trace(model, IDS), trace, [(5, 5), (4, 4)]
+        ),
+    ),
+    "head scores": (
+        lambda key: run_cache.head_scores(key)["entropy"],
+        lambda model, trace: run_cache.scores.head_scores(trace)["entropy"],
+    ),
+    "lens": (
+        lambda key: run_cache.lens(key, (5,)).probability,
+        lambda model, trace: gpt2viz.logit_lens(model, trace, (5,)).probability,
+    ),
+    "choice": (
+        lambda key: run_cache.choice(key, 7).probability,
+        lambda model, trace: appraise(trace, 7).probability,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_each_run_has_numbers_of_its_own(what: str) -> None:
+    """The same text with the mask off, or edited, is another run; asked for again, still its."""
+    ask, work_out = KEPT[what]
+    model, seen = gpt2viz.load_model(), []
+    for name, key in {"base": BASE, **OTHERS, "base again": BASE}.items():
+        trace = gpt2viz.trace(model, IDS, causal=key.causal, edits=key.edits)
+        assert trace.key == key
+        found, expected = np.asarray(ask(key)), np.asarray(work_out(model, trace))
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=name)
+        seen.append(found)
+    for n, one in enumerate(seen[:-1]):
+        assert all(not np.allclose(one, other, atol=1e-9) for other in seen[n + 1 : -1]), n
+
+
+def test_what_was_written_is_told_by_the_run_that_read_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    edited = OTHERS["edited"]
+    for key in (BASE, edited, replace(BASE, causal=False)):
+        run_cache.run(key)
+    ran: list[RunKey] = []
+    made = run_cache._made
+    monkeypatch.setattr(run_cache, "_made", lambda key: ran.append(key) or made(key))
+    for key in (BASE, edited, replace(BASE, causal=False)):
+        start = replace(key, token_ids=IDS[:4])
+        trace = gpt2viz.trace(gpt2viz.load_model(), IDS[:4], key.causal, edits=key.edits)
+        expected = appraise(trace, 9)
+        found = run_cache.choice(start, 9)
+        assert found.rank == expected.rank
+        assert found.probability == pytest.approx(expected.probability, rel=1e-4)
+    assert [(key.causal, key.token_ids) for key in ran] == [(False, IDS[:4])]
+
+
+@pytest.mark.parametrize(
+    ("longer", "begins"),
+    [
+        (BASE, True),
+        (replace(BASE, token_ids=(*IDS, 5)), True),
+        (replace(BASE, token_ids=IDS[:5]), False),
+        (replace(BASE, token_ids=(5, *IDS)), False),
+        (replace(BASE, model="another"), False),
+        *((other, False) for other in OTHERS.values()),
+    ],
+)
+def test_which_run_begins_another(longer: RunKey, begins: bool) -> None:
+    assert BASE.begins(longer) == begins
+    assert not replace(BASE, causal=False).begins(replace(longer, causal=False))
+
+
+def test_an_edited_run_takes_its_means_from_the_run_that_is_kept() -> None:
+    mean = replace(BASE, edits=gpt2viz.parse_edits("mean:0.1"))
+    trace = run_cache.run(mean)
+    assert run_cache.reference("stories").key in run_cache._runs()
+    expected = gpt2viz.trace(gpt2viz.load_model(), IDS, edits=mean.edits)
+    np.testing.assert_array_equal(trace.stage("weights", LAST), expected.stage("weights", LAST))
+
+
+APP = Path(run_cache.__file__).parent
+#: Parameters that would be a part of a run's key, or a run beside it.
+OF_A_RUN = {field.name for field in fields(RunKey)} | {"ids", "trace", "view", "run"}
+OBJECTS = {"View", "Trace", "Model", "Sides", "Side", "object", "Any"}
+
+
+def cached() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for path in sorted(APP.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and any(
+                "st.cache_" in ast.unparse(decorator) for decorator in node.decorator_list
+            ):
+                yield f"{path.stem}.{node.name}", node
+
+
+CACHED = dict(cached())
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_what_is_remembered_is_asked_for_by_a_key(name: str) -> None:
+    """Streamlit leaves an argument with a leading underscore out of what it remembers by."""
+    arguments = CACHED[name].args
+    taken = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    assert not [a.arg for a in taken if a.arg.startswith("_")]
+    types = {a.arg: ast.unparse(a.annotation) if a.annotation else "Any" for a in taken}
+    assert not OBJECTS & set(types.values())
+    assert not OF_A_RUN & set(types)
+    called = {ast.unparse(n.func) for n in ast.walk(CACHED[name]) if isinstance(n, ast.Call)}
+    if called & {"run", "run_cache.run", "_runs"}:
+        assert "RunKey" in types.values()
+    else:
+        assert "RunKey" not in types.values()
+
+
+def test_every_cache_is_looked_at() -> None:
+    written = sum(
+        path.read_text(encoding="utf-8").count("@st.cache_") for path in APP.rglob("*.py")
+    )
+    assert len(CACHED) == written >= 15
