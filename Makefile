@@ -26,6 +26,7 @@ BIN := .venv/bin
 VERSIONS := .venv/.versions
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
+ESLINT := tests/js/node_modules/eslint/bin/eslint.js
 
 .PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences lock audit bench clean
 
@@ -50,10 +51,11 @@ fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
 soak: $(DEV)  ## thirty visitors and two browsers on one server, for ten minutes
 	$(BIN)/python -m tests.soak --minutes 10 --visitors 30 --browsers 2
 
-lint: $(DEV)  ## style and types
+lint: $(DEV) $(ESLINT)  ## style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/node $(ESLINT) --config tests/js/eslint.config.js gpt2viz tests/js
 
 format: $(DEV)  ## rewrite files in the project's style
 	$(BIN)/ruff check --fix
@@ -94,7 +96,7 @@ bench: $(DEV)  ## measure beside transformers and other tools; makes their envir
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove the environment and caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv tests/js/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv:
 	$(PYTHON) -m venv .venv
@@ -114,4 +116,8 @@ $(RUNTIME): requirements.txt $(VERSIONS)
 
 $(DEV): $(wildcard requirements-*.txt) $(RUNTIME)
 	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements-dev.txt -c $(VERSIONS)
+	touch $@
+
+$(ESLINT): tests/js/package-lock.json | $(DEV)
+	cd tests/js && PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	touch $@

@@ -41,6 +41,11 @@ FIRST_VISIT = "tests/app/test_first_visit.py::"
 PALETTE = "tests/unit/test_palette.py::"
 SAID = "tests/app/test_said.py::"
 RUNS = "tests/app/test_runs.py::"
+SCRIPT = "tests/js/test_scripts.py::test_script"
+TILES_JS, LINES_JS, NUMBERS_JS, KEYBOARD_JS, CLICKS_JS, DIAGRAM_JS, PROGRESS_JS = (
+    f"app/components/{name}/component.js"
+    for name in ("tiles", "lines", "number_grid", "keyboard", "clicks", "diagram", "progress")
+)
 
 
 class Mutant(NamedTuple):
@@ -1411,5 +1416,138 @@ MUTANTS = (
         "run_cache.run(key), layer)",
         "run_cache.run(replace(key, edits=())), layer)",
         RUNS + "test_each_run_has_numbers_of_its_own",
+    ),
+    Mutant(
+        "tiles: the rows of another panel",
+        TILES_JS,
+        "const cell = panel * size + n,",
+        "const cell = (panel ^ 1) * size + n,",
+        SCRIPT + "[tiles]",
+    ),
+    Mutant(
+        "tiles: rows for columns",
+        TILES_JS,
+        "(panel * p.rows.length + row) * p.columns.length + column, what",
+        "(panel * p.rows.length + column) * p.columns.length + row, what",
+        SCRIPT + "[tiles]",
+    ),
+    Mutant(
+        "tiles: the stop before",
+        TILES_JS,
+        "Math.max(1, scale.findIndex(",
+        "Math.min(1, scale.findIndex(",
+        SCRIPT + "[tiles]",
+    ),
+    Mutant(
+        "tiles: half a cell off the pointer",
+        TILES_JS,
+        "row: (y - boxes[panel].y) / cell - .5,",
+        "row: (y - boxes[panel].y) / cell,",
+        SCRIPT + "[tiles]",
+    ),
+    Mutant(
+        "tiles: the mask's bits turned round",
+        TILES_JS,
+        ">> (n & 7) & 1",
+        ">> (7 - (n & 7)) & 1",
+        SCRIPT + "[tiles]",
+    ),
+    Mutant(
+        "tiles: a key leads past the last cell",
+        TILES_JS,
+        "Math.max(at[what] + by, 0), length - 1)",
+        "Math.max(at[what] + by, 0), length)",
+        SCRIPT + "[tiles]",
+    ),
+    Mutant(
+        "tiles: a drag takes in too much",
+        TILES_JS,
+        "[Math.ceil(Math.min(a, b)),",
+        "[Math.floor(Math.min(a, b)),",
+        SCRIPT + "[tiles]",
+    ),
+    Mutant(
+        "lines: from the key to the query",
+        LINES_JS,
+        "[middle(data, q[n], s), middle(data, k[n], s)]",
+        "[middle(data, k[n], s), middle(data, q[n], s)]",
+        SCRIPT + "[lines]",
+    ),
+    Mutant(
+        "lines: the weakest first",
+        LINES_JS,
+        "source.v[b] - source.v[a]",
+        "source.v[a] - source.v[b]",
+        SCRIPT + "[lines]",
+    ),
+    Mutant(
+        "lines: the next token over",
+        LINES_JS,
+        "(n + .5 + (s -",
+        "(n + 1 + (s -",
+        SCRIPT + "[lines]",
+    ),
+    Mutant(
+        "lines: the end of the other side",
+        LINES_JS,
+        "const last = data[SIDES[to][0]]",
+        "const last = data[SIDES[side][0]]",
+        SCRIPT + "[lines]",
+    ),
+    Mutant(
+        "numbers: a comma is nothing",
+        NUMBERS_JS,
+        '.replace(",", ".")',
+        '.replace(",", "")',
+        SCRIPT + "[number_grid]",
+    ),
+    Mutant(
+        "numbers: as large as one likes",
+        NUMBERS_JS,
+        "Math.abs(number) <= largest",
+        "number <= largest",
+        SCRIPT + "[number_grid]",
+    ),
+    Mutant(
+        "numbers: up is down",
+        NUMBERS_JS,
+        "ArrowUp: -nColumns",
+        "ArrowUp: nColumns",
+        SCRIPT + "[number_grid]",
+    ),
+    Mutant(
+        "keyboard: Tab leaves the popover",
+        KEYBOARD_JS,
+        "active !== end) return",
+        "active !== other) return",
+        SCRIPT + "[keyboard]",
+    ),
+    Mutant(
+        "keyboard: another page is open",
+        KEYBOARD_JS,
+        '.split("?")[0] ===',
+        '.split("?").at(-1) ===',
+        SCRIPT + "[keyboard]",
+    ),
+    Mutant(
+        "clicks: from the window's edge",
+        CLICKS_JS,
+        "pixel - from - axis._offset",
+        "pixel - from",
+        SCRIPT + "[clicks]",
+    ),
+    Mutant(
+        "diagram: the stream ends too high",
+        DIAGRAM_JS,
+        "V${b.y - 8} Q${x},${b.y} ${x + 8},${b.y} H${b.left - 20}",
+        "V${a.y - 8} Q${x},${a.y} ${x + 8},${a.y} H${b.left - 20}",
+        SCRIPT + "[diagram]",
+    ),
+    Mutant(
+        "progress: answers to no question",
+        PROGRESS_JS,
+        "others.filter((id) => known.includes(id))",
+        "others",
+        SCRIPT + "[progress]",
     ),
 )

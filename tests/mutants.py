@@ -80,7 +80,8 @@ def survivors(mutants: Sequence[Mutant]) -> int:
         copy = Path(folder)
         sys.path.insert(0, folder)
         for name in ("gpt2viz", "tests", "pages"):
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            left = shutil.ignore_patterns("__pycache__", "node_modules")
+            shutil.copytree(ROOT / name, copy / name, ignore=left)
         for name in ("app.py", "pyproject.toml"):
             shutil.copy(ROOT / name, copy)
         for name in ("assets", "docs"):

@@ -54,8 +54,8 @@ class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
 
 
 def _waits(found: re.Match[str]) -> str:
-    """A script that runs as soon as plotly.js is there, with no name of its own in the page."""
-    return f"<script>(() => {{\n{_WHEN_THERE}whenThere(() => {{{found[1]}}})\n}})()</script>"
+    """The script of a figure as one that waits for plotly.js."""
+    return f"<script>{_WHEN_THERE.replace('figure()', found[1])}</script>"
 
 
 def offline(in_each: bool = False) -> None:

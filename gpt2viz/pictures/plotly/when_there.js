@@ -1,6 +1,7 @@
-// Draws once plotly.js is there: VS Code shows small outputs first, and so a figure before the
-// plotly.js that another cell brings.
-function whenThere(draw) {
-  if (!window.Plotly) return setTimeout(whenThere, 100, draw)
-  draw()
-}
+// Waits for plotly.js: VS Code shows small outputs first, and so a figure before the plotly.js that
+// another cell brings. What draws the figure takes the place of the call.
+/* global figure */
+(function draw() {
+  if (!window.Plotly) return setTimeout(draw, 100)
+  figure()
+})()

@@ -6,24 +6,48 @@
 // As long as the pointer moved less, in pixels, it has clicked: Plotly's own limit.
 const CLICK = 8
 
+// What was dragged from `down` to a point, inside a rectangle: its ends, and whether it is a drag.
+export function stretch(down, { clientX, clientY }, edge) {
+  const ends = (a, b, low, high) =>
+    [a, b].map((n) => Math.min(Math.max(n, low), high)).sort((m, n) => m - n)
+  return {
+    across: ends(down.clientX, clientX, edge.left, edge.right),
+    along: ends(down.clientY, clientY, edge.top, edge.bottom),
+    far: Math.hypot(clientX - down.clientX, clientY - down.clientY) >= CLICK,
+  }
+}
+
+// The first and the last cell of an axis whose middle lies between two pixels of the window, where
+// the chart begins at `from`.
+export function cells(axis, ends, from) {
+  const [low, high] = ends.map((pixel) => axis.p2l(pixel - from - axis._offset))
+  return [Math.ceil(low), Math.floor(high)]
+}
+
+// Plotly's axis of a short name such as "x2".
+const axisOf = (plot, name) => plot._fullLayout[`${name[0]}axis${name.slice(1)}`]
+
+// The part of the picture at the axes x and y that a drag has taken in.
+function part(plot, x, y, { across, along }) {
+  const box = plot.getBoundingClientRect()
+  const on = (trace, name) => (trace[`${name[0]}axis`] ?? name[0]) === name
+  return {
+    panel: plot.data.find((trace) => on(trace, x) && on(trace, y))?.meta ?? "",
+    rows: cells(axisOf(plot, y), along, box.top),
+    columns: cells(axisOf(plot, x), across, box.left),
+  }
+}
+
 // Send the cells whose middle is dragged over, in the picture (x, y) that the pointer is on.
 function drag(plot, down, send) {
   const pad = down.button ? null : down.target.closest?.(".nsewdrag[data-subplot]")
   if (!pad) return
-  const [x, y] = pad.dataset.subplot.match(/[xy][0-9]*/g)
-  const box = plot.getBoundingClientRect(), edge = pad.getBoundingClientRect()
+  const [x, y] = pad.dataset.subplot.match(/[xy][0-9]*/g), edge = pad.getBoundingClientRect()
   const band = document.createElement("div")
   band.style.cssText = "position: fixed; pointer-events: none; z-index: 1000; opacity: .25;"
     + "background: var(--st-primary-color, #3550c8)"
-  const ends = (a, b, low, high) =>
-    [a, b].map((n) => Math.min(Math.max(n, low), high)).sort((m, n) => m - n)
-  const part = ({ clientX, clientY }) => ({
-    across: ends(down.clientX, clientX, edge.left, edge.right),
-    along: ends(down.clientY, clientY, edge.top, edge.bottom),
-    far: Math.hypot(clientX - down.clientX, clientY - down.clientY) >= CLICK,
-  })
   const move = (event) => {
-    const { across: [left, right], along: [top, bottom], far } = part(event)
+    const { across: [left, right], along: [top, bottom], far } = stretch(down, event, edge)
     Object.assign(band.style, { left: `${left}px`, top: `${top}px`,
       width: `${right - left}px`, height: `${bottom - top}px` })
     if (far && !band.parentNode) document.body.append(band)
@@ -35,19 +59,8 @@ function drag(plot, down, send) {
   }
   const up = (event) => {
     end()
-    const { across, along, far } = part(event)
-    if (!far) return
-    const cells = (axis, ends, from) => {
-      const [low, high] = ends.map((pixel) => axis.p2l(pixel - from - axis._offset))
-      return [Math.ceil(low), Math.floor(high)]
-    }
-    const of = (trace, letter, axis) => (trace[`${letter}axis`] ?? letter) === axis
-    const axis = (name) => plot._fullLayout[`${name[0]}axis${name.slice(1)}`]
-    send({
-      panel: plot.data.find((trace) => of(trace, "x", x) && of(trace, "y", y))?.meta ?? "",
-      rows: cells(axis(y), along, box.top),
-      columns: cells(axis(x), across, box.left),
-    })
+    const dragged = stretch(down, event, edge)
+    if (dragged.far) send(part(plot, x, y, dragged))
   }
   const then = { pointermove: move, pointerup: up, pointercancel: end }
   for (const name in then)
@@ -66,7 +79,7 @@ export default function ({ data, setTriggerValue, parentElement }) {
         setTriggerValue("cell", { panel: point.data.meta ?? "", row, column })
       })
       if (data.drag)
-        plot.onpointerdown = (down) => drag(plot, down, (part) => setTriggerValue("part", part))
+        plot.onpointerdown = (down) => drag(plot, down, (found) => setTriggerValue("part", found))
     }
   }
   attach()

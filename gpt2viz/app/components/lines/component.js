@@ -1,7 +1,9 @@
-// The head view: tokens on both sides, lines between them, numbers on demand.
+// The head view: tokens on both sides, lines between them, numbers on demand. A source is a head:
+// its lines' queries `q`, keys `k` and weights `v`. A side is "q" or "k".
 
 const DASHES = ["", "9 4", "2 3", "10 3 2 3"]
 const BORDERS = ["none", "dashed", "dotted", "double"]
+const SIDES = { q: ["queries", "query", "looks at"], k: ["keys", "key", "is looked at by"] }
 
 function made(tag, name = "", text = "") {
   const part = document.createElement(tag)
@@ -16,7 +18,57 @@ function drawn(tag, attributes) {
   return part
 }
 
-const place = ({ dataset }) => `${dataset.source} ${dataset.query} ${dataset.key}`
+// Pixels from token to token: closer in a longer text.
+export const pitch = ({ queries }) => queries.length > 64 ? 14 : queries.length > 24 ? 18 : 26
+
+// The height at which a source's lines end at a token: those of several lie beside each other.
+export const middle = (data, n, s) =>
+  (n + .5 + (s - (data.sources.length - 1) / 2) / 7) * pitch(data)
+
+// A source's n-th line: as wide, and as strong, as its share of the largest weight.
+export function line(data, s, n) {
+  const { q, k, v } = data.sources[s], share = Math.min(1, v[n] / data.peak)
+  const [a, b] = [middle(data, q[n], s), middle(data, k[n], s)]
+  return {
+    d: `M0 ${a} C50 ${a} 50 ${b} 100 ${b}`, stroke: data.colors[s],
+    "stroke-width": .6 + 6.4 * share, "stroke-opacity": .25 + .7 * share,
+    "stroke-dasharray": DASHES[s], "data-source": s, "data-query": q[n], "data-key": k[n],
+  }
+}
+
+// A source's lines that end at a token, the strongest first.
+export function strongest(source, side, n) {
+  const mine = source[side].flatMap((end, m) => end === n ? [m] : [])
+  return mine.sort((a, b) => source.v[b] - source.v[a])
+}
+
+const across = (side) => side === "q" ? "k" : "q"
+
+const named = ([place, label]) => `${place} “${label}”`
+
+// What a token looks at, or what looks at it, in words: a line of them, and one a source.
+export function told(data, side, n) {
+  const [mine, , does] = SIDES[side], [others] = SIDES[across(side)]
+  const each = data.sources.map((source) => {
+    const found = strongest(source, side, n), most = found.slice(0, 4).map((m) =>
+      `${named(data[others][source[across(side)][m]])} ${source.v[m].toFixed(data.decimals + 1)}`)
+    return (data.sources.length > 1 ? `${source.name}: ` : "")
+      + (most.join(", ") || "nothing that is drawn")
+      + (found.length > 4 ? ` and ${found.length - 4} more` : "")
+  })
+  return [`${named(data[mine][n])} ${does}`, ...each]
+}
+
+// The token that a key leads to, as side and place; null for a key that leads nowhere.
+export function step(data, side, n, key) {
+  const to = { ArrowRight: "k", ArrowLeft: "q" }[key] ?? side
+  const last = data[SIDES[to][0]].length - 1
+  const place = { ArrowDown: n + 1, ArrowUp: n - 1, Home: 0, End: last,
+    ArrowRight: n, ArrowLeft: n }[key]
+  return place === undefined ? null : [to, Math.min(Math.max(place, 0), last)]
+}
+
+const ends = ({ dataset }) => `${dataset.source} ${dataset.query} ${dataset.key}`
 const width = (path) => path?.getAttribute("stroke-width") ?? 0
 
 function swell(path, from, to) {
@@ -27,152 +79,144 @@ function swell(path, from, to) {
 // By what is drawn, and of which tokens: its lines. The page makes the view anew as it changes.
 const drawnLast = new Map()
 
+function remember(key, resting) {
+  drawnLast.delete(key)
+  drawnLast.set(key, new Map([...resting.children].map((path) => [ends(path), path])))
+  if (drawnLast.size > 8) drawnLast.delete(drawnLast.keys().next().value)
+}
+
 // The lines of before become those of now: what the mask or an edit did to the same head.
 function move(svg, before) {
   const gone = drawn("g", { class: "gone" })
-  const now = new Set([...svg.querySelectorAll(".rest path")].map(place))
+  const now = new Set([...svg.querySelectorAll(".rest path")].map(ends))
   for (const path of svg.querySelectorAll("path")) {
-    const from = width(before.get(place(path)))
-    const known = now.has(place(path)) || from  // else it is too thin to be drawn at rest
+    const from = width(before.get(ends(path)))
+    const known = now.has(ends(path)) || from  // else it is too thin to be drawn at rest
     if (known && from !== width(path)) swell(path, from, width(path))
   }
-  for (const [ends, path] of before) if (!now.has(ends)) {
+  for (const [both, path] of before) if (!now.has(both)) {
     gone.append(path)
     swell(path, width(path), 0).onfinish = () => path.remove()
   }
   svg.append(gone)
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
-  const { sources, queries, keys, peak, rest, chosen, colors, hint } = data
-  const pitch = queries.length > 64 ? 14 : queries.length > 24 ? 18 : 26
-  const height = Math.max(queries.length, keys.length) * pitch
-  const view = parentElement.querySelector(".view")
-  const scroll = view.querySelector(".scroll"), say = view.querySelector(".say")
-  const old = view.getRootNode().activeElement, top = scroll.scrollTop
-  view.setAttribute("aria-label", data.alt)
-  say.style.setProperty("--told", 1 + sources.length)
-
-  const middle = (n, s) => (n + .5) * pitch + (s - (sources.length - 1) / 2) * pitch / 7
-  const line = (s, n) => {
-    const { q, k, v } = sources[s], share = Math.min(1, v[n] / peak)
-    const [a, b] = [middle(q[n], s), middle(k[n], s)]
-    return drawn("path", {
-      d: `M0 ${a} C50 ${a} 50 ${b} 100 ${b}`, stroke: colors[s],
-      "stroke-width": .6 + 6.4 * share, "stroke-opacity": .25 + .7 * share,
-      "stroke-dasharray": DASHES[s], "data-source": s, "data-query": q[n], "data-key": k[n],
-    })
-  }
-
-  const heads = view.querySelector(".heads")
-  heads.replaceChildren(...(sources.length < 2 ? [] : sources.map(({ name }, s) => {
+// Which head has which colour and dash, where there are several.
+function legend({ sources, colors }) {
+  return sources.length < 2 ? [] : sources.map(({ name }, s) => {
     const entry = made("span"), sample = drawn("svg", { "aria-hidden": true })
     sample.append(drawn("line", { x1: 0, x2: 28, y1: 5, y2: 5, stroke: colors[s],
       "stroke-width": 3, "stroke-dasharray": DASHES[s] }))
     entry.append(sample, made("span", "", name))
     return entry
-  })))
+  })
+}
 
+// What stands between the sides: the lines at rest, and those of the token that is pointed at.
+function between(data) {
+  const height = Math.max(data.queries.length, data.keys.length) * pitch(data)
   const rows = made("div", "rows")
   rows.style.height = `${height}px`
   const box = { viewBox: `0 0 100 ${height}`, preserveAspectRatio: "none", height }
   const svg = drawn("svg", { ...box, "aria-hidden": true })
   const resting = drawn("g", { class: "rest" }), lit = drawn("g", { class: "lit" })
-  sources.forEach(({ v }, s) => v.forEach((weight, n) => {
-    if (weight >= rest) resting.append(line(s, n))
+  data.sources.forEach(({ v }, s) => v.forEach((weight, n) => {
+    if (weight >= data.rest) resting.append(drawn("path", line(data, s, n)))
   }))
   svg.append(resting, lit)
   rows.append(svg)
+  return { rows, svg, resting, lit }
+}
 
-  const sides = { q: queries, k: keys }, buttons = { q: [], k: [] }
-  const doing = { q: "query", k: "key" }
-  const named = (side, n) => `${sides[side][n][0]} “${sides[side][n][1]}”`
-  for (const side of ["q", "k"])
-    sides[side].forEach(([place, label], n) => {
-      const button = made("button", side, label)
-      button.type = "button"
-      button.tabIndex = n === Math.max(0, chosen) ? 0 : -1
-      button.setAttribute("aria-label", `${doing[side]} ${place} ${label}`)
-      button.style.cssText = `top:${n * pitch}px;height:${pitch}px;` +
-        `line-height:${pitch}px;font-size:${Math.min(13, pitch - 3)}px`
-      button.onpointerenter = button.onfocus = () => point(side, n)
-      button.onclick = () => side === "q" && setTriggerValue("query", n)
-      button.onkeydown = (event) => walk(event, side, n)
-      buttons[side].push(button)
-      rows.append(button)
-    })
+function button(view, side, n) {
+  const { data } = view, [all, does] = SIDES[side], [place, label] = data[all][n]
+  const part = made("button", side, label), high = pitch(data)
+  part.type = "button"
+  part.tabIndex = n === Math.max(0, data.chosen) ? 0 : -1
+  part.setAttribute("aria-label", `${does} ${place} ${label}`)
+  part.style.cssText = `top:${n * high}px;height:${high}px;` +
+    `line-height:${high}px;font-size:${Math.min(13, high - 3)}px`
+  part.onpointerenter = part.onfocus = () => point(view, side, n)
+  part.onclick = () => side === "q" && view.send("query", n)
+  part.onkeydown = (event) => walk(view, event, side, n)
+  return part
+}
 
-  function walk(event, side, n) {
-    const last = sides[side].length - 1
-    const to = { ArrowDown: n + 1, ArrowUp: n - 1, Home: 0, End: last }[event.key]
-    const across = { ArrowRight: "k", ArrowLeft: "q" }[event.key]
-    if (to === undefined && !across) return
-    event.preventDefault()
-    const goal = buttons[across ?? side]
-    const next = goal[Math.min(Math.max(to ?? n, 0), goal.length - 1)]
-    for (const button of goal) button.tabIndex = button === next ? 0 : -1
-    next.focus()
-  }
+function walk({ data, buttons }, event, side, n) {
+  const next = step(data, side, n, event.key)
+  if (!next) return
+  event.preventDefault()
+  const [to, place] = next
+  buttons[to].forEach((part, m) => { part.tabIndex = m === place ? 0 : -1 })
+  buttons[to][place].focus()
+}
 
-  function clear() {
-    svg.classList.remove("pointed")
-    lit.replaceChildren()
-    rows.querySelectorAll(".numbers").forEach((part) => part.remove())
-    rows.querySelectorAll("button").forEach((part) => part.classList.remove("here", "there"))
-    say.replaceChildren(made("div", "hint", hint))
-  }
+function clear({ svg, lit, rows, say, data }) {
+  svg.classList.remove("pointed")
+  lit.replaceChildren()
+  rows.querySelectorAll(".numbers").forEach((part) => part.remove())
+  rows.querySelectorAll("button").forEach((part) => part.classList.remove("here", "there"))
+  say.replaceChildren(made("div", "hint", data.hint))
+}
 
-  function point(side, n) {
-    clear()
-    svg.classList.add("pointed")
-    buttons[side][n].classList.add("here")
-    const other = side === "q" ? "k" : "q", numbers = new Map(), told = []
-    sources.forEach((source, s) => {
-      const mine = source[side].flatMap((end, m) => end === n ? [m] : [])
-      mine.sort((a, b) => source.v[b] - source.v[a])
-      for (const m of mine) {
-        lit.append(line(s, m))
-        const end = source[other][m]
-        if (!numbers.has(end)) numbers.set(end, made("div", "numbers"))
-        const number = made("span", "", source.v[m].toFixed(data.decimals))
-        number.style.color = colors[s]
-        number.style.borderBottomStyle = BORDERS[s]
-        numbers.get(end).append(number)
-      }
-      const most = mine.slice(0, 4).map((m) =>
-        `${named(other, source[other][m])} ${source.v[m].toFixed(data.decimals + 1)}`)
-      const more = mine.length > 4 ? ` and ${mine.length - 4} more` : ""
-      told.push((sources.length > 1 ? `${source.name}: ` : "") +
-        (most.join(", ") || "nothing that is drawn") + more)
-    })
-    for (const [end, part] of numbers) {
-      part.style.cssText = `top:${(end + .5) * pitch}px;` +
-        `${side === "q" ? "right" : "left"}:var(--side)`
-      buttons[other][end].classList.add("there")
-      rows.append(part)
+function point(view, side, n) {
+  const { data, svg, lit, rows, say, buttons } = view, other = across(side), numbers = new Map()
+  clear(view)
+  svg.classList.add("pointed")
+  buttons[side][n].classList.add("here")
+  data.sources.forEach((source, s) => {
+    for (const m of strongest(source, side, n)) {
+      lit.append(drawn("path", line(data, s, m)))
+      const end = source[other][m]
+      if (!numbers.has(end)) numbers.set(end, made("div", "numbers"))
+      const number = made("span", "", source.v[m].toFixed(data.decimals))
+      number.style.color = data.colors[s]
+      number.style.borderBottomStyle = BORDERS[s]
+      numbers.get(end).append(number)
     }
-    const does = side === "q" ? "looks at" : "is looked at by"
-    const lines = [`${named(side, n)} ${does}`, ...told]
-    say.replaceChildren(...lines.map((text) => made("div", "", text)))
+  })
+  for (const [end, part] of numbers) {
+    part.style.cssText = `top:${(end + .5) * pitch(data)}px;` +
+      `${side === "q" ? "right" : "left"}:var(--side)`
+    buttons[other][end].classList.add("there")
+    rows.append(part)
   }
+  say.replaceChildren(...told(data, side, n).map((text) => made("div", "", text)))
+}
 
-  const settle = () => {
-    const focused = view.getRootNode().activeElement
-    const side = ["q", "k"].find((name) => buttons[name].includes(focused))
-    if (side) point(side, buttons[side].indexOf(focused))
-    else if (chosen >= 0) point("q", chosen)
-    else clear()
-  }
-  rows.onpointerleave = settle
-  rows.onfocusout = (event) => rows.contains(event.relatedTarget) || setTimeout(settle)
+// What is told when nothing is pointed at: of the token with the focus, or of the chosen one.
+function settle(view, root) {
+  const { buttons, data } = view, focused = root.getRootNode().activeElement
+  const side = ["q", "k"].find((name) => buttons[name].includes(focused))
+  if (side) point(view, side, buttons[side].indexOf(focused))
+  else if (data.chosen >= 0) point(view, "q", data.chosen)
+  else clear(view)
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".view")
+  const scroll = root.querySelector(".scroll"), say = root.querySelector(".say")
+  const old = root.getRootNode().activeElement, top = scroll.scrollTop
   const was = old && scroll.contains(old) ? old.getAttribute("aria-label") : null
+  root.setAttribute("aria-label", data.alt)
+  say.style.setProperty("--told", 1 + data.sources.length)
+  root.querySelector(".heads").replaceChildren(...legend(data))
+
+  const view = { data, say, send: setTriggerValue, buttons: {}, ...between(data) }
+  const { rows, svg, resting } = view
+  for (const side of ["q", "k"]) {
+    view.buttons[side] = data[SIDES[side][0]].map((_, n) => button(view, side, n))
+    rows.append(...view.buttons[side])
+  }
+  rows.onpointerleave = () => settle(view, root)
+  rows.onfocusout = (event) =>
+    rows.contains(event.relatedTarget) || setTimeout(settle, 0, view, root)
   scroll.replaceChildren(rows)
   scroll.scrollTop = top
-  settle()
-  const ends = JSON.stringify([data.shows, queries, keys]), before = drawnLast.get(ends)
+  settle(view, root)
+
+  const shown = JSON.stringify([data.shows, data.queries, data.keys]), before = drawnLast.get(shown)
   if (before && !matchMedia("(prefers-reduced-motion: reduce)").matches) move(svg, before)
-  drawnLast.delete(ends)
-  drawnLast.set(ends, new Map([...resting.children].map((path) => [place(path), path])))
-  if (drawnLast.size > 8) drawnLast.delete(drawnLast.keys().next().value)
+  remember(shown, resting)
   if (was) [...rows.children].find((part) => part.getAttribute("aria-label") === was)?.focus()
 }

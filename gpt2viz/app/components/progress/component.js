@@ -3,19 +3,25 @@
 
 const NAME = "gpt2viz-textbook"
 let forgotten = 0
-const read = () => {
+
+function read() {
   try { return JSON.parse(localStorage.getItem(NAME)) ?? {} } catch { return {} }
 }
-export default function ({ data, setTriggerValue }) {
-  const kept = data.forgotten > forgotten ? {} : read()
-  forgotten = data.forgotten
-  const all = {}
-  let more = false
-  for (const [chapter, ids] of Object.entries(data.answered)) {
+
+// The answers of each chapter that the server has, and those that were kept of questions that
+// there are.
+export function together({ answered, known }, kept) {
+  return Object.fromEntries(Object.entries(answered).map(([chapter, ids]) => {
     const others = Array.isArray(kept[chapter]) ? kept[chapter] : []
-    all[chapter] = [...new Set([...ids, ...others.filter((id) => data.known.includes(id))])]
-    more ||= all[chapter].length > ids.length
-  }
+    return [chapter, [...new Set([...ids, ...others.filter((id) => known.includes(id))])]]
+  }))
+}
+
+export default function ({ data, setTriggerValue }) {
+  const all = together(data, data.forgotten > forgotten ? {} : read())
+  forgotten = data.forgotten
   try { localStorage.setItem(NAME, JSON.stringify(all)) } catch { /* the browser keeps nothing */ }
+  const more = Object.keys(all).some((chapter) =>
+    all[chapter].length > data.answered[chapter].length)
   if (more && !data.read) setTriggerValue("found", all)
 }

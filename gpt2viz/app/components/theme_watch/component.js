@@ -1,12 +1,14 @@
 // Tells when the page turns dark or light: this runs again when the theme changes, the page's
 // script doesn't.
 
+// Whether a background is dark: its red, green and blue, 0 to 255.
+export const isDark = ([red, green, blue]) => red + green + blue < 3 * 128
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const style = getComputedStyle(parentElement.host ?? parentElement)
   const probe = document.createElement("canvas").getContext("2d")
   probe.fillStyle = style.getPropertyValue("--st-background-color")
   probe.fillRect(0, 0, 1, 1)
-  const [red, green, blue] = probe.getImageData(0, 0, 1, 1).data
-  const dark = red + green + blue < 3 * 128
+  const dark = isDark(probe.getImageData(0, 0, 1, 1).data)
   if (dark !== data.dark) setTriggerValue("changed", dark)
 }

@@ -28,7 +28,7 @@ _HTML = """
 <div class="tiles" tabindex="0" role="application">
   <canvas data-part="canvas"></canvas>
   <div class="at" data-part="frame"></div>
-  <div class="drag" data-part="dragged"></div>
+  <div class="drag" data-part="band"></div>
   <div class="tip" data-part="tip" aria-live="polite"></div>
 </div>
 """

@@ -3,8 +3,9 @@
 
 const GAP = 10, LINE = 13, FONT = 12, BAR = 64, LARGEST = 110
 
-// A JSON header, then the numbers, then one bit a cell for what is masked: see tiles.py.
-function read(bytes) {
+// A message: a JSON header, the numbers, and one bit a cell for what is masked. `packed` in
+// __init__.py writes it.
+export function read(bytes) {
   const { buffer } = bytes.slice()
   const length = new DataView(buffer).getUint32(0, true)
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
@@ -17,12 +18,13 @@ function read(bytes) {
 const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
 
 // 0 is a number on the scale, 1 masked, 2 NaN, 3 infinite.
-function kind({ values, masked }, n) {
+export function kind({ values, masked }, n) {
   if (Number.isNaN(values[n])) return 2
   return masked(n) ? 1 : Number.isFinite(values[n]) ? 0 : 3
 }
 
-function shade({ scale, low, high }, value) {
+// The colour of a number, between the two stops of the scale round it: red, green and blue.
+export function shade({ scale, low, high }, value) {
   const share = Math.min(1, Math.max(0, (value - low) / (high - low)))
   const n = Math.max(1, scale.findIndex(([stop]) => share <= stop))
   const [[from, first], [to, second]] = [scale[n - 1], scale[n]]
@@ -30,33 +32,40 @@ function shade({ scale, low, high }, value) {
   return a.map((x, i) => Math.round(x + part * (b[i] - x)))
 }
 
-// Every panel as a picture of one pixel a cell.
-function images(p) {
+// Every panel as the bytes of a picture of one pixel a cell: red, green, blue and opaque.
+export function pixels(p) {
   const [rows, columns] = [p.rows.length, p.columns.length], size = rows * columns
   const shades = Array.from({ length: 1024 }, (_, n) =>
     shade(p, p.low + (p.high - p.low) * n / 1023))
   const special = p.special.map(({ color, other }) => [rgb(color), rgb(other)])
   const square = Math.max(1, Math.floor(Math.max(rows, columns) / p.squares))
   return p.names.map((_, panel) => {
-    const canvas = document.createElement("canvas")
-    canvas.width = columns
-    canvas.height = rows
-    const context = canvas.getContext("2d"), image = context.createImageData(columns, rows)
+    const bytes = new Uint8ClampedArray(4 * size)
     for (let n = 0; n < size; n++) {
       const cell = panel * size + n, what = kind(p, cell)
       const share = (p.values[cell] - p.low) / (p.high - p.low)
       const turn = Math.floor(n / columns / square) + Math.floor(n % columns / square) & 1
-      image.data.set(what ? special[what - 1][turn]
+      bytes.set(what ? special[what - 1][turn]
         : shades[Math.round(1023 * Math.min(1, Math.max(0, share)))], 4 * n)
-      image.data[4 * n + 3] = 255
+      bytes[4 * n + 3] = 255
     }
-    context.putImageData(image, 0, 0)
+    return bytes
+  })
+}
+
+function images(p) {
+  const [rows, columns] = [p.rows.length, p.columns.length]
+  return pixels(p).map((bytes) => {
+    const canvas = document.createElement("canvas")
+    canvas.width = columns
+    canvas.height = rows
+    canvas.getContext("2d").putImageData(new ImageData(bytes, columns, rows), 0, 0)
     return canvas
   })
 }
 
-// Where everything stands, in CSS pixels.
-function plan(p, width, measure) {
+// Where everything stands, in CSS pixels; `measure` says how wide a text is.
+export function plan(p, width, measure) {
   const nRows = p.rows.length, nColumns = p.columns.length
   const longest = (names) => Math.max(...names.map(measure))
   const left = longest(p.rowEnds) + LINE + 12
@@ -65,16 +74,16 @@ function plan(p, width, measure) {
   const cell = Math.min((pitch - GAP) / nColumns, p.tallest / nRows, LARGEST)
   const names = longest(p.columnEnds), upright = names > cell - 4
   const below = upright ? names : LINE
-  const legend = p.special.some(({ there }) => there) ? LINE + 9 : 0
+  const signs = p.special.some(({ there }) => there) ? LINE + 9 : 0
   const [w, h] = [cell * nColumns, cell * nRows]
   const title = 20 + (p.part.length && LINE)
   const boxes = p.names.map((_, n) => ({
     x: left + (n % across) * pitch,
-    y: legend + title + Math.floor(n / across) * (h + title + 4),
+    y: signs + title + Math.floor(n / across) * (h + title + 4),
     first: n % across === 0, last: n + across >= p.names.length,
   }))
-  const height = legend + down * (h + title + 4) + below + LINE + 12
-  const part = p.part.find((said) => measure(said) < pitch - GAP) ?? p.part.at(-1)
+  const height = signs + down * (h + title + 4) + below + LINE + 12
+  const part = p.part.find((name) => measure(name) < pitch - GAP) ?? p.part.at(-1)
   return { boxes, cell, w, h, upright, below, height, part }
 }
 
@@ -93,7 +102,7 @@ function draw(view) {
   pen.fillStyle = style.color
   pen.imageSmoothingEnabled = false
   legend(pen, p, width)
-  if (p.bar) colorBar(pen, p, look, width)
+  if (p.bar) colorBar(pen, p, look)
   look.boxes.forEach((box, n) => {
     const { cell, w, h } = look
     pen.drawImage(view.images[n], box.x, box.y, w, h)
@@ -115,33 +124,37 @@ function draw(view) {
   })
 }
 
-// Numbers in the cells, dark or light as can be read there (WCAG 2.2, relative luminance).
+// Dark or light, as can be read on a colour (WCAG 2.2, relative luminance).
+export function ink(color) {
+  const [r, g, b] = color.map((c) => ((c / 255 + .055) / 1.055) ** 2.4)
+  return .2126 * r + .7152 * g + .0722 * b > .179 ? "#1c2030" : "#ffffff"
+}
+
 function numbers(pen, p, panel, { boxes, cell }) {
-  const { x, y } = boxes[panel], linear = (c) => ((c / 255 + .055) / 1.055) ** 2.4
+  const { x, y } = boxes[panel]
   pen.textAlign = "center"
   pen.textBaseline = "middle"
   pen.strokeStyle = p.line
   const [rows, columns] = [p.rows.length, p.columns.length]
   for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) {
     const n = (panel * rows + row) * columns + column, what = kind(p, n)
-    const [r, g, b] = what ? rgb(p.special[what - 1].color) : shade(p, p.values[n])
-    const light = .2126 * linear(r) + .7152 * linear(g) + .0722 * linear(b) > .179
+    const color = what ? rgb(p.special[what - 1].color) : shade(p, p.values[n])
     const [left, above] = [x + column * cell, y + row * cell]
-    pen.fillStyle = light ? "#1c2030" : "#ffffff"
+    pen.fillStyle = ink(color)
     pen.fillText(what ? p.special[what - 1].sign : p.values[n].toFixed(p.decimals),
       left + cell / 2, above + cell / 2)
     pen.strokeRect(left, above, cell, cell)
   }
 }
 
-function colorBar(pen, p, { boxes, w, h }, width) {
+function colorBar(pen, p, { boxes, w, h }) {
   const x = boxes[0].x + w + 14, y = boxes[0].y, tall = Math.min(200, h)
   const shades = pen.createLinearGradient(0, y + tall, 0, y)
   for (const [stop, color] of p.scale) shades.addColorStop(stop, color)
-  const ink = pen.fillStyle
+  const text = pen.fillStyle
   pen.fillStyle = shades
   pen.fillRect(x, y, 10, tall)
-  pen.fillStyle = ink
+  pen.fillStyle = text
   pen.strokeStyle = p.line
   pen.strokeRect(x, y, 10, tall)
   pen.textAlign = "left"
@@ -160,26 +173,29 @@ function legend(pen, p, width) {
   for (const { name, color } of p.special.filter(({ there }) => there)) {
     pen.fillText(name, right, LINE / 2 + 1)
     right -= pen.measureText(name).width + 17
-    const ink = pen.fillStyle
+    const text = pen.fillStyle
     pen.fillStyle = color
     pen.fillRect(right, 1, 12, 12)
-    pen.fillStyle = ink
+    pen.fillStyle = text
     right -= 16
   }
 }
 
-// The names on the left of a row of panels and below the last one, as many as there is room for.
+// Every how manieth name there is room for: one takes `space` pixels.
+export const every = (cell, space) =>
+  [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
+
+// The names on the left of a row of panels and below the last one.
 function ends(pen, p, { cell, w, h, upright, below }, box) {
-  const step = (space) => [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
   if (box.first) {
     pen.textAlign = "right"
     pen.textBaseline = "middle"
-    for (let n = 0; n < p.rows.length; n += step(LINE))
+    for (let n = 0; n < p.rows.length; n += every(cell, LINE))
       pen.fillText(p.rowEnds[n], box.x - 5, box.y + (n + .5) * cell)
     turned(pen, p.down, LINE / 2, box.y + h / 2, "center")
   }
   if (!box.last) return
-  const by = step(upright ? LINE : 0)
+  const by = every(cell, upright ? LINE : 0)
   for (let n = 0; n < p.columns.length; n += by) {
     const x = box.x + (n + .5) * cell
     if (upright) turned(pen, p.columnEnds[n], x, box.y + h + 5, "right")
@@ -208,8 +224,7 @@ function turned(pen, text, x, y, align) {
 const CLICK = 8
 
 // The panel and the place in it, in cells, where the middle of the first cell is 0.
-function place({ look }, x, y) {
-  const { boxes, cell, w, h } = look
+export function place({ boxes, cell, w, h }, x, y) {
   const panel = boxes.findIndex((box) =>
     x >= box.x && x < box.x + w && y >= box.y && y < box.y + h)
   if (panel < 0) return null
@@ -220,7 +235,8 @@ function place({ look }, x, y) {
   }
 }
 
-const under = (at) => at &&
+// The cell of such a place.
+export const under = (at) => at &&
   { panel: at.panel, row: Math.round(at.row), column: Math.round(at.column) }
 
 function cover(view, element, panel, top, bottom, first, last) {
@@ -232,19 +248,22 @@ function cover(view, element, panel, top, bottom, first, last) {
   })
 }
 
-// What stands in a cell, in text nodes only: tokens are anybody's text.
+// What stands in a cell, in words.
+export function said(p, { panel, row, column }) {
+  const n = (panel * p.rows.length + row) * p.columns.length + column, what = kind(p, n)
+  return what ? p.special[what - 1].text
+    : `${p.quantity} ${String(Number(p.values[n].toPrecision(6)))}`
+}
+
+// A cell under the pointer or reached by keys, in text nodes only: tokens are anybody's text.
 function tell(view, at) {
   const { p, tip, frame } = view
   view.at = at
   tip.style.display = frame.style.display = "none"
   if (!at) return
-  const n = (at.panel * p.rows.length + at.row) * p.columns.length + at.column
-  const what = kind(p, n)
-  const said = what ? p.special[what - 1].text
-    : `${p.quantity} ${String(Number(p.values[n].toPrecision(6)))}`
   const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
   tip.replaceChildren(`${p.titles[at.panel]}\n${p.down} `, bold(p.rows[at.row]),
-    `\n${p.wide} `, bold(p.columns[at.column]), `\n${said}`)
+    `\n${p.wide} `, bold(p.columns[at.column]), `\n${said(p, at)}`)
   cover(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
   tip.style.display = "block"
   const x = frame.offsetLeft + frame.offsetWidth + 8, y = frame.offsetTop + frame.offsetHeight + 8
@@ -258,17 +277,19 @@ const MOVES = {
   PageUp: ["panel", -1], PageDown: ["panel", 1],
 }
 
+// The cell that a key leads to from the one it is pressed at, or from none.
+export function step(p, at, key) {
+  if (!at) return { panel: 0, row: 0, column: 0 }
+  const [what, by] = MOVES[key]
+  const { length } = { row: p.rows, column: p.columns, panel: p.names }[what]
+  return { ...at, [what]: Math.min(Math.max(at[what] + by, 0), length - 1) }
+}
+
 function walk(view, event) {
-  const { p } = view
   if (event.key === "Escape") tell(view, null)
   else if ((event.key === "Enter" || event.key === " ") && view.at) choose(view, view.at)
-  else if (MOVES[event.key]) {
-    const [what, by] = MOVES[event.key]
-    const at = { ...view.at ?? { panel: 0, row: 0, column: 0 } }
-    const { length } = { row: p.rows, column: p.columns, panel: p.names }[what]
-    if (view.at) at[what] = Math.min(Math.max(at[what] + by, 0), length - 1)
-    tell(view, at)
-  } else return
+  else if (MOVES[event.key]) tell(view, step(view.p, view.at, event.key))
+  else return
   event.preventDefault()
 }
 
@@ -276,47 +297,45 @@ function choose(view, { panel, row, column }) {
   view.send("cell", { panel: view.p.names[panel], row, column })
 }
 
-// The cells whose middle was dragged over.
-function drag(view, from, to) {
-  const cells = (a, b) => {
-    const [low, high] = [a, b].sort((x, y) => x - y)
-    return [Math.ceil(low), Math.floor(high)]
-  }
-  const rows = cells(from.row, to.row), columns = cells(from.column, to.column)
-  view.send("part", { panel: view.p.names[from.panel], rows, columns })
+// The first and the last of the cells whose middle was dragged over, from either side.
+export function dragged(a, b) {
+  return [Math.ceil(Math.min(a, b)), Math.floor(Math.max(a, b))]
 }
 
 function listen(view) {
-  const { canvas, dragged } = view
+  const { canvas, band } = view
   let from = null, start = null
   canvas.onpointerdown = (event) => {
     start = [event.offsetX, event.offsetY]
-    from = place(view, ...start)
+    from = place(view.look, ...start)
     if (from) canvas.setPointerCapture(event.pointerId)
   }
   const end = ({ offsetX, offsetY }) => {
     if (!from || Math.hypot(offsetX - start[0], offsetY - start[1]) < CLICK) return null
     const { w, h, boxes } = view.look, box = boxes[from.panel]
     const inside = (value, low, size) => Math.min(Math.max(value, low), low + size - .01)
-    return place(view, inside(offsetX, box.x, w), inside(offsetY, box.y, h))
+    return place(view.look, inside(offsetX, box.x, w), inside(offsetY, box.y, h))
   }
   canvas.onpointermove = (event) => {
     const to = end(event)
-    if (!to) return tell(view, under(place(view, event.offsetX, event.offsetY)))
+    if (!to) return tell(view, under(place(view.look, event.offsetX, event.offsetY)))
     tell(view, null)
     const [top, bottom] = [from.row, to.row].sort((a, b) => a - b)
     const [first, last] = [from.column, to.column].sort((a, b) => a - b)
-    cover(view, dragged, from.panel, top + .5, bottom + .5, first + .5, last + .5)
+    cover(view, band, from.panel, top + .5, bottom + .5, first + .5, last + .5)
   }
   canvas.onpointerup = (event) => {
     const to = end(event), clicked = from && under(from)
-    dragged.style.display = "none"
-    if (to) drag(view, from, to)
+    band.style.display = "none"
+    if (to) view.send("part", {
+      panel: view.p.names[from.panel],
+      rows: dragged(from.row, to.row), columns: dragged(from.column, to.column),
+    })
     else if (clicked) choose(view, clicked)
     from = null
   }
   canvas.onpointercancel = () => {
-    dragged.style.display = "none"
+    band.style.display = "none"
     from = null
   }
   canvas.onpointerleave = () => from || tell(view, null)
@@ -337,7 +356,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   view.images = images(p)
   view.setAttribute("aria-label", p.alt)
   if (!known) {
-    for (const name of ["canvas", "frame", "dragged", "tip"])
+    for (const name of ["canvas", "frame", "band", "tip"])
       view[name] = view.querySelector(`[data-part=${name}]`)
     listen(view)
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))

@@ -1,0 +1,47 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+// A window 800 pixels high, in which a place stands at `top`; what the component does to it.
+async function landed(top, { visits = [1], holder = null, act = false } = {}) {
+  const done = [], watched = [], listeners = {}
+  const place = { style: {}, getBoundingClientRect: () => ({ top }),
+    scrollIntoView: () => done.push("scrolled"), focus: () => done.push("focused") }
+  class Observer {
+    constructor(then) { this.then = then; watched.push(this) }
+    observe() {}
+    disconnect() { watched.splice(watched.indexOf(this), 1) }
+  }
+  Object.assign(globalThis, {
+    innerHeight: 800, ResizeObserver: Observer, MutationObserver: Observer, setTimeout() {},
+    addEventListener: (name, then) => { listeners[name] = then },
+    document: { getElementById: () => place, querySelector: () => ({ querySelector: () => null }),
+      get activeElement() { return holder ?? (done.includes("focused") ? place : null) } },
+  })
+  const { default: land } = await import(
+    `../../gpt2viz/app/components/landing/component.js?${Math.random()}`)
+  for (const visit of visits) land({ data: { id: "example", visit } })
+  if (act) listeners.wheel()
+  return { done, watched: watched.length }
+}
+
+test("a place out of sight, or low, is scrolled to and takes the keyboard", async () => {
+  for (const top of [-1, 401, 5000]) {
+    const { done } = await landed(top)
+    assert.deepEqual(done, ["scrolled", "focused"])
+  }
+})
+
+test("a title in the upper half stays where it is", async () => {
+  for (const top of [0, 400]) assert.deepEqual((await landed(top)).done, ["focused"])
+})
+
+test("who walks through the contents keeps the keyboard", async () => {
+  const { done } = await landed(0, { holder: { closest: () => true } })
+  assert.deepEqual(done, [])
+})
+
+test("a visit lands once, and what moves is watched until the reader acts", async () => {
+  const { done, watched } = await landed(500, { visits: [1, 1] })
+  assert.deepEqual([done, watched], [["scrolled", "focused"], 2])
+  assert.equal((await landed(500, { act: true })).watched, 0)
+})

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import {
+  line, middle, pitch, step, strongest, told,
+} from "../../gpt2viz/app/components/lines/component.js"
+
+const tokens = (n) => Array.from({ length: n }, (_, place) => [place + 10, `t${place}`])
+
+// One head over four queries and six keys; query 2 looks at all keys.
+const ONE = {
+  sources: [{ name: "Head 0", q: [0, 1, 2, 2, 2, 2, 2, 2], k: [0, 1, 0, 1, 2, 3, 4, 5],
+    v: [1, 0.5, 0.1, 0.3, 0.05, 0.25, 0.2, 0.1] }],
+  queries: tokens(4), keys: tokens(6), peak: 2, decimals: 2, colors: ["#123456", "#654321"],
+}
+const TWO = { ...ONE, sources: [...ONE.sources, { name: "Head 5", q: [3], k: [0], v: [0.75] }] }
+
+test("a line leads from its query to its key, as wide as its weight", () => {
+  const { d, ...found } = line(ONE, 0, 1)
+  assert.deepEqual(d.match(/[\d.]+/g).map(Number), [0, 39, 50, 39, 50, 39, 100, 39]) // 26 a token
+  assert.deepEqual([found["data-query"], found["data-key"]], [1, 1])
+  assert.equal(found["stroke-width"], 0.6 + 6.4 / 4) // a quarter of the peak
+  assert.deepEqual(line(ONE, 0, 5).d.match(/[\d.]+/g).map(Number), [0, 65, 50, 65, 50, 91, 100, 91])
+})
+
+test("no line is wider than that of the largest weight", () => {
+  const widths = [0, 2, 8].map((v) =>
+    line({ ...ONE, sources: [{ q: [0], k: [0], v: [v] }] }, 0, 0)["stroke-width"])
+  assert.deepEqual(widths, [0.6, 7, 7])
+})
+
+test("lines of several heads lie beside each other, with a colour and a dash each", () => {
+  const [first, second] = [0, 1].map((s) => middle(TWO, 3, s))
+  assert.equal((first + second) / 2, 3.5 * 26)
+  assert.ok(second - first > 1 && second - first < 13)
+  const [a, b] = [line(TWO, 0, 0), line(TWO, 1, 0)]
+  assert.deepEqual([a.stroke, b.stroke], ["#123456", "#654321"])
+  assert.notEqual(a["stroke-dasharray"], b["stroke-dasharray"])
+})
+
+test("a longer text is drawn closer", () => {
+  const pitches = [24, 25, 64, 65].map((n) => pitch({ queries: tokens(n) }))
+  assert.deepEqual(pitches, [26, 18, 18, 14])
+})
+
+test("the strongest of a token's lines comes first", () => {
+  assert.deepEqual(strongest(ONE.sources[0], "q", 2), [3, 5, 6, 2, 7, 4])
+  assert.deepEqual(strongest(ONE.sources[0], "k", 0), [0, 2])
+  assert.deepEqual(strongest(ONE.sources[0], "q", 3), [])
+})
+
+test("what a token looks at is said with four numbers and how many more there are", () => {
+  assert.deepEqual(told(ONE, "q", 2), [
+    "12 “t2” looks at",
+    "11 “t1” 0.300, 13 “t3” 0.250, 14 “t4” 0.200, 10 “t0” 0.100 and 2 more",
+  ])
+  assert.deepEqual(told(ONE, "k", 1), [
+    "11 “t1” is looked at by", "11 “t1” 0.500, 12 “t2” 0.300",
+  ])
+  assert.deepEqual(told(TWO, "q", 3), [
+    "13 “t3” looks at", "Head 0: nothing that is drawn", "Head 5: 10 “t0” 0.750",
+  ])
+})
+
+test("arrow keys go from token to token and from side to side, and stop at the ends", () => {
+  assert.deepEqual(step(ONE, "q", 1, "ArrowDown"), ["q", 2])
+  assert.deepEqual(step(ONE, "q", 1, "ArrowUp"), ["q", 0])
+  assert.deepEqual(step(ONE, "q", 0, "ArrowUp"), ["q", 0])
+  assert.deepEqual(step(ONE, "q", 3, "ArrowDown"), ["q", 3])
+  assert.deepEqual(step(ONE, "k", 2, "End"), ["k", 5])
+  assert.deepEqual(step(ONE, "k", 2, "Home"), ["k", 0])
+  assert.deepEqual(step(ONE, "q", 2, "ArrowRight"), ["k", 2])
+  assert.deepEqual(step(ONE, "k", 5, "ArrowLeft"), ["q", 3]) // there are fewer queries
+  assert.deepEqual(step(ONE, "k", 5, "ArrowRight"), ["k", 5])
+  assert.equal(step(ONE, "q", 1, "a"), null)
+})

