@@ -55,6 +55,7 @@ def gpt2viz(folder: Path) -> Run:
     """A trace: every stage of every head can be shown, and what comes next."""
     import gpt2viz
 
+    gpt2viz.tune_process()
     model = gpt2viz.load_model(folder)
     return lambda ids: gpt2viz.trace(model, ids)
 
@@ -69,6 +70,7 @@ def gpt2viz_fused(folder: Path) -> Run:
     """A trace that keeps q, k and v and makes scores and weights from them when they are shown."""
     import gpt2viz
 
+    gpt2viz.tune_process()
     model = gpt2viz.load_model(folder)
     return lambda ids: gpt2viz.trace(model, ids, explicit=False)
 
@@ -77,6 +79,7 @@ def gpt2viz_explicit(folder: Path) -> Run:
     """A trace with every score and weight of every head kept, as TransformerLens keeps them."""
     import gpt2viz
 
+    gpt2viz.tune_process()
     model = gpt2viz.load_model(folder)
     return lambda ids: gpt2viz.trace(model, ids, explicit=True)
 

@@ -29,6 +29,7 @@ def seconds(model: gpt2viz.Model, users: int) -> list[float]:
 
 def main() -> None:
     """Print median, slowest and their ratio for the model in the folder that is given."""
+    gpt2viz.tune_process()
     model = gpt2viz.load_model(Path(sys.argv[1]))
     seconds(model, 1)
     for users in (1, 4):

@@ -7,7 +7,6 @@ trace.stage("weights", layer=3)  # (B, nh, T, T)
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from gpt2viz.errors import (
     TooLargeError,
 )
 from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.tuning import Tuning, tune_process
 from gpt2viz.run.edits import Edit, parse_edits
 from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES, Stage
 from gpt2viz.run.trace import TensorRecord, Trace
@@ -35,11 +35,6 @@ if TYPE_CHECKING:
     from gpt2viz.model.checkpoint import Model, load_model
     from gpt2viz.run.drawn import Drawer
     from gpt2viz.run.tracer import trace
-
-# How processor threads wait (see ``model.threads``): read when torch is loaded, and never again.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# Large tensors come in pages of 2 MB (see ``model.memory``), also read when torch is loaded.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
 def _figures() -> Drawer:
@@ -89,6 +84,7 @@ __all__ = [
     "TextError",
     "TooLargeError",
     "Trace",
+    "Tuning",
     "contributions",
     "divergence",
     "entropy",
@@ -100,6 +96,7 @@ __all__ = [
     "sampling_distribution",
     "surprise",
     "trace",
+    "tune_process",
     "word_starts",
 ]
 

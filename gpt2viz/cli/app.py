@@ -13,7 +13,7 @@ import click
 
 from gpt2viz import settings
 from gpt2viz.cli import options
-from gpt2viz.model import memory, places
+from gpt2viz.model import places
 
 #: What a page imports that takes long: torch, pandas and Plotly, and no module of Streamlit's.
 _HEAVY = (
@@ -82,7 +82,6 @@ def app(
     given += ["--device", device]
     flags = _flags(host, port, hosts, browser)
     click.echo(f"Starting gpt2viz at {_address(host, port, hosts)}; Ctrl-C ends it.")
-    memory.bound_arenas()
     if not settings.has_home():  # Streamlit looks for its settings there, and raises without one
         os.environ["HOME"] = str(settings.APP)
     # Loaded only here: it takes as long as all the rest.

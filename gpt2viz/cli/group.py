@@ -12,6 +12,7 @@ import click
 
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.labels import spelled
+from gpt2viz.model.tuning import tune_process
 
 #: The input can't be done; the command was used wrongly; Ctrl-C.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -44,7 +45,8 @@ class Group(click.Group):
             formatter.write_dl(list(self.told.items()))
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
-        """Run a command and exit: 0, ``FAILED``, ``USAGE`` or ``INTERRUPTED``."""
+        """Tune this process, run a command, exit: 0, ``FAILED``, ``USAGE`` or ``INTERRUPTED``."""
+        tune_process()
         named["standalone_mode"] = False
         try:
             code = super().main(args, *rest, **named)

@@ -1,37 +1,14 @@
-"""How much memory a model needs and how much is free, in bytes, before anything is loaded.
-
-And what a server does about its own: how much of what was let go the C library keeps, and what
-Python looks through for what can go.
-"""
+"""How much memory a model needs and how much is free, in bytes, before anything is loaded."""
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 from gpt2viz.errors import TooLargeError
 from gpt2viz.model.config import GPT2Config
 
-#: Where glibc is told the number of its arenas before a program starts.
-ARENAS_VARIABLE = "MALLOC_ARENA_MAX"
-#: Arenas for all threads. By default glibc makes one for each, up to eight a core.
-ARENAS = 2
-
-#: Where glibc is told how much it keeps of what was let go at the heap's end; that holds, too.
-TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"
-#: Runs whose (T, C) tensors take this many bytes, or more, have glibc keep what they let go.
-LARGE = 2**20
-
 _FLOAT32 = 4
-# malloc.h; the largest blocks that glibc puts into the heap, and what it keeps free at its end.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-_LARGEST_IN_HEAP, _KEPT_FREE = 32 * 2**20, 256 * 2**20
 
 
 def run_bytes(config: GPT2Config) -> int:
@@ -84,66 +61,6 @@ def spell(n_bytes: int) -> str:
             return f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:,.0f} GB" if size >= 999.5 else f"{size:.3g} GB"
-
-
-@lru_cache(maxsize=1)
-def bound_arenas() -> bool:
-    """Let all threads of a server share two arenas of the C library; whether it was told so.
-
-    Each rerun of a page is a thread of its own, and an arena keeps some of what its thread let
-    go. Python runs one thread at a time anyway. Call it before there are many threads: with eight
-    arenas glibc has made up its mind. Nothing is done where ``MALLOC_ARENA_MAX`` says how many
-    there are, and none can be where the C library isn't glibc.
-    """
-    return ARENAS_VARIABLE not in os.environ and _mallopt(_M_ARENA_MAX, ARENAS)
-
-
-@contextmanager
-def used_again(nbytes: int) -> Iterator[None]:
-    """Keep what a run lets go for its next layer, where its tensors of ``nbytes`` are ``LARGE``.
-
-    Else every layer asks the system for new pages: with GPT-2 small and 1,024 tokens that took a
-    tenth of the time. Afterwards up to 256 MB are kept for the next run, and more is given back.
-    Together with pages of 2 MB, which the package asks torch for, such a run's peak is also the
-    same in every process: blocks that begin where a page does leave no gaps too small for others.
-    """
-    if nbytes < LARGE or TRIM_VARIABLE in os.environ:
-        yield
-        return
-    _mallopt(_M_MMAP_THRESHOLD, _LARGEST_IN_HEAP)
-    _mallopt(_M_TRIM_THRESHOLD, 2**30)
-    try:
-        yield
-    finally:
-        _mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE)
-
-
-def _mallopt(what: int, value: int) -> bool:
-    """Set one of glibc's knobs; False where the C library is another one."""
-    found = _glibc()
-    return found is not None and bool(found(what, value))
-
-
-@lru_cache(maxsize=1)
-def _glibc() -> Callable[[int, int], int] | None:
-    if sys.platform != "linux":
-        return None
-    try:
-        return ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return None
-
-
-@lru_cache(maxsize=1)
-def pass_over_modules() -> None:
-    """Let Python look for garbage only among what comes from now on: modules never go away.
-
-    Streamlit has it look after each rerun of a page, and all other pages wait meanwhile: 0.42 s
-    with thirty visitors on two busy cores, 0.18 s since modules are passed over. Call it when a
-    server has loaded its modules and before it has drawn a page.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _field(file: Path, name: str, unit: int) -> int | None:

@@ -14,7 +14,7 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.devices import read_only
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.network import Attend
-from gpt2viz.model.threads import threads
+from gpt2viz.model.tuning import threads
 from gpt2viz.run.captured import Place
 
 #: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from gpt2viz.arrays import Pairs
 from gpt2viz.errors import ContextError, EditError, TextError
-from gpt2viz.model import devices, memory
+from gpt2viz.model import devices, tuning
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import read_only
 from gpt2viz.model.network import GPT2
-from gpt2viz.model.threads import threads
 from gpt2viz.run.captured import Captured
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
 from gpt2viz.run.edits import REFERENCE_TEXT, Edit, check, forbidden
@@ -123,8 +122,8 @@ def _run(
         devices.enough_memory(f"{len(ids):,} tokens", device),
         _TURN,
         torch.inference_mode(),
-        memory.used_again(4 * len(ids) * network.config.n_embd),
-        threads(len(ids) * 12 * network.config.n_layer * network.config.n_embd**2),
+        tuning.used_again(4 * len(ids) * network.config.n_embd),
+        tuning.threads(len(ids) * 12 * network.config.n_layer * network.config.n_embd**2),
         _changing(network, wanted),  # before the recording: what is recorded is what went on
         recording(network, left_out) as seen,
     ):

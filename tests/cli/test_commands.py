@@ -23,7 +23,6 @@ import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis.scores import SCORES, head_scores
 from gpt2viz.cli import COMMANDS, main
-from gpt2viz.model import memory
 from gpt2viz.model.checkpoint import BUNDLED
 from tests import layouts
 from tests.checkpoints import write_checkpoint
@@ -312,15 +311,6 @@ def test_app_says_where_it_is(
     monkeypatch.setattr("gpt2viz.cli.app._free", lambda *_: None)  # a machine without IPv6
     said = run("app", "--port", "8700", "--host", host, "--no-browser").stdout
     assert said == f"Starting gpt2viz at {there} Ctrl-C ends it.\n"
-
-
-def test_app_bounds_the_memory_that_threads_keep_before_there_are_any(
-    run: Run, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    servers: list[int] = []
-    monkeypatch.setattr(memory, "bound_arenas", lambda: servers.append(len(started)))
-    assert run("app", "--port", "8700", "--no-browser").exit_code == 0
-    assert servers == [0]
 
 
 def test_app_says_what_is_wrong_before_it_starts(

@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run, value_weighted
 from gpt2viz.model import network as model_source
+from gpt2viz.model import tuning
 from gpt2viz.run.derived import Last
 from gpt2viz.run.stages import STAGES, axis_sizes
 
@@ -179,7 +180,8 @@ def test_no_hook_is_left_behind(
 def test_a_small_run_stays_on_one_thread(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, limit: int, expected: int
 ) -> None:
-    monkeypatch.setattr("gpt2viz.model.threads.ONE_THREAD", limit)
+    monkeypatch.setattr(tuning, "_done", tuning.Tuning(True, True, True))
+    monkeypatch.setattr(tuning, "ONE_THREAD", limit)
     seen: list[int] = []
     hook = tiny.network.ln_f.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
     torch.set_num_threads(2)
