@@ -85,12 +85,12 @@ gallery: $(DEV)  ## photograph every page for docs/gallery.md
 licences: $(DEV)  ## list the licences of all that the app needs
 	$(BIN)/python -m tests.package.licences > docs/licences.md
 
-lock: $(DEV)  ## the newest versions that requirements.txt allows, with their hashes; asks pypi.org
+lock: $(DEV)  ## the newest versions that pyproject.toml allows, with their hashes; asks pypi.org
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
-	  --default-index https://pypi.org/simple --custom-compile-command "make lock" requirements.txt -o requirements.lock
+	  --default-index https://pypi.org/simple --custom-compile-command "make lock" --extra app pyproject.toml -o requirements.lock
 
 audit: $(DEV)  ## look for known holes in all that the app needs; asks pypi.org, which a mirror can't answer for
-	$(BIN)/python -m pip_audit --strict -r requirements.txt
+	$(BIN)/python -m pip_audit --strict --disable-pip -r requirements.lock
 
 bench: $(DEV)  ## measure beside transformers and other tools; makes their environments
 	$(BIN)/python -m benchmarks
@@ -110,11 +110,11 @@ else
 PINS := -r requirements.txt -c $(VERSIONS)
 endif
 
-$(RUNTIME): requirements.txt $(VERSIONS)
+$(RUNTIME): requirements.txt pyproject.toml $(VERSIONS)
 	$(BIN)/pip install --disable-pip-version-check --quiet $(PINS)
 	touch $@
 
-$(DEV): $(wildcard requirements-*.txt) $(RUNTIME)
+$(DEV): requirements-dev.txt $(RUNTIME)
 	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements-dev.txt -c $(VERSIONS)
 	touch $@
 

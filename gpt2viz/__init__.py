@@ -19,9 +19,11 @@ from gpt2viz.errors import (
     EditError,
     ExportError,
     GPT2VizError,
+    MissingExtraError,
     TextError,
     TooLargeError,
 )
+from gpt2viz.extras import needed
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.tuning import Tuning, tune_process
 from gpt2viz.run.edits import Edit, parse_edits
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 
 def _figures() -> Drawer:
     """What draws a trace: loaded when a picture is asked for, and only then."""
-    from gpt2viz.notebook import figures
+    with needed("A trace's picture or table", "notebook"):
+        from gpt2viz.notebook import figures
 
     return figures
 
@@ -78,6 +81,7 @@ __all__ = [
     "GPT2Config",
     "GPT2VizError",
     "LogitLens",
+    "MissingExtraError",
     "Model",
     "Stage",
     "TensorRecord",

@@ -39,6 +39,10 @@ class SurveyError(GPT2VizError):
     """Texts that can't be read, or a survey of them that can't be run."""
 
 
+class MissingExtraError(GPT2VizError, ImportError):
+    """What a plain ``pip install gpt2viz`` leaves out; the message says what to install."""
+
+
 class ContextError(GPT2VizError):
     """More tokens than the model has positions for.
 

@@ -1,5 +1,8 @@
 """Plotly figures in a notebook without any network: ``from gpt2viz.offline import offline``."""
 
-from gpt2viz.pictures.plotly.offline import offline
+from gpt2viz.extras import needed
+
+with needed("gpt2viz.offline", "notebook"):
+    from gpt2viz.pictures.plotly.offline import offline
 
 __all__ = ["offline"]

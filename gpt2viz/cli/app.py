@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
@@ -13,6 +14,7 @@ import click
 
 from gpt2viz import settings
 from gpt2viz.cli import options
+from gpt2viz.extras import missing
 from gpt2viz.model import places
 
 #: What a page imports that takes long: torch, pandas and Plotly, and no module of Streamlit's.
@@ -75,6 +77,8 @@ def app(
         gpt2viz app --model ~/models/mine --port 8600
         gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
     """
+    if find_spec("streamlit") is None:
+        raise missing("gpt2viz app", "app", "streamlit")
     folders = _checked(models, device)
     _free(host, port)
     given = [part for folder in folders for part in ("--model", str(settings.real(folder)))]

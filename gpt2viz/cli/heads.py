@@ -17,7 +17,7 @@ from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import options
 from gpt2viz.model import places
 from gpt2viz.survey.corpus import FIELD, Corpus
-from gpt2viz.survey.engines import Engine, local, on_ray
+from gpt2viz.survey.engines import local, on_ray
 from gpt2viz.survey.run import survey
 from gpt2viz.survey.stored import HEADS
 
@@ -86,7 +86,7 @@ def heads(
         gpt2viz heads --corpus posts.jsonl --field body --json > heads.json
         zcat books.gz | gpt2viz heads --corpus -
     """
-    where = _on_ray(workers, address) if engine == "ray" else local(workers)
+    where = on_ray(workers, address) if engine == "ray" else local(workers)
     with ExitStack() as stack:
         kept = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = out or kept
@@ -130,13 +130,6 @@ def _spooled(folder: Path, field: str | None) -> Path:
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return path
-
-
-def _on_ray(workers: int, address: str | None) -> Engine:
-    try:
-        return on_ray(workers, address)
-    except ModuleNotFoundError:
-        raise click.ClickException("--engine ray needs Ray: pip install ray") from None
 
 
 def _highest(found: pd.DataFrame, top: int) -> pd.DataFrame:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-import pandas as pd
 
 from gpt2viz import CheckpointError, settings
 from gpt2viz.cli import options
@@ -46,7 +46,15 @@ def models(as_json: bool, quiet: bool) -> None:
         options.print_json(rows)
     else:
         shown = [row | {"weights": spell(row["weights"]), "run": spell(row["run"])} for row in rows]
-        click.echo(spelled(pd.DataFrame(shown).to_string(index=False)))
+        click.echo(spelled("\n".join(_columns(shown))))
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of a table, each column as wide as its longest entry, which end at its right."""
+    table = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table:
+        yield "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
 
 
 def _row(name: str, source: str, folder: Path) -> dict[str, Any]:

@@ -5,15 +5,18 @@ export.save_trace(trace, "crane.npz")
 export.save_figure(trace.heatmap(1, 0), "crane.svg", export.about(trace, "weights", 1, 0))
 """
 
-from gpt2viz.export.about import About, about, about_runs, file_name
-from gpt2viz.export.arrays import TRACE_KINDS, TraceKind, save_trace, trace_bytes
-from gpt2viz.export.page import page_html, save_page
-from gpt2viz.export.paper import on_paper
-from gpt2viz.export.pictures import DPI, PICTURE_KINDS, can_draw, figure_bytes, save_figure
-from gpt2viz.export.session import Session, read_session
-from gpt2viz.export.sheets import TABLE_KINDS, Drawn, figure_table, save_table, table_bytes
-from gpt2viz.export.sized import PLOTLY_DPI, pixels
-from gpt2viz.export.spoken import spoken, stand_out
+from gpt2viz.extras import needed
+
+with needed("gpt2viz.export", "export"):
+    from gpt2viz.export.about import About, about, about_runs, file_name
+    from gpt2viz.export.arrays import TRACE_KINDS, TraceKind, save_trace, trace_bytes
+    from gpt2viz.export.page import page_html, save_page
+    from gpt2viz.export.paper import on_paper
+    from gpt2viz.export.pictures import DPI, PICTURE_KINDS, can_draw, figure_bytes, save_figure
+    from gpt2viz.export.session import Session, read_session
+    from gpt2viz.export.sheets import TABLE_KINDS, Drawn, figure_table, save_table, table_bytes
+    from gpt2viz.export.sized import PLOTLY_DPI, pixels
+    from gpt2viz.export.spoken import spoken, stand_out
 
 __all__ = [
     "DPI",

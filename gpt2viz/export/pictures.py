@@ -45,7 +45,7 @@ def missing() -> str:
     """What this machine lacks for ``figure_bytes``, and the commands that mend it; or ""."""
     lacks = []
     if find_spec("kaleido") is None:
-        lacks.append(f"kaleido (`{sys.executable} -m pip install kaleido`)")
+        lacks.append(f"kaleido (`{sys.executable} -m pip install 'gpt2viz[export]'`)")
     if _browser() is None:
         lacks.append(
             "Chromium or Chrome (such as `apt-get install chromium`, or `kaleido_get_chrome`)"

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx2
 from huggingface_hub import HfApi, constants, hf_hub_download, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -27,11 +26,11 @@ from huggingface_hub.errors import (
     LocalEntryNotFoundError,
     OfflineModeIsEnabled,
 )
-from huggingface_hub.file_download import http_get, repo_folder_name
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, disable_progress_bars
 
 from gpt2viz.errors import CheckpointError, HubError
 from gpt2viz.files import read_json
+from gpt2viz.model import compat
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.memory import spell
 
@@ -162,7 +161,7 @@ def _get(name: str, file: File, here: Callable[[int], None], stopped: Callable[[
     disable_progress_bars("huggingface_hub.http_get")
     with WeakFileLock(f"{part}.lock"), _Watched(part, here, stopped) as target:
         resume = target.tell()
-        http_get(url, target, resume_size=resume, headers=headers, expected_size=file.nbytes)
+        compat.download(url, target, resume, headers, file.nbytes)
     if _digest(part, file) != file.digest:
         part.unlink()
         raise HubError(f"{file.name} of {name} arrived damaged and was not kept. Try again.")
@@ -197,8 +196,7 @@ def _digest(path: Path, file: File) -> str:
 
 
 def _blob(name: str, file: File) -> Path:
-    folder = repo_folder_name(repo_id=name, repo_type="model")
-    return Path(constants.HF_HUB_CACHE, folder, "blobs", file.digest)
+    return Path(constants.HF_HUB_CACHE, compat.folder_of(name), "blobs", file.digest)
 
 
 def _partial(name: str, file: File) -> Path:
@@ -240,7 +238,7 @@ def _plain_words(name: str) -> Iterator[None]:
                 "a token: `hf auth login`, or HF_TOKEN."
             ) from None
         raise HubError(f"{where} answers {status} for {name}. Try again later.") from None
-    except (httpx2.TransportError, OfflineModeIsEnabled, LocalEntryNotFoundError):
+    except (compat.transport_error(), OfflineModeIsEnabled, LocalEntryNotFoundError):
         have = ", ".join(cached()) or "nothing"
         raise HubError(f"No connection to {where}. In the cache: {have}.") from None
     except OSError as error:

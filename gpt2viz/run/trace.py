@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from gpt2viz.arrays import Array, Pairs
+from gpt2viz.errors import MissingExtraError
 from gpt2viz.labels import counted, label
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.fingerprint import WeightFiles
@@ -207,8 +208,14 @@ class Trace:
         return Trace.drawn_by().table(self, layer, head, stage)
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
-        """What a notebook shows of a trace: tokens, model, and every head as a thumbnail."""
-        return {"text/plain": repr(self), "text/html": Trace.drawn_by().html(self)}
+        """What a notebook shows of a trace: tokens, model, and every head as a thumbnail.
+
+        Without what draws it, its text, which says what to install.
+        """
+        try:
+            return {"text/plain": repr(self), "text/html": Trace.drawn_by().html(self)}
+        except MissingExtraError as error:
+            return {"text/plain": f"{self!r}\n{error}"}
 
     @property
     def nbytes(self) -> int:

@@ -19,6 +19,7 @@ import torch
 
 import gpt2viz
 from gpt2viz.errors import SurveyError
+from gpt2viz.extras import needed
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.score import score
 from gpt2viz.survey.sums import Sums
@@ -121,10 +122,11 @@ def on_ray(workers: int, address: str | None) -> Engine:
     """Score in so many tasks at a time on a Ray cluster: a local one without an ``address``.
 
     The model's folder must be there under the same path on every machine of the cluster. Raises
-    ``ModuleNotFoundError`` where Ray isn't installed, and ``SurveyError`` where no cluster answers
+    ``MissingExtraError`` where Ray isn't installed, and ``SurveyError`` where no cluster answers
     at the address.
     """
-    import ray
+    with needed("A survey on Ray", "ray"):
+        import ray
 
     if address not in (None, "auto", "local"):
         _check_answers(address)

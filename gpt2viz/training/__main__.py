@@ -9,14 +9,16 @@ import argparse
 import json
 import sys
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
 from gpt2viz.anatomy.training_record import RECORD
 from gpt2viz.errors import GPT2VizError
+from gpt2viz.extras import needed
 from gpt2viz.files import whole
 from gpt2viz.training.batches import Ids, Stream, Text
 from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
@@ -24,6 +26,9 @@ from gpt2viz.training.corpus import Corpus, read_corpus, without_overlap
 from gpt2viz.training.export import export
 from gpt2viz.training.recipe import Recipe
 from gpt2viz.training.train import Trainer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 HELD_OUT_ROWS = 32
 
@@ -97,6 +102,8 @@ def run(arguments: argparse.Namespace) -> None:
     Raises ``GPT2VizError`` for a corpus or a state that can't be used, ``OSError`` where a file
     can't be written.
     """
+    with needed("python -m gpt2viz.training", "train"):
+        import_module("tokenizers")
     torch.set_num_threads(arguments.threads)
     arguments.work.mkdir(parents=True, exist_ok=True)
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ python -m tests.package.licences > docs/licences.md
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib.metadata import PackageMetadata, distribution
 from pathlib import Path
 
@@ -37,17 +38,24 @@ says; `make licences` writes this table. The browser parts come inside `streamli
 |---|---|"""
 
 
-def requirements(path: Path) -> set[Requirement]:
-    """The requirements that a file lists itself."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    plain = (line.partition("#")[0].strip() for line in lines)
-    return {Requirement(line) for line in plain if line and not line.startswith("-r")}
+def asked(*extras: str) -> set[Requirement]:
+    """What pyproject.toml lists for the library, and for these extras on top."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found: set[Requirement] = set()
+    waiting = [*project["dependencies"], f"gpt2viz[{','.join(extras)}]"]
+    while waiting:
+        one = Requirement(waiting.pop())
+        if one.name == "gpt2viz":
+            waiting += [line for e in one.extras for line in project["optional-dependencies"][e]]
+        else:
+            found.add(one)
+    return found
 
 
-def closure(path: Path) -> set[str]:
-    """All that these requirements bring on this system, as canonical names."""
+def closure(*extras: str) -> set[str]:
+    """All that ``asked`` brings on this system, as canonical names."""
     found: set[str] = set()
-    waiting = list(requirements(path))
+    waiting = list(asked(*extras))
     while waiting:
         name = canonicalize_name(waiting.pop().name)
         if name not in found:
@@ -78,8 +86,8 @@ def _said(told: PackageMetadata) -> str:
 
 
 def table() -> dict[str, str]:
-    """Licences by name, for all that ``requirements.txt`` brings."""
-    return {name: families(name) for name in sorted(closure(ROOT / "requirements.txt"))}
+    """Licences by name, for all that the app brings."""
+    return {name: families(name) for name in sorted(closure("app"))}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tests.package.licences import ROOT, closure, requirements
+from tests.package.licences import ROOT, asked, closure
 
 LOCK = ROOT / "requirements.lock"
 
@@ -55,15 +55,15 @@ def test_the_lock_holds_what_is_asked_for() -> None:
     by_name: dict[str, list[Version]] = {}
     for entry in entries():
         by_name.setdefault(canonicalize_name(entry.asked.name), []).append(entry.version)
-    for asked in requirements(ROOT / "requirements.txt"):
-        assert by_name[canonicalize_name(asked.name)], asked
-        assert all(v in asked.specifier for v in by_name[canonicalize_name(asked.name)]), asked
+    for one in asked("app"):
+        assert by_name[canonicalize_name(one.name)], one
+        assert all(v in one.specifier for v in by_name[canonicalize_name(one.name)]), one
 
 
 def test_the_tests_run_with_what_is_locked() -> None:
     """But for torch's build: +cpu has the version and not the file of PyPI's."""
     here = {canonicalize_name(e.asked.name): e.version for e in entries() if e.here}
-    needed = closure(ROOT / "requirements.txt")
+    needed = closure("app")
     assert needed <= here.keys()
     told = {name: Version(version(name)) for name in needed}
     assert {name: v.public for name, v in told.items()} == {n: str(here[n]) for n in needed}
@@ -84,6 +84,8 @@ def test_make_installs_the_locked_versions() -> None:
         return made.stdout
 
     assert "-r requirements.txt -c .venv/.versions" in commands()
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["-e .[app]"]
     assert "--require-hashes -r requirements.lock" in commands("LOCKED=1")
     (taken,) = re.findall(r"^sed -E '(.*)' requirements.lock", commands(), re.MULTILINE)
     versions = subprocess.run(

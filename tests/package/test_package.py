@@ -17,7 +17,7 @@ import tomllib
 import venv
 from collections.abc import Iterator
 from email.parser import HeaderParser
-from importlib.metadata import packages_distributions
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 from urllib.request import urlopen
 from zipfile import ZipFile
@@ -29,7 +29,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import gpt2viz
-from tests.package.licences import requirements
+from tests.package.licences import asked, closure
 
 ROOT = Path(__file__).parents[2]
 MODEL = "assets/models/stories"
@@ -155,28 +155,36 @@ def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:
     assert weights == (ROOT / MODEL / "model.safetensors").read_bytes()
 
 
-def test_what_the_wheel_asks_for_is_in_the_requirements(wheel: Path) -> None:
+def extras() -> dict[str, list[str]]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found: dict[str, list[str]] = project["optional-dependencies"]
+    return found
+
+
+def test_the_wheel_asks_for_what_the_project_lists(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         text = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/METADATA").decode()
     told = HeaderParser().parsestr(text)
     assert (told["Version"], told["License-Expression"]) == (gpt2viz.__version__, "MIT")
-    asked = {Requirement(line) for line in told.get_all("Requires-Dist", [])}
-    plain = {(canonicalize_name(r.name), r.specifier) for r in asked if not r.marker}
-    listed = requirements(ROOT / "requirements.txt")
-    assert plain == {(canonicalize_name(r.name), r.specifier) for r in listed}
-    for extra in told.get_all("Provides-Extra", []):
-        more = {(r.name, r.specifier) for r in asked if f'"{extra}"' in str(r.marker)}
-        file = f"requirements-{extra}.txt"
-        assert more == {(r.name, r.specifier) for r in requirements(ROOT / file)}
+    named = {Requirement(line) for line in told.get_all("Requires-Dist", [])}
+    plain = {(canonicalize_name(r.name), r.specifier) for r in named if not r.marker}
+    assert plain == {(canonicalize_name(r.name), r.specifier) for r in asked()}
+    assert set(told.get_all("Provides-Extra", [])) == extras().keys()
+    for extra in extras():
+        more = {
+            (r.name, r.specifier) for r in named if f"'{extra}'" in str(r.marker).replace('"', "'")
+        }
+        assert more == {(r.name, r.specifier) for r in asked(extra) - asked()}
+
+
+def test_the_extras_have_the_names_that_people_look_for() -> None:
+    assert {"app", "notebook", "survey", "export", "train"} <= extras().keys()
+    light = {canonicalize_name(r.name) for r in asked()}
+    assert not light & {"streamlit", "plotly", "pandas", "pyarrow", "scipy", "pillow", "kaleido"}
 
 
 def test_every_import_is_in_the_requirements() -> None:
-    asked = {
-        canonicalize_name(r.name)
-        for path in ROOT.glob("requirements*.txt")
-        if path.name != "requirements-dev.txt"
-        for r in requirements(path)
-    }
+    listed = {canonicalize_name(r.name) for r in asked(*extras())}
     owners = packages_distributions()
     missing = set()
     sources = [ROOT / name for name in ("app.py", *tracked("pages"), *tracked("gpt2viz"))]
@@ -185,7 +193,7 @@ def test_every_import_is_in_the_requirements() -> None:
             known = {canonicalize_name(owner) for owner in owners.get(name, [name])}
             # IPython is the notebook's own: it is there where the code that asks for it runs.
             own = name in sys.stdlib_module_names or name in ("gpt2viz", "IPython")
-            if not own and not known & asked:
+            if not own and not known & listed:
                 missing.add(f"{path.relative_to(ROOT)}: {name}")
     assert not missing
 
@@ -199,21 +207,26 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield node.module.split(".")[0]
 
 
-def test_every_requirement_has_an_upper_bound_and_a_reason() -> None:
-    for path in ROOT.glob("requirements*.txt"):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            asked, _, _ = line.partition("#")
-            if asked.strip() and not asked.startswith("-r"):
-                bounds = {bound.operator for bound in Requirement(asked.strip()).specifier}
-                assert bounds & {"<", "=="}, line
-    for name in ("requirements.txt", "requirements-export.txt", "requirements-training.txt"):
-        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-        assert all("#" in line for line in lines if line.strip()), name
+def test_every_requirement_is_a_range_and_has_one_range_only() -> None:
+    ranges: dict[str, set[str]] = {}
+    for one in asked(*extras()):
+        bounds = {bound.operator for bound in one.specifier}
+        assert bounds == {">=", "<"}, one
+        ranges.setdefault(canonicalize_name(one.name), set()).add(str(one.specifier))
+    assert all(len(found) == 1 for found in ranges.values()), ranges
+    tools = ROOT / "requirements-dev.txt"
+    for line in tools.read_text(encoding="utf-8").splitlines():
+        wanted = line.partition("#")[0].strip()
+        if wanted and not wanted.startswith("-e"):
+            assert {bound.operator for bound in Requirement(wanted).specifier} & {"<", "=="}, line
 
 
 def test_what_builds_is_what_the_tests_have() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
-    assert set(map(Requirement, build["requires"])) <= requirements(ROOT / "requirements-dev.txt")
+    tools = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
+    plain = (line.partition("#")[0].strip() for line in tools.splitlines())
+    have = {Requirement(line) for line in plain if line and not line.startswith("-e")}
+    assert set(map(Requirement, build["requires"])) <= have
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +239,21 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*pip, "install", *flags, str(wheel)], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel and only what that needs without any extra."""
+    folder = tmp_path_factory.mktemp("light")
+    venv.create(folder, symlinks=True, with_pip=False)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
+    flags = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", *flags, str(wheel)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    tops = {file.parts[0] for name in closure() for file in distribution(name).files or ()}
+    for top in tops - {"..", "__pycache__"}:
+        (packages / top).symlink_to(Path(sysconfig.get_path("purelib"), top))
     return folder / "bin"
 
 
@@ -297,3 +325,110 @@ def answers(address: str) -> bool:
         except OSError:
             time.sleep(0.2)
     return False
+
+
+# All that the library is, and what it says of what it isn't.
+LIGHT = """
+import sys
+import gpt2viz
+model = gpt2viz.load_model()
+trace = gpt2viz.trace(model, "A crane ate fish")
+print(trace.stage("weights", layer=3).shape, trace.tokens, trace.logits.shape)
+print(gpt2viz.logit_lens(model, trace), gpt2viz.contributions(model, trace, token=11).heads.shape)
+edits = gpt2viz.parse_edits("off:1.3,window:2")
+print(gpt2viz.trace(model, "A crane ate fish", edits=edits).next_token_probabilities.shape)
+print(gpt2viz.surprise(trace).shape, len(list(gpt2viz.generate(model, "A crane", 1))))
+from gpt2viz.heads import head_scores
+print(sorted(head_scores(trace))[0], repr(trace)[:23])
+absent = {"streamlit", "pandas", "plotly", "scipy", "pyarrow", "PIL"} & sys.modules.keys()
+assert not absent, absent
+"""
+
+
+def test_a_plain_install_runs_and_reads_a_model(
+    light: Path, tmp_path: Path, alone: dict[str, str]
+) -> None:
+    command = [str(light / "python"), "-c", LIGHT]
+    made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert made.stdout.startswith("(1, 6, 4, 4) ('A', ' crane', ' ate', ' fish') (1, 4, ")
+
+
+#: What asks for an extra in Python, and what it is told.
+FOR_PYTHON = {
+    "trace.heatmap(0, 0)": r"A trace's picture or table needs \w+: pip install 'gpt2viz[notebook]'",
+    "trace.table(0, 0)": r"A trace's picture or table needs \w+: pip install 'gpt2viz[notebook]'",
+    "from gpt2viz import export": r"gpt2viz.export needs \w+: pip install 'gpt2viz[export]'",
+    "import gpt2viz.offline": r"gpt2viz.offline needs plotly: pip install 'gpt2viz[notebook]'",
+    "import gpt2viz.survey": r"gpt2viz.survey needs pyarrow: pip install 'gpt2viz[survey]'",
+    "on_ray(1, None)": r"A survey on Ray needs ray: pip install 'gpt2viz[ray]'",
+}
+ASK = """
+import sys
+import gpt2viz
+trace = gpt2viz.trace(gpt2viz.load_model(), "A")
+for asked_for in sys.argv[1:]:
+    try:
+        exec(asked_for)
+    except gpt2viz.MissingExtraError as error:
+        assert isinstance(error, ImportError)
+        print(error)
+shown = trace._repr_mimebundle_()
+print(shown["text/plain"].splitlines()[-1], *shown)
+"""
+
+
+def test_python_is_told_which_extra_is_missing(
+    light: Path, tmp_path: Path, alone: dict[str, str]
+) -> None:
+    command = [str(light / "python"), "-c", ASK, *FOR_PYTHON]
+    made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
+    assert (made.returncode, made.stderr) == (0, "")
+    *told, shown = made.stdout.splitlines()
+    for found, expected in zip(told, FOR_PYTHON.values(), strict=True):
+        assert re.fullmatch(re.sub(r"[][]", r"\\\g<0>", expected), found), found
+    assert re.fullmatch(
+        r"A trace's .* needs \w+: pip install 'gpt2viz\[notebook\]' text/plain", shown
+    )
+
+
+COMMANDS = {
+    "app": "gpt2viz: gpt2viz app needs streamlit: pip install 'gpt2viz[app]'",
+    "heads --corpus x.txt": "gpt2viz: gpt2viz heads needs pandas: pip install 'gpt2viz[survey]'",
+    "trace A": "gpt2viz: gpt2viz.export needs pandas: pip install 'gpt2viz[export]'",
+    "shapes A": "gpt2viz: gpt2viz.export needs pandas: pip install 'gpt2viz[export]'",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_says_which_extra_is_missing(
+    light: Path, tmp_path: Path, alone: dict[str, str], command: str
+) -> None:
+    (tmp_path / "x.txt").write_text("A crane ate fish.", encoding="utf-8")
+    made = subprocess.run(
+        [str(light / "gpt2viz"), *command.split()],
+        cwd=tmp_path,
+        env=alone,
+        capture_output=True,
+        text=True,
+    )
+    assert (made.returncode, made.stdout, made.stderr) == (1, "", f"{COMMANDS[command]}\n")
+
+
+def test_training_says_which_extra_is_missing(
+    light: Path, tmp_path: Path, alone: dict[str, str]
+) -> None:
+    command = [str(light / "python"), "-m", "gpt2viz.training", "--corpus", "x", "--out", "y"]
+    made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
+    said = "python -m gpt2viz.training needs tokenizers: pip install 'gpt2viz[train]'\n"
+    assert (made.returncode, made.stderr) == (1, said)
+
+
+def test_the_commands_of_a_plain_install(
+    light: Path, tmp_path: Path, alone: dict[str, str]
+) -> None:
+    for command, said in ((["--help"], "Open the app"), (["models"], "\nstories  bundled")):
+        program = [str(light / "gpt2viz"), *command]
+        made = subprocess.run(program, cwd=tmp_path, env=alone, capture_output=True, text=True)
+        assert (made.returncode, made.stderr) == (0, "")
+        assert said in made.stdout

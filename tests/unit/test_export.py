@@ -293,7 +293,7 @@ def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
     monkeypatch.setattr(pictures, "find_spec", lambda name: name if kaleido else None)
     said = pictures.missing()
     assert export.can_draw() == (said == "") == (kaleido and chromium)
-    assert ("pip install kaleido" in said) == (not kaleido)
+    assert ("pip install 'gpt2viz[export]'" in said) == (not kaleido)
     assert ("apt-get install chromium" in said) == (not chromium)
     assert ("CHROMIUM names no program" in said) == (not chromium)
     figure = heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)

@@ -1,0 +1,39 @@
+"""What is used of the hub's client beyond what its documentation promises; a test each.
+
+Read in huggingface_hub 0.34 and 2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import BinaryIO, cast
+
+from huggingface_hub.file_download import http_get, repo_folder_name
+from huggingface_hub.utils import get_session
+
+
+def download(
+    url: str, target: BinaryIO, start: int, headers: Mapping[str, str], nbytes: int
+) -> None:
+    """Append a file of ``nbytes`` from byte ``start`` on to ``target``.
+
+    The client's own download, with its retries and proxies: no public one goes on into a file
+    that was cut off.
+    """
+    http_get(url, target, resume_size=start, headers=dict(headers), expected_size=nbytes)
+
+
+def folder_of(name: str) -> str:
+    """The name of a model's folder in the cache, where public calls only lead to whole files."""
+    return repo_folder_name(repo_id=name, repo_type="model")
+
+
+def transport_error() -> type[Exception]:
+    """What the client lets through where there is no network, from the library that it speaks by.
+
+    That is ``httpx2`` in 2, ``httpx`` in 1 and ``requests`` before, which has another name for it.
+    """
+    library = import_module(type(get_session()).__module__.partition(".")[0])
+    found = getattr(library, "TransportError", None) or library.ConnectionError
+    return cast(type[Exception], found)
