@@ -477,3 +477,10 @@ def test_a_ray_of_two_workers_gives_the_same(
     tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
     same_as_one_worker(on_ray(2, None), tiny_folder, corpus, tmp_path)
+
+
+def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    said = r"^A survey on Ray needs ray: pip install 'gpt2viz\[ray\]'$"
+    with pytest.raises(gpt2viz.MissingExtraError, match=said):
+        on_ray(1, None)

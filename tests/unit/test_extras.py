@@ -1,0 +1,27 @@
+"""What is missing is named with what brings it; what is broken is not taken for missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from gpt2viz.errors import GPT2VizError, MissingExtraError
+from gpt2viz.extras import needed
+
+
+def test_a_missing_module_is_one_sentence() -> None:
+    said = r"^A chart needs no_such_module: pip install 'gpt2viz\[app\]'$"
+    with pytest.raises(MissingExtraError, match=said) as found, needed("A chart", "app"):
+        import_module("no_such_module.part")
+    assert isinstance(found.value, ImportError)
+    assert isinstance(found.value, GPT2VizError)
+    assert found.value.__cause__ is None
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"gpt2viz\.no_such_room"), needed("It", "app"):
+        import_module("gpt2viz.no_such_room")
+    with pytest.raises(ImportError, match="cannot import name") as found, needed("It", "app"):
+        from gpt2viz.labels import no_such_name  # type: ignore[attr-defined]  # noqa: F401
+    assert not isinstance(found.value, MissingExtraError)
