@@ -28,7 +28,7 @@ RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 ESLINT := tests/js/node_modules/eslint/bin/eslint.js
 
-.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences lock audit bench clean
+.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences lock versions audit bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
@@ -88,6 +88,9 @@ licences: $(DEV)  ## list the licences of all that the app needs
 lock: $(DEV)  ## the newest versions that pyproject.toml allows, with their hashes; asks pypi.org
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
 	  --default-index https://pypi.org/simple --custom-compile-command "make lock" --extra app pyproject.toml -o requirements.lock
+
+versions: $(DEV)  ## the library's tests with the oldest versions that it allows, and with the newest
+	$(BIN)/python -m tests.package.versions
 
 audit: $(DEV)  ## look for known holes in all that the app needs; asks pypi.org, which a mirror can't answer for
 	$(BIN)/python -m pip_audit --strict --disable-pip -r requirements.lock
