@@ -1251,10 +1251,10 @@ MUTANTS = (
     ),
     Mutant(
         "a long run gives its pages back after each layer",
-        "model/memory.py",
+        "model/tuning.py",
         "    _mallopt(_M_TRIM_THRESHOLD, 2**30)\n",
         "",
-        "tests/unit/test_arenas.py::test_a_long_run_uses_its_pages_again",
+        "tests/unit/test_tuning.py::test_a_long_run_uses_its_pages_again",
     ),
     Mutant(
         "the lens heard by other runs",
