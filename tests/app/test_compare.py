@@ -287,4 +287,4 @@ def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.Monk
 def test_both_sides_runs_can_be_saved_whichever_the_page_has(causal: str) -> None:
     """With the mask off on the page, side A is the other run: it was missing from *Save*."""
     at = open_page("two", text=FIRST, differs="mask", causal=causal)
-    assert {run[2] for run in at.session_state["_shown"].runs.values()} == {True, False}
+    assert {key.causal for key in at.session_state["_shown"].runs.values()} == {True, False}

@@ -101,7 +101,7 @@ def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
         assert [(box.value, box.type) for box in boxes] == [
             (text, "text_area" if there else "text_input")
         ]
-    assert at.session_state["_shown"].runs["The run"][1] == tuple(
+    assert at.session_state["_shown"].runs["The run"].token_ids == tuple(
         gpt2viz.load_model().tokenizer.encode(text)
     )
 
