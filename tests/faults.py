@@ -1397,6 +1397,27 @@ MUTANTS = (
         "tests/app/test_smallest.py::test_a_model_without_room_for_a_text_said_twice",
     ),
     Mutant(
+        "what if nothing was changed",
+        "app/views/two_runs.py",
+        "replace(view.trace.key, edits=edits)",
+        "view.trace.key",
+        "tests/app/test_whatif.py::test_baseline_beside_changed",
+    ),
+    Mutant(
+        "the mask is on twice",
+        "app/views/two_runs.py",
+        "for causal in (True, False))",
+        "for causal in (True, True))",
+        "tests/app/test_numbers.py::test_mask_on_and_off_and_what_comes_next",
+    ),
+    Mutant(
+        "a run beside itself",
+        "app/views/two_runs.py",
+        "apart(self.a.trace.key, self.b.trace.key,",
+        "apart(self.a.trace.key, self.a.trace.key,",
+        "tests/app/test_whatif.py::test_baseline_beside_changed",
+    ),
+    Mutant(
         "edits left out of the key",
         "run/trace.py",
         "self.causal, self.edits)",

@@ -117,8 +117,8 @@ def test_the_mean_of_heads_as_lines() -> None:
 def test_a_token_hidden_by_an_edit_is_no_line() -> None:
     at = open_page("whatif", text=TEXT, edits="forbid:3:0", layer="0", head="2", picture="lines")
     expected = weights(ids(TEXT))[0][2]
-    agree(alone(at, "run_lines_0"), expected)
-    changed = alone(at, "run_lines_1")
+    agree(alone(at, "before_after_lines_0"), expected)
+    changed = alone(at, "before_after_lines_1")
     assert np.isnan(changed[3, 0])
     assert expected[3, 0] > 0.01
     rest = expected[3, 1:] / expected[3, 1:].sum()  # layer 0 reads the same: only the row is shared

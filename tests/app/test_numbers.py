@@ -172,7 +172,7 @@ def test_mask_on_and_off_and_what_comes_next(model: gpt2viz.Model) -> None:
     spec = figure(at, "on_off")
     shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
     assert_allclose(shown, [on["weights"][3][1], off["weights"][3][1]], **TOLERANCE)
-    change = heatmaps(figure(at, "change"))["difference"]
+    change = heatmaps(figure(at, "on_off_change"))["difference"]
     assert_allclose(change, off["weights"][3][1] - on["weights"][3][1], **TOLERANCE)
     assert_array_equal(heatmaps(figure(at, "seen"))["mask"], np.tri(12))
 

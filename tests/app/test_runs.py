@@ -17,7 +17,7 @@ from gpt2viz.analysis.attribution import difference_from_run
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.analysis.generation import appraise
 from gpt2viz.app import run_cache
-from gpt2viz.app.views import compare_outcome, measures, similar_heads
+from gpt2viz.app.views import measures, similar_heads, two_runs
 from gpt2viz.run.key import RunKey
 
 IDS = (11, 300, 17, 42, 300, 17)
@@ -69,7 +69,7 @@ KEPT: dict[str, Any] = {
         lambda model, trace: similar_heads.similarities(trace),
     ),
     "apart": (
-        lambda key: compare_outcome._apart(BASE, key, ((5, 5), (4, 4))),
+        lambda key: two_runs.apart(BASE, key, ((5, 5), (4, 4))),
         lambda model, trace: largest_differences(
             gpt2viz.trace(model, IDS), trace, [(5, 5), (4, 4)]
         ),

@@ -105,9 +105,9 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     assert_allclose(shown, [weights[2, 3], weights_edited[2, 3]], **TOLERANCE)
     assert (spec["layout"]["coloraxis"]["cmin"], spec["layout"]["coloraxis"]["cmax"]) == (0, 1)
     assert [bool(mask[5, 2]) for mask in masks(spec)] == [False, True]
-    change = heatmaps(figure(at, "weight_change"))["difference"]
+    change = heatmaps(figure(at, "before_after_change"))["difference"]
     assert_allclose(change, weights_edited[2, 3] - weights[2, 3], **TOLERANCE)
-    changes = heatmaps(figure(at, "where_map"))["largest change of a weight"]
+    changes = heatmaps(figure(at, "where_map"))["largest difference"]
     assert_allclose(changes, np.abs(weights_edited - weights).max(axis=(2, 3)), **TOLERANCE)
 
     place = -1 if query is None else query
@@ -154,7 +154,7 @@ def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
 def test_without_an_edit_both_runs_are_the_same() -> None:
     at = open_page("whatif")
     assert "No edit yet" in written(at)
-    assert not heatmaps(figure(at, "weight_change"))["difference"].any()
+    assert not heatmaps(figure(at, "before_after_change"))["difference"].any()
     assert float(at.metric[2].value.split()[0]) == 0
 
 

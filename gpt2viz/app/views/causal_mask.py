@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import streamlit as st
 
 from gpt2viz import Trace
@@ -14,12 +12,11 @@ from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
-from gpt2viz.app.views import measures, zoom
+from gpt2viz.app.views import measures, two_runs, zoom
 from gpt2viz.app.views.stages import mask_in_words
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures import tables
-from gpt2viz.pictures.from_trace import difference, difference_in_words, head_stage, who_sees_whom
-from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.from_trace import difference_in_words, who_sees_whom
 from gpt2viz.pictures.plotly.charts import probability_bars
 from gpt2viz.pictures.plotly.heatmap import heatmaps
 
@@ -31,18 +28,30 @@ def show() -> None:
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.wanted(part)
-    on, off = (run_cache.run(replace(view.trace.key, causal=causal)) for causal in (True, False))
+    both = two_runs.with_mask_and_without(view)
+    on, off = both.traces
     output.run("The run with the mask on", on)
     output.run("The run with the mask off", off)
     _who_sees_whom(view, part, on)
     prose.markdown(f"#### Attention weights of layer {layer}, head {head}")
     with st.container(key="masks"):
-        drawn = _weights(view, part, (on, off), layer, head, as_lines)
+        names = both.a.name, both.b.name
+        shown = two_runs.weights(both, layer, head, names, "Off − on").fit(part)
+        what = f"eights of layer {layer}, head {head}"
+        two_runs.draw(
+            view,
+            shown,
+            (f"Attention w{what}, with the mask on and off", f"W{what}, mask off − on"),
+            key="on_off",
+            as_lines=as_lines,
+            over_each_other=True,
+            made_by=(Line(view.trace, "masked_scores", layer),),
+        )
     prose.caption(
         difference_in_words("Off − on", "the run with the mask on", "the run with the mask off")
     )
     for area in ("mask", "masks"):
-        on_click(area, choose_query(drawn.rows), part.drag(drawn))
+        on_click(area, choose_query(shown.a.rows), part.drag(shown.a))
     measures.proof(view, [layer], "the run with the mask " + ("on" if view.trace.causal else "off"))
     page.stop_without_numbers(on, off)
     _next_tokens(view, on, off)
@@ -68,57 +77,6 @@ def _who_sees_whom(view: View, part: Window, on: Trace) -> None:
             alt=shown.named("Which query may see which key with the mask on"),
             made_by=(who_sees_whom,),
         )
-
-
-def _weights(
-    view: View, part: Window, runs: tuple[Trace, Trace], layer: int, head: int, as_lines: bool
-) -> Panel:
-    """The head's weights in both ``runs``, mask on and off, and their difference.
-
-    Returns one of the pictures, whose axes all of them have.
-    """
-    whole = [
-        head_stage(run, view.labels, "weights", layer, head, title)
-        for run, title in zip(runs, ("Mask on", "Mask off"), strict=True)
-    ]
-    panels = [part.fit(panel) for panel in whole]
-    change = part.fit(difference(whole[0], whole[1], "Off − on"))
-    both, third = st.columns([2, 1.1])
-    alt = panels[0].named(
-        f"Attention weights of layer {layer}, head {head}, with the mask on and off"
-    )
-    with both:
-        if as_lines:
-            names = ["Mask on", "Mask off"]
-            lines.draw(view, panels, names, key="on_off_lines", alt=alt)
-        else:
-            figure = heatmaps(
-                panels,
-                view.colors,
-                n_columns=2,
-                height=400,
-                row=view.query,
-                bar="attention weight",
-            )
-            output.picture(figure, key="on_off", alt=alt, shrinks=True)
-    figure = heatmaps(
-        [change],
-        view.colors,
-        scale="signed",
-        height=400,
-        row=view.query,
-        bar="difference of weights",
-    )
-    output.picture(
-        figure,
-        place=third,
-        key="change",
-        alt=change.named(f"Weights of layer {layer}, head {head}, mask off − on"),
-        made_by=(difference,),
-        shrinks=True,
-    )
-    output.code(Line(view.trace, "masked_scores", layer), place=both, of=[alt])
-    return panels[0]
 
 
 def _next_tokens(view: View, on: Trace, off: Trace) -> None:

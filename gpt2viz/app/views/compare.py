@@ -15,13 +15,13 @@ from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
-from gpt2viz.app.views import compare_outcome, compare_sides, two_texts
+from gpt2viz.app.views import compare_outcome, compare_sides, two_runs, two_texts
 from gpt2viz.app.views.compare_outcome import Choose
-from gpt2viz.app.views.compare_sides import Place, Side, Sides
+from gpt2viz.app.views.two_runs import HEIGHT, Place, Side, Sides
 from gpt2viz.labels import markup_safe
 from gpt2viz.pictures.from_trace import difference_in_words
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.compare import aligned_bars, difference_of_matched, side_panel
+from gpt2viz.pictures.plotly.compare import aligned_bars
 from gpt2viz.pictures.plotly.heatmap import heatmaps
 
 
@@ -42,7 +42,7 @@ def show() -> None:
     view = page.open_page("Compare")
     what = compare_sides.differs()
     both = compare_sides.sides(view, what)
-    for letter, side in (("A", both.a), ("B", both.b)):
+    for letter, side in zip("AB", both.both, strict=True):
         if side.trace is not view.trace:
             output.run(letter, side.trace)
     paths = compare_outcome.paths(both, what)
@@ -52,7 +52,7 @@ def show() -> None:
     compare_outcome.draw_map(both, what, places)
     on_click("side_heads", compare_outcome.choose_head(what))
     if paths:
-        names = [f"{letter}: {side.name}" for letter, side in (("A", both.a), ("B", both.b))]
+        names = [f"{letter}: {side.name}" for letter, side in zip("AB", both.both, strict=True)]
         compare_outcome.draw_paths(both, paths, what, names)
     if what != "head":
         compare_outcome.next_tokens(both)
@@ -64,21 +64,20 @@ def _side_by_side(view: View, both: Sides, what: str) -> tuple[Place, Place]:
     parts = compare_sides.parts(both, what)
     *places, as_lines = compare_sides.places(both, what, parts)
     drawn = []
-    for letter, side, place, part in zip("AB", (both.a, both.b), places, parts, strict=True):
+    for letter, side, place, part in zip("AB", both.both, places, parts, strict=True):
         title = compare_sides.title(side, letter, place)
-        whole = side_panel(side.trace, side.view.labels, *place, markup_safe(title))
+        whole = side.weights(place, markup_safe(title))
         drawn.append(_Drawn(letter.lower(), side, place, title, whole, part.fit(whole)))
     a, b = drawn
-    change = parts[0].fit(
-        difference_of_matched(a.whole, b.whole, list(both.matches.items()), "B − A")
-    )
+    change = parts[0].fit(both.difference(a.whole, b.whole, "B − A"))
     choose = compare_outcome.choose_token(both, what)
     *pictures, third = st.columns([4, 4, 5])
     for one, picture, chosen in zip(drawn, pictures, choose, strict=True):
         with picture, st.container(key=f"side_{one.letter}"):
             _one_side(one, as_lines, chosen)
     with third, st.container(key="side_change"):
-        _difference(view, change, both.a.token, f"{b.title}; {a.title}")
+        alt = change.named(f"Weights of B minus weights of A ({b.title}; {a.title})")
+        two_runs.draw_difference(view, change, alt, key="difference", row=both.a.token)
     drag = None if what == "text" else parts[0].drag(a.panel)  # two sentences aren't one window
     for area, n in (("a", 0), ("b", 1), ("change", 0)):
         on_click(f"side_{area}", compare_outcome.choose_row(drawn[n].panel.rows, choose[n]), drag)
@@ -107,27 +106,8 @@ def _one_side(one: _Drawn, as_lines: bool, choose: Choose) -> None:
             choose=choose,
         )
     else:
-        figure = heatmaps([one.panel], one.side.view.colors, height=380, row=one.side.token)
+        figure = heatmaps([one.panel], one.side.view.colors, height=HEIGHT, row=one.side.token)
         output.picture(figure, key=f"weights_{one.letter}", alt=alt, made_by=made_by, shrinks=True)
-
-
-def _difference(view: View, change: Panel, token: int, titles: str) -> None:
-    """B minus A, with A's chosen token framed."""
-    figure = heatmaps(
-        [change],
-        view.colors,
-        scale="signed",
-        height=380,
-        row=token,
-        bar="difference of weights",
-    )
-    output.picture(
-        figure,
-        key="difference",
-        alt=change.named(f"Weights of B minus weights of A ({titles})"),
-        made_by=(difference_of_matched,),
-        shrinks=True,
-    )
 
 
 def _rows(view: View, drawn: Sequence[_Drawn]) -> None:

@@ -16,19 +16,15 @@ from gpt2viz.analysis.comparison import (
     stream_places,
 )
 from gpt2viz.analysis.patterns import likeness
-from gpt2viz.analysis.scores import Scores
-from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app import address, output, prose
 from gpt2viz.app.clicks import Cell, choose_map_head
 from gpt2viz.app.components.lines import on_every_page
 from gpt2viz.app.frame import page
 from gpt2viz.app.literal import literal
-from gpt2viz.app.views import find_a_head, two_predictions, two_texts
-from gpt2viz.app.views.compare_sides import Place, Sides
+from gpt2viz.app.views import find_a_head, two_predictions, two_runs, two_texts
+from gpt2viz.app.views.two_runs import Place, Sides
 from gpt2viz.pictures.panel import Axis
 from gpt2viz.pictures.plotly.compare import nearest_table, path_lines
-from gpt2viz.pictures.plotly.find import head_map
-from gpt2viz.pictures.plotly.heatmap import heatmaps
-from gpt2viz.run.key import RunKey
 
 #: Said below the path where there is more to know.
 PATH_NOTE = {
@@ -78,24 +74,17 @@ def draw_map(both: Sides, what: str, places: Sequence[Place]) -> None:
     like = what == "head"
     prose.markdown(f"#### {MAP_TITLE[like]}")
     (layer, head), shown = places
-    numbers = find_a_head.alike(both.a.view, layer, head) if like else apart(both)
+    numbers = find_a_head.alike(both.a.view, layer, head) if like else both.apart()
     quantity = "cosine similarity" if like else "largest difference"
     with st.container(key="side_heads"):
-        figure = heatmaps(
-            [head_map(numbers, quantity)],
-            both.a.view.colors,
-            height=find_a_head.map_height(both.a.view),
-            numbers=16,
-            row=shown[0],
-            column=shown[1],
-            bar=quantity,
-            legend=False,
-        )
-        output.picture(
-            figure,
+        two_runs.draw_heads(
+            both.a.view,
+            numbers,
+            quantity,
+            shown,
+            f"Every head of every layer: {quantity}",
             key="heads_map",
-            alt=f"Every head of every layer: {quantity}",
-            made_by=(likeness,) if like else (largest_differences,),
+            made_by=likeness if like else largest_differences,
         )
     prose.caption(MAP_CAPTION[like])
 
@@ -146,39 +135,21 @@ def draw_paths(
             name: nearest(side.trace, side.token, stream_places(side.trace.config.n_layer), top=3)
             for name, side in zip(names, (both.a, both.b), strict=True)
         }
-        table = nearest_table(found, stream_places(n_layer), vocabulary(both))
+        table = nearest_table(found, stream_places(n_layer), both.vocabulary())
         output.table(table, "Nearest tokens to the stream", height=min(440, 38 + 35 * len(table)))
-
-
-def apart(both: Sides) -> Scores:
-    """How far apart the weights of A and B lie at most, in every head: (n_layer, n_head)."""
-    return _apart(both.a.trace.key, both.b.trace.key, tuple(both.matches.items()))
-
-
-@st.cache_data(max_entries=32, show_spinner="Comparing every head …")
-def _apart(a: RunKey, b: RunKey, matches: tuple[tuple[int, int], ...]) -> Scores:
-    return largest_differences(run_cache.run(a), run_cache.run(b), matches)
-
-
-def vocabulary(both: Sides) -> tuple[str, ...]:
-    """Every token that either model has a number for; one may have more than its text needs."""
-    named = (run_cache.vocabulary(side.view.model.name) for side in (both.a, both.b))
-    return max(named, key=len)
 
 
 def next_tokens(both: Sides) -> None:
     """What comes after the token on both sides, and how far the two predictions are apart."""
-    sides = (both.a, both.b)
-    page.stop_without_numbers(both.a.trace, both.b.trace)
+    page.stop_without_numbers(*both.traces)
     prose.markdown("#### What comes next?")
     table = two_predictions.compare(
-        [side.trace.logits_at(side.token) for side in sides],
+        both,
         ("A", "B"),
         [
             f"{letter}: most probable after {side.token} “{literal(side.view.labels[side.token])}”"
-            for letter, side in zip("AB", sides, strict=True)
+            for letter, side in zip("AB", both.both, strict=True)
         ],
-        vocabulary(both),
     )
     if table.empty:
         prose.caption("Both predict the same, to the last digit.")

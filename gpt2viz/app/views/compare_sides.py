@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import streamlit as st
 
@@ -15,12 +14,19 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import two_texts
+from gpt2viz.app.views.two_runs import (
+    Place,
+    Side,
+    Sides,
+    before_and_after,
+    of_one_text,
+    with_mask_and_without,
+)
 from gpt2viz.app.views.zoom import Window, whole_text, window
 from gpt2viz.labels import shorten
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import load_tokenizer
-from gpt2viz.run.trace import Trace
 
 #: Value in the address -> what a person picks.
 DIFFERS = {
@@ -30,29 +36,6 @@ DIFFERS = {
     "edits": "Baseline and what-if",
     "model": "Two models",
 }
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side: its name, its run, and the token of it that is looked at."""
-
-    name: str
-    view: View
-    token: int
-
-    @property
-    def trace(self) -> Trace:
-        """The run of this side."""
-        return self.view.trace
-
-
-@dataclass(frozen=True)
-class Sides:
-    """Both sides, and which token of B belongs to each of A, by position."""
-
-    a: Side
-    b: Side
-    matches: Mapping[int, int]
 
 
 def differs() -> str:
@@ -75,38 +58,28 @@ def sides(view: View, what: str) -> Sides:
         matches = two_texts.matches(view, other)
         a, b = two_texts.choose(view, other, matches)
         return Sides(Side("First sentence", view, a), Side("Second sentence", other, b), matches)
-    names, views = {
+    return {
         "head": _same_run,
         "mask": _both_masks,
         "edits": _what_if,
         "model": _two_models,
     }[what](view)
-    token = view.n_tokens - 1 if view.query is None else view.query
-    one, two = (Side(name, v, token) for name, v in zip(names, views, strict=True))
-    return Sides(one, two, {n: n for n in range(view.n_tokens)})
 
 
-Named = tuple[tuple[str, str], tuple[View, View]]
-
-
-def _same_run(view: View) -> Named:
+def _same_run(view: View) -> Sides:
     prose.caption("Both heads come from one run: the same model, sentence and mask.")
-    return ("One head", "Another"), (view, view)
+    return of_one_text(("One head", "Another"), view, view)
 
 
-def _both_masks(view: View) -> Named:
+def _both_masks(view: View) -> Sides:
     prose.caption(
         "GPT-2 was trained with the mask **on**: no token sees a later one. Switching it off is "
         "an experiment: the model was never trained that way."
     )
-    on, off = (
-        replace(view, trace=run_cache.run(replace(view.trace.key, causal=causal)))
-        for causal in (True, False)
-    )
-    return ("Mask on", "Mask off"), (on, off)
+    return with_mask_and_without(view)
 
 
-def _what_if(view: View) -> Named:
+def _what_if(view: View) -> Sides:
     edits = editing.edits()
     choice, chosen = st.columns([6, 5], gap="large")
     with choice:
@@ -114,11 +87,10 @@ def _what_if(view: View) -> Named:
     with chosen:
         editing.listed(view, edits, by_click=False)
     editing.stop_where_impossible(view, edits)
-    changed = run_cache.run(replace(view.trace.key, edits=edits))
-    return ("Baseline", "Changed"), (view, replace(view, trace=changed))
+    return before_and_after(view, edits)
 
 
-def _two_models(view: View) -> Named:
+def _two_models(view: View) -> Sides:
     name = view.model.name
     others = [other for other in run_cache.model_folders() if other != name]
     if not others:
@@ -146,7 +118,7 @@ def _two_models(view: View) -> Named:
         "Both read the same tokens. Two checkpoints of one training can be compared head by head; "
         "heads of models that were trained separately share nothing but their number."
     )
-    return (name, chosen), (view, replace(view, model=model, trace=trace))
+    return of_one_text((name, chosen), view, replace(view, model=model, trace=trace))
 
 
 @st.cache_data(max_entries=64, show_spinner="Comparing the tokenizers …")
@@ -165,9 +137,6 @@ def _load_beside(first: str, second: str) -> Model:
             f"room for {spell(budget)} of models. Choose a smaller one."
         )
     return run_cache.load(second)
-
-
-Place = tuple[int, int | None]
 
 
 def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place, Place, bool]:

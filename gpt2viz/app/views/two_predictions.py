@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 import streamlit as st
-from numpy.typing import NDArray
 
 from gpt2viz import divergence, sampling_distribution
 from gpt2viz.app import output, prose
 from gpt2viz.app.source_code import Made
+from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.labels import isolated
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.plotly.charts import probability_bars
 
 
-def compare(
-    logits: Sequence[NDArray[np.float32]],
-    names: tuple[str, str],
-    titles: Sequence[str],
-    vocabulary: Sequence[str],
-) -> pd.DataFrame:
-    """What two predictions hold most probable and how far they are apart, under their ``titles``.
+def compare(both: Sides, names: tuple[str, str], titles: Sequence[str]) -> pd.DataFrame:
+    """What comes after the token on both sides, under their ``titles``, and how far apart it is.
 
-    ``logits`` are (n_vocab,) each, of two sizes where two models' vocabularies have. Returns the
-    ``tables.largest_changes`` from the first to the second, called by their ``names``.
+    Returns the ``tables.largest_changes`` from the first to the second, called by their ``names``:
+    of the tokens that both models' vocabularies have.
     """
+    logits = [side.trace.logits_at(side.token) for side in both.both]
+    vocabulary = both.vocabulary()
     predicted = [sampling_distribution(row) for row in logits]
     *places, distance = st.columns(3)
     for place, title, p in zip(places, titles, predicted, strict=True):

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import streamlit as st
 
-from gpt2viz import Edit, Trace, logit_lens
+from gpt2viz import logit_lens
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.app import output, prose, run_cache
 from gpt2viz.app.clicks import choose_map_head, on_click
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.views import edits as editing
-from gpt2viz.app.views import find_a_head, measures, two_predictions, zoom
+from gpt2viz.app.views import measures, two_predictions, two_runs, zoom
+from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.app.views.zoom import Window
-from gpt2viz.pictures.from_trace import difference, difference_in_words
+from gpt2viz.pictures.from_trace import difference_in_words
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.find import head_map
-from gpt2viz.pictures.plotly.heatmap import heatmaps
 from gpt2viz.pictures.plotly.lens import lens_of_runs
-from gpt2viz.pictures.plotly.runs import weights_of_runs
 from gpt2viz.run.interventions import changes
 
 
@@ -41,65 +36,49 @@ def show() -> None:
     with chosen:
         editing.listed(view, edits)
     editing.stop_where_impossible(view, edits)
-    baseline = view.trace
-    changed = run_cache.run(replace(baseline.key, edits=edits))
+    both = two_runs.before_and_after(view, edits)
     if edits:
-        output.run("The changed run", changed)
+        output.run("The changed run", both.b.trace)
 
     prose.markdown("#### Attention weights")
     part = zoom.window(view)
     with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.wanted(part)
-    before = _weights(view, part, changed, (layer, head), as_lines, bool(edits))
+    before = _weights(both, part, (layer, head), as_lines)
     measures.proof(view, [layer], "the baseline's run")
     on_click("whatif", editing.hide(view, part, before), part.drag(before))
 
-    page.stop_without_numbers(baseline, changed)
-    position = view.n_tokens - 1 if view.query is None else view.query
-    _next_tokens(view, changed, position, bool(edits))
+    page.stop_without_numbers(*both.traces)
+    _next_tokens(both)
     if edits:
-        _lenses(view, edits, position)
-    if edits and baseline.explicit and changed.explicit:
-        _where(view, changed, layer, head)
+        _lenses(both)
+    if edits and all(run.explicit for run in both.traces):
+        _where(both, layer, head)
 
 
-def _weights(
-    view: View, part: Window, changed: Trace, at: tuple[int, int], as_lines: bool, edited: bool
-) -> Panel:
+def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> Panel:
     """The weights of the head ``at`` (layer, head) in both runs, and their difference.
 
     Returns the picture of the baseline, whose axes all of them have.
     """
-    layer, head = at
-    runs = {"Baseline: the model as it is": view.trace, "Changed": changed}
-    whole = weights_of_runs(runs, view.labels, layer, head)
-    panels = [part.fit(panel) for panel in whole]
-    change = part.fit(difference(whole[0], whole[1], "Changed − baseline"))
-    if edited and not change.values.any():
+    (layer, head), view, edited = at, both.a.view, both.b.trace.edits
+    titles = "Baseline: the model as it is", "Changed"
+    found = two_runs.weights(both, layer, head, titles, "Changed − baseline")
+    if edited and not found.change.values.any():
         prose.caption(
             "This head's weights are the same in both runs. An edit of a head, of attention or of "
             "an MLP shows only in the weights of later layers, which read what it wrote."
         )
+    shown, what = found.fit(part), f"Weights of layer {layer}, head {head}"
     with st.container(key="whatif"):
-        both, third = st.columns([2, 1.2])
-        with both:
-            _before_and_after(view, panels, changed, at, as_lines)
-        figure = heatmaps(
-            [change],
-            view.colors,
-            scale="signed",
-            height=360,
-            row=view.query,
-            bar="difference of weights",
-        )
-        output.picture(
-            figure,
-            place=third,
-            key="weight_change",
-            alt=change.named(f"Weights of layer {layer}, head {head}, changed − baseline"),
-            made_by=(difference,),
-            shrinks=True,
+        two_runs.draw(
+            view,
+            shown,
+            (f"{what}, baseline and changed", f"{what}, changed − baseline"),
+            key="before_after",
+            as_lines=as_lines,
+            made_by=(Line(both.b.trace, "weights", layer), changes),
         )
     cell = "a cell of the difference" if as_lines else "a cell"
     prose.caption(
@@ -111,34 +90,17 @@ def _weights(
             "query."
         )
     )
-    return panels[0]
+    return shown.a
 
 
-def _before_and_after(
-    view: View, panels: list[Panel], changed: Trace, at: tuple[int, int], as_lines: bool
-) -> None:
-    """The weights of both runs as matrices or lines."""
-    layer, head = at
-    alt = panels[0].named(f"Weights of layer {layer}, head {head}, baseline and changed")
-    made_by = (Line(changed, "weights", layer), changes)
-    if as_lines:
-        lines.two_by_two(view, panels, key="run_lines", alt=alt)
-        output.code(*made_by, of=[alt])
-        return
-    figure = heatmaps(
-        panels, view.colors, n_columns=2, height=360, row=view.query, bar="attention weight"
-    )
-    output.picture(figure, key="before_after", alt=alt, made_by=made_by, shrinks=True)
-
-
-def _next_tokens(view: View, changed: Trace, position: int, edited: bool) -> None:
-    """What comes after the token at ``position`` in both runs."""
+def _next_tokens(both: Sides) -> None:
+    """What comes after the token in both runs."""
+    view, position = both.a.view, both.a.token
     prose.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
     table = two_predictions.compare(
-        [run.logits_at(position) for run in (view.trace, changed)],
+        both,
         ("baseline", "changed"),
         ["Baseline: most probable next", "Changed: most probable next"],
-        run_cache.vocabulary(view.model.name),
     )
     if len(table):
         two_predictions.draw(
@@ -148,23 +110,22 @@ def _next_tokens(view: View, changed: Trace, position: int, edited: bool) -> Non
             alt=f"Tokens whose probability rose or fell most after token {position}",
             name="Largest changes of next-token probabilities",
             order="The largest rises, then the largest falls, over the whole vocabulary.",
-            made_by=(Line(changed, "last_logits"),),
+            made_by=(Line(both.b.trace, "last_logits"),),
         )
-    elif edited:
+    elif both.b.trace.edits:
         prose.caption("No probability has changed after this token.")
 
 
-def _lenses(view: View, edits: tuple[Edit, ...], position: int) -> None:
-    """The logit lens after the token at ``position`` in both runs."""
+def _lenses(both: Sides) -> None:
+    """The logit lens after the token in both runs, on the same answer."""
     prose.markdown("#### When is it decided, before and after? The logit lens")
-    names = run_cache.vocabulary(view.model.name)
-    key, at = view.trace.key, (position,)
-    before = run_cache.lens(key, at)
+    names, at = both.vocabulary(), (both.a.token,)
+    before = run_cache.lens(both.a.trace.key, at)
     answers = tuple(int(n) for n in before.answer)
-    changed = run_cache.lens(replace(key, edits=edits), at, answers)
+    changed = run_cache.lens(both.b.trace.key, at, answers)
     paths = {"baseline": before, "changed": changed}
     output.picture(
-        lens_of_runs(paths, names, view.colors),
+        lens_of_runs(paths, names, both.a.view.colors),
         key="lens_runs",
         alt="Most probable next token at every step of the baseline's and the changed stream",
         made_by=(logit_lens,),
@@ -176,27 +137,18 @@ def _lenses(view: View, edits: tuple[Edit, ...], position: int) -> None:
     )
 
 
-def _where(view: View, changed: Trace, layer: int, head: int) -> None:
+def _where(both: Sides, layer: int, head: int) -> None:
     """How far the weights of every head differ at most; a click shows the head above."""
     prose.markdown("#### Which heads now look elsewhere")
     with st.container(key="where"):
-        same = [(n, n) for n in range(view.n_tokens)]
-        found = largest_differences(view.trace, changed, same)
-        figure = heatmaps(
-            [head_map(found, "largest change of a weight")],
-            view.colors,
-            height=find_a_head.map_height(view),
-            numbers=16,
-            row=layer,
-            column=head,
-            bar="largest change",
-            legend=False,
-        )
-        output.picture(
-            figure,
+        two_runs.draw_heads(
+            both.a.view,
+            both.apart(),
+            "largest difference",
+            (layer, head),
+            "Largest change of a weight in every head",
             key="where_map",
-            alt="Largest change of a weight in every head",
-            made_by=(largest_differences,),
+            made_by=largest_differences,
         )
     prose.caption("Click a head to see its weights above.")
     on_click("where", choose_map_head())
