@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import streamlit as st
 
-from gpt2viz.app import address
+from gpt2viz.app import address, pages
 from gpt2viz.app.components.clicks import listen
 from gpt2viz.pictures.panel import Axis
 
@@ -64,7 +64,7 @@ def answers(
 def open_head(layer: int, head: int) -> NoReturn:
     """Go to the page that shows a head from inside, with all else that is chosen."""
     parameters = address.parameters(layer=layer, head=head)
-    st.switch_page("pages/1_inside_head.py", query_params=parameters)
+    st.switch_page(pages.INSIDE_A_HEAD.path, query_params=parameters)
 
 
 def choose_query(rows: Axis) -> Callable[[Cell], None]:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 import streamlit as st
 
-from gpt2viz.app import address
+from gpt2viz.app import address, pages
 from gpt2viz.app.terms import TERM, TERMS, Term
 
 #: Other ways to write a word than its name and that with an s.
@@ -104,4 +104,4 @@ def link(term: Term, shown: str) -> str:
     }
     query = urlencode(wanted, quote_via=quote, safe="")
     meaning = term.meaning.replace('"', "”")
-    return f'[{shown}](glossary?{query} "{meaning}")'
+    return f'[{shown}]({pages.GLOSSARY.address}?{query} "{meaning}")'

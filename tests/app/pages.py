@@ -14,34 +14,23 @@ import numpy as np
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
+from gpt2viz.app import pages
+
 # Each AppTest looks through all that is installed for components, which takes several times as
 # long as a page here and finds the same each time.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
-    "attention": "app.py",
-    "inside": "pages/1_inside_head.py",
-    "compare": "pages/2_compare_layers.py",
-    "mask": "pages/3_causal_mask.py",
-    "shapes": "pages/4_shapes.py",
-    "whatif": "pages/6_what_if.py",
-    "predictions": "pages/5_predictions.py",
-    "generate": "pages/7_generate.py",
-    "training": "pages/8_training.py",
-    "textbook": "pages/11_textbook.py",
-    "find": "pages/9_find.py",
-    "two": "pages/10_compare.py",
-    "models": "pages/12_models.py",
-}
+#: The scripts of the pages, by name.
+PAGES = {page.name: page.path for page in pages.PAGES if page is not pages.GLOSSARY}
 #: Pages that read no sentence.
-WITHOUT = {"glossary": "pages/13_glossary.py"}
+WITHOUT = {pages.GLOSSARY.name: pages.GLOSSARY.path}
 
 
 def open_page(page: str, **parameters: str) -> AppTest:
     """A fresh visitor opens a page by its address."""
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    if page != "attention":
+    at = AppTest.from_file(str(ROOT / pages.ATTENTION.path), default_timeout=60)
+    if page != pages.ATTENTION.name:
         at.switch_page(str(ROOT / (PAGES | WITHOUT)[page]))
     for name, value in parameters.items():
         at.query_params[name] = value

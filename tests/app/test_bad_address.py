@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.app import address, run_cache
+from gpt2viz.app import address, pages, run_cache
 from gpt2viz.app.course import contents
 from gpt2viz.app.views.compare_sides import DIFFERS
 from gpt2viz.app.views.find_a_head import WAYS
@@ -95,8 +95,8 @@ def test_every_parameter_takes_any_text(
 
 #: Pages, and the parts of them that have parameters of their own.
 VIEWS = [(page, {}) for page in (*PAGES, *WITHOUT)]
-VIEWS += [("find", {"find": way}) for way in WAYS][1:]
-VIEWS += [("two", {"differs": what}) for what in DIFFERS][1:]
+VIEWS += [("find_a_head", {"find": way}) for way in WAYS][1:]
+VIEWS += [("compare", {"differs": what}) for what in DIFFERS][1:]
 VIEWS += [("models", {"part": "tokenizer"})]
 #: What numbers, edits, cells, tables and texts look like, as often as they fit into an address.
 LONG = ("1,", "off:0.0,", "1:0,", "1.0,", "a ", "<b>")
@@ -164,4 +164,5 @@ def test_the_audit_would_notice(touched: list[str], tmp_path: Path) -> None:
 def test_an_unknown_page_is_none_of_the_files() -> None:
     """Streamlit serves pages that lie in ``pages/``, and no other script or file."""
     served = {path.name for path in (ROOT / "pages").iterdir() if path.suffix == ".py"}
-    assert all(name[0].isdigit() for name in served)
+    known = {Path(page.path).name for page in pages.PAGES} - {pages.ATTENTION.path}
+    assert served == known | {f"{name}.py" for page in pages.PAGES for name in page.formerly}

@@ -93,7 +93,7 @@ def test_the_mask_switch_reaches_every_page() -> None:
 
 
 def test_the_mask_in_words() -> None:
-    at = open_page("mask", query="1")
+    at = open_page("causal_mask", query="1")
     said_here = " ".join(block.value for block in at.markdown)
     assert "`1` ·crane can see itself and `0` A." in said_here
     assert "It can't see `2` ·ate, `3` ·fish." in said_here
@@ -107,7 +107,7 @@ def test_equal_tokens_keep_rows_of_their_own() -> None:
 
 
 def test_first_token_is_at_the_top_left() -> None:
-    layout = figure(open_page("inside"), "stage_weights")["layout"]
+    layout = figure(open_page("inside_a_head"), "stage_weights")["layout"]
     assert layout["xaxis"]["type"] == "category"
     bottom, top = layout["yaxis"]["range"]
     left, right = layout["xaxis"]["range"]
@@ -150,16 +150,16 @@ def test_a_token_that_a_new_sentence_lacks_is_let_go_silently() -> None:
 
 
 def test_a_bad_list_of_layers_falls_back_with_a_note() -> None:
-    at = open_page("compare", layers="0,7")
+    at = open_page("layers", layers="0,7")
     assert "layers: 0\\,7 can't be shown here" in said(at)
     assert len(titles(at, "layers_chart")) == 2
 
 
 def test_the_last_layer_cannot_be_taken_away() -> None:
-    at = open_page("compare", layers="2")
+    at = open_page("layers", layers="2")
     at.button_group(key="layers").set_value([]).run()
     assert at.button_group(key="layers").value == [0, 3]
-    assert len(titles(at, "layers_chart")) == len(titles(open_page("compare"), "layers_chart")) == 2
+    assert len(titles(at, "layers_chart")) == len(titles(open_page("layers"), "layers_chart")) == 2
     assert not said(at)
 
 
@@ -167,7 +167,7 @@ def test_every_page_is_visited_in_one_session() -> None:
     chosen = {"text": "Dog bites man", "layer": "2", "query": "1"}
     at = open_page("attention", **chosen)
     first = canvas(at, "one_head")
-    for path in [*PAGES.values(), *WITHOUT.values(), "app.py"]:
+    for path in [*PAGES.values(), *WITHOUT.values()]:
         at.switch_page(str(ROOT / path))
         at.query_params |= chosen  # as the links of the menu carry them
         at.run()
@@ -182,7 +182,7 @@ def test_what_is_chosen_stays_when_the_page_changes() -> None:
     at.button_group(key="layer").set_value(2).run()
     address = at.query_params
     assert address == {"text": "Man bites dog", "layer": "2"}
-    at = open_page("mask", **address)
+    at = open_page("causal_mask", **address)
     assert "Attention weights of layer 2, head 0" in "".join(m.value for m in at.markdown)
 
 

@@ -16,11 +16,11 @@ from tests.app.pages import ROOT, open_page
     ("page", "key", "layer"),
     [
         ("attention", "weights", 1),
-        ("compare", "weights", 0),
-        ("mask", "masked_scores", 1),
+        ("layers", "weights", 0),
+        ("causal_mask", "masked_scores", 1),
         ("predictions", "last_logits", None),
         ("generate", "weights", 1),
-        ("two", "weights", 1),
+        ("compare", "weights", 1),
     ],
 )
 def test_the_line_that_made_the_tensor_is_marked(page: str, key: str, layer: int | None) -> None:

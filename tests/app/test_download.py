@@ -11,7 +11,7 @@ import streamlit as st
 from huggingface_hub import constants
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.app import owner, run_cache
+from gpt2viz.app import owner, pages, run_cache
 from gpt2viz.app.downloads import downloads
 from gpt2viz.model import hub
 from tests.app.pages import ROOT, open_page
@@ -42,7 +42,7 @@ def wait(holds: Callable[[], bool]) -> None:
 
 def look_up(name: str) -> AppTest:
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
-    at.switch_page(str(ROOT / "pages/12_models.py")).run()
+    at.switch_page(str(ROOT / pages.MODELS.path)).run()
     at.text_input(key="hub_name").set_value(name)
     press(at, "Look it up")
     assert not at.exception

@@ -51,7 +51,7 @@ def test_every_page_says_so(page: str) -> None:
     assert "was **put first**" in captions(at)
 
 
-@pytest.mark.parametrize("page", ["attention", "two", "generate"])
+@pytest.mark.parametrize("page", ["attention", "compare", "generate"])
 def test_nothing_is_said_where_it_is_off(page: str) -> None:
     plain = open_page(page, text=TEXT)
     assert len(chips(plain)) == 8
@@ -62,7 +62,7 @@ def test_nothing_is_said_where_it_is_off(page: str) -> None:
 def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
     shown = heatmaps(figure(open_page("attention", **ON, layer="2"), "all_heads"))
     assert_allclose([shown[str(n)] for n in range(6)], stages["weights"][2], **TOLERANCE)
-    at = open_page("inside", **ON, layer="2", head="1")
+    at = open_page("inside_a_head", **ON, layer="2", head="1")
     assert_allclose(heatmaps(figure(at, "stage_q"))["q"], stages["q"][2][1], **TOLERANCE)
 
 
@@ -71,9 +71,9 @@ def test_runs_that_are_compared_all_have_it(ids: list[int], stages: Any) -> None
         return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
 
     off = reference(BUNDLED, ids, causal=False)
-    shown = panels(open_page("mask", **ON, layer="1", head="4"), "on_off")
+    shown = panels(open_page("causal_mask", **ON, layer="1", head="4"), "on_off")
     assert_allclose(shown, [stages["weights"][1][4], off["weights"][1][4]], **TOLERANCE)
-    shown = panels(open_page("whatif", **ON, edits="nofirst", layer="0"), "before_after")
+    shown = panels(open_page("what_if", **ON, edits="nofirst", layer="0"), "before_after")
     assert_allclose(shown[0], stages["weights"][0][0], **TOLERANCE)
     rest = stages["weights"][0][0][1:, 1:]
     expected = rest / rest.sum(axis=1, keepdims=True)
@@ -133,7 +133,7 @@ def test_all_that_is_chosen_goes_along() -> None:
     assert moved.items() <= at.query_params.items()
     at.toggle(key="endoftext").set_value(False).run()
     assert chosen.items() <= at.query_params.items()
-    at = open_page("whatif", **ON, edits="forbid:3:0")
+    at = open_page("what_if", **ON, edits="forbid:3:0")
     at.toggle(key="endoftext").set_value(False).run()
     assert "edits" not in at.query_params
     assert not at.warning

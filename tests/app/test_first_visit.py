@@ -12,16 +12,12 @@ from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import prose
-from gpt2viz.app.frame import glossary
-from gpt2viz.app.frame.menu import PAGES as MENU
+from gpt2viz.app import pages, prose
 from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.terms import TERM, TERMS
 from gpt2viz.model.checkpoint import BUNDLED, load_model
-from tests.app.pages import PAGES, open_page, plain
+from tests.app.pages import open_page, plain
 from tests.parity.numpy_gpt2 import reference
-
-NAMES = {path: name for name, path in PAGES.items()}
 
 
 def bar(at: AppTest) -> str:
@@ -42,7 +38,7 @@ def ways(at: AppTest) -> set[str]:
 def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
     step = STEPS[n - 1]
     wanted = {name: str(value) for name, value in step.parameters.items()}
-    at = open_page(NAMES[step.path], tour=str(n), text=TEXT, **wanted)
+    at = open_page(step.page.name, tour=str(n), text=TEXT, **wanted)
     assert step.see in bar(at)
     assert not at.warning
     assert {name: at.query_params[name] for name in wanted} == wanted
@@ -113,11 +109,11 @@ def test_the_copy_is_lost_without_the_head_before_it() -> None:
 
 
 def test_every_page_has_its_words() -> None:
-    pages = {page.name for group in MENU.values() for page in group} - {"Glossary"}
-    assert set(glossary.USED) == pages
-    for keys in glossary.USED.values():
-        assert set(keys.split()) <= set(TERM)
-        assert len(keys.split()) == len(set(keys.split()))
+    for page in pages.PAGES:
+        keys = page.words.split()
+        assert keys or page is pages.GLOSSARY
+        assert set(keys) <= set(TERM)
+        assert len(keys) == len(set(keys))
 
 
 def test_the_words_stand_on_the_page() -> None:

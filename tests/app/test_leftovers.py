@@ -16,9 +16,9 @@ from tests.app.pages import PAGES, ROOT, open_page
 
 #: What opens the parts of a page that hold the most.
 OPENED = {
-    "whatif": {"edits": "off:0.1", "picture": "lines"},
-    "find": {"way": "pattern"},
-    "two": {"differs": "text", "picture": "lines"},
+    "what_if": {"edits": "off:0.1", "picture": "lines"},
+    "find_a_head": {"way": "pattern"},
+    "compare": {"differs": "text", "picture": "lines"},
     "generate": {"new": ""},
 }
 
@@ -65,7 +65,7 @@ def widgets(visitor: AppTest) -> int:
 
 def test_pages_that_are_gone_leave_no_widgets_behind() -> None:
     visitor, kept = open_page("attention"), []
-    for page in ("inside", "mask", "find", "attention", "inside"):
+    for page in ("inside_a_head", "causal_mask", "find_a_head", "attention", "inside_a_head"):
         visitor.switch_page(str(ROOT / PAGES[page])).run()
         kept.append(widgets(visitor))
     assert kept[-1] == kept[0]  # both times those of this page and of the one before

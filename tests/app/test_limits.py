@@ -44,7 +44,7 @@ def test_a_million_spaces_are_too_long_and_no_more() -> None:
     assert "this model reads at most 256 at once" in said(at)
 
 
-@pytest.mark.parametrize("page", ["find", "generate", "two"])
+@pytest.mark.parametrize("page", ["find_a_head", "generate", "compare"])
 def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     monkeypatch.setenv(limits.TOKENS_VARIABLE, "6")
     longest: list[int] = []

@@ -54,7 +54,7 @@ def test_every_page_says_so(overflowing: Path, page: str) -> None:
     assert "Raw scores of layer 1" in said(at)
 
 
-@pytest.mark.parametrize("page", ["predictions", "generate", "whatif", "mask"])
+@pytest.mark.parametrize("page", ["predictions", "generate", "what_if", "causal_mask"])
 def test_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
     at = open_page(page, model="large", layer="1")
     assert "Nothing can be predicted from NaN" in said(at)
@@ -64,14 +64,14 @@ def test_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
 
 @pytest.mark.parametrize("what", ["text", "head", "mask", "edits"])
 def test_two_sides_of_nan(overflowing: Path, what: str) -> None:
-    at = open_page("two", model="large", layer="1", differs=what, edits="off:0.0")
+    at = open_page("compare", model="large", layer="1", differs=what, edits="off:0.0")
     (numbers,) = heatmaps(figure(at, "weights_b")).values()
     assert np.isnan(numbers).any()
     assert (what == "head") != ("Nothing can be predicted from NaN" in said(at))
 
 
 def test_heads_of_nan_are_not_compared(overflowing: Path) -> None:
-    at = open_page("find", model="large", find="all")
+    at = open_page("find_a_head", model="large", find="all")
     assert "its heads can't be compared" in said(at)
     assert not pictures(at)
 
@@ -88,7 +88,7 @@ def test_nan_is_drawn_as_nan(overflowing: Path, shown: str) -> None:
 
 
 def test_thumbnails_show_nan(overflowing: Path) -> None:
-    spec = figure(open_page("compare", model="large"), "overview_chart")
+    spec = figure(open_page("layers", model="large"), "overview_chart")
     (pink,) = [trace for trace in spec["data"] if "NaN:" in trace["hovertemplate"]]
     step = 4 + 1
     cells = ~np.isnan(array(pink["z"]))

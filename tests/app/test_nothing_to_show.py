@@ -40,7 +40,7 @@ def test_no_text_or_too_much_is_one_message_alone(page: str, text: str, told: st
 
 @pytest.mark.parametrize("way", ["pattern", "head", "all"])
 def test_one_token_tells_no_heads_apart(way: str) -> None:
-    at = open_page("find", text="A", find=way)
+    at = open_page("find_a_head", text="A", find=way)
     (message,) = messages(at)
     assert message.startswith("With one token")
     tokens, ways = half_drawn(at)
@@ -57,7 +57,7 @@ def test_one_token_tells_no_heads_apart(way: str) -> None:
     ids=str,
 )
 def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], told: str) -> None:
-    at = open_page("find", **parameters)
+    at = open_page("find_a_head", **parameters)
     (message,) = messages(at)
     assert told in message
     assert not at.dataframe

@@ -19,19 +19,22 @@ from tests.app.pages import PAGES, ROOT, open_page, pictures, plain
 
 #: Addresses that together show every picture of the pages.
 VIEWS = [(page, {}) for page in PAGES]
-VIEWS += [("find", {"find": way, "keys": "1"}) for way in ("look", "pattern", "head", "all")]
-VIEWS += [("two", {"differs": what}) for what in ("head", "mask", "edits")]
-VIEWS += [("whatif", {"edits": "off:0.1"}), ("training", {"score": "first token"})]
+VIEWS += [("find_a_head", {"find": way, "keys": "1"}) for way in ("look", "pattern", "head", "all")]
+VIEWS += [("compare", {"differs": what}) for what in ("head", "mask", "edits")]
+VIEWS += [("what_if", {"edits": "off:0.1"}), ("training", {"score": "first token"})]
 VIEWS += [("attention", {"show": measure}) for measure in ("rest", "norms")]
-VIEWS += [("compare", {"compare": "rollout", "picture": "lines"})]
-VIEWS += [("compare", {"compare": "2", "words": "true"})]
-VIEWS += [(page, {"picture": "lines"}) for page in ("attention", "inside", "mask", "whatif")]
-VIEWS += [(page, {"picture": "lines"}) for page in ("two", "find")]
+VIEWS += [("layers", {"compare": "rollout", "picture": "lines"})]
+VIEWS += [("layers", {"compare": "2", "words": "true"})]
+VIEWS += [
+    (page, {"picture": "lines"})
+    for page in ("attention", "inside_a_head", "causal_mask", "what_if")
+]
+VIEWS += [(page, {"picture": "lines"}) for page in ("compare", "find_a_head")]
 VIEWS += [("textbook", {"chapter": name}) for name in CHAPTERS]
 VIEWS += [("models", {"part": name}) for name in ("parameters", "tokenizer", "positions", "cost")]
 #: Pages whose pictures belong to the model or to a text's example, and those of heads.
 OF_THE_MODEL = ("training", "models", "textbook")
-OF_HEADS = ("attention", "inside", "compare", "mask", "whatif", "two")
+OF_HEADS = ("attention", "inside_a_head", "layers", "causal_mask", "what_if", "compare")
 #: Neither headings nor code, formulas, table rows, quotations, names of papers, other senses.
 NOT_PROSE = r"^(#|\|).*|`.*?`|\$.*?\$|“.*?”|^From the texts' own.*|linear layers?|this run's value"
 

@@ -14,7 +14,13 @@ from tests.app.pages import open_page, plain
 from tests.parity.numpy_gpt2 import reference
 
 #: The layers whose weights a page shows.
-PAGES = {"attention": (1,), "inside": (1,), "compare": (0, 1), "mask": (1,), "whatif": (1,)}
+PAGES = {
+    "attention": (1,),
+    "inside_a_head": (1,),
+    "layers": (0, 1),
+    "causal_mask": (1,),
+    "what_if": (1,),
+}
 TEXT = "A crane lifted fish"
 
 

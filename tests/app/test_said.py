@@ -25,18 +25,18 @@ from tests.app.test_behaviour import said
 CHOOSING = [
     *(
         (page, {}, token_strip.LIGHT_UP)
-        for page in ("attention", "inside", "compare", "mask", "whatif")
+        for page in ("attention", "inside_a_head", "layers", "causal_mask", "what_if")
     ),
-    ("two", {}, token_strip.LIGHT_UP),
+    ("compare", {}, token_strip.LIGHT_UP),
     *((page, {}, "") for page in ("shapes", "generate", "training")),
     ("predictions", {}, "Choose a token to see what comes after it."),
-    ("find", {}, ""),
-    ("find", {"on": "texts"}, token_strip.LIGHT_UP),
-    ("find", {"on": "sentence"}, token_strip.LIGHT_UP),
-    ("find", {"find": "look", "keys": "0"}, "Choose the token that looks."),
-    ("find", {"find": "pattern"}, token_strip.LIGHT_UP),
-    ("find", {"find": "head"}, token_strip.LIGHT_UP),
-    ("find", {"find": "all", "on": "sentence"}, ""),
+    ("find_a_head", {}, ""),
+    ("find_a_head", {"on": "texts"}, token_strip.LIGHT_UP),
+    ("find_a_head", {"on": "sentence"}, token_strip.LIGHT_UP),
+    ("find_a_head", {"find": "look", "keys": "0"}, "Choose the token that looks."),
+    ("find_a_head", {"find": "pattern"}, token_strip.LIGHT_UP),
+    ("find_a_head", {"find": "head"}, token_strip.LIGHT_UP),
+    ("find_a_head", {"find": "all", "on": "sentence"}, ""),
     *(("models", {"part": part}, "") for part in ("cost", "modules")),
     *(("textbook", {"chapter": name}, "") for name in ("tokens", "whole", "next-word")),
     ("textbook", {"chapter": "heads"}, token_strip.LIGHT_UP),
@@ -95,7 +95,7 @@ def test_parameters_speak_of_the_unembedding_not_of_a_head() -> None:
 
 @pytest.mark.parametrize(("text", "there"), [("a\nb", True), ("a\rb", True), ("a b", False)])
 def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
-    at = open_page("two", text=text, text2=text)
+    at = open_page("compare", text=text, text2=text)
     for key in ("text", "text2"):
         boxes = [box for box in [*at.text_area, *at.text_input] if box.key == key]
         assert [(box.value, box.type) for box in boxes] == [
@@ -136,7 +136,7 @@ def test_a_space_at_the_end_is_told_and_taken_away(text: str, told: str, button:
     assert at.text_input(key="text").value == text.rstrip()
     assert at.query_params["text"] == text.rstrip()
     assert "ends with" not in plain(" ".join(c.value for c in at.caption))
-    at = open_page("two", text="the cat", text2=text)
+    at = open_page("compare", text="the cat", text2=text)
     (remove,) = (b for b in at.button if b.label == button)
     remove.click().run()
     assert at.text_input(key="text2").value == text.rstrip()
@@ -150,7 +150,7 @@ def test_no_other_text_is_told_to_end_with_a_space(text: str) -> None:
 
 @pytest.mark.parametrize("keys", [{}, {"keys": "0"}])
 def test_a_rank_that_is_none_is_noted(keys: dict[str, str]) -> None:
-    at = open_page("find", find="look", rank="junk", **keys)
+    at = open_page("find_a_head", find="look", rank="junk", **keys)
     assert said(at).startswith("rank: junk")
     assert "rank" not in at.query_params
 
@@ -207,7 +207,9 @@ def test_the_pages_say_how_this_run_was_masked(causal: str, told: str) -> None:
     shown = open_page("shapes", causal=causal).session_state["_shown"].tables
     operations = shown["Every tensor of the run"].set_index("key")["operation"]
     assert all(told in text for text in operations["masked_scores"])
-    inside = plain(" ".join(block.value for block in open_page("inside", causal=causal).markdown))
+    inside = plain(
+        " ".join(block.value for block in open_page("inside_a_head", causal=causal).markdown)
+    )
     assert told in inside
     assert ("it is off" in inside) == (causal == "false")
 
@@ -219,16 +221,16 @@ def is_blue(color: str) -> bool:
 @pytest.mark.parametrize(
     ("page", "parameters", "keys", "told"),
     [
-        ("mask", {}, ["next"], "Off − on: blue where the run with the mask off has"),
+        ("causal_mask", {}, ["next"], "Off − on: blue where the run with the mask off has"),
         (
-            "whatif",
+            "what_if",
             {"edits": "off:0.0"},
             ["changes", "lens_runs"],
             "blue where the changed run has",
         ),
-        ("two", {}, ["bars", "path"], "B − A: blue where B has the larger weight"),
-        ("two", {"differs": "mask"}, ["bars", "next"], "B − A: blue where B has"),
-        ("compare", {}, [], "blue where the other layer has the larger number"),
+        ("compare", {}, ["bars", "path"], "B − A: blue where B has the larger weight"),
+        ("compare", {"differs": "mask"}, ["bars", "next"], "B − A: blue where B has"),
+        ("layers", {}, [], "blue where the other layer has the larger number"),
     ],
     ids=str,
 )
@@ -247,7 +249,7 @@ def test_the_second_is_blue_wherever_two_are_compared(
 
 
 def test_layers_differ_by_the_other_minus_the_first() -> None:
-    at = open_page("compare", layers="1,3,2", compare="2")
+    at = open_page("layers", layers="1,3,2", compare="2")
     first, *others = (
         array(t["z"]) for t in figure(at, "layers_chart")["data"] if t.get("coloraxis")
     )
@@ -269,6 +271,8 @@ def test_a_logit_minus_itself_is_not_offered() -> None:
 
 def test_masked_cells_are_counted() -> None:
     for text, said_so in (("A crane ate fish", "; 6 cells masked"), ("A crane", "; 1 cell masked")):
-        captions = [c.value for c in open_page("inside", text=text).caption]
+        captions = [c.value for c in open_page("inside_a_head", text=text).caption]
         assert sum(said_so in caption for caption in captions) == 2  # scores and weights
-        assert not any(" masked" in c.value for c in open_page("inside", causal="false").caption)
+        assert not any(
+            " masked" in c.value for c in open_page("inside_a_head", causal="false").caption
+        )

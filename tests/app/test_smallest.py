@@ -27,20 +27,20 @@ EVERY = [
     *((page, {}) for page in PAGES),
     *(
         (page, {"picture": "lines"})
-        for page in ("attention", "inside", "compare", "mask", "whatif")
+        for page in ("attention", "inside_a_head", "layers", "causal_mask", "what_if")
     ),
     *((page, {"causal": "false"}) for page in PAGES),
     *(("attention", {"show": name}) for name in MEASURES),
-    *(("compare", {"compare": which}) for which in ("mean", "rollout", "0")),
+    *(("layers", {"compare": which}) for which in ("mean", "rollout", "0")),
     *(
-        ("find", {"find": way, "keys": "0", "on": on})
+        ("find_a_head", {"find": way, "keys": "0", "on": on})
         for way in WAYS
         for on in ("probe", "sentence")
     ),
-    *(("two", {"differs": what, "text2": "B"}) for what in DIFFERS),
+    *(("compare", {"differs": what, "text2": "B"}) for what in DIFFERS),
     *(("models", {"part": part}) for part in SECTIONS),
     *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.reads_sentence),
-    ("whatif", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),
+    ("what_if", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),
 ]
 
 
@@ -70,14 +70,14 @@ def test_every_page_of_the_smallest_models(names: None, name: str) -> None:
 
 
 def test_a_model_without_room_for_a_text_said_twice(names: None) -> None:
-    at = open_page("find", model="one", text="A")
+    at = open_page("find_a_head", model="one", text="A")
     assert "atlas_maps" in pictures(at)
     words = " ".join(block.value for block in at.caption)
     assert "measured on your sentence" in words
     assert "Second row" not in words
     assert at.session_state["on"] == "sentence"
-    maps = heatmaps(figure(open_page("find", model="two", text="A"), "atlas_maps"))
+    maps = heatmaps(figure(open_page("find_a_head", model="two", text="A"), "atlas_maps"))
     assert maps is not None
     assert "Second row" in " ".join(
-        block.value for block in open_page("find", model="two", text="A").caption
+        block.value for block in open_page("find_a_head", model="two", text="A").caption
     )

@@ -75,7 +75,7 @@ def after(theirs: Any, n: int) -> Any:
 
 def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
     factors = [f"scale:0.0:{n + 1}" for n in range(edits.MOST)]
-    at = open_page("whatif", text="the cat sat", edits=",".join(factors))
+    at = open_page("what_if", text="the cat sat", edits=",".join(factors))
     assert len(at.session_state["edits"]) == edits.MOST
     widgets = at._session_state._state._new_widget_state.widget_metadata.values()
     kept = [len(repr(widget.callback_args)) for widget in widgets if widget.callback_args]
@@ -87,7 +87,7 @@ def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
     assert [str(e) for e in at.session_state["edits"]] == [
         f"scale:0.0:{n + 1}.0" for n in range(edits.MOST) if n != 5
     ]
-    more = open_page("whatif", text="the cat sat", edits=",".join([*factors, "off:0.0"]))
+    more = open_page("what_if", text="the cat sat", edits=",".join([*factors, "off:0.0"]))
     assert more.session_state["edits"] == ()
     assert "edits: the value can't be shown here. It must be edits such as" in (
         " ".join(w.value for w in more.warning).replace("\\", "")
@@ -98,7 +98,7 @@ def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
 def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     (weights, logits, _), (weights_edited, logits_edited, _) = runs
     chosen = {} if query is None else {"query": str(query)}
-    at = open_page("whatif", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
+    at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
     assert not said(at)
     spec = figure(at, "before_after")
     shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
@@ -133,7 +133,7 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
 def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
     place = -1 if query is None else query
     chosen = {} if query is None else {"query": str(query)}
-    at = open_page("whatif", text=TEXT, edits="off:1.0,forbid:5:2", **chosen)
+    at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", **chosen)
     heat, *curves = figure(at, "lens_runs")["data"]
     expected = np.stack([lens[:, place] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
     p = np.array([[softmax(logits) for logits in row] for row in expected])
@@ -152,14 +152,14 @@ def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
 
 
 def test_without_an_edit_both_runs_are_the_same() -> None:
-    at = open_page("whatif")
+    at = open_page("what_if")
     assert "No edit yet" in written(at)
     assert not heatmaps(figure(at, "before_after_change"))["difference"].any()
     assert float(at.metric[2].value.split()[0]) == 0
 
 
 def test_edits_add_up_and_are_undone_one_by_one() -> None:
-    at = open_page("whatif")
+    at = open_page("what_if")
     at.button(key="add_edit").click().run()
     assert at.query_params["edits"] == "off:0.0"
     at.selectbox(key="edit_kind").set_value("scale").run()
@@ -178,7 +178,7 @@ def test_edits_add_up_and_are_undone_one_by_one() -> None:
 
 
 def test_every_kind_can_be_added() -> None:
-    at = open_page("whatif")
+    at = open_page("what_if")
     for kind in ("off", "mean", "scale", "attn", "mlp", "forbid", "window", "nofirst"):
         at.selectbox(key="edit_kind").set_value(kind).run()
         at.button(key="add_edit").click().run()
@@ -194,7 +194,7 @@ def test_every_kind_can_be_added() -> None:
 
 
 def test_an_impossible_edit_is_not_added() -> None:
-    at = open_page("whatif")
+    at = open_page("what_if")
     at.selectbox(key="edit_kind").set_value("forbid").run()
     at.selectbox(key="edit_query").set_value(0).run()
     at.button(key="add_edit").click().run()
@@ -213,7 +213,7 @@ def test_an_impossible_edit_is_not_added() -> None:
     ],
 )
 def test_an_edit_that_does_not_fit_is_one_message(edits: str, told: str) -> None:
-    at = open_page("whatif", edits=edits)
+    at = open_page("what_if", edits=edits)
     assert told in said(at)
     assert not pictures(at)
     at.button(key="undo_0").click().run()
@@ -223,7 +223,7 @@ def test_an_edit_that_does_not_fit_is_one_message(edits: str, told: str) -> None
 
 @pytest.mark.parametrize("edits", ["off:1", "<b>x</b>", "scale:0.0:1e9", "nofirst,"])
 def test_an_unreadable_address_falls_back_with_a_note(edits: str) -> None:
-    at = open_page("whatif", edits=edits)
+    at = open_page("what_if", edits=edits)
     assert "can't be shown here. It must be edits such as off:1.3" in said(at)
     assert "No edit yet" in written(at)
     at.run()
@@ -239,5 +239,5 @@ def test_edits_act_on_their_page_only_and_stay_in_the_link() -> None:
 
 def test_one_token_and_the_mask_off() -> None:
     for parameters in ({"text": "x", "edits": "nofirst,off:0.0"}, {"causal": "false"}):
-        at = open_page("whatif", **parameters)
+        at = open_page("what_if", **parameters)
         assert figure(at, "before_after")

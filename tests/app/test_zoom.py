@@ -82,11 +82,11 @@ def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
 @pytest.mark.parametrize(
     ("page", "chart", "panel", "key"),
     [
-        ("inside", "stage_scores", "scores", "scores"),
-        ("inside", "stage_weights", "weights", "weights"),
-        ("mask", "on_off", "weights", "weights"),
-        ("whatif", "before_after", "weights", "weights"),
-        ("compare", "layers_chart", "2", "weights"),
+        ("inside_a_head", "stage_scores", "scores", "scores"),
+        ("inside_a_head", "stage_weights", "weights", "weights"),
+        ("causal_mask", "on_off", "weights", "weights"),
+        ("what_if", "before_after", "weights", "weights"),
+        ("layers", "layers_chart", "2", "weights"),
     ],
 )
 def test_every_page_shows_the_part(
@@ -101,7 +101,7 @@ def test_every_page_shows_the_part(
 
 
 def test_dimensions_stay_whole(expected: Any) -> None:
-    at = look("inside", zoom="300,340,290,350")
+    at = look("inside_a_head", zoom="300,340,290,350")
     q = heatmaps(figure(at, "stage_q"))["q"]
     assert_allclose(q, expected["q"][1][2][300:340], **TOLERANCE)
 
@@ -112,7 +112,9 @@ def test_a_part_that_is_not_there_is_the_whole(zoom: str) -> None:
     assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
 
 
-@pytest.mark.parametrize("page", ["attention", "inside", "mask", "whatif", "compare", "two"])
+@pytest.mark.parametrize(
+    "page", ["attention", "inside_a_head", "causal_mask", "what_if", "layers", "compare"]
+)
 def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     text = "The cat sat on the mat and the cat sat"
     part = "queries 3 to 6, keys 2 to 5"

@@ -19,13 +19,15 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
-from gpt2viz.app.frame.menu import PAGES
+from gpt2viz.app import pages
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
+#: Where pages are, or were.
+ADDRESSES = {name for page in pages.PAGES for name in (page.address, *page.formerly)}
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -149,6 +151,7 @@ def visit(browser: Browser, server: str, visitors: list[Visitor]) -> Iterator[Ca
         page = here[-1].tab
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
+        assert path in ADDRESSES
         page.goto(f"{server}/{path}?{urlencode(query)}")
         settle(page)
         return page
@@ -182,7 +185,7 @@ def settle(page: Page) -> None:
 
 def open_from_menu(page: Page, name: str) -> None:
     """Go to another page through the menu, as a person does: at most two clicks."""
-    group, pages = next(g for g in PAGES.items() if name in {there.name for there in g[1]})
-    if len(pages) > 1:
+    group = next(there.group for there in pages.PAGES if there.title == name)
+    if len(pages.MENU[group]) > 1:
         page.locator(f".st-key-menu_{group} button").click()
     page.get_by_role("link", name=name).click()

@@ -105,7 +105,7 @@ def test_a_query_of_the_second_sentence_chooses_its_partner(visit: Visit) -> Non
         expect(button).to_contain_class("here")
 
 
-@pytest.mark.parametrize("path", ["inside_head", "compare_layers", "causal_mask"])
+@pytest.mark.parametrize("path", ["inside_a_head", "layers", "causal_mask"])
 def test_other_pages_draw_lines_too(visit: Visit, path: str) -> None:
     trap = "<img src=x onerror=canary=1> cat"
     page = visit(path, text=trap, picture="lines", compare=4, head=4, query=6)

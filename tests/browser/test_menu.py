@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from gpt2viz.app.frame.menu import PAGES
+from gpt2viz.app.pages import MENU
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit
 
@@ -14,15 +14,15 @@ ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPag
 
 @pytest.mark.parametrize("width", [1000, 2560])
 def test_the_menu_is_one_row(visit: Visit, width: int) -> None:
-    page = visit("compare_layers", width=width)
+    page = visit("layers", width=width)
     boxes = [box for entry in page.locator(ENTRIES).all() if (box := entry.bounding_box())]
-    assert len(boxes) == len(PAGES) + 3  # Words, Numbers and Save
+    assert len(boxes) == len(MENU) + 3  # Words, Numbers and Save
     tops = {round(box["y"] / 10) for box in boxes}
     assert len(tops) == 1
 
 
 def test_a_page_is_opened_by_keyboard_alone(visit: Visit) -> None:
-    page = visit("inside_head", text="Dog bites man", layer=1)
+    page = visit("inside_a_head", text="Dog bites man", layer=1)
     page.locator(".st-key-menu_Attention button").focus()
     page.keyboard.press("Enter")
     here = page.locator("[data-testid='stPopoverBody'] a[aria-current='page']")
@@ -36,7 +36,7 @@ def test_a_page_is_opened_by_keyboard_alone(visit: Visit) -> None:
         page.keyboard.press("Tab")
     expect(focused).to_contain_text("side by side")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/compare_layers?*text=Dog+bites+man*")
+    page.wait_for_url("**/layers?*text=Dog+bites+man*")
     settle(page)
     expect(page.get_by_test_id("stPopoverBody")).to_have_count(0)
     expect(page.locator(".st-key-menu_Attention")).to_contain_text("Layers")

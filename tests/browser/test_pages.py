@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from gpt2viz.app import pages
 from tests.browser.conftest import settle
 
-PAGES = (
-    *("", "inside_head", "compare_layers", "causal_mask", "shapes"),
-    *("predictions", "what_if", "generate", "training", "find", "compare", "textbook", "models"),
-)
+PAGES = [page.address for page in pages.PAGES if page is not pages.GLOSSARY]
 
 #: HTML, Markdown, Plotly's own markup, LaTeX, an icon, the end of a script, an override of the
 #: writing direction, and addresses.
@@ -45,6 +44,19 @@ def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
     page.wait_for_timeout(500)  # the new theme asks for another run
     settle(page)
     look(page, runOnly=["color-contrast"])  # all that a theme changes
+
+
+@pytest.mark.parametrize("now", [page for page in pages.PAGES if page.formerly])
+def test_an_old_link_shows_the_same_view(visit: Callable[..., Page], now: pages.Page) -> None:
+    chosen = {"text": "Dog bites man", "layer": "2", "head": "1", "query": "1", "causal": "false"}
+    wanted = visit(now.address, **chosen).locator(".stMain").inner_text()
+    for name in now.formerly:
+        page = visit(name, **chosen)
+        page.wait_for_url(f"**/{now.address}?*")
+        settle(page)
+        assert dict(parse_qsl(urlsplit(page.url).query)) == chosen
+        expect(page).to_have_title(f"{now.title} · gpt2viz")
+        assert page.locator(".stMain").inner_text() == wanted
 
 
 def test_on_a_narrow_page_pictures_end_where_their_squares_do(visit: Callable[..., Page]) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
 
-from gpt2viz.app.frame.menu import PAGES
+from gpt2viz.app.pages import PAGES
 from tests.browser.conftest import settle
 
 #: Markdown where a screen reader reads a text as it stands.
@@ -25,9 +24,8 @@ def test_no_markup_is_read_aloud(visit: Callable[..., Page], server: str) -> Non
     """With a token that Markdown would take for markup, chosen wherever one can be."""
     chosen = {"text": "the *", "text2": "a *", "find": "look", "keys": "0", "query": "1"}
     page = visit(**chosen)
-    for there in (there for group in PAGES.values() for there in group):
-        path = re.sub(r"^\d+_", "", Path(there.path).stem).replace("app", "")
-        page.goto(f"{server}/{path}?{urlencode(chosen)}")
+    for there in PAGES:
+        page.goto(f"{server}/{there.address}?{urlencode(chosen)}")
         settle(page)
         texts = page.evaluate(_ALOUD)
         assert any(texts), there

@@ -81,7 +81,7 @@ def test_find_the_head_that_copies_a_repeated_name(visit: Visit) -> None:
     person.press("Repeated name", "radio")
     person.menu("Heads", "Find a head")
     person.click_cell("best", 1, 1)
-    person.page.wait_for_url(re.compile("inside_head.*text=When"))
+    person.page.wait_for_url(re.compile("inside_a_head.*text=When"))
     settle(person.page)
     layer, head = (int(re.findall(f"{of}=(\\d+)", person.page.url)[0]) for of in ("layer", "head"))
     second_john = weights(NAMES)[layer, head, 9]

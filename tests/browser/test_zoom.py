@@ -143,12 +143,12 @@ def test_a_part_of_plotlys_pictures_is_the_same_part(visit: Callable[..., Page])
 
 
 def test_dragging_over_queries_shows_their_rows(visit: Callable[..., Page]) -> None:
-    page = visit("inside_head", text=SHORT, layer=1, head=4)
+    page = visit("inside_a_head", text=SHORT, layer=1, head=4)
     drag(page, "stages", (1.7, 3), (4.3, 9))
     assert window(page) == [2, 5, 0, 10]
 
 
-@pytest.mark.parametrize("path", ["inside_head", "causal_mask", "compare_layers", "predictions"])
+@pytest.mark.parametrize("path", ["inside_a_head", "causal_mask", "layers", "predictions"])
 def test_nothing_lies_over_a_picture_under_the_pointer(
     visit: Callable[..., Page], path: str
 ) -> None:
@@ -161,7 +161,7 @@ def test_nothing_lies_over_a_picture_under_the_pointer(
         plot.hover(force=True)
         page.wait_for_timeout(200)
         assert plot.evaluate(_COVERED) == []
-    if path == "inside_head":  # every cell of the first row of the raw scores takes a click
+    if path == "inside_a_head":  # every cell of the first row of the raw scores takes a click
         for column in range(10):
             click_cell(page, "stages", row=0, column=column, chart=3)
             assert f"key={column}" in page.url

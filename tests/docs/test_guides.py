@@ -16,18 +16,18 @@ from PIL import Image
 
 import gpt2viz
 from gpt2viz.analysis.scores import SCORES
-from gpt2viz.app.frame.menu import PAGES as PAGES_OF_THE_MENU
+from gpt2viz.app import pages
 from gpt2viz.cli import main
 from gpt2viz.export import can_draw
-from tests.app.pages import PAGES, WITHOUT, open_page
+from tests.app.pages import open_page
 from tests.docs.gallery import entries
 from tests.docs.score_table import unlisted
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 CATS = "The cat sat on the mat and the cat sat"
-#: The path in an address -> the name in the tests.
-NAMES = {re.sub(r"^(app|\d+_)", "", Path(path).stem): n for n, path in (PAGES | WITHOUT).items()}
+#: The path in an address -> the page's name.
+NAMES = {page.address: page.name for page in pages.PAGES}
 
 
 def read(name: str) -> str:
@@ -160,8 +160,7 @@ def test_the_guide_lists_every_score() -> None:
 
 def test_the_gallery_shows_every_page() -> None:
     shown = entries()
-    pages = {page.name for group in PAGES_OF_THE_MENU.values() for page in group}
-    assert {name for name, _, _ in shown} == pages
+    assert {name for name, _, _ in shown} == {page.title for page in pages.PAGES}
     for name, _, picture in shown:
         with Image.open(DOCS / picture) as opened:
             assert opened.size == (1440, 900), name

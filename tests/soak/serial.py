@@ -17,8 +17,8 @@ WORDS = (
     *("river", "bank", "while", "John", "slept"),
 )
 #: Pages whose pictures are compared, and pages that only must not fail.
-COMPARED = ("", "inside_head", "causal_mask")
-OTHERS = ("predictions", "compare_layers", "shapes", "find", "what_if", "training", "generate")
+COMPARED = ("", "inside_a_head", "causal_mask")
+OTHERS = ("predictions", "layers", "shapes", "find_a_head", "what_if", "training", "generate")
 
 _turn = Lock()
 
@@ -86,6 +86,6 @@ class Serial:
             both = (self.weights(wanted.model, wanted.text, causal) for causal in (True, False))
             return {"on_off": [weights[layer, head] for weights in both]}
         weights = self.weights(wanted.model, wanted.text, wanted.causal)[layer]
-        if wanted.page == "inside_head":
+        if wanted.page == "inside_a_head":
             return {"stage_weights": [weights[head]]}
         return {"all_heads": list(weights), "one_head": [weights[head]]}

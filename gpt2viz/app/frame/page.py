@@ -16,6 +16,7 @@ from gpt2viz.app.components.theme_watch import is_dark
 from gpt2viz.app.frame import end_of_text, glossary, numbers, save, sentence, token_strip, tour
 from gpt2viz.app.frame.menu import menu
 from gpt2viz.app.literal import literal
+from gpt2viz.app.pages import Page
 from gpt2viz.pictures.palette import Palette, palette
 from gpt2viz.run.key import RunKey
 
@@ -42,35 +43,35 @@ class View:
         return len(self.labels)
 
 
-def open_page(title: str, choosing: str = token_strip.LIGHT_UP) -> View:
+def open_page(which: Page, choosing: str = token_strip.LIGHT_UP) -> View:
     """Draw the frame and run the model; stop the page with one message where that can't be.
 
     ``choosing`` says what it does to choose a token, "" where it does nothing.
     """
-    return read_sentence(open_menu(title), choosing)
+    return read_sentence(open_menu(which), choosing)
 
 
-def open_menu(title: str) -> Palette:
+def open_menu(which: Page) -> Palette:
     """Draw the menu, for a page that can do without a sentence."""
-    st.set_page_config(page_title=f"{title} · gpt2viz", page_icon="🔎", layout="wide")
+    st.set_page_config(page_title=f"{which.title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(f"<style>{_STYLE}</style>")
     _pass_over_modules()
     leftovers.forget()
     guard.stand()
     address.trim()
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
-        menu(title)
-        tour.offer(title)
+        menu(which)
+        tour.offer(which)
         prose.begin()
-        glossary.words(title)
-        output.begin(title)
+        glossary.words(which)
+        output.begin(which.title)
         numbers.button()
         save.button()
         colors = palette(is_dark())
     limits.admit()
     limits.notice()
     address.begin()
-    tour.draw(title)
+    tour.draw(which)
     return colors
 
 

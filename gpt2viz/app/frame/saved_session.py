@@ -5,8 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz import CheckpointError, ExportError
-from gpt2viz.app import address, run_cache
-from gpt2viz.app.frame.menu import PAGES
+from gpt2viz.app import address, pages, run_cache
 from gpt2viz.app.literal import literal
 from gpt2viz.export import Session, read_session
 from gpt2viz.export.session import LARGEST
@@ -45,9 +44,8 @@ def upload() -> None:
 
 
 def _path(session: Session) -> str:
-    for page in (page for group in PAGES.values() for page in group):
-        if page.name == session.page:
-            return page.path
+    if page := pages.called(session.page):
+        return page.path
     raise ExportError(f"This session was saved on the page {session.page!r:.40}, which isn't here.")
 
 

@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, pages, prose
+from gpt2viz.app.pages import Page
 
 TEXT = "The cat sat on the mat and the cat sat"
 
 
 class Step(NamedTuple):
-    """A page's script and name, the parameters of its address, and what is to be seen."""
+    """A page, the parameters of its address, and what is to be seen."""
 
-    path: str
-    page: str
+    page: Page
     parameters: dict[str, int | str]
     see: str
 
@@ -30,45 +30,39 @@ LAST, AFTER = 9, 3
 
 STEPS = (
     Step(
-        "app.py",
-        "Attention",
+        pages.ATTENTION,
         {"layer": BACK[0], "head": BACK[1], "query": LAST},
         "Each small square is a **head**. A row is a token that asks, a column one that it may "
         "look at; the stronger the colour, the more it takes. In head 0 every token looks at the "
         "one **before** it.",
     ),
     Step(
-        "app.py",
-        "Attention",
+        pages.ATTENTION,
         {"layer": COPY[0], "head": COPY[1], "query": LAST},
         "One layer up, head 3. The framed row is the second “sat”: it looks at “on”, the word "
         "that **followed** the first “sat”. Such a head copies what came before.",
     ),
     Step(
-        "pages/1_inside_head.py",
-        "Inside a head",
+        pages.INSIDE_A_HEAD,
         {"layer": COPY[0], "head": COPY[1], "query": LAST, "key": AFTER},
         "The same head, step by step: **Q**, **K** and **V**, the scores, the mask, the weights, "
         "the output. Below, the score of “sat” for “on” is written out. A click on another cell "
         "writes out that one.",
     ),
     Step(
-        "pages/3_causal_mask.py",
-        "Causal mask",
+        pages.CAUSAL_MASK,
         {"layer": COPY[0], "head": COPY[1], "query": 2},
         "The first “sat” may see only itself and what comes before it: the rest is **masked**. "
         "Without the mask the same row spreads over words that come later.",
     ),
     Step(
-        "pages/5_predictions.py",
-        "Predictions",
+        pages.PREDICTIONS,
         {},
         "What the heads gathered becomes a guess at the **next token**. “on” comes first: the "
         "model has read it after “sat” before.",
     ),
     Step(
-        "pages/6_what_if.py",
-        "What if",
+        pages.WHAT_IF,
         {"layer": COPY[0], "head": COPY[1], "query": LAST, "edits": f"off:{BACK[0]}.{BACK[1]}"},
         "The head of the first step is switched **off**. Now the copying head no longer finds "
         "“on”, and the guess changes: the two worked together. Switch off others, or type a "
@@ -77,7 +71,7 @@ STEPS = (
 )
 
 
-def draw(page: str) -> None:
+def draw(page: Page) -> None:
     """The step that the address names, and the way on, back and out; nothing off the tour."""
     address.choice("tour", range(1, len(STEPS) + 1), None)
     n: int | None = st.session_state["tour"]
@@ -87,8 +81,8 @@ def draw(page: str) -> None:
     with st.container(key="tour", gap=None):
         prose.markdown(f":small[:gray[{n} of {len(STEPS)}]]  {step.see}")
         with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
-            if page != step.page:
-                _go(page, n, f"Back to {step.page}", "undo")
+            if page is not step.page:
+                _go(page, n, f"Back to {step.page.title}", "undo")
             if n > 1:
                 _go(page, n - 1, "Back", "arrow_back")
             if n < len(STEPS):
@@ -102,14 +96,14 @@ def draw(page: str) -> None:
             )
 
 
-def offer(page: str) -> None:
+def offer(page: Page) -> None:
     """A quiet button to the first step, on the first page and off the tour."""
     on_tour = st.query_params.get("tour") in [str(n + 1) for n in range(len(STEPS))]
-    if page == STEPS[0].page and not on_tour:
+    if page is STEPS[0].page and not on_tour:
         _go(page, 1, "Tour", help="Six steps through the app. You can leave at any time.")
 
 
-def _go(page: str, n: int, label: str, icon: str = "", help: str | None = None) -> None:
+def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None) -> None:
     """The way to a step: a link to another page, a button on the same one.
 
     A link is one step in the browser's history, page and parameters together, so that its *Back*
@@ -119,8 +113,8 @@ def _go(page: str, n: int, label: str, icon: str = "", help: str | None = None) 
     step = STEPS[n - 1]
     wanted = {"tour": str(n), "text": TEXT}
     wanted |= {name: str(value) for name, value in step.parameters.items()}
-    if page != step.page:
-        st.page_link(step.path, label=label, icon=drawn, help=help, query_params=wanted)
+    if page is not step.page:
+        st.page_link(step.page.path, label=label, icon=drawn, help=help, query_params=wanted)
     elif st.button(label, icon=drawn, type="tertiary", help=help):
         st.query_params.from_dict(wanted)
         st.rerun()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from gpt2viz.app import output, prose
+from gpt2viz.app import output, pages, prose
 from gpt2viz.app.clicks import choose_head_and_query, choose_query
 from gpt2viz.app.components import lines, tiles
 from gpt2viz.app.frame import controls, page
@@ -58,7 +58,7 @@ class _Chosen:
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("Attention")
+    view = page.open_page(pages.ATTENTION)
     part = zoom.window(view)
     with st.container(key="choices", horizontal=True, gap="medium", vertical_alignment="bottom"):
         layer, head = controls.layer(view), controls.head(view)

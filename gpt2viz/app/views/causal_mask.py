@@ -6,7 +6,7 @@ import streamlit as st
 
 from gpt2viz import Trace
 from gpt2viz.analysis.sampling import softmax
-from gpt2viz.app import output, prose, run_cache
+from gpt2viz.app import output, pages, prose, run_cache
 from gpt2viz.app.clicks import choose_query, on_click
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
@@ -23,7 +23,7 @@ from gpt2viz.pictures.plotly.heatmap import heatmaps
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("Causal mask")
+    view = page.open_page(pages.CAUSAL_MASK)
     part = zoom.window(view)
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)

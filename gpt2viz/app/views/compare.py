@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from gpt2viz.analysis.comparison import align
-from gpt2viz.app import output, prose
+from gpt2viz.app import output, pages, prose
 from gpt2viz.app.clicks import on_click
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import page
@@ -39,7 +39,7 @@ class _Drawn:
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("Compare")
+    view = page.open_page(pages.COMPARE)
     what = compare_sides.differs()
     both = compare_sides.sides(view, what)
     for letter, side in zip("AB", both.both, strict=True):

@@ -13,7 +13,7 @@ from gpt2viz import CheckpointError
 from gpt2viz.analysis.attribution import taken
 from gpt2viz.analysis.patterns import drawn, likeness, similarity
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
-from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app import address, output, pages, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.components import lines, pattern_grid
 from gpt2viz.app.frame import controls, page, token_strip
@@ -51,7 +51,7 @@ WEIGHT, GIVEN = "attention weight", "length given"
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("Find a head", _choosing())
+    view = page.open_page(pages.FIND_A_HEAD, _choosing())
     chosen = _way()
     _stop_where_all_are_alike(view, chosen)
     ways = {"habit": _by_habit, "look": _by_look, "pattern": _by_pattern, "head": _by_head}

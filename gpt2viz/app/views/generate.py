@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz import STAGE, Trace
 from gpt2viz.analysis.generation import appraise, draw
-from gpt2viz.app import address, limits, output, prose, run_cache
+from gpt2viz.app import address, limits, output, pages, prose, run_cache
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -31,7 +31,7 @@ PLAY = 20
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("Generate", choosing="")
+    view = page.open_page(pages.GENERATE, choosing="")
     page.stop_without_numbers(view.trace)
     ids = _written(view)
     text, settings = st.columns([5, 4], gap="large")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from gpt2viz.app import address
+from gpt2viz.app import address, pages
 from gpt2viz.app.frame import glossary, page
 from gpt2viz.app.terms import TERM, TERMS, containing
 from gpt2viz.labels import counted
@@ -12,7 +12,7 @@ from gpt2viz.labels import counted
 
 def show() -> None:
     """Draw the page."""
-    page.open_menu("Glossary")
+    page.open_menu(pages.GLOSSARY)
     search, one = st.columns([2, 1], vertical_alignment="bottom", gap="large")
     wanted = search.text_input(
         "Find a word",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.analysis.cell import cell_arithmetic
-from gpt2viz.app import prose
+from gpt2viz.app import pages, prose
 from gpt2viz.app.clicks import on_click
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
@@ -15,7 +15,7 @@ from gpt2viz.app.views.stages import PAIRS, choose, drag, draw_stage
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("Inside a head")
+    view = page.open_page(pages.INSIDE_A_HEAD)
     part = zoom.window(view)
     with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
         layer, head = controls.layer(view), controls.head(view)

@@ -9,7 +9,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from gpt2viz import contributions, entropy, logit_lens, sampling_distribution, surprise
-from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app import address, output, pages, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
@@ -48,7 +48,7 @@ UNCHANGED: Sampling = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("Predictions", "Choose a token to see what comes after it.")
+    view = page.open_page(pages.PREDICTIONS, "Choose a token to see what comes after it.")
     page.stop_without_numbers(view.trace)
     position = view.n_tokens - 1 if view.query is None else view.query
     _next_token(view, position)

@@ -7,14 +7,14 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz import export
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, pages, prose
 from gpt2viz.app.frame import page
 from gpt2viz.pictures import tables
 
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("Shapes", choosing="")
+    view = page.open_page(pages.SHAPES, choosing="")
     sizes = tables.axis_table(view.trace)
     table = tables.shape_table(view.trace)
 

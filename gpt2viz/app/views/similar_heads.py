@@ -7,7 +7,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.similarity import similarities
-from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app import address, output, pages, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame.page import View
 from gpt2viz.labels import counted
@@ -102,5 +102,6 @@ def _open(one: tuple[int, int], other: tuple[int, int]) -> None:
         open_head(*one)
     pair = {"layer": one[0], "head": one[1], "layer2": other[0], "head2": other[1]}
     st.switch_page(
-        "pages/10_compare.py", query_params=address.parameters(differs="head", whole=False, **pair)
+        pages.COMPARE.path,
+        query_params=address.parameters(differs="head", whole=False, **pair),
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
+from gpt2viz.app import pages
 from gpt2viz.app.course import contents
 from gpt2viz.app.frame import page
 
 
 def show() -> None:
     """Draw the page."""
-    colors = page.open_menu("Textbook")
+    colors = page.open_menu(pages.TEXTBOOK)
     side, chapter = st.columns([1, 4], gap="large")
     with side:
         chosen = contents.choose()

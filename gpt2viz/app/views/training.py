@@ -10,7 +10,7 @@ from gpt2viz import CheckpointError
 from gpt2viz.analysis.batch_scores import batch_score, token_losses
 from gpt2viz.analysis.scores import SCORES, Read, Score
 from gpt2viz.anatomy.training_record import TrainingRecord
-from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app import address, output, pages, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
@@ -23,7 +23,7 @@ READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, re
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("Training", choosing="")
+    view = page.open_page(pages.TRAINING, choosing="")
     record = _record_or_stop(view)
     last = len(record.tokens) - 1
     prose.markdown(

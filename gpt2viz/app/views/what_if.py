@@ -6,7 +6,7 @@ import streamlit as st
 
 from gpt2viz import logit_lens
 from gpt2viz.analysis.comparison import largest_differences
-from gpt2viz.app import output, prose, run_cache
+from gpt2viz.app import output, pages, prose, run_cache
 from gpt2viz.app.clicks import choose_map_head, on_click
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
@@ -24,7 +24,7 @@ from gpt2viz.run.interventions import changes
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page("What if")
+    view = page.open_page(pages.WHAT_IF)
     prose.markdown(
         "Change something inside the model, and the **whole model runs again** with it. Edits add "
         "up; they act on this page only, and the link carries them."

@@ -6,23 +6,24 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from gpt2viz.app import address, output
+from gpt2viz.app import address, output, pages
 from gpt2viz.app.components import component
+from gpt2viz.app.pages import Page
 from gpt2viz.run.stages import HEAD_STAGES
 from gpt2viz.textbook.diagram import Node, edges
 
 _draw = component(__name__, '<div class="flow" role="group"></div>')
 
 
-def page_of(node: Node) -> tuple[str, str] | None:
-    """(script, name) of the page that shows a module's tensor, or None where none does."""
+def page_of(node: Node) -> Page | None:
+    """The page that shows a module's tensor, or None where none does."""
     if node.made is None:
         return None
     if node.made.key in HEAD_STAGES:
-        return "pages/1_inside_head.py", "Inside a head"
+        return pages.INSIDE_A_HEAD
     if node.name in ("ln_f", "lm_head"):
-        return "pages/5_predictions.py", "Predictions"
-    return "pages/4_shapes.py", "Shapes"
+        return pages.PREDICTIONS
+    return pages.SHAPES
 
 
 def draw_diagram(nodes: Sequence[Node], layer: int, n_layer: int) -> None:
@@ -37,8 +38,8 @@ def draw_diagram(nodes: Sequence[Node], layer: int, n_layer: int) -> None:
     chosen = next((node for node in nodes if node.name == clicked), None)
     page = page_of(chosen) if chosen else None
     if chosen and page:
-        wanted = {"filter": chosen.name} if "shapes" in page[0] else {"layer": layer}
-        st.switch_page(page[0], query_params=address.parameters(**wanted))
+        wanted = {"filter": chosen.name} if page is pages.SHAPES else {"layer": layer}
+        st.switch_page(page.path, query_params=address.parameters(**wanted))
 
 
 def _as_table(nodes: Sequence[Node], layer: int) -> None:
@@ -113,5 +114,5 @@ def _box(node: Node) -> dict[str, str]:
         "kind": node.kind,
         "shape": shape,
         "parameters": f"{node.n_parameters:,}" if node.n_parameters else "",
-        "page": page[1] if page else "",
+        "page": page.title if page else "",
     }

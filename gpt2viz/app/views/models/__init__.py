@@ -1,4 +1,4 @@
-"""The Models page: what can be loaded, and one model's parts."""
+"""Models: what can be loaded, how to get another one, and what one is made of."""
 
 from gpt2viz.app.views.models.contents import show
 

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz import CheckpointError, GPT2VizError
-from gpt2viz.app import address, output, owner, prose, run_cache
+from gpt2viz.app import address, output, owner, pages, prose, run_cache
 from gpt2viz.app.downloads import Download, downloads, start
 from gpt2viz.app.literal import literal
 from gpt2viz.model import hub
@@ -168,7 +168,7 @@ def _ready(offer: hub.Offer) -> None:
         return
     st.success(f"**{literal(name)}** is here.", icon=":material/check:")
     st.page_link(
-        "app.py",
+        pages.ATTENTION.path,
         label=f"Open {literal(name)}",
         icon=":material/arrow_forward:",
         query_params=address.parameters(model=name),

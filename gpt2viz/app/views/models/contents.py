@@ -8,7 +8,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from gpt2viz import GPT2VizError
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, pages, prose
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -42,7 +42,7 @@ SECTIONS: Mapping[str, Section] = {
 
 def show() -> None:
     """Draw the page."""
-    colors = page.open_menu("Models")
+    colors = page.open_menu(pages.MODELS)
     _draw(SECTIONS[_choose()], colors)
 
 
