@@ -3,7 +3,7 @@
 Every widget that chooses what is seen is made with one of the functions below, which return the
 widget's ``key`` and the callback that writes its value to the address:
 
-    layer = st.segmented_control("Layer", range(4), **address.choice("layer", range(4), 0))
+    layer = st.segmented_control("Layer", range(4), **address.choice(parameters.LAYER, range(4)))
 
 A value in the address that the page can't show is replaced by the default, with a note; all the
 notes stand together, where ``begin`` was called.
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Choice, Listed, Parameter, Several, Switch, Text
 from gpt2viz.labels import shorten
 
 #: Characters of one parameter. A longer text works, but is left out of the address.
@@ -26,6 +27,7 @@ LONGEST_ADDRESS = 6000
 
 _NOTES = "_address_notes"
 _DROPPED = "_address_dropped"
+_HANDED = "_address_handed"
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
@@ -33,11 +35,13 @@ class _Known(NamedTuple):
     """The last value of a parameter, with the address text that it was read from or written to.
 
     One that nobody ``chosen`` is a default, which another sentence or model may have changed.
+    ``of`` is what it was chosen of, None until the page has drawn it.
     """
 
     raw: str | None
     value: Any
     chosen: bool
+    of: tuple[Any, ...] | None = None
 
 
 def _memory() -> dict[str, _Known]:
@@ -76,9 +80,10 @@ def _note(said: str) -> None:
     place.warning("\n\n".join(notes), icon=":material/link_off:")
 
 
-def text(name: str, default: str, one_line: bool = True) -> dict[str, Any]:
+def text(parameter: Text, default: str | None = None, one_line: bool = True) -> dict[str, Any]:
     """Arguments for a text widget, which shows no line breaks where it has ``one_line``."""
-    return _bind(name, default, str, is_one_line if one_line else lambda _value: True, "one line")
+    fits = is_one_line if one_line else lambda _value: True
+    return _bind(parameter, default, str, fits, "one line")
 
 
 def is_one_line(text: str) -> bool:
@@ -86,27 +91,34 @@ def is_one_line(text: str) -> bool:
     return not {"\n", "\r"} & set(text)
 
 
-def switch(name: str, default: bool, movable: bool = True) -> dict[str, Any]:
+def switch(parameter: Switch, movable: bool = True) -> dict[str, Any]:
     """Arguments for a toggle: ``true`` or ``false`` in the address.
 
     One that isn't ``movable`` stays at its default, whatever the address asks for.
     """
 
     def fits(value: bool) -> bool:
-        return movable or value == default
+        return movable or value == parameter.default
 
-    expected = "true or false" if movable else _format(default)
-    return _bind(name, default, _parse_switch, fits, expected)
+    expected = "true or false" if movable else _format(parameter.default)
+    return _bind(parameter, None, _parse_switch, fits, expected)
 
 
-def choice(name: str, options: Sequence[Any], default: Any) -> dict[str, Any]:
-    """Arguments for a widget that picks one of ``options``; ``default`` None lets it be empty."""
+def choice(parameter: Choice, options: Sequence[Any], default: Any = None) -> dict[str, Any]:
+    """Arguments for a widget that picks one of ``options``.
+
+    Without a ``default``, declared or given, it can be empty.
+    """
     by_text = {str(option): option for option in options}
-    allowed = options if default is not None else [*options, None]
-    return _bind(name, default, by_text.__getitem__, allowed.__contains__, _spell(options))
+    optional = default is None and parameter.default is None
+    allowed = [*options, None] if optional else options
+    parse = by_text.__getitem__
+    return _bind(parameter, default, parse, allowed.__contains__, _spell(options))
 
 
-def several(name: str, options: Sequence[int], default: list[int]) -> dict[str, Any]:
+def several(
+    parameter: Several, options: Sequence[int], default: Sequence[int] = ()
+) -> dict[str, Any]:
     """Arguments for a widget that picks several numbers: ``0,2`` in the address.
 
     Where there is a ``default``, it comes back once the last number is taken away.
@@ -117,60 +129,100 @@ def several(name: str, options: Sequence[int], default: list[int]) -> dict[str, 
         return enough and set(values) <= set(options) and len(set(values)) == len(values)
 
     expected = f"numbers from {_spell(options)}, separated by commas"
-    return _bind(name, default, lambda raw: [int(n) for n in raw.split(",")], fits, expected)
+    parse = _parse_numbers
+    return _bind(parameter, list(default), parse, fits, expected)
 
 
 def several_values(
-    name: str, parse: Callable[[str], tuple[Any, ...]], expected: str
+    parameter: Listed, parse: Callable[[str], tuple[Any, ...]], expected: str
 ) -> tuple[Any, ...]:
     """A list that no one widget holds, none by default; changed with ``put``.
 
     ``parse`` raises ``ValueError`` for what it can't read, and ``expected`` says what it can.
     """
-    _bind(name, (), parse, lambda _value: True, expected)
-    values: tuple[Any, ...] = st.session_state[name]
+    _bind(parameter, (), parse, lambda _value: True, expected)
+    values: tuple[Any, ...] = chosen(parameter)
     return values
 
 
-def put(name: str, value: Any) -> None:
+def chosen(parameter: Parameter) -> Any:
+    """The value of a parameter that the page has read already."""
+    return st.session_state[parameter.name]
+
+
+def asked(parameter: Parameter) -> str | None:
+    """What the address says, before the page has read it; None where it says nothing."""
+    raw: str | None = st.query_params.get(parameter.name)
+    return raw
+
+
+def put(parameter: Parameter, value: Any) -> None:
     """Choose a value from code, as if the person had used the widget. For callbacks only."""
-    st.session_state[name] = value
-    _write(name)
+    st.session_state[parameter.name] = value
+    _write(parameter.name)
 
 
-def parameters(**changes: Any) -> dict[str, str]:
+def respell(parameter: Parameter, raw: str) -> None:
+    """Let the address say something else, "" for nothing, which the next page reads. For callbacks.
+
+    Unlike ``put`` it needs no value, which only the page can read.
+    """
+    if raw:
+        st.query_params[parameter.name] = raw
+    else:
+        st.query_params.pop(parameter.name, None)
+        _memory().pop(parameter.name, None)
+
+
+def parameters(changes: Mapping[Parameter, Any] | None = None) -> dict[str, str]:
     """The address's parameters, some of them changed: for links to another page."""
-    return {**st.query_params.to_dict(), **{name: _format(v) for name, v in changes.items()}}
+    changed = {parameter.name: _format(value) for parameter, value in (changes or {}).items()}
+    return {**st.query_params.to_dict(), **changed}
+
+
+def unwritten() -> dict[str, str]:
+    """What is chosen and has no room in the address, such as a long text: its text by name."""
+    return {
+        name: _format(known.value)
+        for name, known in _memory().items()
+        if known.chosen and known.raw is None and known.value not in (None, [], ())
+    }
 
 
 def restored(saved: Mapping[str, str]) -> dict[str, str]:
     """Forget all that was chosen, for what was saved: the parameters to open a page with.
 
-    A text too long for the address is handed over beside it.
+    What is too long for the address is handed over beside it.
     """
-    memory = _memory()
-    memory.clear()
+    _memory().clear()
     long = {name: raw for name, raw in saved.items() if len(raw) > LONGEST_TEXT}
-    memory |= {name: _Known(None, raw, True) for name, raw in long.items() if name == "text"}
+    st.session_state[_HANDED] = long
     return {name: raw for name, raw in saved.items() if name not in long}
 
 
 def _bind(
-    name: str,
+    parameter: Parameter,
     default: Any,
     parse: Callable[[str], Any],
     fits: Callable[[Any], bool],
     expected: str,
 ) -> dict[str, Any]:
+    name = parameter.name
+    default = parameter.default if default is None else default
     raw = st.query_params.get(name)
     known = _memory().get(name)
+    handed = st.session_state.get(_HANDED, {}).pop(name, None)
     read = known is None or known.raw != raw
-    chosen = raw is not None
+    chosen = raw is not None or handed is not None
+    of = tuple(st.session_state.get(other.name) for other in parameter.of)
     try:
         if known is not None and not read and known.chosen:
+            if known.of not in (None, of):
+                raise ValueError(known.value)
             value, chosen = known.value, True
         else:
-            value = default if raw is None else parse(raw)
+            text = raw if handed is None else handed
+            value = default if text is None else parse(text)
         if not fits(value):
             raise ValueError(value)
     except (ValueError, KeyError):
@@ -179,7 +231,7 @@ def _bind(
             _note(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
         st.query_params.pop(name, None)
         raw, value, chosen = None, default, False
-    _memory()[name] = _Known(raw, value, chosen)
+    _memory()[name] = _Known(raw, value, chosen, of)
     st.session_state[name] = value  # each time: a widget of another page doesn't hand its value on
     return {"key": name, "on_change": _write, "args": (name,)}
 
@@ -207,6 +259,10 @@ def _format(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return str(value)
+
+
+def _parse_numbers(raw: str) -> list[int]:
+    return [int(n) for n in raw.split(",")]
 
 
 def _parse_switch(raw: str) -> bool:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, NoReturn
 
 import streamlit as st
 
-from gpt2viz.app import address, pages
+from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.components.clicks import listen
+from gpt2viz.app.parameters import Choice
 from gpt2viz.pictures.panel import Axis
 
 
@@ -63,31 +64,33 @@ def answers(
 
 def open_head(layer: int, head: int) -> NoReturn:
     """Go to the page that shows a head from inside, with all else that is chosen."""
-    parameters = address.parameters(layer=layer, head=head)
-    st.switch_page(pages.INSIDE_A_HEAD.path, query_params=parameters)
+    wanted = address.parameters({parameters.LAYER: layer, parameters.HEAD: head})
+    st.switch_page(pages.INSIDE_A_HEAD.path, query_params=wanted)
 
 
 def choose_query(rows: Axis) -> Callable[[Cell], None]:
     """A click chooses the token of its row, on every page."""
-    return lambda cell: address.put("query", rows.position(cell.row))
+    return lambda cell: address.put(parameters.QUERY, rows.position(cell.row))
 
 
 def choose_head_and_query(rows: Axis) -> Callable[[Cell], None]:
     """A click chooses the head that its picture is named after, and the token of its row."""
 
     def choose(cell: Cell) -> None:
-        address.put("head", int(cell.panel))
-        address.put("query", rows.position(cell.row))
+        address.put(parameters.HEAD, int(cell.panel))
+        address.put(parameters.QUERY, rows.position(cell.row))
 
     return choose
 
 
-def choose_map_head(which: str = "") -> Callable[[Cell], None]:
-    """A click in a map of all heads chooses its layer and head; ``which`` is "2" for those of B."""
+def choose_map_head(
+    layer: Choice = parameters.LAYER, head: Choice = parameters.HEAD
+) -> Callable[[Cell], None]:
+    """A click in a map of all heads chooses its layer and head."""
 
     def choose(cell: Cell) -> None:
-        address.put(f"layer{which}", cell.row)
-        address.put(f"head{which}", cell.column)
+        address.put(layer, cell.row)
+        address.put(head, cell.column)
 
     return choose
 

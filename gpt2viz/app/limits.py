@@ -13,9 +13,10 @@ import streamlit as st
 from streamlit import runtime
 
 from gpt2viz import CheckpointError, ContextError, GPT2Config, Model
-from gpt2viz.app import address, owner
+from gpt2viz.app import address, owner, parameters
 from gpt2viz.app.frame import end_of_text
 from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Text
 from gpt2viz.labels import counted
 from gpt2viz.model.memory import total_memory
 
@@ -104,17 +105,19 @@ def _number(variable: str, default: float) -> float:
     return number
 
 
-def too_long(model: Model, error: ContextError, name: str = "text", whose: str = "") -> NoReturn:
-    """Say that the text of that ``name`` in the address is too long, offer its start, and stop."""
+def too_long(
+    model: Model, error: ContextError, which: Text = parameters.TEXT, whose: str = ""
+) -> NoReturn:
+    """Say that a text, ``which`` of the address, is too long, offer its start, and stop."""
     first_too = f" {end_of_text.WRITTEN} counts as one." if end_of_text.is_on() else ""
     st.warning(f"{whose}{error}{first_too}", icon=":material/content_cut:")
     fits = error.n_positions - end_of_text.is_on()
-    ids = model.tokenizer.encode(st.session_state[name])[:fits]
+    ids = model.tokenizer.encode(address.chosen(which))[:fits]
     start = b"".join(map(model.tokenizer.token_bytes, ids)).decode("utf-8", errors="ignore")
     st.button(
         f"Use the first {counted(fits, 'tokens')}",
         on_click=address.put,
-        args=(name, start),
+        args=(which, start),
         type="primary",
     )
     st.stop()

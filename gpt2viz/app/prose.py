@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 import streamlit as st
 
-from gpt2viz.app import address, pages
+from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.terms import TERM, TERMS, Term
 
 #: Other ways to write a word than its name and that with an s.
@@ -48,7 +48,7 @@ _FOUND = re.compile(
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 #: What is chosen on the glossary's own page.
-_OF_GLOSSARY = ("term", "find_word")
+_OF_GLOSSARY = {one.name for one in parameters.PARAMETERS if one.on == (pages.GLOSSARY,)}
 
 
 def begin() -> None:
@@ -99,7 +99,7 @@ def link(term: Term, shown: str) -> str:
 
     The link carries what is chosen, so that the way back from the glossary leads to the same view.
     """
-    wanted = {"term": term.key} | {
+    wanted = {parameters.TERM.name: term.key} | {
         name: value for name, value in address.parameters().items() if name not in _OF_GLOSSARY
     }
     query = urlencode(wanted, quote_via=quote, safe="")

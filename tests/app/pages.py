@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import struct
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.app import pages
+from gpt2viz.app import pages, parameters
 
 # Each AppTest looks through all that is installed for components, which takes several times as
 # long as a page here and finds the same each time.
@@ -27,12 +28,17 @@ PAGES = {page.name: page.path for page in pages.PAGES if page is not pages.GLOSS
 WITHOUT = {pages.GLOSSARY.name: pages.GLOSSARY.path}
 
 
-def open_page(page: str, **parameters: str) -> AppTest:
-    """A fresh visitor opens a page by its address."""
+def open_page(page: str, odd: Mapping[str, str] | None = None, **chosen: str) -> AppTest:
+    """A fresh visitor opens a page by its address.
+
+    ``chosen`` are parameters of the app; ``odd`` is what else the address holds.
+    """
+    assert set(chosen) <= set(parameters.NAMED)
+    assert not set(odd or {}) & set(parameters.NAMED)
     at = AppTest.from_file(str(ROOT / pages.ATTENTION.path), default_timeout=60)
     if page != pages.ATTENTION.name:
         at.switch_page(str(ROOT / (PAGES | WITHOUT)[page]))
-    for name, value in parameters.items():
+    for name, value in {**chosen, **(odd or {})}.items():
         at.query_params[name] = value
     at.run()
     assert not at.exception, at.exception

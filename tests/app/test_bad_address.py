@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app import address, pages, run_cache
 from gpt2viz.app.course import contents
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.views.compare_sides import DIFFERS
 from gpt2viz.app.views.find_a_head import WAYS
 from tests.app.pages import PAGES, ROOT, WITHOUT, open_page
@@ -59,9 +60,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     found: dict[str, str] = {}
     bind = address._bind
 
-    def listen(name: str, default: Any, parse: Any, *rest: Any) -> dict[str, Any]:
-        found[name] = parse.__name__
-        return bind(name, default, parse, *rest)
+    def listen(parameter: Parameter, default: Any, parse: Any, *rest: Any) -> dict[str, Any]:
+        found[parameter.name] = parse.__name__
+        return bind(parameter, default, parse, *rest)
 
     monkeypatch.setattr(address, "_bind", listen)
     return found
@@ -139,7 +140,7 @@ def test_what_no_address_holds_is_left_out_with_a_note() -> None:
     at = open_page("attention", text="A crane", layer="1" * 3000)
     assert "layer: the value can't be shown here. An address holds up to 2,000" in said(at)
     assert at.session_state["layer"] == 0
-    at = open_page("attention", **{f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
+    at = open_page("attention", {f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
     assert "x3, x4, x5, x6, x7 …: the value can't" in said(at).replace("\\", "")
     assert at.session_state["layer"] == 2
 

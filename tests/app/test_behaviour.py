@@ -78,7 +78,7 @@ def test_typing_changes_picture_and_address() -> None:
 
 def test_an_example_fills_the_sentence() -> None:
     at = open_page("attention", query="3")
-    at.button_group(key="example").set_value("River bank").run()
+    at.button_group(key="first_example").set_value("River bank").run()
     assert at.text_input(key="text").value == "She sat by the bank of the river"
     assert "query" not in at.query_params
 

@@ -125,11 +125,13 @@ def test_the_chosen_token_stays_chosen() -> None:
 
 def test_all_that_is_chosen_goes_along() -> None:
     chosen = {"key": "2", "keys": "0,3", "edits": "forbid:3:1,off:0.0"}
-    chosen |= {"match": "1:6,3:2", "cells": "3:1"}
+    chosen |= {"match": "1:6,3:2", "cells": "3:1", "pattern": "column", "n": "3"}
+    chosen |= {"zoom": "2,5,1,4"}
     at = open_page("attention", text=TEXT, **chosen)
     at.toggle(key="endoftext").set_value(True).run()
     moved = {"key": "3", "keys": "1,4", "edits": "forbid:4:2,off:0.0"}
-    moved |= {"match": "2:7,4:3", "cells": "4:2"}
+    moved |= {"match": "2:7,4:3", "cells": "4:2", "pattern": "column", "n": "4"}
+    moved |= {"zoom": "3,6,2,5"}
     assert moved.items() <= at.query_params.items()
     at.toggle(key="endoftext").set_value(False).run()
     assert chosen.items() <= at.query_params.items()
@@ -140,6 +142,22 @@ def test_all_that_is_chosen_goes_along() -> None:
     at = open_page("attention", text=TEXT, edits="nonsense", query="x", match="y", cells="0:9:1")
     at.toggle(key="endoftext").set_value(True).run()
     assert not at.exception
+
+
+def test_the_part_that_is_shown_is_of_the_same_tokens(stages: Any) -> None:
+    at = open_page("attention", text=TEXT, zoom="2,5,1,4", layer="2", head="1")
+    at.toggle(key="endoftext").set_value(True).run()
+    shown = heatmaps(figure(at, "one_head"))["weights"]
+    assert_allclose(shown, stages["weights"][2][1][3:6, 2:5], **TOLERANCE)
+    at = open_page("attention", **ON, zoom="0,2,0,1")
+    at.toggle(key="endoftext").set_value(False).run()
+    assert "zoom" not in at.query_params  # its only key was the token that is gone
+
+
+def test_a_pattern_s_number_moves_where_it_is_a_token() -> None:
+    at = open_page("find_a_head", text=TEXT, find="pattern", pattern="back", n="3")
+    at.toggle(key="endoftext").set_value(True).run()
+    assert at.query_params["n"] == "3"
 
 
 def test_it_takes_a_place_of_the_context() -> None:

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import pages, prose
+from gpt2viz.app import pages, parameters, prose
 from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.terms import TERM, TERMS
 from gpt2viz.model.checkpoint import BUNDLED, load_model
@@ -37,7 +37,7 @@ def ways(at: AppTest) -> set[str]:
 @pytest.mark.parametrize("n", range(1, len(STEPS) + 1))
 def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
     step = STEPS[n - 1]
-    wanted = {name: str(value) for name, value in step.parameters.items()}
+    wanted = {one.name: str(value) for one, value in step.parameters.items()}
     at = open_page(step.page.name, tour=str(n), text=TEXT, **wanted)
     assert step.see in bar(at)
     assert not at.warning
@@ -97,7 +97,7 @@ def test_the_copy_is_lost_without_the_head_before_it() -> None:
     model = load_model()
     ids = model.tokenizer.encode(TEXT)
     (on,) = model.tokenizer.encode(" on")
-    edits = STEPS[-1].parameters["edits"]
+    edits = STEPS[-1].parameters[parameters.EDITS]
     baseline, changed = (
         gpt2viz.trace(model, ids, edits=gpt2viz.parse_edits(spelled))
         for spelled in ("", str(edits))
@@ -140,7 +140,7 @@ HOSTILE = ") [x](javascript:canary=1) <b> \"'$ `_* :red[r] \\\n# h &term=head#"
 
 
 def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
-    at = open_page("attention", text=HOSTILE, layer="1", **{HOSTILE: HOSTILE})
+    at = open_page("attention", {HOSTILE: HOSTILE}, text=HOSTILE, layer="1")
     (said,) = [block.value for block in at.markdown if "Each square is one" in block.value]
     links = [
         token.attrs
@@ -158,7 +158,8 @@ def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
             HOSTILE: HOSTILE,
         }
         assert link["title"] == TERM[key].meaning
-    at = open_page("glossary", **dict(parse_qsl(query)))
+    linked = dict(parse_qsl(query))
+    at = open_page("glossary", {HOSTILE: linked.pop(HOSTILE)}, **linked)
     assert at.selectbox(key="term").value == "key"
     menu = [link.proto.query_string for link in at.get("page_link")]
     assert all(dict(parse_qsl(asked))["text"] == HOSTILE for asked in menu)

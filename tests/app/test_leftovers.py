@@ -17,7 +17,7 @@ from tests.app.pages import PAGES, ROOT, open_page
 #: What opens the parts of a page that hold the most.
 OPENED = {
     "what_if": {"edits": "off:0.1", "picture": "lines"},
-    "find_a_head": {"way": "pattern"},
+    "find_a_head": {"find": "pattern"},
     "compare": {"differs": "text", "picture": "lines"},
     "generate": {"new": ""},
 }

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import address, run_cache
+from gpt2viz.app import address, parameters, run_cache
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.panel import Axis, Panel
@@ -169,7 +169,7 @@ def test_a_drag_inside_one_cell_takes_in_nothing(monkeypatch: pytest.MonkeyPatch
     drag(Dragged("weights", (1, 2), (4, 3)))
     assert not kept
     drag(Dragged("weights", (1, 2), (3, 3)))
-    assert kept == [("zoom", (301, 303, 293, 294))]
+    assert kept == [(parameters.ZOOM, (301, 303, 293, 294))]
 
 
 def test_the_pictures_of_a_long_text_stay_small() -> None:

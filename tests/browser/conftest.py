@@ -20,6 +20,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from gpt2viz.app import pages
+from gpt2viz.app.parameters import NAMED as PARAMETERS
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
@@ -152,6 +153,7 @@ def visit(browser: Browser, server: str, visitors: list[Visitor]) -> Iterator[Ca
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
         assert path in ADDRESSES
+        assert set(query) <= set(PARAMETERS)
         page.goto(f"{server}/{path}?{urlencode(query)}")
         settle(page)
         return page

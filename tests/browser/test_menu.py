@@ -50,7 +50,13 @@ def test_the_numbers_of_a_picture_are_a_table(visit: Visit) -> None:
 
 
 # What has the focus, by the first of these that it lies in.
-_REGIONS = (".st-key-menu", ".st-key-text", ".st-key-model", ".st-key-example", ".st-key-tokens")
+_REGIONS = (
+    ".st-key-menu",
+    ".st-key-text",
+    ".st-key-model",
+    ".st-key-first_example",
+    ".st-key-tokens",
+)
 _REGIONS += (".st-key-choices", "a[href^='glossary?']", ".st-key-heads, .st-key-head_large")
 
 

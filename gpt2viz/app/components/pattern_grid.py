@@ -7,7 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from gpt2viz.analysis.patterns import Cell, Kind, parse_cells
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.clicks import Cell as ClickedCell
 from gpt2viz.app.frame.page import View
 
@@ -22,21 +22,20 @@ PATTERNS: dict[Kind, tuple[str, str, int]] = {
 
 #: A longer text's cells are too small to be painted.
 PAINTABLE = 64
-_CELLS = "cells"
 
 
 def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
     """Pick a pattern, its number and the cells that are painted over it."""
     cells: tuple[Cell, ...] = address.several_values(
-        _CELLS, parse_cells, "pairs of query and key, such as 3:1,4:2"
+        parameters.CELLS, parse_cells, "pairs of query and key, such as 3:1,4:2"
     )
-    bound = address.choice("pattern", list(PATTERNS), "back")
+    bound = address.choice(parameters.PATTERN, list(PATTERNS))
     change, args = bound.pop("on_change"), bound["args"]
 
     def begin_anew(*_args: str) -> None:
         change(*args)
-        address.put(_CELLS, ())
-        address.put("n", None)
+        address.put(parameters.CELLS, ())
+        address.put(parameters.N, None)
 
     kind: Kind = st.selectbox(
         "Pattern",
@@ -50,14 +49,14 @@ def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
     if name:
         least = 0 if kind in ("back", "column") else 1
         counts = range(least, max(view.n_tokens, default + 1))
-        n = st.selectbox(name, counts, **address.choice("n", counts, default))
+        n = st.selectbox(name, counts, **address.choice(parameters.N, counts, default))
     if cells:
         st.button(
             f"Clear {len(cells)} painted cell{'s' if len(cells) > 1 else ''}",
             icon=":material/undo:",
             type="tertiary",
             on_click=address.put,
-            args=(_CELLS, ()),
+            args=(parameters.CELLS, ()),
         )
     prose.caption(
         (
@@ -79,8 +78,8 @@ def paint(view: View) -> Callable[[ClickedCell], None]:
         cell = Cell(where.row, where.column)
         if not paintable or (causal and cell.key > cell.query):
             return
-        before = st.session_state[_CELLS]
+        before = address.chosen(parameters.CELLS)
         without = tuple(other for other in before if other != cell)
-        address.put(_CELLS, without if cell in before else (*before, cell))
+        address.put(parameters.CELLS, without if cell in before else (*before, cell))
 
     return clicked

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, pairs, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -18,6 +18,8 @@ from gpt2viz.textbook import scale, steps
 _AXES = ("x₁", "x₂", "x₃")
 #: Outputs that differ by less are the same; differences are written with four digits.
 _SAME = 5e-5
+#: The weight tables of one head, in the order in which they are used.
+_WEIGHTS = (parameters.HAND_WQ, parameters.HAND_WK, parameters.HAND_WV)
 
 
 def draw(book: Book) -> list[Question]:
@@ -38,13 +40,13 @@ def _journey(book: Book) -> list[Question]:
     )
     left, right = st.columns(2, gap="medium")
     with left:
-        x = table("journey_x", "Six words", steps.JOURNEY_X, steps.JOURNEY, _AXES)
+        x = table(parameters.JOURNEY_X, "Six words", steps.JOURNEY_X, steps.JOURNEY, _AXES)
         places = range(len(steps.JOURNEY))
         chosen: int = st.selectbox(
             "Query",
             places,
             format_func=lambda n: f"{n} {steps.JOURNEY[n]}",
-            **address.choice("journey_q", places, 1),
+            **address.choice(parameters.JOURNEY_Q, places),
         )
     found = steps.attend(x, x, x, scaled=False)
     with right:
@@ -96,13 +98,12 @@ def _sentence(book: Book) -> list[Question]:
     labels, drawn = steps.SENTENCE, steps.drawn_weights()
     columns = [*st.columns(2), *st.columns(2)]
     with columns[0]:
-        x = table("hand_x", "x: four words", steps.SENTENCE_X, labels, _AXES[:2])
+        x = table(parameters.HAND_X, "x: four words", steps.SENTENCE_X, labels, _AXES[:2])
     weights = []
-    for column, name, start in zip(columns[1:], "qkv", drawn, strict=True):
+    for column, which, start in zip(columns[1:], _WEIGHTS, drawn, strict=True):
         with column:
-            title = f"W_{name.upper()}"
-            weights.append(table(f"hand_w{name}", title, start, ("out 1", "out 2"), _AXES[:2]))
-    causal = st.toggle("Causal mask", **address.switch("hand_mask", False))
+            weights.append(table(which, which.says, start, ("out 1", "out 2"), _AXES[:2]))
+    causal = st.toggle("Causal mask", **address.switch(parameters.HAND_MASK))
     q, k, v = (steps.project(x, w) for w in weights)
     found = steps.attend(q, k, v, causal=causal)
     made = zip("QKV", (q, k, v), strict=True)
@@ -193,7 +194,9 @@ def _scale(book: Book) -> list[Question]:
         "$\\sqrt{h_s}$ brings the variance back to 1."
     )
     sizes = [2, 8, 32, 64, 128, 512]
-    hs: int = st.segmented_control("$h_s$", sizes, required=True, **address.choice("hs", sizes, 64))
+    hs: int = st.segmented_control(
+        "$h_s$", sizes, required=True, **address.choice(parameters.HS, sizes)
+    )
     raw, scaled = scale.score_variance(hs)
     st.latex(rf"\text{{var}}(q \cdot k) = h_s = {hs} \qquad \sqrt{{h_s}} {equals(hs**0.5)}")
     left, right = st.columns(2)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import landing
 from gpt2viz.app.course import (
     by_hand,
@@ -105,10 +105,12 @@ CHAPTERS: Mapping[str, Chapter] = {
 
 def choose() -> str:
     """Pick a chapter; ``?example=E5`` in the address opens the one that shows it."""
-    wanted = st.query_params.get("example", "")
+    examples = [example for chapter in CHAPTERS.values() for example in chapter.examples]
+    address.choice(parameters.EXAMPLE, examples)
+    wanted: str | None = address.chosen(parameters.EXAMPLE)
     holding = next((name for name, c in CHAPTERS.items() if wanted in c.examples), None)
-    if holding and "chapter" not in st.query_params:
-        st.query_params["chapter"] = holding
+    if holding and address.asked(parameters.CHAPTER) is None:
+        address.respell(parameters.CHAPTER, holding)
     names, done = list(CHAPTERS), progress.answered()
 
     def written(name: str) -> str:
@@ -120,14 +122,14 @@ def choose() -> str:
         "Chapters",
         names,
         format_func=written,
-        **address.choice("chapter", names, names[0]),
+        **address.choice(parameters.CHAPTER, names, names[0]),
     )
     progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()})
     parts.sources()
-    if wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
-        wanted = ""
-        st.query_params.pop("example", None)
-    landing.land(chosen, wanted)
+    if wanted and wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
+        wanted = None
+        address.put(parameters.EXAMPLE, None)
+    landing.land(chosen, wanted or "")
     return chosen
 
 
@@ -150,5 +152,5 @@ def show(name: str, colors: Palette) -> None:
             icon=":material/arrow_forward:",
             type="primary",
             on_click=address.put,
-            args=("chapter", following),
+            args=(parameters.CHAPTER, following),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -13,6 +13,9 @@ from gpt2viz.app.course.written import mixture
 from gpt2viz.textbook import steps
 
 _PLANE = ("animal", "machine")
+#: The tables of each sentence.
+_KEYS = {"bird": parameters.CRANE_K_BIRD, "machine": parameters.CRANE_K_MACHINE}
+_VALUES = {"bird": parameters.CRANE_V_BIRD, "machine": parameters.CRANE_V_MACHINE}
 
 
 def draw(book: Book) -> list[Question]:
@@ -31,11 +34,9 @@ def draw(book: Book) -> list[Question]:
     with words:
         sentence, causal = _choose()
         labels = steps.CRANE_WORDS[sentence]
-        query = table("crane_q", "Query of crane", steps.CRANE_QUERY, labels[:1], _PLANE)
-        keys = table(f"crane_k_{sentence}", "Keys", steps.CRANE_KEYS[sentence], labels, _PLANE)
-        values = table(
-            f"crane_v_{sentence}", "Values", steps.CRANE_VALUES[sentence], labels, _PLANE
-        )
+        query = table(parameters.CRANE_Q, "Query of crane", steps.CRANE_QUERY, labels[:1], _PLANE)
+        keys = table(_KEYS[sentence], "Keys", steps.CRANE_KEYS[sentence], labels, _PLANE)
+        values = table(_VALUES[sentence], "Values", steps.CRANE_VALUES[sentence], labels, _PLANE)
     found = steps.attend(query.repeat(3, axis=0), keys, values, scaled=False, causal=causal)
     with numbers:
         _pictures(book, found, labels)
@@ -56,12 +57,12 @@ def _choose() -> tuple[str, bool]:
         "The crane is a",
         list(steps.CRANE_WORDS),
         required=True,
-        **address.choice("crane", list(steps.CRANE_WORDS), "bird"),
+        **address.choice(parameters.CRANE, list(steps.CRANE_WORDS)),
     )
     causal = st.toggle(
         "Causal mask",
         help="A word sees itself and those before it, as in GPT-2.",
-        **address.switch("crane_mask", False),
+        **address.switch(parameters.CRANE_MASK),
     )
     return sentence, causal
 

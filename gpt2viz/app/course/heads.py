@@ -6,13 +6,14 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.analysis.scores import SCORES
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components import lines
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals
 from gpt2viz.app.frame import controls
+from gpt2viz.app.parameters import Choice
 from gpt2viz.app.views import zoom
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT_LARGE
@@ -38,13 +39,17 @@ def _way(_book: Book) -> list[Question]:
         "serves all heads."
     )
     columns = st.columns(4)
-    choices = (("B", [1, 2, 4], 2), ("T", [1, 4, 6, 100], 6), ("C", [12, 768, 1024, 1280], 768))
+    choices: dict[str, tuple[Choice, list[int]]] = {
+        "B": (parameters.WAY_B, [1, 2, 4]),
+        "T": (parameters.WAY_T, [1, 4, 6, 100]),
+        "C": (parameters.WAY_C, [12, 768, 1024, 1280]),
+    }
     B, T, C = (
-        column.selectbox(name, options, **address.choice(f"way_{name}", options, start))
-        for column, (name, options, start) in zip(columns, choices, strict=False)
+        column.selectbox(name, options, **address.choice(which, options))
+        for column, (name, (which, options)) in zip(columns, choices.items(), strict=False)
     )
     counts = [1, 2, 4, 6, 7, 12, 16, 20, 24]
-    nh = columns[3].selectbox("heads nh", counts, **address.choice("way_nh", counts, 12))
+    nh = columns[3].selectbox("heads nh", counts, **address.choice(parameters.WAY_NH, counts))
     try:
         way = heads.shape_steps(B, T, C, nh)
         output.table(
@@ -110,9 +115,9 @@ def _variants(book: Book) -> list[Question]:
     labels, axes = steps.JOURNEY, ("x₁", "x₂", "x₃")
     left, right = st.columns([3, 1], gap="medium")
     with left:
-        x = table("variants_x", "Input", steps.JOURNEY_X, labels, axes)
+        x = table(parameters.VARIANTS_X, "Input", steps.JOURNEY_X, labels, axes)
     seeds = range(10)
-    seed: int = right.selectbox("Seed", seeds, **address.choice("variants_seed", seeds, 0))
+    seed: int = right.selectbox("Seed", seeds, **address.choice(parameters.VARIANTS_SEED, seeds))
     found = heads.four_variants(x, nh=3, seed=seed)
     panels = [vectors(name, out, labels, axes, TOKENS) for name, out in found.items()]
     picture(book, "variants", panels, height=300)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture
 from gpt2viz.app.course.tables import table
@@ -26,8 +26,10 @@ def draw(book: Book) -> list[Question]:
     heading("E7")
     left, right = st.columns([2, 3], gap="large")
     with left:
-        scaled = table("mask_scores", "Scaled scores", steps.PRINTED_SCALED, labels, labels)
-        causal = st.toggle("Causal mask", **address.switch("mask_on", True))
+        scaled = table(
+            parameters.MASK_SCORES, "Scaled scores", steps.PRINTED_SCALED, labels, labels
+        )
+        causal = st.toggle("Causal mask", **address.switch(parameters.MASK_ON))
     tensor = steps.rows(scaled)
     shown = steps.hide_later(tensor) if causal else tensor
     weights = shown.softmax(dim=-1)

@@ -7,7 +7,7 @@ import inspect
 import streamlit as st
 
 from gpt2viz import GPT2Config
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, heading, held
 from gpt2viz.app.course.written import equals
@@ -38,8 +38,8 @@ def draw(_book: Book) -> list[Question]:
     st.subheader("Try a configuration", anchor="try")
     columns = st.columns(2)
     widths, counts = [48, 64, 100, 768, 1000], [1, 3, 4, 7, 12, 25]
-    C = columns[0].selectbox("n_embd", widths, **address.choice("try_C", widths, 768))
-    nh = columns[1].selectbox("n_head", counts, **address.choice("try_nh", counts, 12))
+    C = columns[0].selectbox("n_embd", widths, **address.choice(parameters.TRY_C, widths))
+    nh = columns[1].selectbox("n_head", counts, **address.choice(parameters.TRY_NH, counts))
     kind, said = mistakes.message(lambda: GPT2Config(n_embd=C, n_head=nh))
     st.latex(rf"h_s = C / n_h = {C} / {nh} {f'= {C // nh}' if C % nh == 0 else equals(C / nh)}")
     if kind:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -35,11 +35,11 @@ def _linear() -> list[Question]:
     )
     columns = st.columns([2, 3, 2])
     with columns[0]:
-        x = table("lin_x", "x", mlp.LINEAR_X, ("x",), ("0", "1"))[0]
+        x = table(parameters.LIN_X, "x", mlp.LINEAR_X, ("x",), ("0", "1"))[0]
     with columns[1]:
-        weight = table("lin_w", "W", mlp.LINEAR_WEIGHT, _OUT, ("0", "1"))
+        weight = table(parameters.LIN_W, "W", mlp.LINEAR_WEIGHT, _OUT, ("0", "1"))
     with columns[2]:
-        bias = table("lin_b", "b", np.reshape(mlp.LINEAR_BIAS, (4, 1)), _OUT, ("b",))[:, 0]
+        bias = table(parameters.LIN_B, "b", np.reshape(mlp.LINEAR_BIAS, (4, 1)), _OUT, ("b",))[:, 0]
     found = mlp.linear(x, weight, bias)
     first = " + ".join(
         f"({given(a)}) \\cdot ({given(w)})" for a, w in zip(x, weight[0], strict=True)
@@ -71,13 +71,13 @@ def _walk(book: Book) -> list[Question]:
     )
     left, right = st.columns([3, 5], gap="medium")
     with left:
-        x = table("walk_x", "x", (mlp.LINEAR_X,), ("x",), ("0", "1"))[0]
+        x = table(parameters.WALK_X, "x", (mlp.LINEAR_X,), ("x",), ("0", "1"))[0]
         seeds = range(10)
-        seed: int = st.selectbox("Seed", seeds, **address.choice("walk_seed", seeds, 0))
+        seed: int = st.selectbox("Seed", seeds, **address.choice(parameters.WALK_SEED, seeds))
     names = list(mlp.CURVES)
     with right:
         curve: str = st.segmented_control(
-            "Curve", names, required=True, **address.choice("curve", names, "GELU (erf)")
+            "Curve", names, required=True, **address.choice(parameters.CURVE, names)
         )
         widen, back = mlp.drawn_weights(seed)
         widened, bent, output = mlp.walk(x, widen, np.ones(8), back, curve)
@@ -104,7 +104,7 @@ def _curves(book: Book) -> list[Question]:
         alt="Four activation curves, f(x) over x",
         of_run=False,
     )
-    at = table("curve_x", "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
+    at = table(parameters.CURVE_X, "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
     values = {name: np.asarray(f(steps.rows(at))) for name, f in mlp.CURVES.items()}
     number = st.column_config.NumberColumn(format="%.4f")
     output.table(
@@ -150,11 +150,11 @@ def _dropout(book: Book) -> list[Question]:
     )
     columns = st.columns(3)
     chances = [0.0, 0.1, 0.2, 0.5, 0.9]
-    p: float = columns[0].selectbox("p", chances, **address.choice("drop_p", chances, 0.1))
+    p: float = columns[0].selectbox("p", chances, **address.choice(parameters.DROP_P, chances))
     seeds = range(20)
-    seed: int = columns[1].selectbox("Seed", seeds, **address.choice("drop_seed", seeds, 0))
+    seed: int = columns[1].selectbox("Seed", seeds, **address.choice(parameters.DROP_SEED, seeds))
     with columns[2]:
-        training = st.toggle("Training", **address.switch("drop_on", True))
+        training = st.toggle("Training", **address.switch(parameters.DROP_ON))
     after = mlp.drop(mlp.WIDENED, p, training, seed)
     both, names = [steps.rows(mlp.WIDENED), after], ("", "number")
     panel = vectors("eight numbers", both, ("before", "after"), _EIGHT, names)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz import Trace, sampling_distribution
 from gpt2viz.analysis.sampling import softmax
-from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -33,15 +33,15 @@ def draw(book: Book) -> list[Question]:
     left, right = st.columns([3, 5], gap="large")
     temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
     with left:
-        x = table("last_x", "Last vector", _LAST, ("last",), _PLANE)
-        rows = table("last_rows", "A vocabulary of four", _EMBEDDING, _WORDS, _PLANE)
+        x = table(parameters.LAST_X, "Last vector", _LAST, ("last",), _PLANE)
+        rows = table(parameters.LAST_ROWS, "A vocabulary of four", _EMBEDDING, _WORDS, _PLANE)
         heat: float = st.selectbox(
             "Temperature t",
             temperatures,
             help=prose.tip(
                 "Divides the logits: below 1 the likely become likelier, above 1 less so."
             ),
-            **address.choice("heat", temperatures, 1.0),
+            **address.choice(parameters.HEAT, temperatures),
         )
     scores = logits.logits(x, rows)[0]
     chances = logits.next_token(scores, heat)
@@ -72,7 +72,7 @@ def _loss(scores: Array) -> None:
         "The word that actually came",
         list(_WORDS),
         required=True,
-        **address.choice("target", list(_WORDS), "fish"),
+        **address.choice(parameters.TARGET, list(_WORDS)),
     )
     cost = float(logits.loss(scores, _WORDS.index(target)))
     at_one = f"z_{{\\text{{{target}}}}}"

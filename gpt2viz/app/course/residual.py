@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -34,7 +34,7 @@ def _stream(book: Book) -> list[Question]:
     left, right = st.columns(2, gap="large")
     with left:
         both = table(
-            "stream", "The stream, and what is added", (norms.STREAM, norms.ADDED),
+            parameters.STREAM, "The stream, and what is added", (norms.STREAM, norms.ADDED),
             ("x", "f(x)"), _FOUR,
         )  # fmt: skip
     total = norms.add(both[0], both[1])
@@ -68,7 +68,7 @@ def _norm() -> list[Question]:
         "normalised on its own."
     )
     rows = table(
-        "norm",
+        parameters.NORM,
         "x, gain and shift",
         (np.add(norms.STREAM, norms.ADDED).round(6), np.ones(4), np.zeros(4)),
         ("x", "gain γ", "shift β"),
@@ -175,7 +175,7 @@ def _depth(book: Book) -> list[Question]:
         "2019). (RMS: root mean square.)"
     )
     n_layer: int = st.segmented_control(
-        "Layers L", _DEPTHS, required=True, **address.choice("depth", _DEPTHS, 12)
+        "Layers L", _DEPTHS, required=True, **address.choice(parameters.DEPTH, _DEPTHS)
     )
     plain = norms.stream_sizes(n_layer, scaled=False)
     small = norms.stream_sizes(n_layer, scaled=True)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from gpt2viz.app import address, prose
 from gpt2viz.app.components.number_grid import number_fields
 from gpt2viz.app.course.written import in_a_field, shortest
+from gpt2viz.app.parameters import Listed
 from gpt2viz.arrays import Array
 
 #: Numbers that a table takes lie between −LARGEST and LARGEST.
@@ -20,34 +21,34 @@ _Flat = tuple[float, ...]
 
 
 def table(
-    name: str, title: str, default: ArrayLike, rows: Sequence[str], columns: Sequence[str]
+    parameter: Listed, title: str, default: ArrayLike, rows: Sequence[str], columns: Sequence[str]
 ) -> Array:
     """Draw a table and return its numbers, (rows, columns).
 
-    ``name`` is its parameter in the address, ``default`` what it holds when that is not there.
+    ``parameter`` is what the address calls it, ``default`` what it holds when that is not there.
     """
     start = tuple(map(float, np.ravel(default)))
     expected = f"{len(start)} numbers from −{LARGEST:g} to {LARGEST:g}, with commas between"
-    found = address.several_values(name, _reader(len(start)), expected) or start
+    found = address.several_values(parameter, _reader(len(start)), expected) or start
 
     def edited(values: list[float]) -> None:
         fits = len(values) == len(start) and all(abs(x) <= LARGEST for x in values)
         if fits:
-            address.put(name, () if tuple(values) == start else tuple(values))
+            address.put(parameter, () if tuple(values) == start else tuple(values))
 
     prose.markdown(f"**{title}**")
     texts = [in_a_field(x) for x in found]
-    number_fields(name, title, found, texts, rows, columns, LARGEST, edited)
+    number_fields(parameter.name, title, found, texts, rows, columns, LARGEST, edited)
     if any(text != shortest(x) for text, x in zip(texts, found, strict=True)):
         prose.caption("Rounded to four digits; the numbers used have more.")
     if found != start:
         st.button(
             "Back to the original numbers",
-            key=f"{name}_reset",
+            key=f"{parameter.name}_reset",
             icon=":material/undo:",
             type="tertiary",
             on_click=address.put,
-            args=(name, ()),
+            args=(parameter, ()),
         )
     return np.array(found, np.float32).reshape(len(rows), -1)
 

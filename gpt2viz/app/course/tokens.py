@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -97,11 +97,11 @@ def draw_order(book: Book) -> list[Question]:
     )
     heading("E3")
     words_in, places = _order_tables()
-    on = st.toggle("Add the position vectors", **address.switch("order_on", False))
+    on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
     causal = st.toggle(
         "Causal mask",
         help=prose.tip("A word sees itself and those before it, as in GPT-2."),
-        **address.switch("order_mask", False),
+        **address.switch(parameters.ORDER_MASK),
     )
     one, other = (0, 1, 2), (2, 1, 0)
     added = places if on else np.zeros_like(places)
@@ -138,10 +138,12 @@ def _order_tables() -> tuple[Array, Array]:
     words = embeddings.WORDS
     columns = st.columns(2, gap="large")
     with columns[0]:
-        words_in = table("order_words", "Word vectors", embeddings.WORD_VECTORS, words, _PLANE)
+        words_in = table(
+            parameters.ORDER_WORDS, "Word vectors", embeddings.WORD_VECTORS, words, _PLANE
+        )
     with columns[1]:
         places = table(
-            "order_places",
+            parameters.ORDER_PLACES,
             "Position vectors",
             embeddings.POSITION_VECTORS,
             ("position 0", "position 1", "position 2"),

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from gpt2viz import GPT2Config
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components.diagram import draw_diagram
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held
 from gpt2viz.app.frame import controls
 from gpt2viz.textbook import diagram, sizes
 
-#: What can be turned: name, values, and GPT-2 small's.
-_KNOBS = (
-    ("vocab_size", [256, 5_000, 50_257, 50_304], 50_257),
-    ("n_positions", [256, 1024, 2048], 1024),
-    ("n_layer", [1, 2, 6, 12, 24, 36, 48], 12),
-    ("n_embd", [96, 384, 768, 1024, 1280, 1600], 768),
-)
+#: What can be turned: its name in the address, and its values.
+_KNOBS = {
+    "vocab_size": (parameters.SIZE_VOCAB_SIZE, [256, 5_000, 50_257, 50_304]),
+    "n_positions": (parameters.SIZE_N_POSITIONS, [256, 1024, 2048]),
+    "n_layer": (parameters.SIZE_N_LAYER, [1, 2, 6, 12, 24, 36, 48]),
+    "n_embd": (parameters.SIZE_N_EMBD, [96, 384, 768, 1024, 1280, 1600]),
+}
 
 
 def draw(book: Book) -> list[Question]:
@@ -93,11 +95,11 @@ def _knobs(book: Book) -> None:
 def _parameters() -> list[Question]:
     heading("E16")
     prose.markdown("Where the parameters are. Turn the knobs:")
-    chosen = {
-        name: column.selectbox(name, values, **address.choice(f"size_{name}", values, start))
-        for column, (name, values, start) in zip(st.columns(4), _KNOBS, strict=True)
+    chosen: dict[str, Any] = {
+        name: column.selectbox(name, values, **address.choice(which, values))
+        for column, (name, (which, values)) in zip(st.columns(4), _KNOBS.items(), strict=True)
     }
-    tied = st.toggle("Weight tying: one table at both ends", **address.switch("size_tied", True))
+    tied = st.toggle("Weight tying: one table at both ends", **address.switch(parameters.SIZE_TIED))
     parts = sizes.parts(GPT2Config(**chosen, n_head=1, tie_word_embeddings=tied))
     total = sum(parts.values())
     output.table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.frame.page import View
 
 
@@ -19,7 +19,7 @@ def layer(view: View, among: int | None = None) -> int:
         help=prose.tip(
             "A model is a stack of layers; each reads what the one below wrote. 0 is the first."
         ),
-        **address.choice("layer", layers, 0),
+        **address.choice(parameters.LAYER, layers),
     )
     return chosen
 
@@ -36,7 +36,7 @@ def head(view: View, among: int | None = None) -> int:
             "Each layer has several heads. Each computes weights of its own: "
             "how much every token takes from every other."
         ),
-        **address.choice("head", heads, 0),
+        **address.choice(parameters.HEAD, heads),
     )
     return chosen
 
@@ -47,8 +47,8 @@ def heads_beside(view: View, head: int) -> list[int]:
     One that was chosen and then became ``head`` itself comes back once another is that.
     """
     heads = range(view.model.config.n_head)
-    bound = address.several("more", heads, [])
-    st.session_state["more"] = [n for n in st.session_state["more"] if n != head]
+    bound = address.several(parameters.MORE, heads)
+    st.session_state["more"] = [n for n in address.chosen(parameters.MORE) if n != head]
     chosen: list[int] = st.pills(
         "More heads",
         [n for n in heads if n != head],
@@ -74,7 +74,7 @@ def key_token(view: View) -> int:
         help=prose.tip(
             "The query (the token chosen above, or else the last one) looks at this token."
         ),
-        **address.choice("key", tokens, 0),
+        **address.choice(parameters.KEY, tokens),
     )
     return chosen
 
@@ -87,7 +87,7 @@ def several_layers(view: View) -> list[int]:
         layers,
         selection_mode="multi",
         help=prose.tip("Two to four layers. The first one is compared with each of the others."),
-        **address.several("layers", layers, sorted({0, layers[-1]})),
+        **address.several(parameters.LAYERS, layers, sorted({0, layers[-1]})),
     )
     if len(chosen) > 4:
         prose.caption("Four layers fit side by side; the first four chosen are shown.")
@@ -107,6 +107,6 @@ def head_or_whole(view: View) -> int | str:
             "this layer and all below it multiplied together, each mixed half and half with the "
             "residual stream."
         ),
-        **address.choice("compare", heads, "mean"),
+        **address.choice(parameters.COMPARE, heads),
     )
     return chosen

@@ -6,14 +6,10 @@ from contextlib import suppress
 
 import streamlit as st
 
-from gpt2viz import EditError, Model, parse_edits
-from gpt2viz.analysis.patterns import moved_cells, parse_cells
-from gpt2viz.app import address, prose
+from gpt2viz import EditError, Model
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.literal import literal
 from gpt2viz.model.config import END_OF_TEXT
-from gpt2viz.run.edits import moved
-
-_NAME = "endoftext"
 
 _PLAIN = END_OF_TEXT.decode()
 #: The token as Markdown.
@@ -22,14 +18,14 @@ WRITTEN = literal(_PLAIN)
 
 def is_on() -> bool:
     """Whether the switch, which must have been drawn, is on."""
-    on: bool = st.session_state[_NAME]
+    on: bool = address.chosen(parameters.END_OF_TEXT)
     return on
 
 
 def switch(model: Model) -> None:
     """Draw the switch; off, and fixed, where the model has no such token."""
     there = model.tokenizer.end_of_text is not None
-    bound = address.switch(_NAME, False, movable=there)
+    bound = address.switch(parameters.END_OF_TEXT, movable=there)
     change, name = bound.pop("on_change"), bound["args"]
 
     def changed(*_args: str) -> None:
@@ -53,15 +49,9 @@ def switch(model: Model) -> None:
 
 def _move(by: int) -> None:
     """Let what is chosen in the address be the same tokens as before, at their new places."""
-    for name in ("query", "key", "keys"):
-        raw = st.query_params.get(name, "").split(",")
-        places = [int(n) + by for n in raw if n.isdecimal() and int(n) + by >= 0]
-        if name in st.query_params:
-            address.put(name, places if name == "keys" else next(iter(places), None))
-    with suppress(EditError):  # the page that reads them says so
-        if edits := parse_edits(st.query_params.get("edits", "")):
-            address.put("edits", moved(edits, by))
-    for name in ("match", "cells"):
-        with suppress(ValueError):
-            if cells := parse_cells(st.query_params.get(name, "")):
-                address.put(name, moved_cells(cells, by))
+    everything = address.parameters()
+    for parameter in parameters.PARAMETERS:
+        raw = address.asked(parameter)
+        if raw and parameter.moves:
+            with suppress(ValueError, EditError):  # the page that reads it says so
+                address.respell(parameter, parameter.moves(raw, by, everything))

@@ -11,7 +11,7 @@ import streamlit as st
 
 from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.analysis.finite import first_not_finite
-from gpt2viz.app import address, guard, leftovers, limits, output, prose, run_cache
+from gpt2viz.app import address, guard, leftovers, limits, output, parameters, prose, run_cache
 from gpt2viz.app.components.theme_watch import is_dark
 from gpt2viz.app.frame import end_of_text, glossary, numbers, save, sentence, token_strip, tour
 from gpt2viz.app.frame.menu import menu
@@ -99,10 +99,10 @@ def read_sentence(colors: Palette, choosing: str = token_strip.LIGHT_UP) -> View
 
 def _run(model: Model) -> Trace:
     """The run that every page shows, and what to know about it; or one message and no more."""
-    causal = st.session_state["causal"]
+    causal = address.chosen(parameters.CAUSAL)
     try:
         ids = model.tokenizer.encode(
-            st.session_state["text"], end_of_text_first=end_of_text.is_on()
+            address.chosen(parameters.TEXT), end_of_text_first=end_of_text.is_on()
         )
         trace = run_cache.run(RunKey(model.name, tuple(ids), causal))
     except ContextError as error:
@@ -146,7 +146,7 @@ def choose_model() -> str:
         "Model",
         names,
         help="The bundled model is small and was trained for this app. Get others on Models.",
-        **address.choice("model", names, names[0]),
+        **address.choice(parameters.MODEL, names, names[0]),
     )
     return chosen
 
@@ -154,7 +154,7 @@ def choose_model() -> str:
 def _model_and_sentence() -> Model:
     written, chosen, switches = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
     sentence.box(
-        "text",
+        parameters.TEXT,
         sentence.EXAMPLES["Crane"],
         "Sentence",
         place=written,
@@ -173,14 +173,12 @@ def _model_and_sentence() -> Model:
             "On, as the model was trained: a token sees itself and the tokens before it. "
             "Off: it sees the later ones too."
         ),
-        **address.switch("causal", True),
+        **address.switch(parameters.CAUSAL),
     )
     sentence.examples()
-    sentence.note_spaces("text")
-    if len(st.session_state["text"]) > address.LONGEST_TEXT:
-        prose.caption("This text is too long for the address: a link to this page won't carry it.")
+    sentence.notes(parameters.TEXT)
     try:
-        model = run_cache.load(st.session_state["model"])
+        model = run_cache.load(address.chosen(parameters.MODEL))
     except CheckpointError as error:
         st.error(
             f"**{literal(st.session_state['model'])}** can't be loaded. {literal(str(error))}\n\n"

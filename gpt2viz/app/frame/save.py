@@ -139,14 +139,14 @@ def _page(found: output.Shown, about: About) -> None:
             words="HTML",
         )
     st.markdown("**What you have chosen**, to open it again here or on another machine")
-    parameters = saved_session.parameters()
-    session = export.Session(found.page, parameters, about.sha256)
+    chosen = saved_session.everything()
+    session = export.Session(found.page, chosen, about.sha256)
     _download("page", "json", about, lambda: session.to_json().encode(), words="Session")
-    if len(parameters.get("text", "")) > address.LONGEST_TEXT:
-        st.caption("The text is too long for a link. A session can hold it.")
+    if long := address.unwritten():
+        st.caption(f"Too long for a link: {', '.join(long)}. A session can hold it.")
         return
     st.markdown("**A link** that shows the same to others who reach this server")
-    st.code(f"{st.context.url}?{urlencode(parameters)}", language=None, wrap_lines=True)
+    st.code(f"{st.context.url}?{urlencode(chosen)}", language=None, wrap_lines=True)
 
 
 def _download(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz import CheckpointError, ExportError
-from gpt2viz.app import address, pages, run_cache
+from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.export import Session, read_session
 from gpt2viz.export.session import LARGEST
 
 
-def parameters() -> dict[str, str]:
+def everything() -> dict[str, str]:
     """All that is chosen now, by its name in the address, with text and model even at defaults."""
-    own = {name: st.session_state[name] for name in ("text", "model") if name in st.session_state}
-    return address.parameters(**own)
+    own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
+    read = {one: address.chosen(one) for one in own if one.name in st.session_state}
+    return address.parameters(read) | address.unwritten()
 
 
 def upload() -> None:

@@ -6,7 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
+from gpt2viz.app.parameters import Text
+
+_EXAMPLE = "first_example"
 
 EXAMPLES = {
     "Crane": "A crane ate fish",
@@ -22,14 +25,14 @@ EXAMPLES = {
 }
 
 
-def box(name: str, default: str, label: str, *, place: Any, help: str, placeholder: str) -> str:
-    """Ask for a text, which the address calls ``name``, in the container ``place``.
+def box(which: Text, default: str, label: str, *, place: Any, help: str, placeholder: str) -> str:
+    """Ask for a text, ``which`` of the address, in the container ``place``.
 
     A browser's box of one line drops line breaks: a text that has some, from a link or a session,
     gets a box of several lines.
     """
-    bound = address.text(name, default, one_line=False)
-    text: str = st.session_state[name]
+    bound = address.text(which, default, one_line=False)
+    text: str = address.chosen(which)
     if address.is_one_line(text):
         place.text_input(label, placeholder=placeholder, help=help, **bound)
     else:
@@ -37,9 +40,16 @@ def box(name: str, default: str, label: str, *, place: Any, help: str, placehold
     return text
 
 
-def note_spaces(name: str) -> None:
+def notes(which: Text) -> None:
+    """What to know about a text: that no link carries it, and what spaces at its end do."""
+    text: str = address.chosen(which)
+    if len(text) > address.LONGEST_TEXT:
+        prose.caption("This text is too long for the address: a link to this page won't carry it.")
+    _note_spaces(which, text)
+
+
+def _note_spaces(which: Text, text: str) -> None:
     """Where a text ends with spaces, say what they do, with a button that takes them away."""
-    text: str = st.session_state[name]
     bare = text.rstrip(" ")
     if not bare or bare == text:
         return
@@ -53,21 +63,21 @@ def note_spaces(name: str) -> None:
         st.button(
             "Remove the space" if n == 1 else "Remove them",
             icon=":material/backspace:",
-            key=f"bare_{name}",
+            key=f"bare_{which.name}",
             on_click=address.put,
-            args=(name, bare),
+            args=(which, bare),
             type="tertiary",
         )
 
 
 def examples() -> None:
     """Offer the examples; the one that stands in the box is lit."""
-    current = st.session_state["text"]
-    st.session_state["example"] = next((n for n, t in EXAMPLES.items() if t == current), None)
+    current = address.chosen(parameters.TEXT)
+    st.session_state[_EXAMPLE] = next((n for n, t in EXAMPLES.items() if t == current), None)
 
     def pick() -> None:
-        if name := st.session_state["example"]:
-            address.put("text", EXAMPLES[name])
-            address.put("query", None)
+        if name := st.session_state[_EXAMPLE]:
+            address.put(parameters.TEXT, EXAMPLES[name])
+            address.put(parameters.QUERY, None)
 
-    st.pills("Examples", EXAMPLES, key="example", on_change=pick, label_visibility="collapsed")
+    st.pills("Examples", EXAMPLES, key=_EXAMPLE, on_change=pick, label_visibility="collapsed")

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz import Trace
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.literal import literal
 
 #: What choosing a token does on most pages.
@@ -23,16 +23,16 @@ def chips(trace: Trace, choosing: str = LIGHT_UP) -> int | None:
     ``choosing`` says what it does to choose one. Where it is empty, none can be chosen.
     """
     T = len(trace.labels)
-    bound = address.choice("query", range(T), None)
+    bound = address.choice(parameters.QUERY, range(T))
     if T <= AT_ONCE:
         return _draw(trace, range(T), choosing, bound)
-    query: int | None = st.session_state["query"]
+    query: int | None = address.chosen(parameters.QUERY)
     part = _part(T, query)
     # The widget knows only this part: the query itself may lie outside of it.
     st.session_state["chip"] = query if query is not None and query in part else None
 
     def choose() -> None:
-        address.put("query", st.session_state["chip"])
+        address.put(parameters.QUERY, st.session_state["chip"])
 
     _draw(trace, part, choosing, {"key": "chip", "on_change": choose})
     return query
@@ -51,7 +51,7 @@ def _part(T: int, query: int | None) -> range:
             format_func=places,
             label_visibility="collapsed",
             width=220,
-            **address.choice("from", starts, starts[(query or 0) // AT_ONCE]),
+            **address.choice(parameters.FROM, starts, starts[(query or 0) // AT_ONCE]),
         )
         if query is not None and not start <= query < start + AT_ONCE:
             prose.caption(f"The chosen token is {query:,}, in another part.", width="content")

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import streamlit as st
 
-from gpt2viz.app import address, pages, prose
+from gpt2viz.app import address, pages, parameters, prose
 from gpt2viz.app.pages import Page
+from gpt2viz.app.parameters import EDITS, HEAD, KEY, LAYER, QUERY, Parameter
 
 TEXT = "The cat sat on the mat and the cat sat"
 
@@ -19,7 +20,7 @@ class Step(NamedTuple):
     """A page, the parameters of its address, and what is to be seen."""
 
     page: Page
-    parameters: dict[str, int | str]
+    parameters: dict[Parameter, int | str]
     see: str
 
 
@@ -31,27 +32,32 @@ LAST, AFTER = 9, 3
 STEPS = (
     Step(
         pages.ATTENTION,
-        {"layer": BACK[0], "head": BACK[1], "query": LAST},
+        {LAYER: BACK[0], HEAD: BACK[1], QUERY: LAST},
         "Each small square is a **head**. A row is a token that asks, a column one that it may "
         "look at; the stronger the colour, the more it takes. In head 0 every token looks at the "
         "one **before** it.",
     ),
     Step(
         pages.ATTENTION,
-        {"layer": COPY[0], "head": COPY[1], "query": LAST},
+        {LAYER: COPY[0], HEAD: COPY[1], QUERY: LAST},
         "One layer up, head 3. The framed row is the second “sat”: it looks at “on”, the word "
         "that **followed** the first “sat”. Such a head copies what came before.",
     ),
     Step(
         pages.INSIDE_A_HEAD,
-        {"layer": COPY[0], "head": COPY[1], "query": LAST, "key": AFTER},
+        {
+            LAYER: COPY[0],
+            HEAD: COPY[1],
+            QUERY: LAST,
+            KEY: AFTER,
+        },
         "The same head, step by step: **Q**, **K** and **V**, the scores, the mask, the weights, "
         "the output. Below, the score of “sat” for “on” is written out. A click on another cell "
         "writes out that one.",
     ),
     Step(
         pages.CAUSAL_MASK,
-        {"layer": COPY[0], "head": COPY[1], "query": 2},
+        {LAYER: COPY[0], HEAD: COPY[1], QUERY: 2},
         "The first “sat” may see only itself and what comes before it: the rest is **masked**. "
         "Without the mask the same row spreads over words that come later.",
     ),
@@ -63,7 +69,12 @@ STEPS = (
     ),
     Step(
         pages.WHAT_IF,
-        {"layer": COPY[0], "head": COPY[1], "query": LAST, "edits": f"off:{BACK[0]}.{BACK[1]}"},
+        {
+            LAYER: COPY[0],
+            HEAD: COPY[1],
+            QUERY: LAST,
+            EDITS: f"off:{BACK[0]}.{BACK[1]}",
+        },
         "The head of the first step is switched **off**. Now the copying head no longer finds "
         "“on”, and the guess changes: the two worked together. Switch off others, or type a "
         "sentence of your own.",
@@ -73,8 +84,8 @@ STEPS = (
 
 def draw(page: Page) -> None:
     """The step that the address names, and the way on, back and out; nothing off the tour."""
-    address.choice("tour", range(1, len(STEPS) + 1), None)
-    n: int | None = st.session_state["tour"]
+    address.choice(parameters.TOUR, range(1, len(STEPS) + 1))
+    n: int | None = address.chosen(parameters.TOUR)
     if n is None:
         return
     step = STEPS[n - 1]
@@ -92,13 +103,13 @@ def draw(page: Page) -> None:
                 icon=":material/close:",
                 type="tertiary",
                 on_click=address.put,
-                args=("tour", None),
+                args=(parameters.TOUR, None),
             )
 
 
 def offer(page: Page) -> None:
     """A quiet button to the first step, on the first page and off the tour."""
-    on_tour = st.query_params.get("tour") in [str(n + 1) for n in range(len(STEPS))]
+    on_tour = address.asked(parameters.TOUR) in [str(n + 1) for n in range(len(STEPS))]
     if page is STEPS[0].page and not on_tour:
         _go(page, 1, "Tour", help="Six steps through the app. You can leave at any time.")
 
@@ -111,8 +122,8 @@ def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None)
     """
     drawn = f":material/{icon}:" if icon else None
     step = STEPS[n - 1]
-    wanted = {"tour": str(n), "text": TEXT}
-    wanted |= {name: str(value) for name, value in step.parameters.items()}
+    wanted = {parameters.TOUR.name: str(n), parameters.TEXT.name: TEXT}
+    wanted |= {one.name: str(value) for one, value in step.parameters.items()}
     if page is not step.page:
         st.page_link(step.page.path, label=label, icon=drawn, help=help, query_params=wanted)
     elif st.button(label, icon=drawn, type="tertiary", help=help):

@@ -16,7 +16,7 @@ from gpt2viz.analysis.comparison import (
     stream_places,
 )
 from gpt2viz.analysis.patterns import likeness
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import Cell, choose_map_head
 from gpt2viz.app.components.lines import on_every_page
 from gpt2viz.app.frame import page
@@ -57,11 +57,12 @@ def choose_row(rows: Axis, choose: Choose) -> Callable[[Cell], None]:
 
 def choose_head(what: str) -> Callable[[Cell], None]:
     """A click in the map of heads shows that head on both sides, or as B."""
-    choose = choose_map_head("2" if what == "head" else "")
+    b = (parameters.LAYER2, parameters.HEAD2)
+    choose = choose_map_head(*b) if what == "head" else choose_map_head()
 
     def clicked(cell: Cell) -> None:
         choose(cell)
-        address.put("whole", False)
+        address.put(parameters.WHOLE, False)
 
     return clicked
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from gpt2viz import GPT2VizError, Model, TooLargeError
-from gpt2viz.app import address, prose, run_cache
+from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
@@ -46,7 +46,7 @@ def differs() -> str:
         format_func=DIFFERS.__getitem__,
         required=True,
         wrap=True,
-        **address.choice("differs", list(DIFFERS), "text"),
+        **address.choice(parameters.DIFFERS, list(DIFFERS)),
     )
     return chosen
 
@@ -101,7 +101,7 @@ def _two_models(view: View) -> Sides:
         others,
         help="Any model with the same tokenizer, such as another checkpoint of the same training.",
         width=320,
-        **address.choice("model2", others, others[0]),
+        **address.choice(parameters.MODEL2, others, others[0]),
     )
     try:
         if not _cut_alike(name, chosen):
@@ -150,7 +150,7 @@ def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place,
         whole: bool = st.toggle(
             "Mean of all heads",
             help=prose.tip("Compares layers: the mean of each layer's heads in place of one head."),
-            **address.switch("whole", False),
+            **address.switch(parameters.WHOLE),
         )
         as_lines = lines.wanted(*parts)
     one = (layer, None if whole else head)
@@ -163,10 +163,10 @@ def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place,
             layers,
             required=True,
             wrap=True,
-            **address.choice("layer2", layers, layers[-1]),
+            **address.choice(parameters.LAYER2, layers, layers[-1]),
         )
         head = st.segmented_control(
-            "Head of B", heads, required=True, wrap=True, **address.choice("head2", heads, 0)
+            "Head of B", heads, required=True, wrap=True, **address.choice(parameters.HEAD2, heads)
         )
     return one, (layer, None if whole else head), as_lines
 

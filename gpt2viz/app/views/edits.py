@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from gpt2viz import Edit, EditError, GPT2Config, parse_edits
-from gpt2viz.app import address, prose, run_cache
+from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -48,7 +48,6 @@ KINDS: dict[Kind, tuple[str, str]] = {
 #: Edits of one run. Each has a row on the page, and the run is made anew with every one added.
 MOST = 64
 
-_NAME = "edits"
 _REFUSED = "_edit_refused"
 
 
@@ -69,7 +68,7 @@ def edits() -> tuple[Edit, ...]:
     examples = (
         f"edits such as off:1.3, scale:1.3:0.5 or window:3, separated by commas, at most {MOST}"
     )
-    found: tuple[Edit, ...] = address.several_values(_NAME, _parse, examples)
+    found: tuple[Edit, ...] = address.several_values(parameters.EDITS, _parse, examples)
     return found
 
 
@@ -128,7 +127,7 @@ def _field(view: View, name: str) -> Any:
 
 def _add(frame: _Frame, edit: Edit) -> None:
     """Put an edit at the end of the list, unless the run would be impossible."""
-    before = st.session_state[_NAME]
+    before = address.chosen(parameters.EDITS)
     if edit in before and edit.kind != "scale":  # only scaling does more the second time
         return
     after = (*before, edit)
@@ -141,7 +140,7 @@ def _add(frame: _Frame, edit: Edit) -> None:
     except EditError as error:
         st.session_state[_REFUSED] = f"Not added. {error}"
         return
-    address.put(_NAME, after)
+    address.put(parameters.EDITS, after)
 
 
 def hide(view: View, part: Window, drawn: Panel) -> Callable[[Cell], None]:
@@ -157,9 +156,9 @@ def hide(view: View, part: Window, drawn: Panel) -> Callable[[Cell], None]:
 
 def _toggle(frame: _Frame, query: int, key: int) -> None:
     edit = Edit("forbid", query=query, key=key)
-    before = st.session_state[_NAME]
+    before = address.chosen(parameters.EDITS)
     if edit in before:
-        address.put(_NAME, tuple(other for other in before if other != edit))
+        address.put(parameters.EDITS, tuple(other for other in before if other != edit))
     elif frame.causal and key > query:
         st.session_state[_REFUSED] = (
             f"Not added. The causal mask hides key {key} from query {query} anyway."
@@ -170,9 +169,9 @@ def _toggle(frame: _Frame, query: int, key: int) -> None:
 
 def _undo(n: int, edit: Edit) -> None:
     """Take the ``n``-th edit back, from 0, if it is still that one."""
-    before = st.session_state[_NAME]
+    before = address.chosen(parameters.EDITS)
     if before[n : n + 1] == (edit,):
-        address.put(_NAME, before[:n] + before[n + 1 :])
+        address.put(parameters.EDITS, before[:n] + before[n + 1 :])
 
 
 def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
@@ -210,7 +209,7 @@ def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
                 icon=":material/undo:",
                 type="tertiary",
                 on_click=address.put,
-                args=(_NAME, ()),
+                args=(parameters.EDITS, ()),
             )
     if any(edit.kind == "mean" for edit in edits):
         run = run_cache.reference(view.model.name)

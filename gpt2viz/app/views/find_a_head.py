@@ -13,7 +13,7 @@ from gpt2viz import CheckpointError
 from gpt2viz.analysis.attribution import taken
 from gpt2viz.analysis.patterns import drawn, likeness, similarity
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
-from gpt2viz.app import address, output, pages, prose, run_cache
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.components import lines, pattern_grid
 from gpt2viz.app.frame import controls, page, token_strip
@@ -185,14 +185,14 @@ def _way() -> str:
         format_func=WAYS.__getitem__,
         required=True,
         label_visibility="collapsed",
-        **address.choice("find", list(WAYS), "habit"),
+        **address.choice(parameters.FIND, list(WAYS)),
     )
     return chosen
 
 
 def _choosing() -> str:
     """What it does to choose a token of the sentence, which stands above the way to look."""
-    chosen, text = (st.query_params.get(name) for name in ("find", "on"))
+    chosen, text = address.asked(parameters.FIND), address.asked(parameters.ON)
     if chosen == "look":
         return "Choose the token that looks."
     of_sentence = text in ("sentence", "texts") or chosen in ("pattern", "head")
@@ -259,14 +259,14 @@ def _habit(texts: Iterable[str]) -> tuple[str, str]:
             list(SCORES),
             required=True,
             wrap=True,
-            **address.choice("habit", list(SCORES), "induction"),
+            **address.choice(parameters.HABIT, list(SCORES)),
         )
         text: str = st.segmented_control(
             "on",
             offered,
             format_func=TEXTS.__getitem__,
             required=True,
-            **address.choice("on", offered, "probe" if "probe" in offered else offered[0]),
+            **address.choice(parameters.ON, offered, "probe" if "probe" in offered else offered[0]),
         )
     prose.markdown(f"{SCORES[score].words} :small[:gray[{literal(SCORES[score].formula)}]]")
     return score, text
@@ -324,7 +324,7 @@ def _keys(view: View, query: int) -> list[int]:
             selection_mode="multi",
             label_visibility="collapsed",
             format_func=lambda n: f"{small(n)} {literal(labels[n])}",
-            **address.several("keys", seen, []),
+            **address.several(parameters.KEYS, seen),
         )
     return sorted(chosen)
 
@@ -341,7 +341,7 @@ def _look() -> str:
             "head's part of W_O. A large weight on short vectors gives little (Kobayashi et al. "
             "2020)."
         ),
-        **address.choice("rank", [WEIGHT, GIVEN], WEIGHT),
+        **address.choice(parameters.RANK, [WEIGHT, GIVEN]),
     )
     return chosen
 

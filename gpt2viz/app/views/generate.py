@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz import STAGE, Trace
 from gpt2viz.analysis.generation import appraise, draw
-from gpt2viz.app import address, limits, output, pages, prose, run_cache
+from gpt2viz.app import address, limits, output, pages, parameters, prose, run_cache
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -21,9 +21,11 @@ from gpt2viz.pictures import tables
 from gpt2viz.pictures.plotly.prediction import token_bars
 from gpt2viz.run.key import RunKey
 
-_NAME = "new"
 _EXPECTED = "what a link from this page holds, with its model, mask and sentence"
 _PLAYING = "playing"
+
+#: Temperature, top-k and top-p that tokens are drawn with here.
+DRAWING = (parameters.DRAW_TEMPERATURE, parameters.DRAW_TOP_K, parameters.DRAW_TOP_P)
 
 #: Tokens that one press of Play writes.
 PLAY = 20
@@ -36,7 +38,7 @@ def show() -> None:
     ids = _written(view)
     text, settings = st.columns([5, 4], gap="large")
     with settings:
-        sampling = predictions.sampling("draw_", temperature=0.0)
+        sampling = predictions.sampling(*DRAWING)
         seed = _seed()
         prose.caption(
             "At temperature 0 the most probable token is taken each time. Above it, tokens are "
@@ -132,7 +134,7 @@ def _written(view: View) -> tuple[int, ...]:
 
     if output.shown().arrived:
         _play(0)
-    found = address.several_values(_NAME, parse, _EXPECTED)
+    found = address.several_values(parameters.NEW, parse, _EXPECTED)
     if not found:
         return ()
     belongs_to, ids = found[0], found[1:]
@@ -143,7 +145,7 @@ def _written(view: View) -> tuple[int, ...]:
 
 
 def _put(prompt: RunKey, ids: tuple[int, ...]) -> None:
-    address.put(_NAME, (sign(prompt), *ids) if ids else ())
+    address.put(parameters.NEW, (sign(prompt), *ids) if ids else ())
 
 
 def _step(prompt: RunKey, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
@@ -180,7 +182,7 @@ def _seed() -> int:
         help=prose.tip(
             "Decides the draws when the temperature is above 0: the same seed gives the same text."
         ),
-        **address.choice("seed", seeds, 0),
+        **address.choice(parameters.SEED, seeds),
     )
     return chosen
 

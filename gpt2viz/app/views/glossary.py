@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from gpt2viz.app import address, pages
+from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.frame import glossary, page
 from gpt2viz.app.terms import TERM, TERMS, containing
 from gpt2viz.labels import counted
@@ -17,7 +17,7 @@ def show() -> None:
     wanted = search.text_input(
         "Find a word",
         placeholder="such as softmax or probability",
-        **address.text("find_word", ""),
+        **address.text(parameters.FIND_WORD),
     )
     keys = [term.key for term in TERMS]
     with one:
@@ -26,7 +26,7 @@ def show() -> None:
             keys,
             format_func=lambda key: TERM[key].name,
             placeholder="Choose a word",
-            **address.choice("term", keys, None),
+            **address.choice(parameters.TERM, keys),
         )
     found = containing(wanted)
     if chosen:

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz.analysis.scores import Scores
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame.page import View
@@ -109,6 +109,6 @@ def _layers(view: View) -> list[int]:
         help=prose.tip(
             "Lists the heads of these layers only. With none chosen: those of all layers."
         ),
-        **address.several("only", every, []),
+        **address.several(parameters.ONLY, every),
     )
     return chosen

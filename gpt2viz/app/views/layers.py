@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from gpt2viz.app import address, output, pages, prose
+from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.clicks import choose_query, on_click, open_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
@@ -160,7 +160,9 @@ def _in_every_layer(view: View, chosen: _Chosen) -> None:
         layer = int(clicked.panel)
         if isinstance(head, int):
             open_head(layer, head)
-        st.switch_page(pages.ATTENTION.path, query_params=address.parameters(layer=layer))
+        st.switch_page(
+            pages.ATTENTION.path, query_params=address.parameters({parameters.LAYER: layer})
+        )
 
 
 def _every_head(view: View, whole_words: bool) -> None:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from gpt2viz.analysis.attribution import difference_from_run, rollout, value_weighted, without_first
 from gpt2viz.analysis.words import word_starts
-from gpt2viz.app import address, prose, run_cache
+from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.arrays import Array
@@ -64,7 +64,7 @@ def _pick(**options: Any) -> str:
         list(MEASURES),
         format_func=lambda key: MEASURES[key][0],
         **options,
-        **address.choice("show", list(MEASURES), "weights"),
+        **address.choice(parameters.SHOW, list(MEASURES)),
     )
     return chosen
 
@@ -80,7 +80,7 @@ def words(sums_to_one: bool = True) -> bool:
             if sums_to_one
             else "Lengths can't be added up, so these numbers are shown for tokens only."
         ),
-        **address.switch("words", False, movable=sums_to_one),
+        **address.switch(parameters.WORDS, movable=sums_to_one),
     )
     return chosen
 

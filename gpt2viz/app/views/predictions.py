@@ -9,11 +9,12 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from gpt2viz import contributions, entropy, logit_lens, sampling_distribution, surprise
-from gpt2viz.app import address, output, pages, prose, run_cache
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Choice, Text
 from gpt2viz.app.source_code import Line
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.plotly import prediction
@@ -72,7 +73,7 @@ def _next_token(view: View, position: int) -> None:
     )
     picture, numbers = st.columns([5, 4], gap="large")
     with picture:
-        settings = sampling()
+        settings = sampling(parameters.TEMPERATURE, parameters.TOP_K, parameters.TOP_P)
         drawn = sampling_distribution(logits, **settings)
         table = tables.next_token_table(model, drawn, names, top=12)
         cases = {"the model's probability": table["model (%)"]}
@@ -205,8 +206,8 @@ def _contributions(view: View, position: int) -> None:
         open_head(clicked.row, clicked.column)
 
 
-def sampling(prefix: str = "", temperature: float = 1.0) -> Sampling:
-    """Pick temperature, top-k and top-p. ``prefix`` tells one page's settings from another's."""
+def sampling(temperature: Choice, top_k: Choice, top_p: Choice) -> Sampling:
+    """Pick temperature, top-k and top-p, which each page remembers under names of its own."""
     heat, count, share = st.columns([5, 4, 4], gap="small")
     chosen = heat.select_slider(
         "Temperature",
@@ -215,19 +216,19 @@ def sampling(prefix: str = "", temperature: float = 1.0) -> Sampling:
             "Divides the logits: below 1 the probable tokens gain, above 1 they lose, "
             "at 0 only the most probable one is left."
         ),
-        **address.choice(f"{prefix}temperature", TEMPERATURES, temperature),
+        **address.choice(temperature, TEMPERATURES),
     )
     kept = count.select_slider(
         "Top-k",
         COUNTS,
         help=prose.tip("Keeps only the k most probable tokens."),
-        **address.choice(f"{prefix}top_k", COUNTS, "all"),
+        **address.choice(top_k, COUNTS),
     )
     part = share.select_slider(
         "Top-p",
         SHARES,
         help=prose.tip("Keeps the fewest tokens that together reach this probability."),
-        **address.choice(f"{prefix}top_p", SHARES, 1.0),
+        **address.choice(top_p, SHARES),
     )
     return {"temperature": chosen, "top_k": None if kept == "all" else kept, "top_p": part}
 
@@ -247,16 +248,16 @@ def _explained(view: View, best: list[int]) -> tuple[int, int | None]:
     offered = [names[n] for n in best[:CANDIDATES]]
     one, other = st.columns(2, gap="medium")
     with one:
-        token = _pick(view, "Logit of", "explain", offered, offered[0])
+        token = _pick(view, "Logit of", parameters.EXPLAIN, offered, offered[0])
     with other:  # a logit minus itself is nothing
-        others = [name for name in offered if name != st.session_state["explain"]]
-        versus = _pick(view, "minus the logit of", "minus", [NONE, *others], NONE)
+        others = [name for name in offered if name != address.chosen(parameters.EXPLAIN)]
+        versus = _pick(view, "minus the logit of", parameters.MINUS, [NONE, *others], NONE)
     return (best[0] if token is None else token), versus
 
 
-def _pick(view: View, title: str, name: str, offered: list[str], default: str) -> int | None:
-    widget = address.text(name, default)
-    written = st.session_state[name]
+def _pick(view: View, title: str, which: Text, offered: list[str], default: str) -> int | None:
+    widget = address.text(which, default)
+    written: str = address.chosen(which)
     st.selectbox(
         title,
         offered if written in offered else [written, *offered],

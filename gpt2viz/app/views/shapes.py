@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz import export
-from gpt2viz.app import address, output, pages, prose
+from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.frame import page
 from gpt2viz.pictures import tables
 
@@ -31,7 +31,7 @@ def show() -> None:
         "Filter",
         placeholder="such as weights, h.0, Linear or (B, nh, T, T)",
         help="Keeps the rows that contain this text in any column.",
-        **address.text("filter", ""),
+        **address.text(parameters.FILTER),
     )
     shown = tables.containing(table, wanted)
     # Without the checksum of the weights, which takes a while to read; Save writes it too.

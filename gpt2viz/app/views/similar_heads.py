@@ -7,7 +7,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.similarity import similarities
-from gpt2viz.app import address, output, pages, prose, run_cache
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame.page import View
 from gpt2viz.labels import counted
@@ -74,7 +74,7 @@ def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int
         help=prose.tip(
             "Two groups become one as long as the mean similarity of their heads is at least this."
         ),
-        **address.choice("alike", AT_LEAST, 0.9),
+        **address.choice(parameters.ALIKE, AT_LEAST),
     )
     found = groups(joined, at_least)
     output.table(
@@ -100,8 +100,10 @@ def _open(one: tuple[int, int], other: tuple[int, int]) -> None:
     """A head from inside, or two heads side by side."""
     if one == other:
         open_head(*one)
-    pair = {"layer": one[0], "head": one[1], "layer2": other[0], "head2": other[1]}
+    pair = {parameters.LAYER: one[0], parameters.HEAD: one[1]}
+    pair |= {parameters.LAYER2: other[0], parameters.HEAD2: other[1]}
+    heads = {parameters.DIFFERS: "head", parameters.WHOLE: False}
     st.switch_page(
         pages.COMPARE.path,
-        query_params=address.parameters(differs="head", whole=False, **pair),
+        query_params=address.parameters(heads | pair),
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpt2viz import STAGE, Trace
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame.page import View
@@ -125,9 +125,9 @@ def choose(drawn: Panel) -> Callable[[Cell], None]:
     rows, columns = drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
-        address.put("query", rows.position(cell.row))
+        address.put(parameters.QUERY, rows.position(cell.row))
         if cell.panel in PAIRS:
-            address.put("key", columns.position(cell.column))
+            address.put(parameters.KEY, columns.position(cell.column))
 
     return clicked
 

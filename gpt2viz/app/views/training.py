@@ -10,7 +10,7 @@ from gpt2viz import CheckpointError
 from gpt2viz.analysis.batch_scores import batch_score, token_losses
 from gpt2viz.analysis.scores import SCORES, Read, Score
 from gpt2viz.anatomy.training_record import TrainingRecord
-from gpt2viz.app import address, output, pages, prose, run_cache
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
@@ -108,6 +108,9 @@ def _score(record: TrainingRecord) -> Score:
     followed = list(record.scores)
     first = "induction" if "induction" in followed else followed[0]
     chosen: str = st.segmented_control(
-        "Score of every head", followed, required=True, **address.choice("score", followed, first)
+        "Score of every head",
+        followed,
+        required=True,
+        **address.choice(parameters.SCORE, followed, first),
     )
     return SCORES[chosen]

@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz import ContextError, GPT2VizError
 from gpt2viz.analysis.comparison import Path, addition_places, align, path, shared, stream_places
 from gpt2viz.analysis.patterns import Cell, parse_cells
-from gpt2viz.app import address, limits, prose, run_cache
+from gpt2viz.app import address, limits, parameters, prose, run_cache
 from gpt2viz.app.frame import end_of_text, sentence
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -21,14 +21,14 @@ SECOND = {
     "Another word": "A dog ate fish",
 }
 
-_TEXT, _MATCH, _CHOSEN, _EXAMPLE = "text2", "match", "_match_chosen", "_second_example"
+_CHOSEN, _EXAMPLE = "_match_chosen", "_second_example"
 
 
 def second(view: View) -> View:
     """Ask for the second text and run it like the first; or one message and the end of the page."""
     written, examples = st.columns([5, 4], vertical_alignment="bottom")
     current = sentence.box(
-        _TEXT,
+        parameters.TEXT2,
         SECOND["Another verb"],
         "Second sentence",
         place=written,
@@ -39,8 +39,8 @@ def second(view: View) -> View:
 
     def pick() -> None:
         if name := st.session_state[_EXAMPLE]:
-            address.put(_TEXT, SECOND[name])
-            address.put(_MATCH, ())
+            address.put(parameters.TEXT2, SECOND[name])
+            address.put(parameters.MATCH, ())
 
     examples.pills(
         "Examples",
@@ -50,12 +50,12 @@ def second(view: View) -> View:
         wrap=True,
         label_visibility="collapsed",
     )
-    sentence.note_spaces(_TEXT)
+    sentence.notes(parameters.TEXT2)
     try:
         ids = view.model.tokenizer.encode(current, end_of_text_first=end_of_text.is_on())
         trace = run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
     except ContextError as error:
-        limits.too_long(view.model, error, _TEXT, "Second sentence: ")
+        limits.too_long(view.model, error, parameters.TEXT2, "Second sentence: ")
     except GPT2VizError as error:
         st.info(f"Second sentence: {error}", icon=":material/edit:")
         st.stop()
@@ -68,7 +68,9 @@ def matches(view: View, other: View) -> dict[int, int]:
     The same tokens, then those that stand in each other's place; the reader's own choice first.
     """
     a, b = view.trace.token_ids, other.trace.token_ids
-    own = address.several_values(_MATCH, parse_cells, "places in both texts such as 1:6,3:2")
+    own = address.several_values(
+        parameters.MATCH, parse_cells, "places in both texts such as 1:6,3:2"
+    )
     found = {cell.query: cell.key for cell in own if cell.query < len(a) and cell.key < len(b)}
     beside = [(p.a, p.b) for p in align(a, b) if p.a is not None and p.b is not None]
     for one, partner in (*shared(a, b), *beside):
@@ -115,8 +117,8 @@ def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
 
 def put_match(a: int, b: int | None) -> None:
     """Let token ``a`` of the first text belong to ``b`` of the second. For callbacks."""
-    others = tuple(cell for cell in st.session_state[_MATCH] if cell.query != a)
-    address.put(_MATCH, others if b is None else (*others, Cell(a, b)))
+    others = tuple(cell for cell in address.chosen(parameters.MATCH) if cell.query != a)
+    address.put(parameters.MATCH, others if b is None else (*others, Cell(a, b)))
 
 
 def choose_from_second(found: Mapping[int, int], a: int, position: int) -> None:
@@ -125,7 +127,7 @@ def choose_from_second(found: Mapping[int, int], a: int, position: int) -> None:
     if partner is None:
         put_match(a, position)
     else:
-        address.put("query", partner)
+        address.put(parameters.QUERY, partner)
 
 
 def paths(view: View, other: View, at: tuple[int, int]) -> dict[str, tuple[Path, Path]]:

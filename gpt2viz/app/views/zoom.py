@@ -7,16 +7,12 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.frame.page import View
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.panel import Axis, Panel, Part
 from gpt2viz.pictures.pooling import crop, pool_panel
-
-_NAME = "zoom"
-#: The text that a part was chosen of.
-_OF = "_zoom_of"
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class Window:
             queries = _places(rows, dragged.rows, self.queries.stop)
             keys = _places(columns, dragged.columns, self.keys.stop)
             if queries[0] < queries[1] and keys[0] < keys[1]:  # else it is within one cell
-                address.put(_NAME, (*queries, *keys))
+                address.put(parameters.ZOOM, (*queries, *keys))
 
         return choose
 
@@ -70,11 +66,8 @@ def whole_text(n_tokens: int) -> Window:
 
 def window(view: View) -> Window:
     """The part that the address asks for, with a line about it above the pictures."""
-    T, text = view.n_tokens, view.trace.token_ids
-    before, st.session_state[_OF] = st.session_state.get(_OF, text), text
-    if before != text:  # a part of one text is no part of the next
-        address.put(_NAME, ())
-    ends = address.several_values(_NAME, _parse, "first and last query, first and last key")
+    T, expected = view.n_tokens, "first and last query, first and last key"
+    ends = address.several_values(parameters.ZOOM, _parse, expected)
     if not ends or max(ends) > T:
         if T > GRID:
             prose.caption(
@@ -94,7 +87,7 @@ def window(view: View) -> Window:
             "Show the whole text",
             icon=":material/zoom_out_map:",
             on_click=address.put,
-            args=(_NAME, ()),
+            args=(parameters.ZOOM, ()),
         )
     return Window(queries, keys, T)
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from gpt2viz.app import address, output, pages
+from gpt2viz.app import address, output, pages, parameters
 from gpt2viz.app.components import component
 from gpt2viz.app.pages import Page
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.run.stages import HEAD_STAGES
 from gpt2viz.textbook.diagram import Node, edges
 
@@ -38,8 +39,10 @@ def draw_diagram(nodes: Sequence[Node], layer: int, n_layer: int) -> None:
     chosen = next((node for node in nodes if node.name == clicked), None)
     page = page_of(chosen) if chosen else None
     if chosen and page:
-        wanted = {"filter": chosen.name} if page is pages.SHAPES else {"layer": layer}
-        st.switch_page(page.path, query_params=address.parameters(**wanted))
+        wanted: dict[Parameter, object] = (
+            {parameters.FILTER: chosen.name} if page is pages.SHAPES else {parameters.LAYER: layer}
+        )
+        st.switch_page(page.path, query_params=address.parameters(wanted))
 
 
 def _as_table(nodes: Sequence[Node], layer: int) -> None:

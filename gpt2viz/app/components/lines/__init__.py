@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz import export
-from gpt2viz.app import address, output, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components import component
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -52,7 +52,7 @@ def wanted(*parts: Window) -> bool:
             "The same numbers twice: cells of a matrix, or lines from each token to the tokens "
             f"that it looks at. Lines are drawn for up to {MOST_TOKENS} tokens."
         ),
-        **address.choice("picture", ["matrix", "lines"], "matrix"),
+        **address.choice(parameters.PICTURE, ["matrix", "lines"]),
     )
     if chosen == "lines" and not few:
         prose.caption(f"Lines need a text, or a part of one, of at most {MOST_TOKENS} tokens.")
@@ -61,7 +61,7 @@ def wanted(*parts: Window) -> bool:
 
 def on_every_page(position: int) -> None:
     """Choose a query on every page."""
-    address.put("query", position)
+    address.put(parameters.QUERY, position)
 
 
 def nowhere(_position: int) -> None:

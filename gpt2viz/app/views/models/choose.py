@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz import CheckpointError, GPT2VizError
-from gpt2viz.app import address, output, owner, pages, prose, run_cache
+from gpt2viz.app import address, output, owner, pages, parameters, prose, run_cache
 from gpt2viz.app.downloads import Download, downloads, start
 from gpt2viz.app.literal import literal
 from gpt2viz.model import hub
@@ -171,5 +171,5 @@ def _ready(offer: hub.Offer) -> None:
         pages.ATTENTION.path,
         label=f"Open {literal(name)}",
         icon=":material/arrow_forward:",
-        query_params=address.parameters(model=name),
+        query_params=address.parameters({parameters.MODEL: name}),
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from gpt2viz import GPT2VizError
-from gpt2viz.app import address, pages, prose
+from gpt2viz.app import address, pages, parameters, prose
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -55,7 +55,7 @@ def _choose() -> str:
         required=True,
         wrap=True,
         label_visibility="collapsed",
-        **address.choice("part", list(SECTIONS), "all"),
+        **address.choice(parameters.PART, list(SECTIONS)),
     )
     return chosen
 

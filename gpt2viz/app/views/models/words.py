@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz import GPT2VizError
 from gpt2viz.anatomy.merges import Pair, Word, follow
-from gpt2viz.app import address, output, prose, run_cache
+from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import label
 from gpt2viz.pictures.palette import Palette
@@ -30,7 +30,7 @@ def draw(name: str, _colors: Palette) -> None:
             "A space before a word belongs to it: with the space and without it, the tokens differ."
         ),
         width=420,
-        **address.text("word", _EXAMPLE),
+        **address.text(parameters.WORD),
     )
     if len(typed) > LONGEST:
         st.warning(

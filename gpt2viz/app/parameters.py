@@ -1,0 +1,262 @@
+"""Every name that stands in the address, once: what it chooses, where, and what it goes along with.
+
+A page reads one through ``app/address.py``: ``address.choice(parameters.LAYER, range(4))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gpt2viz.analysis.patterns import moved_cells, parse_cells
+from gpt2viz.app import pages
+from gpt2viz.app.pages import Page
+from gpt2viz.run.edits import moved, parse_edits
+
+#: Text in the address, places that the sentence's tokens move by, all that the address holds ->
+#: text for the tokens at their new places, "" where none is left. ``ValueError`` for what can't
+#: be read.
+Move = Callable[[str, int, Mapping[str, str]], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """A name in the address. Its classes say what can stand there.
+
+    ``default`` holds where the address says nothing; None where that depends on the sentence or
+    the model, or nothing is chosen at first. ``on`` are the pages that read it. ``moves`` is how
+    it goes along with tokens that move. One that was chosen ``of`` others is forgotten when one
+    of them changes.
+    """
+
+    name: str
+    says: str
+    default: Any = None
+    on: tuple[Page, ...] = ()
+    moves: Move | None = None
+    of: tuple[Parameter, ...] = ()
+
+    values: ClassVar[str] = ""
+
+
+class Choice(Parameter):
+    """One of a few values, or none."""
+
+    values = "one of those offered"
+
+
+class Switch(Parameter):
+    """On or off."""
+
+    values = "`true` or `false`"
+
+
+class Text(Parameter):
+    """Any text."""
+
+    values = "any text"
+
+
+class Several(Parameter):
+    """Some of a few numbers."""
+
+    values = "numbers with commas between, such as `0,2`"
+
+
+class Listed(Parameter):
+    """A list that no one widget holds, in a short form of its own."""
+
+    values = "a list with commas between"
+
+
+def _place(raw: str, by: int, _all: Mapping[str, str]) -> str:
+    place = int(raw) + by
+    return str(place) if place >= 0 else ""
+
+
+def _places(raw: str, by: int, _all: Mapping[str, str]) -> str:
+    return ",".join(str(int(n) + by) for n in raw.split(",") if int(n) + by >= 0)
+
+
+def _cells(raw: str, by: int, _all: Mapping[str, str]) -> str:
+    return ",".join(map(str, moved_cells(parse_cells(raw), by)))
+
+
+def _edits(raw: str, by: int, _all: Mapping[str, str]) -> str:
+    return ",".join(map(str, moved(parse_edits(raw), by)))
+
+
+def _part(raw: str, by: int, _all: Mapping[str, str]) -> str:
+    """The ends of two ranges; of a token that is gone, what is left of them."""
+    ends = [max(int(n) + by, 0) for n in raw.split(",")]
+    return ",".join(map(str, ends)) if all(ends[1::2]) else ""
+
+
+def _token_of_pattern(raw: str, by: int, everything: Mapping[str, str]) -> str:
+    """A column is a token's place; the other patterns' numbers count or measure."""
+    return _place(raw, by, everything) if everything.get("pattern") == "column" else raw
+
+
+#: The pages that read the sentence.
+_READ = tuple(page for page in pages.PAGES if page is not pages.GLOSSARY)
+_HEADS: tuple[Page, ...] = (
+    pages.ATTENTION,
+    pages.INSIDE_A_HEAD,
+    pages.CAUSAL_MASK,
+    pages.FIND_A_HEAD,
+)
+_HEADS += (pages.WHAT_IF, pages.GENERATE, pages.COMPARE, pages.TEXTBOOK)
+_LINES: tuple[Page, ...] = (pages.ATTENTION, pages.INSIDE_A_HEAD, pages.LAYERS)
+_LINES += (pages.CAUSAL_MASK, pages.FIND_A_HEAD, pages.WHAT_IF, pages.COMPARE, pages.TEXTBOOK)
+_PARTS: tuple[Page, ...] = (pages.ATTENTION, pages.INSIDE_A_HEAD, pages.LAYERS)
+_PARTS += (pages.CAUSAL_MASK, pages.WHAT_IF, pages.COMPARE)
+_FIND, _COMPARE = (pages.FIND_A_HEAD,), (pages.COMPARE,)
+_PREDICT, _GENERATE = (pages.PREDICTIONS,), (pages.GENERATE,)
+_BOOK = (pages.TEXTBOOK,)
+
+#: What every page knows.
+_OF_EVERY_PAGE: tuple[Parameter, ...] = (
+    TEXT := Text("text", "The sentence", on=_READ),
+    MODEL := Choice("model", "The model, by its name", on=_READ),
+    CAUSAL := Switch("causal", "The causal mask", True, on=_READ),
+    END_OF_TEXT := Switch("endoftext", "The end-of-text token goes first", False, on=_READ),
+    QUERY := Choice("query", "The chosen token, by its place", on=_READ, moves=_place),
+    FROM := Choice("from", "Of a long text's tokens: the first that is shown", on=_READ),
+    TOUR := Choice("tour", "The step of the tour", on=pages.PAGES),
+)
+
+#: What single pages, or some, can show.
+_OF_PAGES: tuple[Parameter, ...] = (
+    LAYER := Choice("layer", "The layer", 0, on=(*_HEADS, pages.MODELS)),
+    HEAD := Choice("head", "The head", 0, on=_HEADS),
+    PICTURE := Choice("picture", "Weights as a `matrix` or as `lines`", "matrix", on=_LINES),
+    ZOOM := Listed(
+        "zoom",
+        "The part that is shown: first query, end of the queries, first key, end of the keys",
+        on=_PARTS,
+        moves=_part,
+        of=(TEXT, END_OF_TEXT),
+    ),
+    MORE := Several("more", "Heads that are drawn over the chosen one", on=(pages.ATTENTION,)),
+    SHOW := Choice(
+        "show",
+        "What is shown: `weights`, `rest` (without the first column) or `norms` (value-weighted)",
+        "weights",
+        on=(pages.ATTENTION, pages.LAYERS),
+    ),
+    WORDS := Switch(
+        "words", "Tokens grouped into words", False, on=(pages.ATTENTION, pages.LAYERS)
+    ),
+    KEY := Choice("key", "The key token, by its place", 0, on=(pages.INSIDE_A_HEAD,), moves=_place),
+    LAYERS := Several("layers", "Two to four layers, side by side", on=(pages.LAYERS,)),
+    COMPARE := Choice("compare", "A head, `mean` or `rollout`", "mean", on=(pages.LAYERS,)),
+    FIND := Choice(
+        "find", "How to look: `habit`, `look`, `pattern`, `head` or `all`", "habit", on=_FIND
+    ),
+    HABIT := Choice("habit", "The score that heads are ranked by", "induction", on=_FIND),
+    ON := Choice("on", "Scores on the `sentence`, the `probe` or `texts`", on=_FIND),
+    ONLY := Several("only", "Layers whose heads are listed", on=_FIND),
+    KEYS := Several("keys", "Tokens that are looked at, by place", on=_FIND, moves=_places),
+    RANK := Choice("rank", "What a look is measured by", "attention weight", on=_FIND),
+    PATTERN := Choice("pattern", "The pattern that is drawn", "back", on=_FIND),
+    N := Choice("n", "The pattern's number", on=_FIND, moves=_token_of_pattern),
+    CELLS := Listed("cells", "Cells painted over the pattern: `3:1,4:2`", on=_FIND, moves=_cells),
+    ALIKE := Choice("alike", "How alike the heads of a group are at least", 0.9, on=_FIND),
+    SCORE := Choice("score", "The score that is followed", on=(pages.TRAINING,)),
+    TEMPERATURE := Choice("temperature", "Temperature", 1.0, on=_PREDICT),
+    TOP_K := Choice("top_k", "Top-k", "all", on=_PREDICT),
+    TOP_P := Choice("top_p", "Top-p", 1.0, on=_PREDICT),
+    EXPLAIN := Text("explain", "The token whose logit is taken apart", on=_PREDICT),
+    MINUS := Text("minus", "The token whose logit is taken away", "nothing", on=_PREDICT),
+    EDITS := Listed(
+        "edits",
+        "Edits in the order in which they act: `off:1.3,window:2`",
+        on=(pages.WHAT_IF, pages.COMPARE),
+        moves=_edits,
+    ),
+    DRAW_TEMPERATURE := Choice("draw_temperature", "Temperature", 0.0, on=_GENERATE),
+    DRAW_TOP_K := Choice("draw_top_k", "Top-k", "all", on=_GENERATE),
+    DRAW_TOP_P := Choice("draw_top_p", "Top-p", 1.0, on=_GENERATE),
+    SEED := Choice("seed", "What decides the draws", 0, on=_GENERATE),
+    NEW := Listed("new", "Tokens written so far, after a sign of what they continue", on=_GENERATE),
+    DIFFERS := Choice(
+        "differs",
+        "What differs between both sides: `text`, `head`, `mask`, `edits` or `model`",
+        "text",
+        on=_COMPARE,
+    ),
+    TEXT2 := Text("text2", "The second sentence", on=_COMPARE),
+    MATCH := Listed("match", "Tokens that belong together: `1:6,3:2`", on=_COMPARE, moves=_cells),
+    WHOLE := Switch("whole", "The mean of all heads in place of one", False, on=_COMPARE),
+    LAYER2 := Choice("layer2", "The layer of B", on=_COMPARE),
+    HEAD2 := Choice("head2", "The head of B", 0, on=_COMPARE),
+    MODEL2 := Choice("model2", "The model of B", on=_COMPARE),
+    FILTER := Text("filter", "Rows that are shown: those with this text", "", on=(pages.SHAPES,)),
+    PART := Choice("part", "The section", "all", on=(pages.MODELS,)),
+    WORD := Text("word", "What is cut into tokens", " unbelievable", on=(pages.MODELS,)),
+    FIND_WORD := Text("find_word", "Words with this in name or meaning", "", on=(pages.GLOSSARY,)),
+    TERM := Choice("term", "The word that stands out", on=(pages.GLOSSARY,)),
+    CHAPTER := Choice("chapter", "The chapter", on=_BOOK),
+    EXAMPLE := Choice("example", "The worked example that the chapter opens at", on=_BOOK),
+)
+
+#: What can be changed in the Textbook's examples.
+_OF_THE_BOOK: tuple[Parameter, ...] = (
+    LAST_X := Listed("last_x", "The last vector", on=_BOOK),
+    LAST_ROWS := Listed("last_rows", "A vocabulary of four", on=_BOOK),
+    HEAT := Choice("heat", "Temperature", 1.0, on=_BOOK),
+    TARGET := Choice("target", "The word that comes next", "fish", on=_BOOK),
+    MASK_SCORES := Listed("mask_scores", "Scaled scores", on=_BOOK),
+    MASK_ON := Switch("mask_on", "The causal mask", True, on=_BOOK),
+    ORDER_WORDS := Listed("order_words", "Word vectors", on=_BOOK),
+    ORDER_PLACES := Listed("order_places", "Position vectors", on=_BOOK),
+    ORDER_ON := Switch("order_on", "Position vectors are added", False, on=_BOOK),
+    ORDER_MASK := Switch("order_mask", "The causal mask", False, on=_BOOK),
+    CRANE := Choice("crane", "The sentence with the crane: `bird` or `machine`", "bird", on=_BOOK),
+    CRANE_MASK := Switch("crane_mask", "The causal mask", False, on=_BOOK),
+    CRANE_Q := Listed("crane_q", "The crane's query", on=_BOOK),
+    CRANE_K_BIRD := Listed("crane_k_bird", "Keys beside the bird", on=_BOOK),
+    CRANE_V_BIRD := Listed("crane_v_bird", "Values beside the bird", on=_BOOK),
+    CRANE_K_MACHINE := Listed("crane_k_machine", "Keys beside the machine", on=_BOOK),
+    CRANE_V_MACHINE := Listed("crane_v_machine", "Values beside the machine", on=_BOOK),
+    JOURNEY_X := Listed("journey_x", "Six words", on=_BOOK),
+    JOURNEY_Q := Choice("journey_q", "The word that asks", 1, on=_BOOK),
+    HAND_X := Listed("hand_x", "Four words", on=_BOOK),
+    HAND_WQ := Listed("hand_wq", "W_Q", on=_BOOK),
+    HAND_WK := Listed("hand_wk", "W_K", on=_BOOK),
+    HAND_WV := Listed("hand_wv", "W_V", on=_BOOK),
+    HAND_MASK := Switch("hand_mask", "The causal mask", False, on=_BOOK),
+    HS := Choice("hs", "The head size", 64, on=_BOOK),
+    WAY_B := Choice("way_B", "Texts at once", 2, on=_BOOK),
+    WAY_T := Choice("way_T", "Tokens", 6, on=_BOOK),
+    WAY_C := Choice("way_C", "Channels", 768, on=_BOOK),
+    WAY_NH := Choice("way_nh", "Heads", 12, on=_BOOK),
+    VARIANTS_X := Listed("variants_x", "The input of four ways", on=_BOOK),
+    VARIANTS_SEED := Choice("variants_seed", "What decides the weights", 0, on=_BOOK),
+    LIN_X := Listed("lin_x", "x of a linear layer", on=_BOOK),
+    LIN_W := Listed("lin_w", "Its W", on=_BOOK),
+    LIN_B := Listed("lin_b", "Its b", on=_BOOK),
+    WALK_X := Listed("walk_x", "x of an MLP", on=_BOOK),
+    WALK_SEED := Choice("walk_seed", "What decides its weights", 0, on=_BOOK),
+    CURVE := Choice("curve", "The curve between", "GELU (erf)", on=_BOOK),
+    CURVE_X := Listed("curve_x", "Where the curves are read", on=_BOOK),
+    DROP_P := Choice("drop_p", "The chance to be dropped", 0.1, on=_BOOK),
+    DROP_SEED := Choice("drop_seed", "What decides what is dropped", 0, on=_BOOK),
+    DROP_ON := Switch("drop_on", "As in training", True, on=_BOOK),
+    STREAM := Listed("stream", "The stream, and what is added", on=_BOOK),
+    NORM := Listed("norm", "x, gain and shift of a norm", on=_BOOK),
+    DEPTH := Choice("depth", "Layers", 12, on=_BOOK),
+    SIZE_VOCAB_SIZE := Choice("size_vocab_size", "Tokens of the vocabulary", 50_257, on=_BOOK),
+    SIZE_N_POSITIONS := Choice("size_n_positions", "Tokens of the context", 1024, on=_BOOK),
+    SIZE_N_LAYER := Choice("size_n_layer", "Layers", 12, on=_BOOK),
+    SIZE_N_EMBD := Choice("size_n_embd", "Channels", 768, on=_BOOK),
+    SIZE_TIED := Switch("size_tied", "One table at both ends", True, on=_BOOK),
+    TRY_C := Choice("try_C", "Channels", 768, on=_BOOK),
+    TRY_NH := Choice("try_nh", "Heads", 12, on=_BOOK),
+)
+
+#: All of them, in the order in which the docs list them.
+PARAMETERS: tuple[Parameter, ...] = (*_OF_EVERY_PAGE, *_OF_PAGES, *_OF_THE_BOOK)
+#: By the name in the address.
+NAMED: Mapping[str, Parameter] = {parameter.name: parameter for parameter in PARAMETERS}

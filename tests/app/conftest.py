@@ -1,0 +1,23 @@
+"""What holds in every test of the pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpt2viz.app import address, output, pages
+from gpt2viz.app.parameters import Parameter
+
+
+@pytest.fixture(autouse=True)
+def _pages_read_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page reads no parameter that isn't declared to be on it."""
+    bind = address._bind
+
+    def checked(parameter: Parameter, *rest: Any) -> dict[str, Any]:
+        here = pages.called(output.shown().page)
+        assert here in parameter.on, f"{parameter.name} isn't declared to be on {here}"
+        return bind(parameter, *rest)
+
+    monkeypatch.setattr(address, "_bind", checked)
