@@ -88,3 +88,12 @@ def test_a_long_list_comes_back_as_a_list() -> None:
     at = opened(open_page("find_a_head"), session)
     assert len(at.session_state["cells"]) == 60 * 59 // 2
     assert saved(at)["cells"] == cells
+
+
+def test_a_session_says_all() -> None:
+    """What it doesn't hold is as at first, whatever was chosen before."""
+    at = open_page("compare", text="Dog bites man")
+    at.text_input(key="text2").set_value(LONG).run()
+    assert at.session_state["text2"] == LONG
+    opened(at, {"text": "A crane ate fish"})
+    assert at.session_state["text2"] == "A crane lifted steel"
