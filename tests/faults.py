@@ -156,16 +156,16 @@ MUTANTS = (
     ),
     Mutant(
         "hooks stay after an error",
-        "run/hooks.py",
+        "run/compat.py",
         "module._forward_hooks.pop(_OURS, None)",
         "pass",
         TRACING + "test_no_hook_is_left_behind",
     ),
     Mutant(
         "a line too far from the tensor",
-        "run/provenance.py",
-        "_FIRST = 5",
+        "run/compat.py",
         "_FIRST = 6",
+        "_FIRST = 7",
         TRACING + "test_code_is_the_line_of_the_model_that_made_the_tensor",
     ),
     Mutant(
@@ -1167,9 +1167,9 @@ MUTANTS = (
     ),
     Mutant(
         "shared memory counted twice",
-        "run/hooks.py",
-        "shared = output.untyped_storage()._cdata == last.untyped_storage()._cdata",
-        "shared = output is last",
+        "run/compat.py",
+        "one.untyped_storage()._cdata == other.untyped_storage()._cdata",
+        "one is other",
         TRACING + "test_memory_that_tensors_share_is_counted_once",
     ),
     Mutant(
@@ -1286,7 +1286,7 @@ MUTANTS = (
     ),
     Mutant(
         "widgets that are gone stay with their visitor",
-        "app/leftovers.py",
+        "app/compat.py",
         "if name not in state]",
         "if not name]",
         "tests/app/test_leftovers.py::test_pages_that_are_gone_leave_no_widgets_behind",

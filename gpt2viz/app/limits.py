@@ -10,10 +10,9 @@ import os
 from typing import NoReturn
 
 import streamlit as st
-from streamlit import runtime
 
 from gpt2viz import CheckpointError, ContextError, GPT2Config, Model
-from gpt2viz.app import address, owner, parameters
+from gpt2viz.app import address, compat, owner, parameters
 from gpt2viz.app.frame import end_of_text
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
@@ -58,7 +57,7 @@ def admit() -> None:
     except CheckpointError as error:
         st.error(literal(str(error)), icon=":material/error:")
         st.stop()
-    if not st.session_state.get(_ADMITTED) and _connected() > most:
+    if not st.session_state.get(_ADMITTED) and compat.connected() > most:
         st.warning(
             f"This server is full: its owner lets {counted(most, 'visitors')} in at a time. "
             "Reload the page in a minute.",
@@ -79,15 +78,6 @@ def notice() -> None:
         f"**Models** on texts{tokens}, and fetch those that its owner has allowed. They can't "
         "read or write its files. Texts stay in its memory for a while and in your address bar."
     )
-
-
-def _connected() -> int:
-    """Browsers that are connected now, this one included; 0 without a server."""
-    if not runtime.exists():
-        return 0
-    # Streamlit tells the number to nobody; its version is pinned to a minor.
-    manager = getattr(runtime.get_instance(), "_session_mgr", None)
-    return 0 if manager is None else manager.num_active_sessions()
 
 
 def _number(variable: str, default: float) -> float:

@@ -13,13 +13,10 @@ from torch import Tensor, nn
 
 from gpt2viz.model.network import GPT2
 from gpt2viz.run.captured import Place
+from gpt2viz.run.compat import hook, share_memory, unhook
 from gpt2viz.run.provenance import code_of, line_of_model, operation
 from gpt2viz.run.stages import STAGES, Stage, formula, places
 from gpt2viz.run.trace import TensorRecord
-
-# PyTorch counts hooks from 0. Put in by hand, as ``register_forward_hook`` would: its handles, one
-# for each of the 233 tensors of GPT-2 small, take 1 ms of a short run of 45.
-_OURS = -1
 
 
 class Tap(NamedTuple):
@@ -63,11 +60,10 @@ def recording(network: GPT2, left_out: Collection[str]) -> Iterator[Recording]:
     last = torch.empty(0)
 
     # As little as can be: called so often, each microsecond counts.
-    def hook(module: nn.Module, _inputs: Any, output: Tensor) -> None:
+    def note(module: nn.Module, _inputs: Any, output: Tensor) -> None:
         nonlocal last
         tap = taps[module]
-        # Not by address: not every device tells one.
-        shared = output.untyped_storage()._cdata == last.untyped_storage()._cdata
+        shared = share_memory(output, last)
         made.append((tap, output.shape, output.dtype, line_of_model(), shared))
         last = output
         if tap.stage.key in keys:
@@ -75,11 +71,11 @@ def recording(network: GPT2, left_out: Collection[str]) -> Iterator[Recording]:
 
     try:
         for module in taps:
-            module._forward_hooks[_OURS] = hook
+            hook(module, note)
         yield found
     finally:
         for module in taps:
-            module._forward_hooks.pop(_OURS, None)
+            unhook(module)
 
 
 _known: WeakKeyDictionary[GPT2, dict[nn.Module, Tap]] = WeakKeyDictionary()

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import textwrap
 from functools import lru_cache
 from pathlib import Path
-from types import FrameType
 
 from torch import nn
 
 from gpt2viz.model import network as model_source
+from gpt2viz.run.compat import frame_of_model
 
 #: Stands above the line that made a tensor.
 MARK = "# ↓ made here"
 
 _SOURCE = model_source.__file__
-# Nearer frames are this function's, the hook's and the three of PyTorch's that called it. To look
-# at those too would take as long as all the rest of the hook.
-_FIRST = 5
 
 
 def operation(module: nn.Module, formula: str) -> str:
@@ -37,7 +33,7 @@ def operation(module: nn.Module, formula: str) -> str:
 
 def line_of_model() -> int:
     """The line of ``network.py`` that is running, or 0; for use inside a hook."""
-    frame: FrameType | None = sys._getframe(_FIRST)
+    frame = frame_of_model()
     while frame is not None and frame.f_code.co_filename != _SOURCE:
         frame = frame.f_back
     return frame.f_lineno if frame else 0

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 import streamlit as st
+from streamlit import runtime
+from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 
-from gpt2viz.app import limits, run_cache
+from gpt2viz.app import compat, limits, run_cache
 from tests.app.pages import PAGES, WITHOUT, open_page, pictures
 from tests.app.test_behaviour import said
 
@@ -58,15 +61,15 @@ def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
 
 def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(limits.SESSIONS_VARIABLE, "30")
-    monkeypatch.setattr(limits, "_connected", lambda: 30)
+    monkeypatch.setattr(compat, "connected", lambda: 30)
     inside = open_page("attention")
     assert not said(inside)
-    monkeypatch.setattr(limits, "_connected", lambda: 31)
+    monkeypatch.setattr(compat, "connected", lambda: 31)
     late = open_page("attention")
     assert "This server is full: its owner lets 30 visitors in" in said(late)
     assert not pictures(late)
     assert pictures(inside.run())  # who is in stays in
-    monkeypatch.setattr(limits, "_connected", lambda: 30)
+    monkeypatch.setattr(compat, "connected", lambda: 30)
     assert pictures(late.run())
 
 
@@ -117,3 +120,19 @@ def test_a_device_that_is_not_here_is_one_message(
         (message,) = at.error
         assert "There is no device 'abacus' here; there is cpu" in message.value.replace("\\", "")
         assert not pictures(at)
+
+
+def test_streamlit_counts_who_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compat.connected() == 0  # no server
+    server = runtime.Runtime(
+        runtime.RuntimeConfig(
+            script_path="app.py",
+            media_file_storage=MemoryMediaFileStorage("/media"),
+            uploaded_file_manager=MemoryUploadedFileManager("/upload"),
+        )
+    )
+    try:
+        monkeypatch.setattr(server._session_mgr, "num_active_sessions", lambda: 3)
+        assert compat.connected() == 3
+    finally:
+        runtime.Runtime._instance = None

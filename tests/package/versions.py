@@ -28,7 +28,10 @@ TOOLS = {
 }
 TESTS = (
     *(f"tests/parity/test_{name}.py" for name in ("parity", "lens", "edits")),
-    *(f"tests/unit/test_{name}.py" for name in ("tracing", "checkpoint", "tokenizer", "hub")),
+    *(
+        f"tests/unit/test_{name}.py"
+        for name in ("tracing", "checkpoint", "tokenizer", "hub", "compat")
+    ),
 )
 
 

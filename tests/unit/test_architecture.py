@@ -132,7 +132,7 @@ def test_only_the_tracer_registers_hooks_in_the_app() -> None:
 
 HOOKING = {
     "gpt2viz/analysis/batch_scores.py",  # measures a network that nobody else runs
-    *(f"gpt2viz/run/{name}.py" for name in ("tracer", "hooks", "derived")),
+    *(f"gpt2viz/run/{name}.py" for name in ("tracer", "compat", "derived")),
 }
 
 
@@ -160,3 +160,33 @@ def test_every_picture_and_table_can_be_saved() -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("plotly_chart", "dataframe")
     }
     assert not elsewhere
+
+
+#: Where another library's private names may be used: nowhere else.
+PRIVATE_GROUND = {"gpt2viz/app/compat.py", "gpt2viz/model/compat.py", "gpt2viz/run/compat.py"}
+#: Documented, for all their underscore.
+DOCUMENTED = {"_asdict", "_exit", "_fields", "_replace"}
+
+
+def test_private_names_of_others_are_used_in_one_place_a_room() -> None:
+    ours = {
+        node.name if isinstance(node, ast.FunctionDef | ast.ClassDef) else node.attr
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        or (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in ("self", "cls")
+        )
+    }
+    found = {
+        f"{named(path)}:{node.lineno} {node.attr}"
+        for path in SOURCES
+        if named(path) not in PRIVATE_GROUND
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and re.match(r"_[a-z]", node.attr)
+        and node.attr not in ours | DOCUMENTED
+    }
+    assert not found

@@ -1,4 +1,4 @@
-"""Ground of other libraries that nobody promised us is still where it was."""
+"""Ground of PyTorch and the hub's client that nobody promised us is still where it was."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import io
 from pathlib import Path
 
 import pytest
+import torch
 from huggingface_hub import HfApi, constants, hf_hub_download
+from torch import Tensor, nn
 
 from gpt2viz.model import compat as hub
+from gpt2viz.model.network import Attend
+from gpt2viz.run import compat as torch_ground
 from tests.checkpoints import write_checkpoint
 from tests.hub_server import Hub, point_the_client_at, serving
 
@@ -45,3 +49,38 @@ def test_the_hubs_client_lets_through_what_we_catch(
         point_the_client_at(running, tmp_path / "cache", monkeypatch)
     with pytest.raises(hub.transport_error()):
         HfApi(endpoint=running.address).model_info("someone/tiny")
+
+
+def test_torch_calls_a_hook_that_was_put_in_by_hand() -> None:
+    module, seen = nn.Linear(2, 3), list[tuple[int, ...]]()
+    torch_ground.hook(module, lambda _module, _inputs, output: seen.append(tuple(output.shape)))
+    module(torch.zeros(1, 2))
+    torch_ground.unhook(module)
+    module(torch.zeros(1, 2))
+    torch_ground.unhook(module)  # where there is none
+    assert seen == [(1, 3)]
+
+
+def test_torch_says_which_tensors_share_memory() -> None:
+    whole = torch.zeros(4, 6)
+    assert torch_ground.share_memory(whole[:, :2], whole[:, 2:].T)
+    assert not torch_ground.share_memory(whole, whole.clone())
+
+
+def test_the_frame_that_called_a_module_is_six_away_from_its_hook() -> None:
+    """Seen by the module's own method: one frame fewer and it is PyTorch's, one more, the test."""
+    found: list[str] = []
+
+    def line() -> None:
+        frame = torch_ground.frame_of_model()
+        assert frame is not None
+        found.append(frame.f_code.co_qualname)
+
+    def note(_module: nn.Module, _inputs: object, _output: Tensor) -> None:
+        line()
+
+    attend = Attend(1).eval()
+    torch_ground.hook(attend.weights, note)
+    with torch.inference_mode():
+        attend(*(torch.zeros(1, 1, 2, 4) for _ in "qkv"), torch.zeros(2, 2, dtype=torch.bool))
+    assert found == ["Attend.forward"]

@@ -11,7 +11,7 @@ import streamlit as st
 
 from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.analysis.finite import first_not_finite
-from gpt2viz.app import address, guard, leftovers, limits, output, parameters, prose, run_cache
+from gpt2viz.app import address, compat, guard, limits, output, parameters, prose, run_cache
 from gpt2viz.app.components.theme_watch import is_dark
 from gpt2viz.app.frame import end_of_text, glossary, numbers, save, sentence, token_strip, tour
 from gpt2viz.app.frame.menu import menu
@@ -56,7 +56,7 @@ def open_menu(which: Page) -> Palette:
     st.set_page_config(page_title=f"{which.title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(f"<style>{_STYLE}</style>")
     _pass_over_modules()
-    leftovers.forget()
+    compat.forget_widgets()
     guard.stand()
     address.trim()
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):

@@ -1,0 +1,43 @@
+"""What is used of PyTorch and Python beyond what their documentation promises; a test each.
+
+Read in torch 2.4 and 2.13, Python 3.11.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from torch import Tensor, nn
+
+# PyTorch counts hooks from 0.
+_OURS = -1
+# Nearer frames are this function's, its caller's, the hook's and the three of PyTorch's that called
+# it. To look at those too would take as long as all the rest of the hook.
+_FIRST = 6
+
+
+def hook(module: nn.Module, on_output: Callable[[nn.Module, Any, Tensor], None]) -> None:
+    """Have ``on_output(module, inputs, output)`` called after each forward of a module.
+
+    Put in by hand: the handles of ``register_forward_hook``, one for each of the 233 tensors of
+    GPT-2 small, take 1 ms of a short run of 45.
+    """
+    module._forward_hooks[_OURS] = on_output
+
+
+def unhook(module: nn.Module) -> None:
+    """Take ``hook``'s away, where it is."""
+    module._forward_hooks.pop(_OURS, None)
+
+
+def share_memory(one: Tensor, other: Tensor) -> bool:
+    """Whether both are views of one storage: not by address, as not every device tells one."""
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+
+
+def frame_of_model() -> FrameType | None:
+    """The frame that called the module whose hook asks, for use two calls inside it."""
+    return sys._getframe(_FIRST)
