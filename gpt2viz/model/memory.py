@@ -27,7 +27,8 @@ def free_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup"
     """Bytes that a program can still take without pushing others out, or None where unknown.
 
     The kernel's own estimate, or what a container's limit leaves if that is less. Known on Linux
-    only, from the files below ``proc`` and ``cgroup`` (version 2).
+    only, from the files below ``proc`` and ``cgroup`` (version 2). psutil reads the same line of
+    the first and knows nothing of the second.
     """
     known = [_field(proc / "meminfo", "MemAvailable:", 1024)]
     limit, taken = _number(cgroup / "memory.max"), _number(cgroup / "memory.current")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
+import io
 from html import escape
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
+from PIL import Image
 
 from gpt2viz.arrays import Array
-from gpt2viz.export.png import png
 from gpt2viz.labels import counted
 from gpt2viz.pictures.from_trace import head_stage, mask_of
 from gpt2viz.pictures.measure import GRID
@@ -121,7 +122,9 @@ def _tiles(trace: Trace) -> Array:
 
 
 def _encoded(trace: Trace) -> str:
-    return base64.b64encode(png(pixels(trace))).decode()
+    file = io.BytesIO()
+    Image.fromarray(pixels(trace)).save(file, "PNG", optimize=True)
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def pixels(trace: Trace) -> NDArray[np.uint8]:

@@ -33,7 +33,7 @@ from gpt2viz import export
 from gpt2viz.analysis.comparison import align
 from gpt2viz.export import can_draw, chromium, figure_bytes, pictures
 from gpt2viz.export.pdf import with_metadata as with_pdf_metadata
-from gpt2viz.export.png import png, with_metadata
+from gpt2viz.export.png import with_metadata
 from gpt2viz.export.sheets import FORMULA
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.lines import lines
@@ -223,7 +223,10 @@ def test_bars_of_which_only_some_are_named_are_saved() -> None:
 
 def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
-    with Image.open(io.BytesIO(with_metadata(png(pixels), {"Title": "fish ·"}, 300))) as opened:
+    plain = io.BytesIO()
+    Image.fromarray(pixels).save(plain, "PNG")
+    told = with_metadata(plain.getvalue(), {"Title": "fish ·"}, 300)
+    with Image.open(io.BytesIO(told)) as opened:
         opened.load()
         np.testing.assert_array_equal(np.asarray(opened), pixels)
         assert opened.info["dpi"] == pytest.approx((300, 300), abs=0.1)
