@@ -19,6 +19,7 @@ import os
 import platform
 import shutil
 from datetime import UTC, datetime
+from typing import Any
 
 from benchmarks import tables
 from benchmarks.capture import capture
@@ -26,7 +27,13 @@ from benchmarks.peers import FOLDER
 from tests.browser.conftest import NAMES
 from tests.checkpoints import write_checkpoint
 
-SIZES = {"n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 1024, "vocab_size": 50257}
+SIZES: dict[str, Any] = {
+    "n_layer": 12,
+    "n_head": 12,
+    "n_embd": 768,
+    "n_positions": 1024,
+    "vocab_size": 50257,
+}
 PARTS = ("capture", "layers", "first", "typing", "start")
 #: Openings and starts take seconds each.
 FEW = 3

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ SIZES = {
 LENGTHS = (16, 1024)
 
 
-def write(folder: Path, sizes: dict[str, int]) -> None:
+def write(folder: Path, sizes: dict[str, Any]) -> None:
     """A checkpoint with random weights, written tensor by tensor."""
     folder.mkdir(parents=True)
     write_tokenizer(folder)

@@ -27,13 +27,13 @@ class OnDevice(Tensor):
 
     @staticmethod
     def __new__(cls, inside: Tensor) -> OnDevice:
-        made: OnDevice = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made: OnDevice = Tensor._make_wrapper_subclass(
             cls,
             inside.size(),
             strides=inside.stride(),
             storage_offset=inside.storage_offset(),
             dtype=inside.dtype,
-            device=f"{NAME}:0",
+            device=torch.device(f"{NAME}:0"),
         )
         made.inside = inside
         return made
@@ -42,7 +42,7 @@ class OnDevice(Tensor):
         """Nothing: ``__new__`` has made it."""
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override] # torch declares it without these
         cls, operation: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return compute(operation, args, kwargs or {}, [])

@@ -46,7 +46,7 @@ def write_checkpoint(
     config = GPT2Config(**{**sizes, **special, **changes})
     config._attn_implementation = "eager"
     torch.manual_seed(seed)
-    model = GPT2LMHeadModel(config)
+    model: Any = GPT2LMHeadModel(config)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             around = 1.0 if ".ln_" in name and name.endswith("weight") else 0.0

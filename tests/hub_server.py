@@ -115,7 +115,7 @@ class Answer(BaseHTTPRequestHandler):
         content = path.read_bytes()
         large = len(content) > self.hub.large
         etag = digest(content, large)
-        headers = {"X_Repo_Commit": COMMIT, "ETag": f'"{etag}"'}
+        headers: dict[str, Any] = {"X_Repo_Commit": COMMIT, "ETag": f'"{etag}"'}
         if not large:
             return self.reply(200, content, **headers)
         headers |= {"X_Linked_Size": str(len(content)), "X_Linked_Etag": f'"{etag}"'}

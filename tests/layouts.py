@@ -108,7 +108,7 @@ class Today(nn.Module):
             self.transformer["wte"].weight = self.lm_head.weight
 
     def forward(self, ids: Tensor) -> Tensor:
-        parts = self.transformer
+        parts: Any = self.transformer
         x = parts["wte"](ids) + parts["wpe"](torch.arange(ids.shape[1]))
         for block in parts["h"]:
             x = block(x)

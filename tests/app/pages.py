@@ -45,6 +45,11 @@ def open_page(page: str, odd: Mapping[str, str] | None = None, **chosen: str) ->
     return at
 
 
+def button_groups(at: AppTest) -> Any:
+    """Every choice among buttons, of which AppTest knows no type."""
+    return at.get("button_group")
+
+
 def plain(markdown: str) -> str:
     """What a Markdown text says without its links to the glossary."""
     return re.sub(r'\[([^\[\]]+)\]\(glossary\?term=\S+ "[^"]*"\)', r"\1", markdown)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.app import address, pages, run_cache
+import gpt2viz
+from gpt2viz.app import address, pages
 from gpt2viz.app.course import contents
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.views.compare_sides import DIFFERS
@@ -95,7 +96,7 @@ def test_every_parameter_takes_any_text(
 
 
 #: Pages, and the parts of them that have parameters of their own.
-VIEWS = [(page, {}) for page in (*PAGES, *WITHOUT)]
+VIEWS: list[tuple[str, dict[str, str]]] = [(page, {}) for page in (*PAGES, *WITHOUT)]
 VIEWS += [("find_a_head", {"find": way}) for way in WAYS][1:]
 VIEWS += [("compare", {"differs": what}) for what in DIFFERS][1:]
 VIEWS += [("models", {"part": "tokenizer"})]
@@ -115,7 +116,7 @@ def test_every_parameter_is_bounded(
 ) -> None:
     """In what is kept of it, in what is sent for it, and in the runs that it can ask for."""
     runs: list[int] = []
-    trace = run_cache.gpt2viz.trace
+    trace = gpt2viz.trace
     monkeypatch.setattr(
         "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
     )

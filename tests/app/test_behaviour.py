@@ -17,6 +17,7 @@ from tests.app.pages import (
     ROOT,
     WITHOUT,
     array,
+    button_groups,
     canvas,
     figure,
     heatmaps,
@@ -57,7 +58,7 @@ def test_any_text_is_a_picture_on_every_page(page: str, text: str) -> None:
         one = [m for part in at.main for m in ONE_OF_MANY.findall(str(getattr(part, "proto", "")))]
         assert not one
     if page == "attention":
-        n = len(at.get("button_group")[1].options)
+        n = len(button_groups(at)[1].options)
         assert heatmaps(figure(at, "one_head"))["weights"].shape == (n, n)
 
 

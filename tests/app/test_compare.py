@@ -13,12 +13,12 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import run_cache
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import array, figure, heatmaps, open_page, pictures
+from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures
 from tests.checkpoints import write_checkpoint
-from tests.parity.numpy_gpt2 import reference, softmax
+from tests.parity.numpy_gpt2 import Tolerance, reference, softmax
 
 FIRST, VERB, AFTER = "A crane ate fish", "A crane lifted steel", "The steel was lifted by a crane"
-TOLERANCE = {"rtol": 2e-3, "atol": 2e-3}
+TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
 
 
 def runs(*texts: str, causal: bool = True) -> list[Any]:
@@ -34,9 +34,10 @@ def cosine(x: np.ndarray, y: np.ndarray) -> float:
     return float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
 
 
-def chosen(at: AppTest) -> list[int]:
-    (pills,) = [g for g in at.get("button_group") if g.proto.id.endswith("-_match_chosen")]
-    return pills.value
+def chosen(at: AppTest) -> int:
+    (pills,) = [g for g in button_groups(at) if g.proto.id.endswith("-_match_chosen")]
+    partner: int = pills.value
+    return partner
 
 
 def test_before_the_verb_crane_is_the_same_to_the_last_digit() -> None:

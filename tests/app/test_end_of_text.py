@@ -13,13 +13,13 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.app import run_cache
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import PAGES, array, figure, heatmaps, open_page, plain
+from tests.app.pages import PAGES, array, button_groups, figure, heatmaps, open_page, plain
 from tests.checkpoints import write_checkpoint
-from tests.parity.numpy_gpt2 import reference, softmax
+from tests.parity.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "She sat by the bank of the river"
 ON = {"text": TEXT, "endoftext": "true"}
-TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def stages(ids: list[int]) -> Any:
 
 
 def chips(at: Any) -> list[str]:
-    (tokens,) = [group for group in at.get("button_group") if group.key == "query"]
+    (tokens,) = [group for group in button_groups(at) if group.key == "query"]
     return list(tokens.options)
 
 

@@ -17,14 +17,14 @@ from gpt2viz.app import run_cache
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
-from tests.app.pages import array, figure, heatmaps, open_page, pictures
+from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures
 from tests.checkpoints import write_checkpoint
 from tests.parity.head_scores import expected_scores
-from tests.parity.numpy_gpt2 import reference
+from tests.parity.numpy_gpt2 import Tolerance, reference
 from tests.unit.test_survey import margin
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
-TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +106,11 @@ def test_who_looks_from_here_to_there(stages: Any) -> None:
 
 def test_only_keys_that_the_query_may_see_are_offered() -> None:
     at = open_page("find_a_head", text=TEXT, find="look", query="4")
-    (pills,) = [group for group in at.get("button_group") if group.proto.id.endswith("-keys")]
+    (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
     assert len(pills.proto.options) == 5
     assert not pictures(at)  # none is chosen
     off = open_page("find_a_head", text=TEXT, find="look", query="4", causal="false")
-    (pills,) = [group for group in off.get("button_group") if group.proto.id.endswith("-keys")]
+    (pills,) = [group for group in button_groups(off) if group.proto.id.endswith("-keys")]
     assert len(pills.proto.options) == 15
 
 

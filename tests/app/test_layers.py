@@ -10,10 +10,10 @@ from safetensors.numpy import load_file
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import figure, heatmaps, open_page
-from tests.parity.numpy_gpt2 import reference
+from tests.parity.numpy_gpt2 import Tolerance, reference
 
 TEXT = "Man bites dog"
-TOLERANCE = {"rtol": 2e-3, "atol": 2e-3}
+TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
 
 
 @pytest.fixture(scope="module")

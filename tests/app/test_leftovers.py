@@ -11,7 +11,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.app import run_cache
+import gpt2viz
 from tests.app.pages import PAGES, ROOT, open_page
 
 #: What opens the parts of a page that hold the most.
@@ -27,7 +27,7 @@ OPENED = {
 def alive(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many of the runs made since then somebody still holds on to, but for the caches."""
     made: list[ref[Any]] = []
-    trace = run_cache.gpt2viz.trace
+    trace = gpt2viz.trace
 
     def noted(*args: Any, **options: Any) -> Any:
         found = trace(*args, **options)

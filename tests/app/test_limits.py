@@ -11,7 +11,8 @@ from streamlit import runtime
 from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 
-from gpt2viz.app import compat, limits, run_cache
+import gpt2viz
+from gpt2viz.app import compat, limits, owner
 from tests.app.pages import PAGES, WITHOUT, open_page, pictures
 from tests.app.test_behaviour import said
 
@@ -51,7 +52,7 @@ def test_a_million_spaces_are_too_long_and_no_more() -> None:
 def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     monkeypatch.setenv(limits.TOKENS_VARIABLE, "6")
     longest: list[int] = []
-    trace = run_cache.gpt2viz.trace
+    trace = gpt2viz.trace
     monkeypatch.setattr(
         "gpt2viz.trace", lambda m, ids, **rest: longest.append(len(ids)) or trace(m, ids, **rest)
     )
@@ -95,7 +96,7 @@ def test_on_an_address_that_others_reach_visitors_are_told(
     assert "Other machines can reach this server. Visitors can run" in captions()
     monkeypatch.setenv(limits.TOKENS_VARIABLE, "128")
     assert "on texts of up to 128 tokens" in captions("models")
-    assert not run_cache.owner.allows("gpt2")
+    assert not owner.allows("gpt2")
 
 
 def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:

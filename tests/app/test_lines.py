@@ -15,7 +15,7 @@ import gpt2viz
 from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import figure, heatmaps, open_page, pictures
-from tests.parity.numpy_gpt2 import reference
+from tests.parity.numpy_gpt2 import Tolerance, reference
 
 PAGES = {"attention": "one_head", "inside_a_head": "stage_weights", "layers": "layers_chart"}
 PAGES |= {
@@ -25,7 +25,7 @@ PAGES |= {
     "find_a_head": "best_heads",
 }
 TEXT, SECOND = "A crane ate fish", "The steel was lifted by a crane"
-TOLERANCE = {"rtol": 2e-3, "atol": 2e-3}
+TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
 
 
 def charts(at: AppTest) -> set[str]:

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app import run_cache
-from tests.app.pages import PAGES, open_page, pictures
+from tests.app.pages import PAGES, button_groups, open_page, pictures
 
 LONG = "the cat " * 200
 FRAME = {"Sentence", "Model", "Examples", "Causal mask", "<|endoftext|> first", "Chapters"}
@@ -20,7 +20,7 @@ def messages(at: AppTest) -> list[str]:
 
 def half_drawn(at: AppTest) -> list[str]:
     """Headings, pictures, tables and controls that stand round the message."""
-    controls = [*at.get("button_group"), *at.selectbox, *at.toggle, *at.text_input, *at.radio]
+    controls = [*button_groups(at), *at.selectbox, *at.toggle, *at.text_input, *at.radio]
     found = [one.label for one in controls if one.label not in FRAME]
     found += [block.value for block in at.markdown if block.value.startswith("#")]
     found += pictures(at)
@@ -61,7 +61,7 @@ def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], told:
     (message,) = messages(at)
     assert told in message
     assert not at.dataframe
-    assert not {"Only layers", "Picture"} & {one.label for one in at.get("button_group")}
+    assert not {"Only layers", "Picture"} & {one.label for one in button_groups(at)}
 
 
 def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:

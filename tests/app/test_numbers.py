@@ -15,10 +15,10 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.plotly.charts import THUMBNAIL
 from gpt2viz.pictures.pooling import pool_by_maximum
 from tests.app.pages import array, figure, heatmaps, masks, open_page
-from tests.parity.numpy_gpt2 import reference
+from tests.parity.numpy_gpt2 import Tolerance, reference
 
 TEXT = "The animal didn't cross the street because it was too tired"
-TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}  # the bundled model's scores reach hundreds
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}  # the bundled model's scores reach hundreds
 
 
 @pytest.fixture(scope="module")

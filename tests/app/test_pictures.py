@@ -18,7 +18,7 @@ from gpt2viz.run.provenance import MARK
 from tests.app.pages import PAGES, ROOT, open_page, pictures, plain
 
 #: Addresses that together show every picture of the pages.
-VIEWS = [(page, {}) for page in PAGES]
+VIEWS: list[tuple[str, dict[str, str]]] = [(page, {}) for page in PAGES]
 VIEWS += [("find_a_head", {"find": way, "keys": "1"}) for way in ("look", "pattern", "head", "all")]
 VIEWS += [("compare", {"differs": what}) for what in ("head", "mask", "edits")]
 VIEWS += [("what_if", {"edits": "off:0.1"}), ("training", {"score": "first token"})]

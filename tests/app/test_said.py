@@ -18,7 +18,7 @@ from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.heatmap import heatmaps
 from gpt2viz.pictures.plotly.runs import weights_of_runs
 from gpt2viz.run import stages
-from tests.app.pages import PAGES, array, figure, open_page, plain
+from tests.app.pages import PAGES, array, button_groups, figure, open_page, plain
 from tests.app.test_behaviour import said
 
 #: What choosing a token does, by page and address; "" where it does nothing.
@@ -44,7 +44,7 @@ CHOOSING = [
 
 
 def chips(at: AppTest) -> Any:
-    (found,) = (group for group in at.get("button_group") if group.key == "query")
+    (found,) = (group for group in button_groups(at) if group.key == "query")
     return found
 
 
@@ -74,11 +74,11 @@ def _frames(at: AppTest) -> list[str]:
 
 def test_more_heads_are_others() -> None:
     at = open_page("attention", picture="lines", head="3", more="3,4")
-    (more,) = (group for group in at.get("button_group") if group.key == "more")
+    (more,) = (group for group in button_groups(at) if group.key == "more")
     assert more.options == ["0", "1", "2", "4", "5"]
     assert at.session_state["more"] == [4]
     assert not said(at)
-    (heads,) = (group for group in at.get("button_group") if group.key == "head")
+    (heads,) = (group for group in button_groups(at) if group.key == "head")
     heads.select(4).run()
     assert at.session_state["more"] == [3]
     at = open_page("attention", picture="lines", more="1,2,3,4")

@@ -13,7 +13,9 @@ from tests.app.pages import PAGES, WITHOUT, open_page
 #: What can be chosen from in Save, by the list's key.
 LISTS = ("save_picture", "save_table", "save_run")
 #: Addresses that together open every page, and each chapter of the Textbook.
-VIEWS = [(page, {}) for page in [*PAGES, *WITHOUT] if page != "textbook"]
+VIEWS: list[tuple[str, dict[str, str]]] = [
+    (page, {}) for page in [*PAGES, *WITHOUT] if page != "textbook"
+]
 VIEWS += [("textbook", {"chapter": name}) for name in CHAPTERS]
 VIEWS += [("attention", {"picture": "lines"}), ("attention", {"layer": "1", "head": "3"})]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from os import pathsep
+from typing import Any
 
 import pytest
 import streamlit as st
@@ -19,7 +20,7 @@ from tests.app.test_behaviour import said
 from tests.checkpoints import write_checkpoint
 
 #: One position, two, and one of everything else.
-SMALLEST = {
+SMALLEST: dict[str, dict[str, Any]] = {
     "one": {"n_positions": 1, "n_embd": 2, "n_layer": 1, "n_head": 1},
     "two": {"n_positions": 2, "n_embd": 1, "n_layer": 1, "n_head": 1},
 }

@@ -85,7 +85,8 @@ def test_an_example_opens_its_chapter() -> None:
 
 
 def test_edited_keys_and_values_are_followed() -> None:
-    keys, values = [[0.7, 0.7], [3, -1], [0.9, 0.1]], [[0.5, 0.5], [0, 0], [0.8, -0.2]]
+    keys = [[0.7, 0.7], [3.0, -1.0], [0.9, 0.1]]
+    values = [[0.5, 0.5], [0.0, 0.0], [0.8, -0.2]]
     at = open_page(
         "textbook",
         chapter="crane",

@@ -17,10 +17,10 @@ from gpt2viz.app.views import edits
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures, plain
 from tests.app.test_behaviour import said
-from tests.parity.numpy_gpt2 import softmax
+from tests.parity.numpy_gpt2 import Tolerance, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
-TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 
 def written(at: AppTest) -> str:

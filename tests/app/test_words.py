@@ -12,11 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, figure, heatmaps, masks, open_page
-from tests.parity.numpy_gpt2 import reference
+from tests.parity.numpy_gpt2 import Tolerance, reference
 
 TEXT = "The animal didn't cross 🦩 untired"
 ON = {"text": TEXT, "words": "true"}
-TOLERANCE = {"rtol": 2e-4, "atol": 2e-4}
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 WORDS = ["The", "·animal", "·didn't", "·cross", "·🦩", "·untired"]
 
 

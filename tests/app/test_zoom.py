@@ -15,13 +15,22 @@ from gpt2viz.app import address, parameters, run_cache
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.panel import Axis, Panel
-from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures, plain
+from tests.app.pages import (
+    array,
+    button_groups,
+    figure,
+    heatmaps,
+    masks,
+    open_page,
+    pictures,
+    plain,
+)
 from tests.checkpoints import write_checkpoint
-from tests.parity.numpy_gpt2 import reference
+from tests.parity.numpy_gpt2 import Tolerance, reference
 
 T = 512
 TEXT = "x " * (T // 2)
-TOLERANCE = {"rtol": 1e-3, "atol": 1e-5}
+TOLERANCE: Tolerance = {"rtol": 1e-3, "atol": 1e-5}
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +130,7 @@ def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     view = {"layer": "1", "head": "2", "differs": "mask", "model": "stories"}
     at = open_page(page, text=text, zoom="3,7,2,6", **view)
     cut = {name: make() for name, make in at.session_state["_shown"].pictures.items()}
-    shapes = {}
+    shapes: dict[str, Any] = {}
     for name, drawn in cut.items():
         for one in drawn.data:
             if one.type == "heatmap" and one.coloraxis:
@@ -181,12 +190,12 @@ def test_the_pictures_of_a_long_text_stay_small() -> None:
 
 def test_a_long_text_shows_its_chips_part_by_part_around_the_chosen_one() -> None:
     at = look("attention", query="300")
-    [chips] = [pills for pills in at.get("button_group") if pills.key == "chip"]
+    [chips] = [pills for pills in button_groups(at) if pills.key == "chip"]
     assert (len(chips.options), chips.value) == (128, 300)
     assert at.selectbox(key="from").value == 256
 
     at.selectbox(key="from").select(128).run()
-    [chips] = [pills for pills in at.get("button_group") if pills.key == "chip"]
+    [chips] = [pills for pills in button_groups(at) if pills.key == "chip"]
     assert chips.value is None
     assert "300" in " ".join(caption.value for caption in at.caption)
     assert at.query_params["query"] == "300", "the choice stays"

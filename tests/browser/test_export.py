@@ -14,12 +14,14 @@ import numpy as np
 import plotly.io as pio
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngImageFile
 from playwright.sync_api import Browser, Frame, Page, Request
 from pypdf import PdfReader
 
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.cli.tensor import choose
+from gpt2viz.export.pictures import PictureKind
 from gpt2viz.pictures.plotly.offline import _Offline
 
 TEXT = "<script>window.hacked=1</script> & $x$ ate fish"
@@ -96,6 +98,7 @@ def test_a_png_has_300_pixels_to_the_inch(trace: gpt2viz.Trace, about: export.Ab
         picture.load()
         assert picture.width == 1500  # 480 at 96 to the inch are five inches
         assert picture.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+        assert isinstance(picture, PngImageFile)
         assert json.loads(picture.text["gpt2viz"])["sha256"] == about.sha256
         colors = np.asarray(picture.convert("RGB")).reshape(-1, 3)
     assert (colors == 255).all(axis=1).mean() > 0.3  # on white
@@ -111,7 +114,7 @@ def test_a_pdf_says_what_it_shows_and_not_who_printed_it(
     assert read.metadata.title == "weights, layer 1, head 0"
     assert read.metadata.subject == about.source
     assert read.metadata.creator == f"gpt2viz {gpt2viz.__version__}"
-    assert json.loads(read.metadata["/gpt2viz"])["sha256"] == about.sha256
+    assert json.loads(str(read.metadata["/gpt2viz"]))["sha256"] == about.sha256
     assert "/CreationDate" not in read.metadata
     assert float(read.pages[0].mediabox.width) / 72 * 2.54 == pytest.approx(8.5, abs=0.02)
     bare = PdfReader(io.BytesIO(export.figure_bytes(trace.heatmap(1, 0), "pdf"))).metadata
@@ -122,7 +125,7 @@ def test_a_pdf_says_what_it_shows_and_not_who_printed_it(
 @pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize("kind", export.PICTURE_KINDS)
 def test_a_picture_is_the_same_every_time(
-    trace: gpt2viz.Trace, about: export.About, kind: export.PictureKind
+    trace: gpt2viz.Trace, about: export.About, kind: PictureKind
 ) -> None:
     first = export.figure_bytes(trace.heatmap(1, 0), kind, about)
     time.sleep(1.1)  # a date of printing would be another
@@ -178,7 +181,8 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
     assert caption
     names = [part for part in written if part[0] in ("key", "dimension", "channel")]
     assert all(part[5] <= caption[0][4] + 4 for part in names)
-    for blank in ((shot > 250).all(axis=1), (shot > 250).all(axis=0)):
+    for axis in (1, 0):
+        blank: np.ndarray = np.all(shot > 250, axis=axis)
         runs = [len(part) for part in "".join("x "[bool(b)] for b in blank).split("x")]
         assert max(runs) < 0.15 * len(blank)
 

@@ -79,7 +79,7 @@ def test_files_that_no_page_asked_for_are_not_piled_up() -> None:
 
 def received(visitor: Visitor) -> ForwardMsg:
     message = ForwardMsg()
-    message.ParseFromString(visitor._socket.recv(20))  # type: ignore[arg-type]
+    message.ParseFromString(visitor._socket.recv(20))
     return message
 
 

@@ -55,7 +55,8 @@ def test_json(run: Run, ids: list[int]) -> None:
 
 def test_json_has_null_where_the_mask_forbids(run: Run) -> None:
     values = json.loads(run("trace", TEXT, "-s", "masked_scores", "--json").stdout)["values"]
-    assert np.array_equal(np.equal(values, None), np.triu(np.ones((4, 4), bool), 1))
+    hidden = [[value is None for value in row] for row in values]
+    assert np.array_equal(hidden, np.triu(np.ones((4, 4), bool), 1))
 
 
 def test_without_the_mask_and_with_an_edit(run: Run, ids: list[int]) -> None:
@@ -84,6 +85,7 @@ def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run, ids: 
     read = run("trace", typed, "--json", "--special")
     end = gpt2viz.load_model().tokenizer.end_of_text
     assert read.stderr == run("trace", TEXT, "--json").stderr == "Running stories …\n"
+    assert end is not None
     found = json.loads(read.stdout)
     assert (found["token_ids"], found["text"]) == ([*ids, end, *ids], typed)
     assert_allclose(found["values"], weights([*ids, end, *ids])[0, 0], atol=1e-5)

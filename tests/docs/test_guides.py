@@ -132,8 +132,8 @@ def test_the_numbers_for_teachers() -> None:
     short = f"*down* leads with {percent('The cat sat', down)}, and *on* has "
     assert short + percent("The cat sat", on) in said
     assert f"says *ate* with {percent('A crane ate fish', ate, causal=False)}" in said
-    without = percent(CATS, on, "off:0.0")
-    assert f"*on* falls from {percent(CATS, on)} to {without}, and *down* leads again" in said
+    left = percent(CATS, on, "off:0.0")
+    assert f"*on* falls from {percent(CATS, on)} to {left}, and *down* leads again" in said
     assert chance(CATS, down, "off:0.0") > chance(CATS, on, "off:0.0")
     assert f"*on* still leads with {percent(CATS, on, 'off:1.4')}" in said
     copied = run.stage("weights", 1, 4)[9]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from safetensors.torch import load_file, save
-from transformers import GPT2TokenizerFast
+from transformers import GPT2Tokenizer
 
 from tests.checkpoints import write_checkpoint
 
@@ -28,7 +28,7 @@ def bases(folder: Path) -> list[Files]:
     plain = read(folder / "tiny")
     plain.pop("generation_config.json")
     vocab, merges = (str(folder / "tiny" / name) for name in ("vocab.json", "merges.txt"))
-    GPT2TokenizerFast(vocab=vocab, merges=merges).save_pretrained(folder / "fast")
+    GPT2Tokenizer(vocab=vocab, merges=merges).save_pretrained(folder / "fast")
     fast = (folder / "fast" / "tokenizer.json").read_bytes()
     with_fast = {n: b for n, b in plain.items() if n not in ("vocab.json", "merges.txt")}
     with_fast["tokenizer.json"] = fast
@@ -79,8 +79,8 @@ def join(header: Header | bytes, data: bytes) -> bytes:
     return len(written).to_bytes(8, "little") + written + data
 
 
-def array(header: Header, data: bytes, name: str) -> np.ndarray:
-    """A float32 tensor's numbers, to change in place; ``data`` must be a bytearray."""
+def array(header: Header, data: bytearray, name: str) -> np.ndarray:
+    """A float32 tensor's numbers, to change in place."""
     first, last = header[name]["data_offsets"]
     return np.frombuffer(memoryview(data)[first:last], np.float32)
 

@@ -217,7 +217,15 @@ def merges(files: Files, rng: Random) -> None:
         "\x00 \x00",
         "é é",
     ]
-    new = rng.choice([[rng.choice(odd)], [["", "a"]], [["a", ""]], [["a", ["b"]]], [None], [7]])
+    ways: list[list[Any]] = [
+        [rng.choice(odd)],
+        [["", "a"]],
+        [["a", ""]],
+        [["a", ["b"]]],
+        [None],
+        [7],
+    ]
+    new = rng.choice(ways)
     times = rng.choice([1, 1, 300_000])
     if "merges.txt" in files:
         lines = "\n".join(list(map(str, new)) * times)

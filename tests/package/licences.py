@@ -81,8 +81,9 @@ def _said(told: PackageMetadata) -> str:
     """The expression; else the classifiers; else the first line of the text."""
     classifiers = told.get_all("Classifier") or []
     named = [line.rpartition(" :: ")[2] for line in classifiers if line.startswith("License ::")]
-    text = (told.get("License") or "").strip().partition("\n")[0]
-    return told.get("License-Expression") or ", ".join(named) or text
+    fields = told.json
+    text = str(fields.get("license") or "").strip().partition("\n")[0]
+    return str(fields.get("license_expression") or "") or ", ".join(named) or text
 
 
 def table() -> dict[str, str]:

@@ -65,8 +65,8 @@ def test_the_tests_run_with_what_is_locked() -> None:
     here = {canonicalize_name(e.asked.name): e.version for e in entries() if e.here}
     needed = closure("app")
     assert needed <= here.keys()
-    told = {name: Version(version(name)) for name in needed}
-    assert {name: v.public for name, v in told.items()} == {n: str(here[n]) for n in needed}
+    told = {name: Version(version(name)) for name in map(canonicalize_name, needed)}
+    assert {name: v.public for name, v in told.items()} == {n: str(here[n]) for n in told}
 
 
 def test_make_installs_the_locked_versions() -> None:

@@ -9,10 +9,17 @@ import json
 from collections.abc import Callable, Collection, Iterable
 from math import erf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from safetensors.numpy import load_file
+
+
+class Tolerance(TypedDict):
+    """How far from the oracle's numbers others may be, as ``assert_allclose`` takes it."""
+
+    rtol: float
+    atol: float
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -31,7 +38,7 @@ PER_LAYER = [
     *("attention_output", "residual_mid", "mlp_output", "residual_out"),
 ]
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": lambda x: np.maximum(x, 0),
     "silu": lambda x: x / (1 + np.exp(-x)),
     "tanh": np.tanh,

@@ -22,7 +22,7 @@ from gpt2viz.anatomy.parameters import parts
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import TEXT, edit_json, write_checkpoint, write_tokenizer
 
-RELEASED = {
+RELEASED: dict[int, dict[str, Any]] = {
     124_439_808: {"n_layer": 12, "n_head": 12, "n_embd": 768},
     354_823_168: {"n_layer": 24, "n_head": 16, "n_embd": 1024},
     774_030_080: {"n_layer": 36, "n_head": 20, "n_embd": 1280},
@@ -48,7 +48,7 @@ THEIRS = {
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("sizes", [*RELEASED.values(), ODD], ids=str)
 def test_every_part_has_as_many_parameters_as_transformers(
-    sizes: dict[str, int], tied: bool
+    sizes: dict[str, Any], tied: bool
 ) -> None:
     ours = parts(gpt2viz.GPT2Config(**sizes, tie_word_embeddings=tied))
     with torch.device("meta"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,15 +25,18 @@ IDS = [5, 300, 17, 17, 219]
 N_HEAD, HS, C = 4, 6, 24
 
 
+Pair = tuple[Any, gpt2viz.Model]
+
+
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[object, gpt2viz.Model]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     folder = tmp_path_factory.mktemp("attribution")
     return write_checkpoint(folder), gpt2viz.load_model(folder)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("layer", [0, 2])
-def test_value_weighted_is_the_length_of_what_is_written(pair: tuple, layer: int) -> None:
+def test_value_weighted_is_the_length_of_what_is_written(pair: Pair, layer: int) -> None:
     """Each key's vector, built from transformers' modules one query and key at a time."""
     theirs, ours = pair
     attention = theirs.transformer.h[layer].attn
@@ -54,7 +58,7 @@ def test_value_weighted_is_the_length_of_what_is_written(pair: tuple, layer: int
 
 @torch.no_grad()
 @pytest.mark.parametrize("keys", [[3], [0, 2, 3]])
-def test_what_several_keys_give_together(pair: tuple, keys: list[int]) -> None:
+def test_what_several_keys_give_together(pair: Pair, keys: list[int]) -> None:
     """From transformers' modules: each key's vector first, then their sum, then its length."""
     theirs, ours = pair
     attention = theirs.transformer.h[1].attn
@@ -73,7 +77,7 @@ def test_what_several_keys_give_together(pair: tuple, keys: list[int]) -> None:
         assert found[head] == pytest.approx(float(written.norm()), abs=1e-5)
 
 
-def test_value_weighted_of_another_models_trace(pair: tuple, tmp_path: Path) -> None:
+def test_value_weighted_of_another_models_trace(pair: Pair, tmp_path: Path) -> None:
     _, ours = pair
     write_checkpoint(tmp_path / "other")
     other = gpt2viz.load_model(tmp_path / "other")
@@ -98,18 +102,19 @@ class ByHand:
 
 
 def test_rollout_by_hand() -> None:
-    first = [[1, 0, 0], [0.25, 0.75, 0], [0, 0.25, 0.75]]
-    assert_allclose(rollout(ByHand(), 0), first)
+    run: Any = ByHand()
+    first = [[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.0, 0.25, 0.75]]
+    assert_allclose(rollout(run, 0), first)
     # layer 1 mixes these rows: b half of a's and half its own, c a quarter of a's and the rest its
     # own (the other way round, it would be [0.3125, 0.125, 0.5625])
-    second = [[1, 0, 0], [0.625, 0.375, 0], [0.25, 0.1875, 0.5625]]
-    assert_allclose(rollout(ByHand(), 1), second)
+    second = [[1.0, 0.0, 0.0], [0.625, 0.375, 0.0], [0.25, 0.1875, 0.5625]]
+    assert_allclose(rollout(run, 1), second)
     with pytest.raises(IndexError):
-        rollout(ByHand(), 2)
+        rollout(run, 2)
 
 
 @torch.no_grad()
-def test_rollout_from_transformers_attentions(pair: tuple) -> None:
+def test_rollout_from_transformers_attentions(pair: Pair) -> None:
     theirs, ours = pair
     attentions = theirs(torch.tensor([IDS]), output_attentions=True).attentions
     mixed = torch.eye(5)
@@ -128,7 +133,7 @@ def test_rows_without_the_first_token() -> None:
 
 @pytest.mark.parametrize("explicit", [True, False])
 @pytest.mark.parametrize("causal", [True, False])
-def test_the_weights_shown_are_the_weights_used(pair: tuple, explicit: bool, causal: bool) -> None:
+def test_the_weights_shown_are_the_weights_used(pair: Pair, explicit: bool, causal: bool) -> None:
     _, ours = pair
     run = gpt2viz.trace(ours, IDS, causal, explicit=explicit)
     for layer in range(3):
@@ -139,7 +144,7 @@ def test_the_weights_shown_are_the_weights_used(pair: tuple, explicit: bool, cau
 
 @torch.no_grad()
 @pytest.mark.parametrize("wrong", ["one weight", "heads swapped", "transposed"])
-def test_weights_that_were_not_used_show_in_the_difference(pair: tuple, wrong: str) -> None:
+def test_weights_that_were_not_used_show_in_the_difference(pair: Pair, wrong: str) -> None:
     """Held against transformers' own projection of the same wrong weights."""
     theirs, ours = pair
     run = gpt2viz.trace(ours, IDS)

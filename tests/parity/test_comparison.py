@@ -49,8 +49,8 @@ def test_an_alignment_holds_every_token_once_and_in_order(a: list[int], b: list[
     assert [p.a for p in pairs if p.a is not None] == list(range(len(a)))
     assert [p.b for p in pairs if p.b is not None] == list(range(len(b)))
     for p in pairs:
-        both = p.a is not None and p.b is not None
-        assert not p.same or (both and a[p.a] == b[p.b])
+        both = p.a is not None and p.b is not None and a[p.a] == b[p.b]
+        assert not p.same or both
 
 
 @given(IDS, IDS)
@@ -106,12 +106,12 @@ def test_before_the_first_difference_a_masked_run_is_the_same(folder: Path) -> N
     model = gpt2viz.load_model(folder)
     ends = [5, 300, 17, 219], [5, 300, 88, 41]
     places = stream_places(3) + addition_places(3)
-    masked = [gpt2viz.trace(model, ids) for ids in ends]
-    same = path(*masked, (1, 1), places)
+    one, other = (gpt2viz.trace(model, ids) for ids in ends)
+    same = path(one, other, (1, 1), places)
     assert_array_equal(same.difference, 0)
     assert_array_equal(same.cosine, 1)
-    unmasked = [gpt2viz.trace(model, ids, causal=False) for ids in ends]
-    apart = path(*unmasked, (1, 1), places)
+    one, other = (gpt2viz.trace(model, ids, causal=False) for ids in ends)
+    apart = path(one, other, (1, 1), places)
     assert_array_equal(apart.difference[:2], 0)
     assert (apart.difference[2:] > 0.01).all()
     assert (apart.cosine[2:] < 1).all()
@@ -155,12 +155,12 @@ def test_nearest_tokens_by_a_loop(folder: Path) -> None:
 
 def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "other", seed=5, n_layer=2, n_head=3)
-    runs = [
+    run_a, run_b = (
         gpt2viz.trace(gpt2viz.load_model(f), ids)
         for f, ids in ((folder, A), (tmp_path / "other", B))
-    ]
+    )
     matches = [(0, 0), (1, 1), (4, 3), (2, 4)]
-    found = largest_differences(*runs, matches)
+    found = largest_differences(run_a, run_b, matches)
     assert found.shape == (2, 3)
     one, other = (
         reference(f, ids, causal=True)["weights"]
@@ -207,8 +207,8 @@ def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: f
 
 def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "other", n_embd=16)
-    runs = [gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other")]
+    one, other = (gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other"))
     with pytest.raises(ValueError, match="24 channels, the other 16"):
-        path(*runs, (0, 0), stream_places(3))
+        path(one, other, (0, 0), stream_places(3))
     with pytest.raises(IndexError):
-        path(runs[0], runs[0], (0, 9), stream_places(3))
+        path(one, one, (0, 9), stream_places(3))

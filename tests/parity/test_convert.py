@@ -176,7 +176,8 @@ def test_tensors_of_other_kinds_are_refused_by_name(tmp_path: Path, way: str) ->
 
 def test_shared_turned_and_transposed_tensors_are_converted(tmp_path: Path) -> None:
     network = layouts.random_weights(layouts.Today(nano=False))
-    network.transformer["h"][1].mlp["c_fc"].weight = network.transformer["h"][0].mlp["c_fc"].weight
+    blocks: Any = network.get_submodule("transformer.h")
+    blocks[1].mlp["c_fc"].weight = blocks[0].mlp["c_fc"].weight
     weights = dict(network.state_dict())
     weights[POSITIONS] = torch._neg_view(-weights[POSITIONS])
     weights[MLP] = weights[MLP].t().contiguous().t()

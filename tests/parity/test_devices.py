@@ -74,7 +74,7 @@ def test_every_stage_is_the_cpus(
     for stage in gpt2viz.STAGES:
         for layer in range(cpu.config.n_layer) if stage.kept and stage.per_layer else ():
             found = there.stage(stage.key, layer)
-            assert (found.dtype, found.flags.writeable) == (np.float32, False)
+            assert (found.dtype, found.flags.writeable) == (np.dtype(np.float32), False)
             assert_allclose(found, here.stage(stage.key, layer), **NEAR, err_msg=stage.key)
     assert_allclose(there.logits, here.logits, **NEAR)
     assert_allclose(there.next_token_probabilities, here.next_token_probabilities, **NEAR)

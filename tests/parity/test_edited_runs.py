@@ -30,12 +30,12 @@ from gpt2viz.analysis.scores import head_scores
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.checkpoints import write_checkpoint
 from tests.parity.head_scores import expected_scores
-from tests.parity.numpy_gpt2 import layer_norm, reference, softmax
+from tests.parity.numpy_gpt2 import Tolerance, layer_norm, reference, softmax
 
 IDS = [5, 300, 17, 17, 219, 88, 5, 300, 41]
 N_LAYER, N_HEAD, HS, C = 3, 4, 6, 24
 LAST = len(IDS) - 1
-CLOSE = {"rtol": 2e-4, "atol": 2e-5}
+CLOSE: Tolerance = {"rtol": 2e-4, "atol": 2e-5}
 
 #: The edits, and what they come to: heads that become (factor × what they were, or the mean of a
 #: reference run × factor), parts that add nothing, pairs that are hidden.
@@ -387,7 +387,9 @@ def test_what_is_switched_off_gives_0_whatever_it_held(
     """A head may be too large for float32: the run without it has numbers, and so has the rest."""
     _, model = pair
     run = gpt2viz.trace(model, IDS, edits=gpt2viz.parse_edits(edits))
-    spoilt = {(key, 1): run.stage(key, 1).copy() for key in ("weights", "v")}
+    spoilt: dict[tuple[str, int | None], np.ndarray] = {
+        (key, 1): run.stage(key, 1).copy() for key in ("weights", "v")
+    }
     for array in spoilt.values():
         array[0, 2] = np.nan
     if edits == "attn:1":

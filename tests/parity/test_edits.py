@@ -19,9 +19,9 @@ from torch import Tensor
 import gpt2viz
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.checkpoints import write_checkpoint
-from tests.parity.numpy_gpt2 import reference
+from tests.parity.numpy_gpt2 import Tolerance, reference
 
-TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 IDS = np.random.default_rng(5).integers(0, 420, 11).tolist()
 HS = 6
 

@@ -16,9 +16,9 @@ from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.model.config import ACTIVATIONS
 from gpt2viz.run.stages import STAGES
 from tests.checkpoints import write_checkpoint
-from tests.parity.numpy_gpt2 import reference
+from tests.parity.numpy_gpt2 import Tolerance, reference
 
-TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 
 SHAPES: dict[str, dict[str, Any]] = {
     "gelu_new, tied": {},
@@ -157,7 +157,7 @@ def test_sharded_files(tmp_path: Path) -> None:
     ids=["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"],
 )
 def test_released_sizes_have_the_released_parameter_counts(
-    sizes: dict[str, int], parameters: int
+    sizes: dict[str, Any], parameters: int
 ) -> None:
     from gpt2viz.model.network import GPT2
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import torch
@@ -159,7 +160,8 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     """Run it; the figures."""
     write_checkpoint(folder / "tiny", n_positions=64)
     folders = {"stories": gpt2viz.BUNDLED, "tiny": folder / "tiny"}
-    serial, record, samples = Serial(folders), Record(), []
+    serial, record = Serial(folders), Record()
+    samples: list[Any] = []
     environment = {
         "GPT2VIZ_MODELS": str(folder / "tiny"),
         "GPT2VIZ_CACHE_MB": str(CACHE_MB),

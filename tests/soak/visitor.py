@@ -97,7 +97,7 @@ class Visitor:
         screen = Screen()
         while True:
             message = ForwardMsg()
-            message.ParseFromString(self._socket.recv(self._timeout))  # type: ignore[arg-type]
+            message.ParseFromString(self._socket.recv(self._timeout))
             screen.take(message)
             kind = message.WhichOneof("type")
             if kind == "page_info_changed":

@@ -226,11 +226,11 @@ def test_order_needs_positions() -> None:
     assert_close(
         embeddings.read_in_order((0, 1, 2), nowhere), embeddings.read_in_order((1, 2, 0), nowhere)
     )
-    found = [
+    one, other = (
         embeddings.read_in_order(order, embeddings.POSITION_VECTORS)
         for order in ((0, 1, 2), (2, 1, 0))
-    ]
-    assert not torch.allclose(*found, atol=1e-3)
+    )
+    assert not torch.allclose(one, other, atol=1e-3)
 
 
 def test_logits_and_loss() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from math import erf, log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def back(y: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("order", ["pre-norm", "post-norm"])
 def test_gradients_of_the_two_orders(order: str, straight: bool) -> None:
     C, depth, before = 32, 24, order == "pre-norm"
-    kind = norms.PreNorm if before else norms.PostNorm
+    kind: Any = norms.PreNorm if before else norms.PostNorm
     tables = [
         drawn(kind(C, torch.nn.Linear(C, C)), 1 + n).part.weight.detach().double().numpy()
         for n in range(depth)

@@ -46,7 +46,7 @@ def test_counts_agree_with_counting_one_by_one() -> None:
     for n in range(1, 5):
         for row, t in np.ndindex(rows.shape):
             context = rows[row, max(0, t - n + 1) : t].tolist()
-            assert found[n - 1, row, t] == pytest.approx(slow(context, rows[row, t]))
+            assert found[n - 1, row, t] == pytest.approx(slow(context, int(rows[row, t])))
 
 
 VOCABULARY = 200

@@ -178,7 +178,7 @@ def test_every_weight_has_one_optimizer() -> None:
 def test_rates_rise_stay_and_fall() -> None:
     recipe = Recipe()
     steps = np.arange(recipe.steps)
-    rates = np.array([recipe.rate(step) for step in steps])
+    rates = np.array([recipe.rate(step) for step in range(recipe.steps)])
     falls = recipe.steps - recipe.phases[-1].steps
     assert_allclose(rates[: recipe.warmup], (steps[: recipe.warmup] + 1) / recipe.warmup)
     after = rates[recipe.milestone : recipe.milestone + recipe.rewarm]

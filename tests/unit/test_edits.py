@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,7 +169,7 @@ def test_a_reference_run_can_be_kept(tiny: gpt2viz.Model) -> None:
 
 @pytest.mark.parametrize("sizes", [{"n_layer": 1}, {"n_head": 1}, {"n_embd": 16}])
 def test_a_reference_run_of_another_model_is_refused(
-    tiny: gpt2viz.Model, tmp_path: Path, sizes: dict[str, int]
+    tiny: gpt2viz.Model, tmp_path: Path, sizes: dict[str, Any]
 ) -> None:
     write_checkpoint(tmp_path / "other", **sizes)
     other = reference_run(gpt2viz.load_model(tmp_path / "other"))

@@ -25,6 +25,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from PIL.PngImagePlugin import PngImageFile
 from pypdf import PdfReader
 from safetensors import safe_open
 
@@ -230,6 +231,7 @@ def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
         opened.load()
         np.testing.assert_array_equal(np.asarray(opened), pixels)
         assert opened.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+        assert isinstance(opened, PngImageFile)
         assert opened.text == {"Title": "fish ·"}
     with pytest.raises(ValueError, match="not a PNG"):
         with_metadata(struct.pack("10x"), {}, 300)
@@ -276,7 +278,7 @@ def test_another_ending_is_refused(trace: gpt2viz.Trace, ending: str, tmp_path: 
         (export.save_figure, heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)),
     ):
         with pytest.raises(gpt2viz.ExportError, match=r"is saved as \."):
-            save(thing, path)  # type: ignore[operator]
+            save(thing, path)
     assert not path.exists()
 
 
@@ -476,9 +478,10 @@ def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
     assert told[start:].startswith(b"xref\n")
     read = PdfReader(io.BytesIO(told), strict=True)
     assert read.metadata is not None
-    assert read.metadata["/Title"] == text
+    assert str(read.metadata["/Title"]) == text
     assert dict(read.metadata).keys() == {"/Title", "/gpt2viz", "/Producer"}
-    assert read.root_object["/Pages"]["/Count"] == 0
+    pages: Any = read.root_object["/Pages"]
+    assert pages["/Count"] == 0
 
 
 def test_no_pdf_is_refused() -> None:

@@ -19,14 +19,14 @@ from gpt2viz.pictures.pooling import crop, pool_panel
 NAN, INF = float("nan"), float("inf")
 
 
-def panel(values: list[list[float]], masked: list[list[bool]] | None = None) -> Panel:
+def panel(values: list[list[float]], masked: list[list[int]] | None = None) -> Panel:
     labels = [f"t{n}" for n in range(len(values))]
     return Panel(
         "title",
         np.array(values, np.float32),
         Axis("query", labels),
         Axis("key", labels),
-        masked=None if masked is None else np.array(masked),
+        masked=None if masked is None else np.array(masked, bool),
     )
 
 
@@ -170,8 +170,8 @@ def test_a_part_of_a_text_keeps_its_numbers_places_and_mask() -> None:
     T = 6
     values = np.arange(T * T, dtype=np.float32).reshape(T, T)
     masked = np.triu(np.ones((T, T), bool), 1)
-    sides = (Axis(title, list("abcdef")) for title in ("query", "key"))
-    whole = Panel("title", values, *sides, masked=masked)
+    rows, columns = (Axis(title, list("abcdef")) for title in ("query", "key"))
+    whole = Panel("title", values, rows, columns, masked=masked)
     part = crop(whole, range(2, 5), range(1, 3))
     assert_array_equal(part.values, values[2:5, 1:3])
     assert_array_equal(part.masked, masked[2:5, 1:3])

@@ -44,7 +44,7 @@ def test_greedy_equals_transformers(pair: Any) -> None:
 def test_draws_follow_the_distribution(pair: Any) -> None:
     _, ours = pair
     trace = gpt2viz.trace(ours, IDS)
-    settings = {"temperature": 0.6, "top_k": 4}
+    settings: dict[str, Any] = {"temperature": 0.6, "top_k": 4}
     expected = sampling_distribution(trace.logits_at(-1), **settings)
     drawn = np.bincount([draw(trace, **settings, seed=n) for n in range(4000)], minlength=420)
     assert (drawn[expected == 0] == 0).all()

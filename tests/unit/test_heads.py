@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import gpt2viz
 from gpt2viz.analysis import scores
 from gpt2viz.analysis.scores import (
     SCORES,
+    TokenIds,
     distance,
     duplicate_token,
     entropy,
@@ -25,10 +27,12 @@ from gpt2viz.analysis.scores import (
     same_token,
     weight_on,
 )
+from gpt2viz.arrays import Pairs
 from gpt2viz.run import stages
 from tests.parity.head_detector import CASES, random_head
 
-TARGETS = [previous_token, same_token, first_token, duplicate_token, induction]
+Targets = Callable[[TokenIds], Pairs]
+TARGETS: list[Targets] = [previous_token, same_token, first_token, duplicate_token, induction]
 IDS = [7, 5, 7, 9, 5, 7, 7]
 
 
@@ -49,7 +53,9 @@ def one_hot(*look: int) -> np.ndarray:
         (induction, (0, 0, 1, 0, 2, 3, 6), (0, 0, 0, 0, 1, 2, 2)),
     ],
 )
-def test_heads_built_by_hand(targets: object, look: tuple, elsewhere: tuple) -> None:
+def test_heads_built_by_hand(
+    targets: Targets, look: tuple[int, ...], elsewhere: tuple[int, ...]
+) -> None:
     heads = np.stack([one_hot(*look), one_hot(*elsewhere)])
     assert_array_equal(weight_on(heads, targets(IDS)), [1, 0])
     assert_array_equal(weight_on(heads.mean(axis=0), targets(IDS)), 0.5)
@@ -63,7 +69,7 @@ def test_weight_on_all_targets_of_a_query_counts_together() -> None:
 
 def test_amounts_of_heads_built_by_hand() -> None:
     sharp = np.stack([one_hot(0, 1, 2, 3), one_hot(0, 0, 0, 0)])
-    even = np.tril(np.ones((4, 4), np.float32)) / np.arange(1, 5)[:, None].astype(np.float32)
+    even = (np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]).astype(np.float32)
     assert_array_equal(distance(sharp), [0, 2])
     assert distance(even) == pytest.approx((1 / 2 + 1 + 3 / 2) / 3)
     assert_array_equal(entropy(sharp), [0, 0])

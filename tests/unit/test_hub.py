@@ -201,8 +201,8 @@ def test_the_command_says_the_size_first_and_goes_on_where_it_was(server: Hub, r
     assert [h.get("range", "")[:6] for h in server.asked("/cdn/")] == ["bytes="]
     folder = hub.cached()["someone/tiny"]
     assert done.stdout == f"someone/tiny: {folder}\n"
-    first, *tenths = done.stderr.splitlines()
-    assert first.startswith(f"someone/tiny is {spell(nbytes)}, ")
+    opening, *tenths = done.stderr.splitlines()
+    assert opening.startswith(f"someone/tiny is {spell(nbytes)}, ")
     assert tenths == sorted(tenths, key=lambda line: int(line.split()[1]))
     assert tenths[-1] == "Fetching: 100 %"
     found = json.loads(run("fetch", "someone/tiny", "--json", "--quiet").stdout)

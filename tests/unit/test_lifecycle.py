@@ -22,6 +22,7 @@ from gpt2viz.cli import main
 from gpt2viz.errors import HubError
 from gpt2viz.model import hub
 from gpt2viz.survey import run as survey_run
+from gpt2viz.survey.documents import shards
 from gpt2viz.survey.engines import local
 from gpt2viz.training.train import STATE, Trainer
 from tests.browser.conftest import _answers
@@ -106,8 +107,7 @@ def full_disk(free: int = 3000) -> Iterator[None]:
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    cut = survey_run.shards
-    monkeypatch.setattr(survey_run, "shards", lambda path: cut(path, size=200))
+    monkeypatch.setattr(survey_run, "shards", lambda path: shards(path, size=200))
     (tmp_path / "corpus.txt").write_text(TEXT, encoding="utf-8")
     return tmp_path / "corpus.txt"
 

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpt2viz.analysis.patterns import Cell, as_weights, drawn, likeness, parse_cells, similarity
+from gpt2viz.analysis.patterns import (
+    Cell,
+    Kind,
+    as_weights,
+    drawn,
+    likeness,
+    parse_cells,
+    similarity,
+)
 from tests.parity.head_detector import random_head
 
 
@@ -26,7 +34,7 @@ def rows(pairs: np.ndarray) -> list[str]:
         ("empty", 1, ["....."] * 5),
     ],
 )
-def test_every_kind(kind: str, n: int, expected: list[str]) -> None:
+def test_every_kind(kind: Kind, n: int, expected: list[str]) -> None:
     assert rows(drawn(kind, 5, n, (), causal=True)) == expected
 
 
@@ -62,7 +70,7 @@ def test_similarity_by_hand() -> None:
 
 
 def test_nothing_drawn_is_like_nothing() -> None:
-    weights = np.ones((2, 3, 3), np.float32) / 3
+    weights = np.full((2, 3, 3), 1 / 3, np.float32)
     nothing = drawn("empty", 3, 0, (), causal=True)
     assert_array_equal(similarity(weights, nothing), [np.nan, np.nan])
     first_row = drawn("empty", 3, 0, [Cell(0, 0)], causal=True)

@@ -46,6 +46,7 @@ def test_python_finds_what_the_commands_find(fetched: Path, run: Run) -> None:
         assert places.find(given) == (name, folder)
         model = gpt2viz.load_model(given)
         assert (model.name, model.config.n_layer) == (name, 4 if name == "stories" else 3)
+        assert model.weights is not None
         traced = run("trace", "A", "-m", given, "--json")
         assert json.loads(traced.stdout)["model"] == name
         assert json.loads(traced.stdout)["sha256"] == model.weights.sha256
@@ -130,7 +131,7 @@ def test_a_user_whom_the_machine_does_not_know_has_no_file(
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setattr(pwd, "getpwuid", nobody)
-    assert settings.folders() == settings.listed("allow") == owner.folders() == []
+    assert [settings.folders(), settings.listed("allow"), owner.folders()] == [[], [], []]
     assert run("trace", "A crane", "--json").exit_code == 0
     homes: list[Path] = []
     monkeypatch.setattr(streamlit.web.cli, "main", lambda *_, **__: homes.append(Path.home()))

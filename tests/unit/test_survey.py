@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -25,7 +25,7 @@ from gpt2viz.analysis.scores import SCORES, head_scores
 from gpt2viz.errors import SurveyError
 from gpt2viz.survey.corpus import Corpus
 from gpt2viz.survey.documents import Shard, documents, shards
-from gpt2viz.survey.engines import Task, local, on_ray, work
+from gpt2viz.survey.engines import Engine, Task, local, on_ray, work
 from gpt2viz.survey.run import survey
 from gpt2viz.survey.score import SHORTEST, score
 from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
@@ -82,7 +82,7 @@ def test_documents_and_shards(tmp_path: Path) -> None:
         list(documents(tmp_path / "nowhere.txt"))
 
 
-def rows_of(path: Path, rows: list[dict[str, object]]) -> Path:
+def rows_of(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     """The rows as JSON lines or Parquet, as the file's ending says."""
     if path.suffix == ".parquet":
         parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
@@ -454,7 +454,7 @@ def test_what_the_texts_are_may_be_said_anew(
         assert json.loads((out / "survey.json").read_text())["about"] == about
 
 
-def same_as_one_worker(engine: object, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+def same_as_one_worker(engine: Engine, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
     survey(corpus, tiny_folder, tmp_path / "one", N_TOKENS, "cpu", local(1))
     survey(corpus, tiny_folder, tmp_path / "two", N_TOKENS, "cpu", engine)
     for number in range(4):

@@ -66,8 +66,8 @@ def test_by_hand() -> None:
     """Three tokens, the last two one word."""
     weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]], np.float32)
     # the word's row: to token 0 the mean of 0.5 and 0.2, to itself that of 0.5 and 0.3 + 0.5
-    assert_allclose(group_words(weights, (0, 1)), [[1, 0], [0.35, 0.65]], rtol=1e-6)
-    assert_allclose(group_words(weights, (0, 2)), [[1, 0], [0.5, 0.5]], rtol=1e-6)
+    assert_allclose(group_words(weights, (0, 1)), [[1.0, 0.0], [0.35, 0.65]], rtol=1e-6)
+    assert_allclose(group_words(weights, (0, 2)), [[1.0, 0.0], [0.5, 0.5]], rtol=1e-6)
     assert_allclose(group_words(weights, (0,)), [[1]], rtol=1e-6)
     assert_allclose(group_words(weights, (0, 1, 2)), weights)
 
@@ -98,7 +98,7 @@ def test_a_cell_is_hidden_where_all_its_tokens_cells_are() -> None:
     measured = Measure(weights, ["a", "b", "c"], hidden, "weight", "", "")
     words = in_words(measured, Run())  # type: ignore[arg-type]
     assert_array_equal(words.hidden, [[[False, True], [False, False]]])
-    assert_allclose(words.values, [[[1, 0], [0.25, 0.75]]])
+    assert_allclose(words.values, [[[1.0, 0.0], [0.25, 0.75]]])
     assert (words.labels, words.positions) == (["a", "·bc"], (0, 1))
 
 
