@@ -16,6 +16,8 @@ import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.analysis.generation import appraise
+from gpt2viz.analysis.scores import head_scores
+from gpt2viz.analysis.similarity import similarities
 from gpt2viz.app import run_cache
 from gpt2viz.app.views import measures, similar_heads, two_runs
 from gpt2viz.run.key import RunKey
@@ -66,7 +68,7 @@ KEPT: dict[str, Any] = {
     ),
     "similarities": (
         lambda key: similar_heads._similarities(key)[0],
-        lambda model, trace: similar_heads.similarities(trace),
+        lambda model, trace: similarities(trace),
     ),
     "apart": (
         lambda key: two_runs.apart(BASE, key, ((5, 5), (4, 4))),
@@ -76,7 +78,7 @@ KEPT: dict[str, Any] = {
     ),
     "head scores": (
         lambda key: run_cache.head_scores(key)["entropy"],
-        lambda model, trace: run_cache.scores.head_scores(trace)["entropy"],
+        lambda model, trace: head_scores(trace)["entropy"],
     ),
     "lens": (
         lambda key: run_cache.lens(key, (5,)).probability,

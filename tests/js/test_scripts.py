@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -21,9 +22,10 @@ PACKAGE = HERE.parents[1] / "gpt2viz"
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Node's answer, by the Node that came with the tests: the machine needs none."""
-    return node(
+    answer = node(
         list(map(str, arguments)), return_completed_process=True, capture_output=True, text=True
     )
+    return cast("subprocess.CompletedProcess[str]", answer)
 
 
 @pytest.mark.parametrize("script", sorted(HERE.glob("*.test.js")), ids=lambda p: p.name[:-8])
