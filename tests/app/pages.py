@@ -28,7 +28,7 @@ PAGES = {page.name: page.path for page in pages.PAGES if page is not pages.GLOSS
 WITHOUT = {pages.GLOSSARY.name: pages.GLOSSARY.path}
 
 
-def open_page(page: str, odd: Mapping[str, str] | None = None, **chosen: str) -> AppTest:
+def open_page(page: str, odd: Mapping[str, str] | None = None, /, **chosen: str) -> AppTest:
     """A fresh visitor opens a page by its address.
 
     ``chosen`` are parameters of the app; ``odd`` is what else the address holds.

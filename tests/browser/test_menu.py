@@ -56,8 +56,10 @@ _REGIONS = (
     ".st-key-model",
     ".st-key-first_example",
     ".st-key-tokens",
+    ".st-key-choices",
+    "a[href^='glossary?']",
+    ".st-key-heads, .st-key-head_large",
 )
-_REGIONS += (".st-key-choices", "a[href^='glossary?']", ".st-key-heads, .st-key-head_large")
 
 
 def test_tab_goes_from_the_menu_over_sentence_and_choices_to_the_pictures(visit: Visit) -> None:

@@ -9,6 +9,7 @@ import re
 import tomllib
 from importlib.metadata import PackageMetadata, distribution
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -79,11 +80,11 @@ def families(name: str) -> str:
 
 def _said(told: PackageMetadata) -> str:
     """The expression; else the classifiers; else the first line of the text."""
-    classifiers = told.get_all("Classifier") or []
+    fields: Any = told  # an email's message, whose ``get`` its declared type lacks
+    classifiers = fields.get_all("Classifier") or []
     named = [line.rpartition(" :: ")[2] for line in classifiers if line.startswith("License ::")]
-    fields = told.json
-    text = str(fields.get("license") or "").strip().partition("\n")[0]
-    return str(fields.get("license_expression") or "") or ", ".join(named) or text
+    text = (fields.get("License") or "").strip().partition("\n")[0]
+    return fields.get("License-Expression") or ", ".join(named) or text
 
 
 def table() -> dict[str, str]:
