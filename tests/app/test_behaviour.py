@@ -168,7 +168,7 @@ def test_every_page_is_visited_in_one_session() -> None:
     chosen = {"text": "Dog bites man", "layer": "2", "query": "1"}
     at = open_page("attention", **chosen)
     first = canvas(at, "one_head")
-    for path in [*PAGES.values(), *WITHOUT.values()]:
+    for path in [*PAGES.values(), *WITHOUT.values(), PAGES["attention"]]:
         at.switch_page(str(ROOT / path))
         at.query_params |= chosen  # as the links of the menu carry them
         at.run()

@@ -50,7 +50,7 @@ def test_the_numbers_of_a_picture_are_a_table(visit: Visit) -> None:
 
 
 # What has the focus, by the first of these that it lies in.
-_REGIONS = (
+_REGIONS: tuple[str, ...] = (
     ".st-key-menu",
     ".st-key-text",
     ".st-key-model",

@@ -31,6 +31,21 @@ def draw(book: Book) -> list[Question]:
     return [*_way(book), *_variants(book), *_real(book)]
 
 
+def _sizes() -> tuple[int, int, int, int]:
+    """Pick B, T, C and nh."""
+    choices: tuple[tuple[str, Choice, list[int]], ...] = (
+        ("B", parameters.WAY_B, [1, 2, 4]),
+        ("T", parameters.WAY_T, [1, 4, 6, 100]),
+        ("C", parameters.WAY_C, [12, 768, 1024, 1280]),
+        ("heads nh", parameters.WAY_NH, [1, 2, 4, 6, 7, 12, 16, 20, 24]),
+    )
+    B, T, C, nh = (
+        column.selectbox(name, options, **address.choice(which, options))
+        for column, (name, which, options) in zip(st.columns(4), choices, strict=True)
+    )
+    return B, T, C, nh
+
+
 def _way(_book: Book) -> list[Question]:
     heading("E21")
     prose.markdown(
