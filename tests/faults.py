@@ -33,6 +33,7 @@ WRITTEN = "tests/app/test_textbook_written.py::"
 SENTENCES = "tests/app/test_textbook_sentences.py::"
 PROVENANCE = "tests/unit/test_provenance.py::"
 EXPORT = "tests/unit/test_export.py::"
+PICTURES = "tests/unit/test_pictures.py::"
 ANATOMY = "tests/parity/test_anatomy.py::"
 CARD = "tests/unit/test_anatomy.py::"
 OWNER = "tests/unit/test_owner.py::"
@@ -705,7 +706,7 @@ MUTANTS = (
     ),
     Mutant(
         "groups by their closest two",
-        "pictures/plotly/similarity.py",
+        "pictures/similarity.py",
         'method="average"',
         'method="single"',
         SIMILARITY + "test_groups_by_loops",
@@ -1131,10 +1132,59 @@ MUTANTS = (
         EXPORT + "test_no_text_in_a_csv_is_a_formula",
     ),
     Mutant(
+        "a picture is printed for a dark page",
+        "export/paper.py",
+        "render(figure, LIGHT)",
+        'render(figure, __import__("gpt2viz.pictures.palette").pictures.palette.DARK)',
+        PICTURES + "test_paper_is_light",
+    ),
+    Mutant(
+        "what is smallest is said to be largest",
+        "export/spoken.py",
+        "largest {_at(panel, int(np.nanargmax(values)))}",
+        "largest {_at(panel, int(np.nanargmin(values)))}",
+        PICTURES + "test_words_say_what_is_largest",
+    ),
+    Mutant(
+        "a lens draws ranks as entropies",
+        "pictures/picture.py",
+        "((RANK, one.rank), (ENTROPY, one.entropy))",
+        "((RANK, one.entropy), (ENTROPY, one.rank))",
+        "tests/unit/test_spoken.py::test_bars_and_curves",
+    ),
+    Mutant(
+        "a list in a picture can be changed",
+        "pictures/picture.py",
+        "tuple(map(_fixed, value)) if type(value) in (list, tuple) else value",
+        "value",
+        PICTURES + "test_a_picture_cannot_be_changed",
+    ),
+    Mutant(
+        "a thumbnail hides what can be seen in part",
+        "pictures/picture.py",
+        "(~self.masked).astype(np.float32), side) == 0",
+        "(self.masked).astype(np.float32), side) == 1",
+        PICTURES + "test_a_thumbnail_is_hidden_where_all_its_cells_are",
+    ),
+    Mutant(
+        "bars that lie are drawn as if they stood",
+        "pictures/plotly/bars.py",
+        'ends = {"x": ends["y"], "y": ends["x"]}',
+        "pass",
+        "tests/unit/test_anatomy.py::test_bars_hold_every_part_once",
+    ),
+    Mutant(
+        "a picture holds on to its run",
+        "app/output.py",
+        "kept = deepcopy(drawn)",
+        "kept = drawn",
+        "tests/app/test_pictures.py::test_every_picture_has_words_a_table_and_code[attention-{}]",
+    ),
+    Mutant(
         "saved picture's numbers turned",
-        "export/sheets.py",
-        "np.repeat(np.array(drawn.rows, dtype=object), n_columns)",
-        "np.tile(np.array(drawn.rows, dtype=object), n_columns)",
+        "pictures/picture.py",
+        "y: np.repeat(rows, n_columns)",
+        "y: np.tile(rows, n_columns)",
         EXPORT + "test_a_pictures_numbers_are_the_runs",
     ),
     Mutant(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,37 +16,51 @@ from gpt2viz.app import run_cache, source_code
 from gpt2viz.app.frame import popover
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import counted
-from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.key import RunKey
 
 #: Plotly's buttons would lie over the first row and take its clicks; Save has the picture.
 _CONFIG = {"displayModeBar": False}
 
 
+@dataclass(frozen=True)
+class Entry:
+    """What the page shows under one name: a picture, a table or both.
+
+    ``explained`` says that the code of the picture can be read.
+    """
+
+    picture: Picture | None = None
+    table: pd.DataFrame | None = None
+    explained: bool = False
+
+
 @dataclass
 class Shown:
-    """What the open page shows by now, by what it says of it, and the runs behind it.
-
-    ``pictures`` are made when they are wanted. ``numbers`` are those of pictures that have none in
-    Plotly's form; they are among the ``tables`` too.
-    """
+    """What the open page shows by now, by what it says of it, and the runs behind it."""
 
     page: str
     arrived: bool = True  # whether another page was open before
     runs: dict[str, RunKey] = field(default_factory=dict)
-    pictures: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
-    explained: set[str] = field(default_factory=set)  # pictures whose code can be read
-    numbers: dict[str, pd.DataFrame] = field(default_factory=dict)
-    printed: dict[str, Any] = field(default_factory=dict)  # those pictures, as they are saved
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    @property
+    def pictures(self) -> dict[str, Picture]:
+        """The pictures, by name."""
+        found = ((name, entry.picture) for name, entry in self.entries.items())
+        return {name: picture for name, picture in found if picture is not None}
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The tables, by name."""
+        found = ((name, entry.table) for name, entry in self.entries.items())
+        return {name: table for name, table in found if table is not None}
 
     def traces(self) -> dict[str, Trace]:
         """The runs, from the cache or made again: a visitor's page holds on to none of them."""
         return {name: run_cache.run(key) for name, key in self.runs.items()}
-
-    def figure(self, name: str) -> Any:
-        """A picture in Plotly's form."""
-        return self.pictures[name]() if name in self.pictures else self.printed[name]
 
 
 def begin(page: str) -> None:
@@ -66,58 +81,47 @@ def run(name: str, trace: Trace) -> None:
 
 
 def picture(
-    figure: Any,
+    drawn: Picture,
+    colors: Palette,
     *,
     key: str,
-    alt: str,
     place: Any = st,
     made_by: Sequence[Made] = (),
     of_run: bool = True,
     shrinks: bool = False,
 ) -> None:
-    """Draw a Plotly figure, in the container ``place`` if it is given.
+    """Draw a picture by Plotly, in the container ``place`` if it is given.
 
     One that ``shrinks`` is as high as the frame's style says, which knows the width of the page.
 
     ``made_by`` is the code that made its numbers; it can be read below the picture.
 
-    ``alt`` says in a line what is drawn, with layer and head ("Weights of layer 1, head 0"): for
-    those who can't see it, and in the name of the file if it is saved. The former also hear what
-    stands out in its numbers and, where it is ``of_run``, what was read.
+    Those who can't see it hear what it is (``Picture.what``), what stands out in its numbers and,
+    where it is ``of_run``, what was read.
     """
-    _remember(shown().pictures, alt, lambda: figure)
+    said = remember(drawn, of_run)
     # Plotly's own zoom would leave a part that no title names: ``clicks`` listens for a drag.
-    figure.update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
+    figure = render(drawn, colors).update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
     place.plotly_chart(
         figure,
         config=_CONFIG,
         key=f"shrinks-{key}" if shrinks else key,
-        alt=in_words(alt, export.spoken(figure), of_run),
+        alt=said,
         height="stretch" if shrinks else "content",
     )
     if made_by:
-        code(*made_by, of=[alt], place=place)
+        code(*made_by, of=[drawn.what], place=place)
 
 
-def drawn(alt: str, figure: Callable[[], Any], panels: Sequence[Panel]) -> str:
-    """Remember a picture that isn't drawn by Plotly here; its text alternative.
+def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> str:
+    """Remember a picture for whoever wants its numbers or a file; its text alternative.
 
-    ``figure`` makes it in Plotly's form, for those who save it; ``panels`` are its matrices.
+    One that is ``listed`` is among the tables too.
     """
-    _remember(shown().pictures, alt, figure)
-    return in_words(alt, export.stand_out([matrix(panel) for panel in panels]))
-
-
-def matrix(panel: Panel) -> export.Drawn:
-    """A panel, to be put into words."""
-    rows, columns = panel.rows, panel.columns
-    names = rows.plain_names(), columns.plain_names()
-    return export.Drawn(panel.title, rows.title, columns.title, *names, panel.values)
-
-
-def in_words(alt: str, numbers: str, of_run: bool = True) -> str:
-    """A picture's text alternative: what it is, what stands out, and what was read."""
-    return " ".join(filter(None, [f"{alt}.", numbers, _read() if of_run else ""]))
+    kept = deepcopy(drawn)  # numbers of its own: those of a run must not stay for its sake
+    _add(drawn.what, picture=kept, **({"table": kept.table()} if listed else {}))
+    read = _read() if of_run else ""
+    return " ".join(filter(None, [f"{drawn.what}.", export.spoken(drawn), read]))
 
 
 def _read() -> str:
@@ -138,7 +142,8 @@ def _read() -> str:
 
 def code(*made_by: Made, of: Sequence[str], place: Any = st) -> None:
     """The code that made the numbers of the pictures ``of``, on demand."""
-    shown().explained.update(of)
+    entries = shown().entries
+    entries.update({name: replace(entries[name], explained=True) for name in of if name in entries})
     with place.popover("Code", icon=":material/code:", type="tertiary", width="content"):
         source_code.listing(*made_by)
 
@@ -150,13 +155,13 @@ def table(
 
     ``name`` says in a line what is in it, for the name of the file if it is saved.
     """
-    _remember(shown().tables, name, pd.DataFrame(frame))
+    _add(name, table=pd.DataFrame(frame))
     return place.dataframe(frame, **options)
 
 
 def table_on_demand(label: str, frame: pd.DataFrame, name: str) -> None:
     """A button that opens into a table; it can be saved without."""
-    _remember(shown().tables, name, frame)
+    _add(name, table=frame)
     popover.button(label, partial(st.dataframe, frame), key="table")
 
 
@@ -166,28 +171,17 @@ def bring_plotly() -> None:
         st.plotly_chart({"data": [{"type": "scatter"}]}, key="unseen")
 
 
-def numbers(frame: pd.DataFrame, name: str, figure: Any = None) -> None:
-    """Remember the numbers of a picture that isn't Plotly's, one row each; draws nothing.
-
-    ``figure`` is the same picture in Plotly's form, for those who save it.
-    """
-    _remember(shown().tables, name, frame)
-    _remember(shown().numbers, name, frame)
-    if figure is not None:
-        _remember(shown().printed, name, figure)
-
-
 def numbers_of(name: str) -> int:
     """Draw the numbers of a picture that the page shows as a table; how many there are."""
-    found = shown()
-    kept = found.numbers.get(name)
-    rows = export.figure_table(found.pictures[name]()) if kept is None else kept
+    rows = shown().pictures[name].table()
     st.dataframe(rows, hide_index=True, height=min(420, 38 + 35 * len(rows)))
     return len(rows)
 
 
-def _remember(kept: dict[str, Any], name: str, thing: Any) -> None:
+def _add(name: str, **parts: Any) -> None:
+    """Add a picture, a table or both to what has that name, or to the first "name (2)" without."""
+    entries = shown().entries
     n, unique = 2, name
-    while unique in kept:
+    while any(getattr(entries.get(unique), part, None) is not None for part in parts):
         n, unique = n + 1, f"{name} ({n})"
-    kept[unique] = thing
+    entries[unique] = replace(entries.get(unique, Entry()), **parts)

@@ -20,7 +20,7 @@ from gpt2viz.model import places
 #: What a page imports that takes long: torch, pandas and Plotly, and no module of Streamlit's.
 _HEAVY = (
     "gpt2viz.run.tracer",
-    "gpt2viz.pictures.plotly.heatmap",
+    "gpt2viz.pictures.plotly.render",
     "gpt2viz.model.hub",
     "gpt2viz.export",
 )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from gpt2viz import GPT2VizError, Trace, files
 from gpt2viz.cli.options import finite
@@ -30,7 +29,9 @@ from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import pool_panel
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
 
@@ -76,14 +77,17 @@ class Tensor:
         return tables.panel_table(self.panel)
 
     @property
-    def figure(self) -> go.Figure:
+    def figure(self) -> Figure:
         """The numbers as a heatmap; above 256 rows or columns each point is a block's largest."""
         if self.layer is not None and self.head is not None:
-            return self.run.heatmap(self.layer, self.head, self.key)
+            of_head: Figure = self.run.heatmap(self.layer, self.head, self.key)
+            return of_head
         panel = pool_panel(self.panel, GRID)
         height = min(_HIGH, max(_LOW, 120 + _ROW * len(panel.values)))
         scale = STAGE[self.key].scale
-        return heatmaps([panel], LIGHT, scale=scale, height=height, numbers=0, bar=panel.quantity)
+        bar = panel.quantity
+        picture = Heatmaps(self.about.title, [panel], scale, height=height, numbers=0, bar=bar)
+        return render(picture, LIGHT)
 
     @property
     def document(self) -> dict[str, Any]:

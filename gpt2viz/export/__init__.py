@@ -14,9 +14,9 @@ with needed("gpt2viz.export", "export"):
     from gpt2viz.export.paper import on_paper
     from gpt2viz.export.pictures import DPI, PICTURE_KINDS, can_draw, figure_bytes, save_figure
     from gpt2viz.export.session import Session, read_session
-    from gpt2viz.export.sheets import TABLE_KINDS, Drawn, figure_table, save_table, table_bytes
+    from gpt2viz.export.sheets import TABLE_KINDS, figure_table, save_table, table_bytes
     from gpt2viz.export.sized import PLOTLY_DPI, pixels
-    from gpt2viz.export.spoken import spoken, stand_out
+    from gpt2viz.export.spoken import spoken
 
 __all__ = [
     "DPI",
@@ -25,7 +25,6 @@ __all__ = [
     "TABLE_KINDS",
     "TRACE_KINDS",
     "About",
-    "Drawn",
     "Session",
     "TraceKind",
     "about",
@@ -43,7 +42,6 @@ __all__ = [
     "save_table",
     "save_trace",
     "spoken",
-    "stand_out",
     "table_bytes",
     "trace_bytes",
 ]

@@ -13,7 +13,8 @@ from plotly.offline import get_plotlyjs
 
 from gpt2viz import __version__, files
 from gpt2viz.export.about import About
-from gpt2viz.export.paper import FAMILY, in_light
+from gpt2viz.export.paper import FAMILY, on_white
+from gpt2viz.pictures.picture import Picture
 from gpt2viz.pictures.plotly.offline import CONFIG
 
 #: Rows of a table that are written out; a longer one is for CSV or Parquet.
@@ -39,7 +40,7 @@ _STYLE = (resources.files("gpt2viz.export") / "page.css").read_text(encoding="ut
 
 def save_page(
     path: str | Path,
-    pictures: Sequence[tuple[str, go.Figure]],
+    pictures: Sequence[tuple[str, Picture | go.Figure]],
     about: About | None = None,
     tables: Iterable[tuple[str, pd.DataFrame]] = (),
 ) -> Path:
@@ -53,7 +54,7 @@ def save_page(
 
 
 def page_html(
-    pictures: Sequence[tuple[str, go.Figure]],
+    pictures: Sequence[tuple[str, Picture | go.Figure]],
     about: About | None = None,
     tables: Iterable[tuple[str, pd.DataFrame]] = (),
 ) -> str:
@@ -73,9 +74,9 @@ def page_html(
         plotlyjs=get_plotlyjs(),
     )
     body = [f"<h1>{escape(title)}</h1>", _facts(about) if about else ""]
-    for n, (name, figure) in enumerate(pictures):
+    for n, (name, picture) in enumerate(pictures):
         body += [] if name == title else [f"<h2>{escape(name)}</h2>"]
-        body.append(_picture(name, figure, f"picture-{n}"))
+        body.append(_picture(name, picture, f"picture-{n}"))
     body += [_table(name, table) for name, table in tables]
     return f"{head}<body>\n{chr(10).join(body)}\n</body>\n</html>\n"
 
@@ -96,9 +97,9 @@ def _facts(about: About) -> str:
     return f"<dl>{''.join(rows)}</dl>"
 
 
-def _picture(name: str, figure: go.Figure, place: str) -> str:
+def _picture(name: str, picture: Picture | go.Figure, place: str) -> str:
     """A picture that is alive, at ``place``: a name of Plotly's own would be another every time."""
-    made = in_light(figure).to_html(
+    made = on_white(picture).to_html(
         full_html=False,
         include_plotlyjs=False,
         div_id=place,

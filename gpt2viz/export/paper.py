@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import fields
-from typing import Any
 
 import plotly.graph_objects as go
 
 from gpt2viz.export.about import About
 from gpt2viz.export.sized import HEIGHT, LINE, WIDTH, fitted, shrunk
 from gpt2viz.labels import markup_safe
-from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.plotly.render import render
 
 #: The caption's letters, in pixels.
 _FONT = 11
@@ -20,22 +20,22 @@ FAMILY = "Arial, Helvetica, sans-serif"
 
 
 def on_paper(
-    figure: go.Figure,
+    figure: Picture | go.Figure,
     about: About | None = None,
     width: int | None = None,
     height: int | None = None,
 ) -> go.Figure:
-    """A copy of a figure for white paper, ``about`` as a caption below it.
+    """A picture, or a copy of a figure, for white paper, with ``about`` as a caption below it.
 
     Sizes are in pixels. Without ``width`` it is the figure's own; for another the figure is laid
     out anew, see ``sized.fitted``. ``height`` is that of all; without it the caption comes on top.
     Raises ``ExportError`` for a width without room.
     """
     size = float(_FONT)
-    if width and width != figure.layout.width:
-        size *= shrunk(figure, width)
-        figure = fitted(figure, width)
-    made = in_light(figure)
+    made = on_white(figure)
+    if width and width != made.layout.width:
+        size *= shrunk(made, width)
+        made = fitted(made, width)
     layout = made.layout
     width = width or layout.width or WIDTH
     lines = _caption(about, width, size) if about else []
@@ -77,9 +77,10 @@ def _write_below(figure: go.Figure, lines: list[str], room: int, size: float) ->
     )
 
 
-def in_light(figure: go.Figure) -> go.Figure:
-    """A copy of a figure as a light page shows it, whichever page it was drawn for."""
-    made = go.Figure(_in_light(figure.to_plotly_json(), named=False))
+def on_white(figure: Picture | go.Figure) -> go.Figure:
+    """A picture in the colours of a light page, or a copy of a figure, with a page of its own."""
+    drawn = render(figure, LIGHT) if isinstance(figure, Picture) else figure
+    made = go.Figure(drawn)
     made.update_layout(
         template="plotly_white",
         paper_bgcolor="#ffffff",
@@ -87,33 +88,6 @@ def in_light(figure: go.Figure) -> go.Figure:
     )
     # Ranges are fixed in the app, which has a way of its own to show a part.
     return made.update_xaxes(fixedrange=False).update_yaxes(fixedrange=False)
-
-
-def _roles(colors: Palette) -> dict[str, Any]:
-    return {f.name: getattr(colors, f.name) for f in fields(colors)}
-
-
-_SCALES = [(DARK.unit, LIGHT.unit), (DARK.signed, LIGHT.signed)]
-_SINGLE = dict(zip(DARK.sources, LIGHT.sources, strict=True)) | {
-    dark: _roles(LIGHT)[role] for role, dark in _roles(DARK).items() if isinstance(dark, str)
-}
-
-
-def _in_light(part: Any, named: bool) -> Any:
-    """A part of a figure with each dark colour replaced; ``named`` where it stands as a colour."""
-    if isinstance(part, dict):
-        return {key: _in_light(value, "color" in key) for key, value in part.items()}
-    if isinstance(part, str):
-        return _SINGLE.get(part, part) if named else part
-    if not isinstance(part, list | tuple):
-        return part
-    if named:
-        for dark, light in _SCALES:
-            if [tuple(stop) for stop in dark] == [
-                tuple(s) for s in part if isinstance(s, list | tuple)
-            ]:
-                return light
-    return [_in_light(value, named) for value in part]
 
 
 def _caption(about: About, width: int, size: float) -> list[str]:

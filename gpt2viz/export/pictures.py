@@ -21,6 +21,7 @@ from gpt2viz.export.chromium import draw
 from gpt2viz.export.page import page_html
 from gpt2viz.export.paper import on_paper
 from gpt2viz.export.sized import PLOTLY_DPI, pixels
+from gpt2viz.pictures.picture import Picture
 
 PictureKind = Literal["svg", "pdf", "png"]
 PICTURE_KINDS: tuple[PictureKind, ...] = ("svg", "pdf", "png")
@@ -60,7 +61,7 @@ def missing() -> str:
 
 
 def save_figure(
-    figure: go.Figure,
+    figure: Picture | go.Figure,
     path: str | Path,
     about: About | None = None,
     *,
@@ -85,7 +86,7 @@ def save_figure(
 
 
 def figure_bytes(
-    figure: go.Figure,
+    figure: Picture | go.Figure,
     kind: PictureKind,
     about: About | None = None,
     *,

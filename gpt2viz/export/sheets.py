@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
-import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpt2viz import files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import About
+from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.plotly.base import Figure
 
 TableKind = Literal["csv", "parquet"]
 TABLE_KINDS: tuple[TableKind, ...] = ("csv", "parquet")
@@ -67,126 +66,24 @@ def table_bytes(table: pd.DataFrame, kind: TableKind, about: About | None = None
     return written.encode("utf-8-sig")
 
 
-def figure_table(figure: go.Figure) -> pd.DataFrame:
-    """The numbers of a picture, one row each, as they were drawn.
+def figure_table(figure: Picture | Figure) -> pd.DataFrame:
+    """The numbers of a picture, one row each, as they were drawn: see ``Picture.table``.
 
-    Of heatmaps: ``picture`` (its title), then row and column under their names ("query", "key"),
-    and ``value``. A masked cell's value is what the run had there. Of curves and bars: ``series``,
-    ``x``, ``y``. A picture without numbers gives a table without rows.
+    ``figure`` is a picture, or a figure that gpt2viz drew such as ``trace.heatmap(1, 0)``. Raises
+    ``ExportError`` for any other.
     """
-    drawn = [_cells(matrix) for matrix in matrices(figure)]
-    drawn += [pd.DataFrame({"series": n, "x": x, "y": y}) for n, _, x, y in series(figure)]
-    drawn = [part for part in drawn if len(part)]
-    return pd.concat(drawn, ignore_index=True) if drawn else pd.DataFrame()
+    return picture_of(figure).table()
 
 
-class Drawn(NamedTuple):
-    """A matrix of a picture: its title, what rows and columns are, their names, the numbers."""
+def picture_of(figure: Picture | Figure) -> Picture:
+    """The picture that a figure was drawn from; a picture itself.
 
-    title: str
-    y: str
-    x: str
-    rows: Sequence[str]
-    columns: Sequence[str]
-    values: np.ndarray
-
-
-def matrices(figure: go.Figure) -> list[Drawn]:
-    """Every matrix of numbers that a picture draws."""
-    return [_heatmap(figure, trace) for trace in figure.data if _holds_numbers(trace)]
-
-
-def series(figure: go.Figure) -> list[tuple[str, str, list[object], list[object]]]:
-    """Every row of bars and every curve of a picture: its name, "bar" or "scatter", x and y."""
-    return [
-        (_plain(trace.name or ""), trace.type, *(_named_points(figure, n, trace) for n in "xy"))
-        for trace in figure.data
-        if trace.type in ("bar", "scatter") and not _of_legend(trace)
-    ]
-
-
-def _holds_numbers(trace: go.Heatmap) -> bool:
-    """True for a matrix of numbers, and not for the cells that are painted over it."""
-    painted = (
-        trace.type == "heatmap"
-        and not trace.coloraxis
-        and "%{z:" not in (trace.hovertemplate or "")
-    )
-    return bool(trace.type == "heatmap" and not painted)
-
-
-def _heatmap(figure: go.Figure, trace: go.Heatmap) -> Drawn:
-    values = np.asarray(trace.z)
-    n_rows, n_columns = values.shape
-    x, y = (_axis_title(figure, letter, trace) for letter in "xy")
-    if x == y:  # heads meet heads: two columns still
-        x, y = f"{x} (column)", f"{y} (row)"
-    title = _title_over(figure, trace) or trace.name or ""
-    return Drawn(title, y, x, _names(trace.y, n_rows), _names(trace.x, n_columns), values)
-
-
-def _cells(drawn: Drawn) -> pd.DataFrame:
-    """A matrix as a table, one row a number."""
-    n_rows, n_columns = drawn.values.shape
-    return pd.DataFrame(
-        {
-            "picture": drawn.title,
-            drawn.y: np.repeat(np.array(drawn.rows, dtype=object), n_columns),
-            drawn.x: np.tile(np.array(drawn.columns, dtype=object), n_rows),
-            "value": drawn.values.ravel(),
-        }
-    ).dropna(subset="value")
-
-
-def _of_legend(trace: go.Scatter | go.Bar) -> bool:
-    """True for a line of the legend, which has no points."""
-    return trace.x is None or trace.y is None or all(value is None for value in trace.x)
-
-
-def _named_points(figure: go.Figure, letter: str, trace: go.Scatter | go.Bar) -> list[object]:
-    """The points along one axis, by the names that the axis writes at them.
-
-    Where it has names, but only for some, the others are texts too: a column has one type.
+    Raises ``ExportError`` for a figure that isn't gpt2viz's: nothing reads numbers out of those.
     """
-    axis = _axis(figure, letter, trace)
-    names = dict(zip(axis.tickvals or (), map(_plain, axis.ticktext or ()), strict=False))
-    points = getattr(trace, letter)
-    return [names.get(value, str(value)) for value in points] if names else list(points)
-
-
-def _axis(
-    figure: go.Figure, letter: str, trace: go.Heatmap | go.Scatter | go.Bar
-) -> go.layout.XAxis:
-    own = getattr(trace, f"{letter}axis") or letter
-    return figure.layout[f"{letter}axis{own.removeprefix(letter)}"]
-
-
-def _axis_title(figure: go.Figure, letter: str, trace: go.Heatmap) -> str:
-    """What an axis is called; side by side, only the outer pictures carry the name."""
-    axes = [name for name in figure.layout if name.startswith(f"{letter}axis")]
-    titles = [_axis(figure, letter, trace).title.text]
-    titles += [figure.layout[name].title.text for name in axes]
-    return next(filter(None, titles), "row" if letter == "y" else "column")
-
-
-def _title_over(figure: go.Figure, trace: go.Heatmap) -> str:
-    """The title above a picture of several: Plotly keeps them as notes, in the axes' order."""
-    place = int((trace.xaxis or "x").removeprefix("x") or 1) - 1
-    titles = [note.text for note in figure.layout.annotations if note.yanchor == "bottom"]
-    return _plain(titles[place]) if place < len(titles) else ""
-
-
-def _names(names: object, count: int) -> list[str]:
-    listed = range(count) if names is None else list(names)  # type: ignore[call-overload]
-    return [_plain(str(name)) for name in listed]
-
-
-def _plain(text: str) -> str:
-    """Plotly's markup back to text: see ``labels.markup_safe``."""
-    text = text.replace("<br>", " ")
-    for char, entity in (("<", "&lt;"), (">", "&gt;"), ("$", "&#36;"), ("&", "&amp;")):
-        text = text.replace(entity, char)
-    return text
+    found = figure if isinstance(figure, Picture) else getattr(figure, "picture", None)
+    if found is None:
+        raise ExportError("This figure isn't one that gpt2viz drew, or it is a copy of one.")
+    return found
 
 
 def _flat(table: pd.DataFrame) -> pd.DataFrame:

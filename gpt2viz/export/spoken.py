@@ -5,33 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 
-from gpt2viz.export.sheets import Drawn, matrices, series
+from gpt2viz.export.sheets import picture_of
 from gpt2viz.labels import counted, isolated
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.plotly.base import Figure
 
 #: Of so many matrices or curves each is described; of more, only what stands out.
 FEW = 4
 
 
-def spoken(figure: go.Figure) -> str:
+def spoken(figure: Picture | Figure) -> str:
     """What stands out in a picture's numbers, as plain text; "" where it draws none.
 
     Of matrices: the largest number and where it is, and the smallest where it is below 0; of rows
     with one number left, such as a first token's weight of 1, only where there are no others. Of
-    bars the highest, of curves the first and the last point.
+    bars the highest, of curves the first and the last point. ``figure`` is as for
+    ``figure_table``.
     """
-    bars = [(name, x, y) for name, kind, x, y in series(figure) if kind == "bar"]
+    shown = picture_of(figure)
+    bars = [(one.name, one.x, one.y) for one in shown.series if one.kind == "bar"]
     if len(bars) > FEW:
         bars = [("", [x for one in bars for x in one[1]], [y for one in bars for y in one[2]])]
-    curves = [(name, x, y) for name, kind, x, y in series(figure) if kind == "scatter"]
-    said = [stand_out(matrices(figure)), *(_sentence(_bars(*one)) for one in bars)]
+    curves = [(one.name, one.x, one.y) for one in shown.series if one.kind == "curve"]
+    said = [_stand_out(shown.matrices), *(_sentence(_bars(*one)) for one in bars)]
     if len(curves) > FEW:
         return " ".join(filter(None, [*said, f"{len(curves)} curves."]))
     return " ".join(filter(None, [*said, *(_sentence(_curve(*one)) for one in curves)]))
 
 
-def stand_out(found: Sequence[Drawn]) -> str:
+def _stand_out(found: Sequence[Panel]) -> str:
     """What stands out in matrices, as plain text."""
     if len(found) > FEW:
         peaks = [np.nanmax(_free(one.values), initial=-np.inf) for one in found]
@@ -54,32 +58,32 @@ def _free(values: np.ndarray) -> np.ndarray:
     return np.where(several[:, None], finite, np.nan) if several.any() else finite
 
 
-def _extremes(drawn: Drawn, named: bool) -> str:
-    over = f"{drawn.title}: " if named and drawn.title else ""
-    values = _free(drawn.values)
+def _extremes(panel: Panel, named: bool) -> str:
+    over = f"{panel.whole_title}: " if named and panel.whole_title else ""
+    values = _free(panel.values)
     if np.isnan(values).all():
         return f"{over}no finite number"
     if not np.nanmax(np.abs(values)):
         return f"{over}all are 0"
-    said = f"{over}{_size(drawn)}, largest {_at(drawn, int(np.nanargmax(values)))}"
+    said = f"{over}{_size(panel)}, largest {_at(panel, int(np.nanargmax(values)))}"
     if np.nanmin(values) < 0:
-        said += f", smallest {_at(drawn, int(np.nanargmin(values)))}"
+        said += f", smallest {_at(panel, int(np.nanargmin(values)))}"
     return said
 
 
-def _size(drawn: Drawn) -> str:
-    return " × ".join(map(str, drawn.values.shape))
+def _size(panel: Panel) -> str:
+    return " × ".join(map(str, panel.values.shape))
 
 
-def _at(drawn: Drawn, place: int) -> str:
-    row, column = divmod(place, drawn.values.shape[1])
-    ends = (drawn.y, drawn.rows[row]), (drawn.x, drawn.columns[column])
-    return f"{drawn.values[row, column]:.3g} at {', '.join(_end(*end) for end in ends)}"
+def _at(panel: Panel, place: int) -> str:
+    row, column = divmod(place, panel.values.shape[1])
+    ends = (panel.rows, row), (panel.columns, column)
+    return f"{panel.values[row, column]:.3g} at {', '.join(_end(*end) for end in ends)}"
 
 
-def _end(title: str, name: str) -> str:
-    said = title in ("row", "column") or name.startswith(title)
-    return isolated(name if said else f"{title} {name}")
+def _end(axis: Axis, n: int) -> str:
+    name = axis.plain_names()[n]
+    return isolated(name if name.startswith(axis.title) else f"{axis.title} {name}")
 
 
 def _points(x: Sequence[object], y: Sequence[object]) -> list[tuple[float, str]]:

@@ -8,7 +8,6 @@ from html import escape
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -17,11 +16,12 @@ from gpt2viz.labels import counted
 from gpt2viz.pictures.from_trace import head_stage, mask_of
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import LIGHT, chessboard
-from gpt2viz.pictures.plotly.charts import THUMBNAIL, thumbnails
-from gpt2viz.pictures.plotly.charts import overview as drawn_overview
-from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT_LARGE, heatmaps
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps, Picture, Thumbnails
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import pool_by_maximum, pool_panel
 from gpt2viz.pictures.tables import panel_table
+from gpt2viz.pictures.thumbnails import THUMBNAIL, thumbnails
 from gpt2viz.run.stages import STAGE
 from gpt2viz.run.trace import WRITTEN, Trace
 
@@ -34,7 +34,7 @@ _CHIP = (
 )
 
 
-def heatmap(trace: Trace, layer: int, head: int, stage: str = "weights") -> go.Figure:
+def heatmap(trace: Trace, layer: int, head: int, stage: str = "weights") -> Figure:
     """One stage of one head: (T, T) with queries down and keys across, or (T, hs).
 
     ``stage`` is one of ``gpt2viz.HEAD_STAGES``. Above 256 tokens each point is a block's number
@@ -43,40 +43,41 @@ def heatmap(trace: Trace, layer: int, head: int, stage: str = "weights") -> go.F
     trace.stage(stage, layer, head)  # for its errors, which name what there is
     title = f"{STAGE[stage].label} · Layer {layer} · Head {head}"
     panel = pool_panel(head_stage(trace, trace.labels, stage, layer, head, title), GRID)
-    figure = heatmaps(
+    picture = Heatmaps(
+        title,
         [panel],
-        LIGHT,
         scale=STAGE[stage].scale,
         height=540,
         numbers=NUMBERS_FIT_LARGE if panel.columns.title == "key" else 0,
         bar=panel.quantity,
     )
-    return _on_its_own(figure, 660)
+    return _on_its_own(picture, 660)
 
 
-def heads(trace: Trace, layer: int, stage: str = "weights") -> go.Figure:
+def heads(trace: Trace, layer: int, stage: str = "weights") -> Figure:
     """One stage of every head of a layer, side by side on one scale."""
     across = 3 if trace.config.n_head <= 9 else 4
     panels = [
         pool_panel(head_stage(trace, trace.labels, stage, layer, n, f"Head {n}"), GRID // 4)
         for n in range(trace.config.n_head)
     ]
-    figure = heatmaps(
+    picture = Heatmaps(
+        f"{STAGE[stage].label} of every head of layer {layer}",
         panels,
-        LIGHT,
         scale=STAGE[stage].scale,
         n_columns=across,
         height=60 + 240 * -(-len(panels) // across),
         numbers=0,
         bar=panels[0].quantity,
     )
-    return _on_its_own(figure, 250 * across)
+    return _on_its_own(picture, 250 * across)
 
 
-def overview(trace: Trace) -> go.Figure:
+def overview(trace: Trace) -> Figure:
     """The weights of every head of every layer as thumbnails: layers down, heads across."""
-    figure = drawn_overview(_tiles(trace), mask_of(trace, 0, 0), LIGHT)
-    return _on_its_own(figure, 130 + 150 * trace.config.n_head)
+    what = "Attention weights of every head: layers down, heads across"
+    picture = Thumbnails(what, _tiles(trace), mask_of(trace, 0, 0))
+    return _on_its_own(picture, 130 + 150 * trace.config.n_head)
 
 
 def table(trace: Trace, layer: int, head: int, stage: str = "weights") -> pd.DataFrame:
@@ -145,11 +146,12 @@ def pixels(trace: Trace) -> NDArray[np.uint8]:
     return canvas.reshape(n_layer * step, n_head * step, 3)
 
 
-def _on_its_own(figure: go.Figure, width: int) -> go.Figure:
-    """A figure that no page lends its background and its writing.
+def _on_its_own(picture: Picture, width: int) -> Figure:
+    """A picture as a figure that no page lends its background and its writing.
 
     Whoever draws it, it has no button that uploads it.
     """
+    figure = render(picture, LIGHT)
     figure.update_layout(
         template="plotly_white",
         width=width,

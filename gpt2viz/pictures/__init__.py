@@ -1,1 +1,1 @@
-"""Panels, palette, pooling, scales, tables: arrays in, values out. Nothing here runs a model."""
+"""Pictures as values, and what they are made of: panels, palette, pooling, scales, tables."""

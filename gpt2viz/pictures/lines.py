@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gpt2viz.pictures.panel import Axis, Matrix, Panel
+from gpt2viz.pictures.picture import Picture
 
 #: So many tokens can be told apart on one side of the picture.
 MOST_TOKENS = 256
@@ -35,22 +36,40 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class Lines(Picture):
     """Lines of up to four matrices over the same tokens.
 
-    ``peak`` is the widest that a line could be, ``kept`` the smallest number that still is a line,
-    ``at_rest`` the smallest that is drawn while no token is pointed at, and ``lost`` the share of
-    all that was left out.
+    ``panels`` are the matrices, ``sources`` what is drawn of them. ``peak`` is the widest that a
+    line could be, ``kept`` the smallest number that still is a line, ``at_rest`` the smallest that
+    is drawn while no token is pointed at, and ``lost`` the share of all that was left out.
     """
 
+    panels: Sequence[Panel]
     sources: tuple[Source, ...]
-    rows: Axis
-    columns: Axis
-    quantity: str
     peak: float
     kept: float
     at_rest: float
     lost: float
+
+    @property
+    def matrices(self) -> tuple[Panel, ...]:
+        """The matrices, also of the lines that are left out."""
+        return tuple(self.panels)
+
+    @property
+    def rows(self) -> Axis:
+        """The queries."""
+        return self.panels[0].rows
+
+    @property
+    def columns(self) -> Axis:
+        """The keys."""
+        return self.panels[0].columns
+
+    @property
+    def quantity(self) -> str:
+        """What a line's width is."""
+        return self.panels[0].quantity
 
     def table(self) -> pd.DataFrame:
         """One row a line: which matrix, from which query to which key, and its number."""
@@ -82,7 +101,7 @@ class Lines:
         return said
 
 
-def lines(panels: Sequence[Panel], names: Sequence[str], unit: bool = True) -> Lines:
+def lines(what: str, panels: Sequence[Panel], names: Sequence[str], unit: bool = True) -> Lines:
     """Lines of matrices (T, T) with the same tokens, at most ``MOST_SOURCES`` of ``MOST_TOKENS``.
 
     ``names`` tell them apart. On a ``unit`` scale the widest line is 1, else it is the largest
@@ -97,13 +116,12 @@ def lines(panels: Sequence[Panel], names: Sequence[str], unit: bool = True) -> L
     drawn = numbers >= kept
     total = float(numbers.sum(dtype=np.float64))
     return Lines(
+        what,
+        panels=tuple(panels),
         sources=tuple(
             Source(name, np.nonzero(here)[0], np.nonzero(here)[1], found[here])
             for name, found, here in zip(names, numbers, drawn, strict=True)
         ),
-        rows=panels[0].rows,
-        columns=panels[0].columns,
-        quantity=panels[0].quantity,
         peak=peak,
         kept=kept,
         at_rest=_threshold(numbers, peak, AT_REST),

@@ -57,6 +57,11 @@ class Palette:
         """Colours for up to four cases in one picture, the first's first."""
         return (self.accent,) if count == 1 else self.sources[:count]
 
+    def shade(self, role: str | int, count: int) -> str:
+        """The colour of a role: a field's name, or the number of one of ``count`` cases."""
+        shade: str = self.cases(count)[role] if isinstance(role, int) else getattr(self, role)
+        return shade
+
 
 LIGHT = Palette(
     ink="#1c2030",

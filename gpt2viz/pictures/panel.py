@@ -24,13 +24,15 @@ class Axis:
     """Names along one side: one label a row or column, and what they are ("query", "key").
 
     ``positions`` are the tokens' places in the text where only some of them have a row, and
-    ``stop`` is the first place past the last row, where the text goes on there.
+    ``stop`` is the first place past the last row, where the text goes on there. Labels that are
+    not ``numbered`` are told apart as they are.
     """
 
     title: str
     labels: Sequence[str]
     positions: Sequence[int] | None = None
     stop: int | None = None
+    numbered: bool = True
 
     def names(self) -> list[str]:
         """The labels told apart by position: Plotly merges equal ones without a word."""
@@ -38,10 +40,10 @@ class Axis:
 
     def plain_names(self) -> list[str]:
         """The names for pictures that read no markup."""
+        if not self.numbered:
+            return list(self.labels)
         places = self.positions or range(len(self.labels))
-        return [
-            t if t == str(n) else f"{n} {t}" for n, t in zip(places, self._short(), strict=True)
-        ]
+        return [t if t == str(n) else f"{n} {t}" for n, t in zip(places, self.short(), strict=True)]
 
     def longest(self) -> str:
         """The longest of the names that may stand at the axis, as plain text."""
@@ -49,7 +51,7 @@ class Axis:
 
     def plain_ends(self) -> list[str]:
         """What may stand at the axis, as plain text: a short side's labels have no position."""
-        return self.plain_names() if len(self.labels) > FEW else self._short()
+        return self.plain_names() if len(self.labels) > FEW else self.short()
 
     def place(self, position: int) -> int | None:
         """The row or column that holds the token at a position of the text, if one does."""
@@ -67,7 +69,8 @@ class Axis:
     def part(self, rows: Sequence[int], stop: int | None) -> Axis:
         """Some of the rows, each standing for those up to the next one or ``stop``."""
         places = [self.position(n) for n in rows]
-        return Axis(self.title, [self.labels[n] for n in rows], places, stop)
+        labels = [self.labels[n] for n in rows]
+        return Axis(self.title, labels, places, stop, self.numbered)
 
     def position(self, row: int) -> int:
         """The place in the text of the token that a row or column stands for or begins with."""
@@ -77,10 +80,11 @@ class Axis:
         """A short side has every label; on a longer one Plotly picks names where they fit."""
         if len(self.labels) > FEW:
             return {}
-        texts = [markup_safe(text) for text in self._short()]
+        texts = [markup_safe(text) for text in self.short()]
         return {"tickvals": list(range(len(texts))), "ticktext": texts}
 
-    def _short(self) -> list[str]:
+    def short(self) -> list[str]:
+        """The labels, each with its middle left out where it is long."""
         return [shorten(text) for text in self.labels]
 
 
@@ -127,6 +131,18 @@ class Panel:
     masked_name: str = "masked"
     least: float = 0.0
     part: Part | None = None
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether rows and columns are things of one kind, so that a cell is a square."""
+        down, across = self.rows.title, self.columns.title
+        return across == "key" or bool(across and across == down)
+
+    @property
+    def whole_title(self) -> str:
+        """The title with the part that is shown, or the name where there is neither."""
+        part = "" if self.part is None else str(self.part)
+        return " ".join(filter(None, [self.title, part])) or self.name
 
     def named(self, what: str) -> str:
         """A name for the picture, with the part of it that is shown."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.stages import Scale
 
@@ -23,30 +22,3 @@ def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
 def decimals(high: float) -> int:
     """Two, or as many as show two digits of the largest number."""
     return int(np.clip(1 - np.floor(np.log10(high)), 2, 8))
-
-
-def color_axis(
-    scale: Scale, low: float, high: float, title: str, colors: Palette
-) -> dict[str, object]:
-    """Plotly's colour axis over ``low`` … ``high``; an empty ``title`` leaves its bar out."""
-    values = [low, (low + high) / 2, high]
-    return {
-        "cmin": low,
-        "cmax": high,
-        "colorscale": colors.signed if scale == "signed" else colors.unit,
-        "showscale": bool(title),
-        "colorbar": {
-            "title": {"text": title, "side": "right", "font": {"size": 13}},
-            "tickfont": {"size": 12},
-            "thickness": 10,
-            "len": 200,
-            "lenmode": "pixels",
-            "y": 1,
-            "yanchor": "top",
-            "tickvals": values,
-            "ticktext": [f"{value:.3g}" for value in values],
-            "outlinewidth": 0,
-            "x": 1,  # in pixels from there: a share of a wide picture would leave the margin
-            "xpad": 16,
-        },
-    }

@@ -71,11 +71,13 @@ def canvas(at: AppTest, key: str) -> bytes:
 
 
 def pictures(at: AppTest) -> dict[str, str]:
-    """The text alternative of every chart and every canvas on the page, by its key."""
+    """The text alternative of every chart, canvas and view of lines on the page, by its key."""
     drawn = {chart.proto.id: chart.proto.alt for chart in at.get("plotly_chart")}
     for part in at.get("bidi_component"):
         if part.proto.bytes:
             drawn[part.proto.id] = unpacked(part.proto.bytes)[0]["alt"]
+        elif '"sources"' in part.proto.json:
+            drawn[part.proto.id] = json.loads(part.proto.json)["alt"]
     return {name.split("-")[-1]: alt for name, alt in drawn.items()}
 
 
@@ -118,9 +120,9 @@ def as_figure(message: bytes) -> dict[str, Any]:
 
 
 def array(encoded: Any) -> np.ndarray:
-    """The numbers of an array that Plotly sends in binary."""
-    if isinstance(encoded, np.ndarray):
-        return encoded
+    """The numbers of an array, which Plotly sends in binary or as they are."""
+    if isinstance(encoded, np.ndarray | list):
+        return np.asarray(encoded)
     flat = np.frombuffer(base64.b64decode(encoded["bdata"]), np.dtype(encoded["dtype"]))
     return flat.reshape([int(n) for n in str(encoded.get("shape", flat.size)).split(",")])
 

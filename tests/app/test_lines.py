@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.pictures.lines import Lines
 from tests.app.pages import figure, heatmaps, open_page, pictures
 from tests.parity.numpy_gpt2 import Tolerance, reference
 
@@ -78,10 +79,12 @@ def test_lines_take_the_place_of_the_matrix(page: str) -> None:
     at = open_page(page, picture="lines")
     assert PAGES[page] not in charts(at)
     shown: output.Shown = at.session_state["_shown"]
-    assert shown.printed.keys() == shown.numbers.keys() != set()
-    assert shown.numbers.keys() <= shown.tables.keys()
-    for table in shown.numbers.values():
-        assert len(table)
+    drawn = {name: p for name, p in shown.pictures.items() if isinstance(p, Lines)}
+    assert drawn.keys() == {name for name in shown.pictures if ", as lines" in name} != set()
+    assert drawn.keys() <= shown.tables.keys()
+    for picture in drawn.values():
+        assert {"query", "key", "value"} < set(picture.table().columns)
+        assert len(picture.table())
 
 
 def test_four_heads_at_most_and_none_twice() -> None:

@@ -106,10 +106,12 @@ def test_parameters_in_table_and_bars(mine: Path) -> None:
     table = at.dataframe[0].value.set_index("part")["in the model"]
     assert table["all"] == whole == table.drop("all").sum()
     assert table["token embeddings"] == model.network.wte.weight.numel()
+    spec = figure(at, "part_bars")
+    names = spec["layout"]["yaxis"]["ticktext"]
     bars = {
-        name: value
-        for bar in figure(at, "part_bars")["data"]
-        for name, value in zip(bar["y"], array(bar["x"]), strict=True)
+        names[n]: value
+        for bar in spec["data"]
+        for n, value in zip(bar["y"], array(bar["x"]), strict=True)
     }
     assert bars == table.drop("all").to_dict()
     assert f"{whole:,} parameters" in said(at)

@@ -12,8 +12,8 @@ from safetensors.numpy import load_file
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.pictures.plotly.charts import THUMBNAIL
 from gpt2viz.pictures.pooling import pool_by_maximum
+from gpt2viz.pictures.thumbnails import THUMBNAIL
 from tests.app.pages import array, figure, heatmaps, masks, open_page
 from tests.parity.numpy_gpt2 import Tolerance, reference
 
@@ -182,8 +182,8 @@ def test_mask_on_and_off_and_what_comes_next(model: gpt2viz.Model) -> None:
     assert_allclose(table["mask off (%)"], p_off[table["id"]], rtol=2e-3)
     assert_allclose(table["change (points)"], (p_off - p_on)[table["id"]], atol=2e-3)
     bars = figure(at, "next")["data"]
-    assert_allclose(bars[0]["x"], table["mask on (%)"])
-    assert_allclose(bars[1]["x"], table["mask off (%)"])
+    assert_allclose(array(bars[0]["x"]), table["mask on (%)"])
+    assert_allclose(array(bars[1]["x"]), table["mask off (%)"])
 
 
 def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:

@@ -8,12 +8,15 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.terms import TERM, TERMS
-from gpt2viz.export import figure_table
+from gpt2viz.pictures.lines import Lines
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.provenance import MARK
 from tests.app.pages import PAGES, ROOT, open_page, pictures, plain
 
@@ -59,11 +62,11 @@ def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str
     check_words(at)
     check_code(at, page)
     check_tips(at)
-    for name, drawn in shown.pictures.items():
-        assert len(figure_table(drawn())), name
-        check_looks(drawn())
-    for name, numbers in shown.numbers.items():
-        assert {"query", "key", "value"} < set(numbers.columns), name
+    for name, picture in shown.pictures.items():
+        assert len(picture.table()), name
+        check_looks(render(picture, LIGHT))
+        for panel in getattr(picture, "panels", ()):
+            assert panel.values.flags.owndata, name  # and keeps no run's for its sake
 
 
 def check_alt(page: str, alt: str, name: str) -> None:
@@ -137,7 +140,9 @@ def check_code(at: AppTest, page: str) -> None:
     """What is shown as the code of the pictures is in the package, letter by letter."""
     shown = at.session_state["_shown"]
     if page != "textbook":  # a chapter shows its code between the pictures
-        assert set(shown.pictures) - shown.explained == set()
+        for name, entry in shown.entries.items():
+            drawn = entry.picture is not None and not isinstance(entry.picture, Lines)
+            assert entry.explained or not drawn, name
     blocks = [block.value for block in at.code if block.language == "python"]
     assert blocks or (page != "textbook" and not shown.pictures)
     for block in blocks:
@@ -148,7 +153,10 @@ def check_code(at: AppTest, page: str) -> None:
 
 def test_lines_have_words_and_a_table_too() -> None:
     at = open_page("attention", text="Dog bites man", picture="lines", layer="1", head="2")
-    ((name, numbers),) = at.session_state["_shown"].numbers.items()
+    shown = at.session_state["_shown"]
+    ((name, lines),) = ((n, p) for n, p in shown.pictures.items() if isinstance(p, Lines))
+    numbers = lines.table()
+    pd.testing.assert_frame_equal(shown.tables[name], numbers)
     assert name == "Attention weights of layer 1, head 2, as lines"
     (drawn,) = [
         part.proto.json for part in at.get("bidi_component") if "sources" in part.proto.json

@@ -43,7 +43,7 @@ def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -
     assert float(at.metric[0].value.split()[0]) == pytest.approx(bits, abs=0.011)
     bars = figure(at, "next_tokens")["data"]
     assert len(bars) == 1
-    assert_allclose(bars[0]["x"], table["model (%)"])
+    assert_allclose(array(bars[0]["x"]), table["model (%)"])
 
 
 def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:

@@ -15,11 +15,11 @@ from gpt2viz.pictures import tables
 from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.measure import one_head, weights_measure
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.plotly.heatmap import heatmaps
-from gpt2viz.pictures.plotly.runs import weights_of_runs
+from gpt2viz.pictures.runs import weights_of_runs
 from gpt2viz.run import stages
 from tests.app.pages import PAGES, array, button_groups, figure, open_page, plain
 from tests.app.test_behaviour import said
+from tests.pictures import heatmaps
 
 #: What choosing a token does, by page and address; "" where it does nothing.
 CHOOSING = [

@@ -45,7 +45,7 @@ def test_each_entry_of_each_list_can_be_chosen(page: str, view: dict[str, str]) 
     at = open_save(page, **view)
     tabs = [tab.label for tab in at.tabs]
     shown = at.session_state["_shown"]
-    assert ("Picture" in tabs) == bool(shown.pictures or shown.printed)
+    assert ("Picture" in tabs) == bool(shown.pictures)
     assert ("Table" in tabs) == bool(shown.tables)
     for key, options in choices(at).items():
         for name in options:

@@ -129,17 +129,15 @@ def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     part = "queries 3 to 6, keys 2 to 5"
     view = {"layer": "1", "head": "2", "differs": "mask", "model": "stories"}
     at = open_page(page, text=text, zoom="3,7,2,6", **view)
-    cut = {name: make() for name, make in at.session_state["_shown"].pictures.items()}
-    shapes: dict[str, Any] = {}
-    for name, drawn in cut.items():
-        for one in drawn.data:
-            if one.type == "heatmap" and one.coloraxis:
-                shapes.setdefault(name, set()).add(np.shape(one.z))
+    cut = at.session_state["_shown"].pictures
+    shapes = {
+        name: {panel.values.shape for panel in picture.matrices} for name, picture in cut.items()
+    }
     of_it = [name for name, found in shapes.items() if found == {(4, 4)}]
     assert of_it
     for name in of_it:
         assert part in name
-        titles = [note.text for note in cut[name].layout.annotations if note.yanchor == "bottom"]
+        titles = [panel.whole_title for panel in cut[name].matrices]
         assert titles
         assert all(title.endswith(part) for title in titles), titles
     for name in set(cut) - set(of_it):

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from gpt2viz.app.components import tiles
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel, Part
+from gpt2viz.pictures.picture import Heatmaps
 from tests.browser.test_browser import PLACE
 
 FOLDER = Path(tiles.__file__).parent
@@ -73,14 +74,11 @@ def panels(values: np.ndarray, masked: np.ndarray | None = None) -> list[Panel]:
 
 
 def message(of: list[Panel], **more: Any) -> str:
-    header = tiles._header(of, LIGHT, more.pop("scale", "unit"), more.pop("row", None))
-    header |= {
-        "alt": "Two heads.",
-        "across": 2,
-        "tallest": 200,
-        "numbers": 0,
-        "bar": "",
+    options = {"n_columns": 2, "numbers": 0} | {
+        name: more.pop(name) for name in ("scale", "row", "numbers", "bar") if name in more
     }
+    header = tiles._header(Heatmaps("what", of, **options), LIGHT)
+    header |= {"alt": "Two heads.", "tallest": 200}
     return base64.b64encode(tiles.packed(header | more, of)).decode()
 
 

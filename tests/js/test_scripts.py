@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from gpt2viz.app.components import tiles
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Heatmaps
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "gpt2viz"
@@ -62,7 +63,7 @@ def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None
         Panel(str(n), one, rows, Axis("key", list("abcdefg")), str(n), masked=hidden)
         for n, (one, hidden) in enumerate(zip(values, (None, masked), strict=True))
     ]
-    message = tiles.packed(tiles._header(panels, LIGHT, "signed", None), panels)
+    message = tiles.packed(tiles._header(Heatmaps("what", panels, "signed"), LIGHT), panels)
     (tmp_path / "message").write_bytes(message)
     found = json.loads(run(HERE / "painted.js", tmp_path / "message").stdout)
     assert found["rows"] == rows.plain_names()

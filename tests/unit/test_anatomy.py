@@ -24,8 +24,9 @@ from gpt2viz.anatomy.files import stored_files
 from gpt2viz.files import read_json
 from gpt2viz.model.checkpoint import read_config, stored_numbers
 from gpt2viz.model.config import FIXED
+from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.plotly.anatomy import part_bars, similarity_at, similarity_map
+from gpt2viz.pictures.plotly.render import render
 from tests.checkpoints import edit_json, write_checkpoint
 
 signs = list("![]()\\`<x\n|~>:$&@ ")
@@ -212,7 +213,7 @@ def test_similarities_of_positions_by_pytorch(tiny: gpt2viz.Model) -> None:
 def test_many_positions_show_the_number_farthest_from_0(
     cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpt2viz.pictures.plotly.anatomy._CELLS", cells)
+    monkeypatch.setattr("gpt2viz.pictures.anatomy._CELLS", cells)
     vectors = np.random.default_rng(0).normal(size=(50, 5)).astype(np.float32)
     panel = similarity_map(vectors, 8)
     whole = cosines(vectors)
@@ -244,9 +245,13 @@ def test_a_position_of_zeros_has_no_direction() -> None:
 
 
 def test_bars_hold_every_part_once() -> None:
-    figure = part_bars(["a", "b", "c"], ["MLP", "head", "MLP"], [1, 2, 5000], LIGHT, "parameters")
+    names = ["a", "b", "c"]
+    bars = part_bars("what", names, ["MLP", "head", "MLP"], [1, 2, 5000], "parameters")
+    figure = render(bars, LIGHT)
     shown = {
-        n: (x, t) for bar in figure.data for n, x, t in zip(bar.y, bar.x, bar.text, strict=True)
+        figure.layout.yaxis.ticktext[n]: (x, t)
+        for bar in figure.data
+        for n, x, t in zip(bar.y, bar.x, bar.text, strict=True)
     }
     assert shown == {"a": (1, "below 0.1 %"), "b": (2, "below 0.1 %"), "c": (5000, "99.9 %")}
     assert [bar.name for bar in figure.data] == ["MLP", "head"]

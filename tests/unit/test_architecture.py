@@ -120,6 +120,17 @@ def test_everything_public_has_a_docstring(path: Path) -> None:
         assert ast.get_docstring(node), f"{path}: {node.name}"
 
 
+def test_only_renderers_and_files_know_plotly() -> None:
+    """All else reads the picture, and nothing back from what was drawn of it."""
+    users = {
+        named(path) for path in SOURCES if "plotly" in loaded(ast.parse(path.read_text("utf-8")))
+    }
+    drawing = {path for path in users if path.startswith("gpt2viz/pictures/plotly/")}
+    assert drawing
+    files = {f"gpt2viz/export/{name}.py" for name in ("page", "paper", "pictures", "sized")}
+    assert users - drawing == files
+
+
 def test_only_the_tracer_registers_hooks_in_the_app() -> None:
     hooking = {
         named(path)

@@ -8,13 +8,16 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gpt2viz.analysis.comparison import Path
+from gpt2viz.pictures.compare import path_lines
 from gpt2viz.pictures.from_trace import difference
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.plotly.charts import overview, thumbnail_at, thumbnails
-from gpt2viz.pictures.plotly.compare import path_lines
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.picture import Thumbnails
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.thumbnails import thumbnail_at
 from gpt2viz.pictures.pooling import crop, pool_panel
+from gpt2viz.pictures.thumbnails import thumbnails
+from tests.pictures import heatmaps
 
 NAN, INF = float("nan"), float("inf")
 
@@ -71,7 +74,7 @@ def test_what_does_not_occur_is_not_in_the_legend() -> None:
     ],
 )
 def test_ranges(scale: str, values: list[list[float]], expected: tuple[float, float]) -> None:
-    axis = heatmaps([panel(values)], LIGHT, scale=scale).layout.coloraxis  # type: ignore[arg-type]
+    axis = heatmaps([panel(values)], LIGHT, scale=scale).layout.coloraxis
     assert (axis.cmin, axis.cmax) == expected
 
 
@@ -225,7 +228,8 @@ def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None
     tiles = thumbnails(layers)
     side = min(n_tokens, 40)
     assert tiles.shape == (2, 3, side, side)
-    drawn = overview(tiles, np.zeros((n_tokens, n_tokens), bool), LIGHT).data[0]
+    masked = np.zeros((n_tokens, n_tokens), bool)
+    drawn = render(Thumbnails("what", tiles, masked), LIGHT).data[0]
     columns, rows = list(drawn.x), list(drawn.y)
     assert len(set(columns)) == len(columns) == drawn.z.shape[1]
     for layer, head, i, j in ((0, 0, 0, 0), (1, 2, 2, 1), (1, 0, side - 1, 2)):
@@ -242,7 +246,7 @@ def test_a_path_has_room_for_its_lowest_point(added: list[float]) -> None:
     places = (("attention_output", 0), ("mlp_output", 0))
     stream = Path(places, np.array([1.0, 0.5]), np.zeros(2))
     parts = Path(places, np.array(added), np.zeros(2))
-    low, high = path_lines({"a": (stream, parts)}, LIGHT).layout.yaxis.range
+    low, high = render(path_lines("what", {"a": (stream, parts)}), LIGHT).layout.yaxis.range
     assert (low, high) == pytest.approx((-0.65 if -0.6 in added else -0.05, 1.05))
 
 

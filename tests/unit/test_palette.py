@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from gpt2viz.pictures.compare import aligned_bars
 from gpt2viz.pictures.from_trace import difference, difference_in_words
 from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, SQUARES, ColorScale, Palette
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.plotly.charts import overview, probability_bars
-from gpt2viz.pictures.plotly.compare import aligned_bars
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.picture import Thumbnails
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.prediction import probability_bars
+from tests.pictures import heatmaps
 
 BOTH = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 ROOT = Path(__file__).parents[2]
@@ -70,7 +72,8 @@ def test_masked_cells_are_a_chessboard(colors: Palette, n: int) -> None:
     assert np.isnan(drawn.z[~masked]).all()
     assert (drawn.zmin, drawn.zmax) == (0, 1)
     assert [color for _, color in drawn.colorscale] == [colors.masked, colors.masked_other]
-    small = overview(np.zeros((1, 1, 4, 4), np.float32), masked[:4, :4], colors)
+    tiles = Thumbnails("what", np.zeros((1, 1, 4, 4), np.float32), masked[:4, :4])
+    small = render(tiles, colors)
     assert [color for _, color in small.data[1].colorscale] == [colors.masked, colors.masked_other]
     assert_array_equal(np.unique(small.data[1].z[~np.isnan(small.data[1].z)]), [0, 1])
 
@@ -100,10 +103,12 @@ def test_the_second_has_the_colour_of_second_minus_first_above_0(colors: Palette
         assert [is_blue(color) for color in colors.cases(count)[:2]] == [False, True]
         assert len(set(colors.cases(count))) == count
     assert colors.cases(1) == (colors.accent,)
-    drawn = probability_bars(["a", "b"], {"first": [1, 2], "second": [3, 4]}, colors).data
+    bars = probability_bars("what", ["a", "b"], {"first": [1, 2], "second": [3, 4]})
+    drawn = render(bars, colors).data
     assert [is_blue(bars.marker.color) for bars in drawn] == [False, True]
     row, pairs = np.ones(1), [type("Pair", (tuple,), {"same": True})((0, 0))]
-    drawn = aligned_bars(pairs, (["a"], ["a"]), (row, row), ("A", "B"), colors).data
+    bars = aligned_bars("what", pairs, (["a"], ["a"]), (row, row), ("A", "B"))
+    drawn = render(bars, colors).data
     assert [is_blue(bars.marker.color) for bars in drawn] == [False, True]
 
 

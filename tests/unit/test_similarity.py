@@ -13,7 +13,8 @@ from gpt2viz.analysis import similarity
 from gpt2viz.analysis.patterns import likeness
 from gpt2viz.analysis.similarity import similarities
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.plotly.similarity import (
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.similarity import (
     MOST,
     cells_of,
     group_table,
@@ -141,7 +142,7 @@ def test_the_map(n: int) -> None:
     joined = tree(values)
     order, found = in_order(joined), groups(joined, 0.9)
     names = [f"h{k}" for k in range(n)]
-    figure = similarity_map(values, order, found, names, LIGHT)
+    figure = render(similarity_map("what", values, order, found, names), LIGHT)
     (drawn,) = figure.data
     starts = cells_of(order)
     assert list(drawn.x) == list(drawn.y) == [names[order[k]] for k in starts]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import plotly.graph_objects as go
 import pytest
 
 from gpt2viz.export import spoken
-from gpt2viz.pictures.palette import palette
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.plotly.charts import probability_bars
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Lens, Reading
+from gpt2viz.pictures.prediction import probability_bars
 
 LABELS = ("A", "·<b>crane</b>", "·ate")
 WEIGHTS = ((1, 0, 0), (0.25, 0.75, 0), (0.8, 0.15, 0.05))
-COLORS = palette(dark=False)
 
 
 def panel(values: object, title: str = "Head 2") -> Panel:
@@ -41,25 +38,35 @@ def panel(values: object, title: str = "Head 2") -> Panel:
     ],
 )
 def test_a_matrix(values: object, said: str) -> None:
-    assert spoken(heatmaps([panel(values)], COLORS)) == said
+    assert spoken(Heatmaps("what", [panel(values)])) == said
 
 
 def test_several_matrices_by_their_titles() -> None:
     two = [panel(WEIGHTS, "Mask on"), panel(np.zeros((3, 3)), "Mask off")]
-    assert spoken(heatmaps(two, COLORS, n_columns=2)) == (
+    assert spoken(Heatmaps("what", two, n_columns=2)) == (
         "Mask on: 3 × 3, largest 0.8 at query 2 ·ate, key 0 A. Mask off: all are 0."
     )
     many = [panel(np.array(WEIGHTS) / n, f"Head {n}") for n in range(1, 7)]
-    assert spoken(heatmaps(many[::-1], COLORS, n_columns=3)) == (
+    assert spoken(Heatmaps("what", many[::-1], n_columns=3)) == (
         "6 matrices; of all of them Head 1: 3 × 3, largest 0.8 at query 2 ·ate, key 0 A."
     )
 
 
 def test_bars_and_curves() -> None:
-    bars = probability_bars(["·fish", "·<b>"], {"on": [12.5, 40], "off": [3, 1]}, COLORS)
+    bars = probability_bars("what", ["·fish", "·<b>"], {"on": [12.5, 40], "off": [3, 1]})
     assert spoken(bars) == "On: 2 bars, highest 40 at ·<b>. Off: 2 bars, highest 3 at ·fish."
-    curve = go.Scatter(x=[0, 1, 2], y=[10.5, 4, 3.761], name="held-out text")
-    assert spoken(go.Figure([curve])) == "Held-out text: from 10.5 at 0 to 3.76 at 2."
-    down = go.Scatter(x=[5120, 1], y=["embeddings", "layer 3"])
-    assert spoken(go.Figure([down])) == "From 5,120 at embeddings to 1 at layer 3."
-    assert spoken(go.Figure()) == ""
+    curve = Curve("held-out text", [0, 1, 2], [10.5, 4, 3.761], "accent", ("", "", ""))
+    across = Curves("what", [curve], "x", "y")
+    assert spoken(across) == "Held-out text: from 10.5 at 0 to 3.76 at 2."
+    panel = Panel(
+        "next",
+        np.array([[0.5], [1]], np.float32),
+        Axis("", ["embeddings", "layer 3"], numbered=False),
+        Axis("after token", ["A"]),
+    )
+    down = Reading("", [5120, 1], [2.5, 0], ("accent", "second"), "circle")
+    assert spoken(Lens("what", panel, [["a"], ["b"]], [[""], [""]], [down])) == (
+        "2 × 1, largest 1 at layer 3, after token 0 A. Rank of the answer: from 5,120 at "
+        "embeddings to 1 at layer 3. Entropy (bits): from 2.5 at embeddings to 0 at layer 3."
+    )
+    assert spoken(Curves("what", (), "x", "y")) == ""

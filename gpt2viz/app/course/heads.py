@@ -16,7 +16,7 @@ from gpt2viz.app.frame import controls
 from gpt2viz.app.parameters import Choice
 from gpt2viz.app.views import zoom
 from gpt2viz.app.views.stages import draw_weights
-from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT_LARGE
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.textbook import heads, steps, variants
 
 

@@ -10,7 +10,7 @@ from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
-from gpt2viz.pictures.plotly.curves import curves_at
+from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import mlp, steps
 
 _OUT = tuple(f"out {n}" for n in range(4))
@@ -99,9 +99,9 @@ def _curves(book: Book) -> list[Question]:
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
     drawn = {name: np.asarray(f(steps.rows(xs))) for name, f in mlp.CURVES.items()}
     output.picture(
-        curves_at(xs, drawn, book.colors, "x", "f(x)"),
+        curves_at("Four activation curves, f(x) over x", xs, drawn, "x", "f(x)"),
+        book.colors,
         key="curves",
-        alt="Four activation curves, f(x) over x",
         of_run=False,
     )
     at = table(parameters.CURVE_X, "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]

@@ -15,7 +15,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT_LARGE, heatmaps
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.run.stages import Scale
 from gpt2viz.textbook.claims import TEXTS, Claim
 from gpt2viz.textbook.examples import EXAMPLES, claims
@@ -88,17 +88,16 @@ def picture(
 ) -> None:
     """Panels side by side on one scale, with their numbers in the cells where they fit."""
     few = all(len(panel.values) <= _MOST_ROWS for panel in panels)
-    figure = heatmaps(
+    drawn = Heatmaps(
+        "; ".join(panel.title for panel in panels),
         panels,
-        book.colors,
         scale=scale,
         n_columns=len(panels),
         height=height,
         numbers=NUMBERS_FIT_LARGE if few else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
-    said = "; ".join(panel.title for panel in panels)
-    output.picture(figure, key=key, alt=said, of_run=False)
+    output.picture(drawn, book.colors, key=key, of_run=False)
 
 
 def code(*made: source_code.Made) -> None:

@@ -11,7 +11,7 @@ from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
-from gpt2viz.pictures.plotly.curves import curves_at
+from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import norms
 
 _FOUR = ("0", "1", "2", "3")
@@ -131,14 +131,14 @@ def _order(book: Book) -> list[Question]:
     straight = {order: norms.gradients(order, depth, straight=True) for order in orders}
     output.picture(
         curves_at(
+            "Gradient that comes straight back along the stream, with pre-norm and post-norm",
             range(depth + 1),
             straight,
-            book.colors,
             "parts passed",
             "gradient, as a fraction of the end's",
         ),
+        book.colors,
         key="norm_order",
-        alt="Gradient that comes straight back along the stream, with pre-norm and post-norm",
         of_run=False,
     )
     in_all = [norms.gradients(order, depth)[0] for order in orders]
@@ -182,14 +182,14 @@ def _depth(book: Book) -> list[Question]:
     st.latex(rf"0.02 / \sqrt{{2 \cdot {n_layer}}} {equals(norms.first_deviation(n_layer), 5)}")
     output.picture(
         curves_at(
+            "Size of the stream against depth",
             range(n_layer + 1),
             {"all parameters 0.02": plain, "writers 0.02 / √(2L)": small},
-            book.colors,
             "layers passed",
             "size of the stream (RMS)",
         ),
+        book.colors,
         key="depth_curves",
-        alt="Size of the stream against depth",
         of_run=False,
     )
     grown, kept = plain[-1] / plain[0], small[-1] / small[0]

@@ -22,7 +22,7 @@ def button() -> None:
 
 def _body() -> None:
     found = output.shown()
-    names = [*found.pictures, *found.numbers]
+    names = list(found.pictures)
     if not names:
         st.caption(
             "This page has no picture: its numbers are in its tables."

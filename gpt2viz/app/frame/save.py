@@ -42,7 +42,7 @@ def _body() -> None:
         about = partial(export.about_runs, list(traces.values()))
         source = about(found.page)
     parts: dict[str, Callable[[], None]] = {}
-    if found.pictures or found.printed:
+    if found.pictures:
         parts["Picture"] = lambda: _picture(found, about)
     if found.tables:
         parts["Table"] = lambda: _table(found, about)
@@ -56,15 +56,15 @@ def _body() -> None:
 
 
 def _picture(found: output.Shown, about: Callable[[str], About]) -> None:
-    name: str = st.selectbox("Picture", [*found.pictures, *found.printed], key="save_picture")
-    figure, said = found.figure(name), about(name)
-    drawn = export.on_paper(figure, said)
+    name: str = st.selectbox("Picture", list(found.pictures), key="save_picture")
+    picture, said = found.pictures[name], about(name)
+    drawn = export.on_paper(picture, said)
     wanted = ""
     at_once = export.can_draw()  # else the visitor's own browser prints it
     with st.container(horizontal=True):
         for kind in export.PICTURE_KINDS:
             if kind == "pdf" and at_once:
-                _download("picture", kind, said, lambda: export.figure_bytes(figure, "pdf", said))
+                _download("picture", kind, said, lambda: export.figure_bytes(picture, "pdf", said))
             elif st.button(kind.upper(), icon=":material/download:", key=f"save_{kind}"):
                 count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
                 wanted = f"{kind}-{count}"
@@ -73,7 +73,7 @@ def _picture(found: output.Shown, about: Callable[[str], About]) -> None:
         "For print: on white, 300 pixels per inch, with a line that says where it comes from."
         + ("" if at_once else " PDF opens your browser's print window: choose *Save as PDF* there.")
     )
-    numbers = found.numbers[name] if name in found.numbers else export.figure_table(figure)
+    numbers = picture.table()
     if len(numbers):
         _as_table("picture", "Its numbers, one per row", numbers, said)
     # Last: who has the picture may at once press a button above, and it must be this run's.
@@ -126,16 +126,14 @@ def _trace_bytes(found: output.Shown, name: str, kind: export.TraceKind) -> byte
 
 
 def _page(found: output.Shown, about: About) -> None:
-    pictures, tables = [*found.pictures, *found.printed], found.tables
+    pictures, tables = found.pictures, found.tables
     if pictures or tables:
         st.markdown("**The pictures and tables of this page** in one file that opens anywhere")
         _download(
             "page",
             "html",
             about,
-            lambda: export.page_html(
-                [(name, found.figure(name)) for name in pictures], about, tables.items()
-            ).encode(),
+            lambda: export.page_html(list(pictures.items()), about, tables.items()).encode(),
             words="HTML",
         )
     st.markdown("**What you have chosen**, to open it again here or on another machine")

@@ -17,7 +17,7 @@ from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.measure import GRID_OF_MANY, Measure, one_head
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT_LARGE
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 
 _SINK = (
     "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
@@ -105,14 +105,17 @@ def _every_head(view: View, part: Window, numbers: Measure, alt: str, n_rows: in
             "block."
         )
     tiles.draw(
-        small,
+        Heatmaps(
+            alt,
+            small,
+            numbers.scale,
+            n_columns=3 if n_head <= 9 else 4,
+            row=view.query,
+            numbers=0,
+        ),
         view.colors,
         key="all_heads",
-        alt=alt,
-        scale=numbers.scale,
         tallest=180,
-        n_columns=3 if n_head <= 9 else 4,
-        row=view.query,
         choose=choose_head_and_query(small[0].rows),
         drag=part.drag(small[0]),
     )
@@ -131,15 +134,17 @@ def _large(
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
         return
     tiles.draw(
-        [one],
+        Heatmaps(
+            one.named(f"{chosen.what}, layer {layer}, head {chosen.head}"),
+            [one],
+            numbers.scale,
+            row=view.query,
+            numbers=NUMBERS_FIT_LARGE,
+            bar=numbers.quantity,
+        ),
         view.colors,
         key="one_head",
-        alt=one.named(f"{chosen.what}, layer {layer}, head {chosen.head}"),
-        scale=numbers.scale,
         tallest=360,
-        row=view.query,
-        numbers=NUMBERS_FIT_LARGE,
-        bar=numbers.quantity,
         choose=choose_query(one.rows),
         drag=part.drag(one),
     )

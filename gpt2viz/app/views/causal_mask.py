@@ -17,8 +17,8 @@ from gpt2viz.app.views.stages import mask_in_words
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.from_trace import difference_in_words, who_sees_whom
-from gpt2viz.pictures.plotly.charts import probability_bars
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.pictures.prediction import probability_bars
 
 
 def show() -> None:
@@ -70,11 +70,16 @@ def _who_sees_whom(view: View, part: Window, on: Trace) -> None:
     prose.markdown(mask_in_words(seen, view.query if view.query is not None else 0), place=words)
     shown = part.fit(seen)
     with picture, st.container(key="mask"):
-        figure = heatmaps([shown], view.colors, height=280, row=view.query, numbers=0)
         output.picture(
-            figure,
+            Heatmaps(
+                shown.named("Which query may see which key with the mask on"),
+                [shown],
+                height=280,
+                row=view.query,
+                numbers=0,
+            ),
+            view.colors,
             key="seen",
-            alt=shown.named("Which query may see which key with the mask on"),
             made_by=(who_sees_whom,),
         )
 
@@ -94,13 +99,13 @@ def _next_tokens(view: View, on: Trace, off: Trace) -> None:
     bars, numbers = st.columns(2, gap="medium")
     output.picture(
         probability_bars(
+            "Next-token probabilities with the mask on and off",
             table["token"],
             {"mask on": table["mask on (%)"], "mask off": table["mask off (%)"]},
-            view.colors,
         ),
+        view.colors,
         place=bars,
         key="next",
-        alt="Next-token probabilities with the mask on and off",
         made_by=(Line(view.trace, "last_logits"), softmax),
     )
     formats = {

@@ -18,11 +18,10 @@ from gpt2viz.app.source_code import Line
 from gpt2viz.app.views import compare_outcome, compare_sides, two_runs, two_texts
 from gpt2viz.app.views.compare_outcome import Choose
 from gpt2viz.app.views.two_runs import HEIGHT, Place, Side, Sides
-from gpt2viz.labels import markup_safe
+from gpt2viz.pictures.compare import aligned_bars
 from gpt2viz.pictures.from_trace import difference_in_words
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.compare import aligned_bars
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.picture import Heatmaps
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def _side_by_side(view: View, both: Sides, what: str) -> tuple[Place, Place]:
     drawn = []
     for letter, side, place, part in zip("AB", both.both, places, parts, strict=True):
         title = compare_sides.title(side, letter, place)
-        whole = side.weights(place, markup_safe(title))
+        whole = side.weights(place, title)
         drawn.append(_Drawn(letter.lower(), side, place, title, whole, part.fit(whole)))
     a, b = drawn
     change = parts[0].fit(both.difference(a.whole, b.whole, "B − A"))
@@ -106,8 +105,13 @@ def _one_side(one: _Drawn, as_lines: bool, choose: Choose) -> None:
             choose=choose,
         )
     else:
-        figure = heatmaps([one.panel], one.side.view.colors, height=HEIGHT, row=one.side.token)
-        output.picture(figure, key=f"weights_{one.letter}", alt=alt, made_by=made_by, shrinks=True)
+        output.picture(
+            Heatmaps(alt, [one.panel], height=HEIGHT, row=one.side.token),
+            one.side.view.colors,
+            key=f"weights_{one.letter}",
+            made_by=made_by,
+            shrinks=True,
+        )
 
 
 def _rows(view: View, drawn: Sequence[_Drawn]) -> None:
@@ -115,14 +119,14 @@ def _rows(view: View, drawn: Sequence[_Drawn]) -> None:
     (a, b), (one, other) = (drawn[0].side, drawn[1].side), map(_row_of, drawn)
     output.picture(
         aligned_bars(
+            f"Attention weights of the token on both sides ({drawn[0].title}; {drawn[1].title})",
             align(a.trace.token_ids, b.trace.token_ids),
             (a.view.labels, b.view.labels),
             (drawn[0].whole.values[a.token], drawn[1].whole.values[b.token]),
             (one, other),
-            view.colors,
         ),
+        view.colors,
         key="bars",
-        alt=f"Attention weights of the token on both sides ({drawn[0].title}; {drawn[1].title})",
         made_by=(align, aligned_bars),
     )
 
@@ -130,5 +134,5 @@ def _rows(view: View, drawn: Sequence[_Drawn]) -> None:
 def _row_of(one: _Drawn) -> str:
     """What the bars of one side are called."""
     side = one.side
-    token = markup_safe(side.view.labels[side.token])
-    return f"{one.letter.upper()}: {markup_safe(side.name)}, from {side.token} {token}"
+    token = side.view.labels[side.token]
+    return f"{one.letter.upper()}: {side.name}, from {side.token} {token}"

@@ -23,8 +23,8 @@ from gpt2viz.app.frame import page
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views import find_a_head, two_predictions, two_runs, two_texts
 from gpt2viz.app.views.two_runs import Place, Sides
+from gpt2viz.pictures.compare import nearest_table, path_lines
 from gpt2viz.pictures.panel import Axis
-from gpt2viz.pictures.plotly.compare import nearest_table, path_lines
 
 #: Said below the path where there is more to know.
 PATH_NOTE = {
@@ -117,9 +117,11 @@ def draw_paths(
     curve, numbers = st.columns(2, gap="large")
     with curve:
         output.picture(
-            path_lines(paths, colors),
+            path_lines(
+                "Cosine similarity of the token's two vectors after every part of the model", paths
+            ),
+            colors,
             key="path",
-            alt="Cosine similarity of the token's two vectors after every part of the model",
             made_by=(path, nearest),
         )
         prose.caption(

@@ -24,8 +24,8 @@ from gpt2viz.app.views.head_ranking import ranked
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.arrays import Pairs
 from gpt2viz.labels import counted
-from gpt2viz.pictures.plotly.find import atlas, drawn_pattern, head_map
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.find import atlas, drawn_pattern, head_map
+from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.run.trace import Trace
 from gpt2viz.survey.stored import Survey, read_survey
 
@@ -71,11 +71,13 @@ def _by_habit(view: View) -> None:
         scores["texts"] = across.mean
     _explain(probe, across)
     with st.container(key="atlas"):
-        maps = atlas({TEXTS[text]: found for text, found in scores.items()}, view.colors)
         output.picture(
-            maps,
+            atlas(
+                "Every score of every head, on each text",
+                {TEXTS[text]: found for text, found in scores.items()},
+            ),
+            view.colors,
             key="atlas_maps",
-            alt="Every score of every head, on each text",
             made_by=(head_scores, *dict.fromkeys(chain(*(s.code for s in SCORES.values())))),
         )
     score, text = _habit(scores)
@@ -101,20 +103,19 @@ def _by_look(view: View) -> None:
     numbers = given(view, query, keys)
     with st.container(key="maps"):
         for place, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
-            figure = heatmaps(
-                [head_map(values, name)],
-                view.colors,
-                scale="unit" if name == WEIGHT else "amount",
-                height=map_height(view),
-                numbers=8,
-                bar=name,
-                legend=False,
-            )
             output.picture(
-                figure,
+                Heatmaps(
+                    f"{name} from query {query} to tokens {', '.join(map(str, keys))}, every head",
+                    [head_map(values, name)],
+                    scale="unit" if name == WEIGHT else "amount",
+                    height=map_height(view),
+                    numbers=8,
+                    bar=name,
+                    legend=False,
+                ),
+                view.colors,
                 place=place,
                 key=f"map_{name}",
-                alt=f"{name} from query {query} to tokens {', '.join(map(str, keys))}, every head",
                 made_by=(taken,) if name == GIVEN else (given,),
             )
     ranked(view, numbers, by, view.trace, view.labels)
@@ -128,8 +129,12 @@ def _by_pattern(view: View) -> None:
     wanted = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
     with picture, st.container(key="drawing"):
         panel = drawn_pattern(wanted, view.labels, view.trace)
-        figure = heatmaps([panel], view.colors, height=340, numbers=0)
-        output.picture(figure, key="drawn", alt="The pattern to look for", made_by=(drawn,))
+        output.picture(
+            Heatmaps("The pattern to look for", [panel], height=340, numbers=0),
+            view.colors,
+            key="drawn",
+            made_by=(drawn,),
+        )
     on_click("drawing", pattern_grid.paint(view))
     if not wanted[1:].any():
         found.info("The pattern is empty: paint a cell below the first row, or choose a pattern.")
@@ -161,18 +166,17 @@ def _by_head(view: View) -> None:
 def _similarity_map(view: View, values: Scores) -> None:
     """A map of every head's similarity, (n_layer, n_head)."""
     with st.container(key="maps"):
-        figure = heatmaps(
-            [head_map(values, SIMILARITY)],
-            view.colors,
-            height=340,
-            numbers=8,
-            bar=SIMILARITY,
-            legend=False,
-        )
         output.picture(
-            figure,
+            Heatmaps(
+                "Similarity of every head",
+                [head_map(values, SIMILARITY)],
+                height=340,
+                numbers=8,
+                bar=SIMILARITY,
+                legend=False,
+            ),
+            view.colors,
             key="map_similarity",
-            alt="Similarity of every head",
             made_by=(similarity, likeness),
         )
 

@@ -18,7 +18,7 @@ from gpt2viz.app.views import predictions
 from gpt2viz.app.views.predictions import Sampling
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
-from gpt2viz.pictures.plotly.prediction import token_bars
+from gpt2viz.pictures.prediction import token_bars
 from gpt2viz.run.key import RunKey
 
 _EXPECTED = "what a link from this page holds, with its model, mask and sentence"
@@ -79,9 +79,14 @@ def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
     )
     weights = before.stage("weights", layer)[0, head, -1]
     output.picture(
-        token_bars(before.labels, weights, view.colors, "attention weight"),
+        token_bars(
+            f"Attention weights of the last token in layer {layer}, head {head}",
+            before.labels,
+            weights,
+            "attention weight",
+        ),
+        view.colors,
         key="row",
-        alt=f"Attention weights of the last token in layer {layer}, head {head}",
         made_by=(Line(before, "weights", layer), draw, appraise),
     )
 

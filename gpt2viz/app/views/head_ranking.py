@@ -16,9 +16,9 @@ from gpt2viz.app.components import lines
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.views import zoom
+from gpt2viz.pictures.find import best_heads, ranking
 from gpt2viz.pictures.measure import GRID
-from gpt2viz.pictures.plotly.find import best_heads, ranking
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.run.trace import Trace
 
 #: So many of the best heads are drawn.
@@ -87,15 +87,15 @@ def _pictures(
         lines.two_by_two(looked_at, panels, key="best_lines", alt=alt, choose=choose)
         output.code(*made_by, of=[alt])
     else:
-        figure = heatmaps(
+        picture = Heatmaps(
+            alt,
             best_heads(trace, labels, best, by),
-            view.colors,
             n_columns=2,
             height=560,
             row=view.query if own else None,
             numbers=0,
         )
-        output.picture(figure, key="best_heads", alt=alt, made_by=made_by, of_run=own)
+        output.picture(picture, view.colors, key="best_heads", made_by=made_by, of_run=own)
 
 
 def _layers(view: View) -> list[int]:

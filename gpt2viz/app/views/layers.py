@@ -16,8 +16,9 @@ from gpt2viz.app.views import measures, zoom
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import difference, difference_in_words
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.charts import THUMBNAIL, overview, thumbnail_at, thumbnails
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.picture import Heatmaps, Thumbnails
+from gpt2viz.pictures.plotly.thumbnails import thumbnail_at
+from gpt2viz.pictures.thumbnails import THUMBNAIL, thumbnails
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,11 @@ def _layers(view: View, panels: list[Panel], chosen: _Chosen, alt: str) -> None:
         names = [f"Layer {layer}" for layer in chosen.layers]
         lines.draw(view, panels, names, key="layers_lines", alt=alt)
     else:
-        figure = heatmaps(
-            panels, view.colors, n_columns=4, height=380, row=view.query, bar=panels[0].quantity
+        output.picture(
+            Heatmaps(alt, panels, n_columns=4, height=380, row=view.query, bar=panels[0].quantity),
+            view.colors,
+            key="layers_chart",
         )
-        output.picture(figure, key="layers_chart", alt=alt)
 
 
 def _differences(view: View, part: Window, whole: list[Panel], chosen: _Chosen, alt: str) -> None:
@@ -118,16 +120,20 @@ def _differences(view: View, part: Window, whole: list[Panel], chosen: _Chosen, 
         difference_in_words("Difference", f"layer {first}", "the other layer", "number"),
         place=words,
     )
-    figure = heatmaps(
-        changes,
+    output.picture(
+        Heatmaps(
+            alt,
+            changes,
+            scale="signed",
+            n_columns=3,
+            height=380,
+            row=view.query,
+            bar=changes[0].quantity,
+        ),
         view.colors,
-        scale="signed",
-        n_columns=3,
-        height=380,
-        row=view.query,
-        bar=changes[0].quantity,
+        place=charts,
+        key="differences",
     )
-    output.picture(figure, place=charts, key="differences", alt=alt)
 
 
 def _in_every_layer(view: View, chosen: _Chosen) -> None:
@@ -140,20 +146,19 @@ def _in_every_layer(view: View, chosen: _Chosen) -> None:
     strip, scale = measures.in_every_layer(view.trace.key, head, of_head, chosen.whole_words)
     n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
     with st.container(key="strip"):
-        figure = heatmaps(
-            strip,
-            view.colors,
-            scale=scale,
-            n_columns=n_columns,
-            height=70 + 1040 // n_columns * -(-len(strip) // n_columns),
-            row=view.query,
-            numbers=0,
-            bar=strip[0].quantity,
-        )
         output.picture(
-            figure,
+            Heatmaps(
+                f"{name} in every layer: {strip[0].quantity}",
+                strip,
+                scale=scale,
+                n_columns=n_columns,
+                height=70 + 1040 // n_columns * -(-len(strip) // n_columns),
+                row=view.query,
+                numbers=0,
+                bar=strip[0].quantity,
+            ),
+            view.colors,
             key="strip_chart",
-            alt=f"{name} in every layer: {strip[0].quantity}",
             made_by=chosen.made_by(view),
         )
     if clicked := on_click("strip"):
@@ -177,9 +182,13 @@ def _every_head(view: View, whole_words: bool) -> None:
         )
     with st.container(key="overview"):
         output.picture(
-            overview(measures.every_head(view.trace.key, whole_words), masked, view.colors),
+            Thumbnails(
+                "Attention weights of every head: layers down, heads across",
+                measures.every_head(view.trace.key, whole_words),
+                masked,
+            ),
+            view.colors,
             key="overview_chart",
-            alt="Attention weights of every head: layers down, heads across",
             made_by=(*measures.made_by(view, 0, "weights", whole_words), thumbnails),
         )
     if clicked := on_click("overview"):

@@ -25,8 +25,8 @@ from gpt2viz.pictures.measure import (
     weights_measure,
 )
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.charts import thumbnails
 from gpt2viz.pictures.pooling import pool_panel
+from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import Scale
 from gpt2viz.run.trace import Trace

@@ -17,9 +17,8 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Choice, Text
 from gpt2viz.app.source_code import Line
 from gpt2viz.pictures import tables
-from gpt2viz.pictures.plotly import prediction
-from gpt2viz.pictures.plotly.charts import probability_bars
-from gpt2viz.pictures.plotly.lens import lens_map
+from gpt2viz.pictures.lens import lens_map
+from gpt2viz.pictures.prediction import contribution_map, probability_bars, token_bars
 
 Distribution = NDArray[np.float64]
 
@@ -80,9 +79,14 @@ def _next_token(view: View, position: int) -> None:
         if settings != UNCHANGED:
             cases["what a token is drawn from, with these settings"] = table["drawn from (%)"]
         output.picture(
-            probability_bars(table["token"], cases, view.colors, rest=True),
+            probability_bars(
+                f"Probability of the most probable next tokens after token {position}",
+                table["token"],
+                cases,
+                rest=True,
+            ),
+            view.colors,
             key="next_tokens",
-            alt=f"Probability of the most probable next tokens after token {position}",
             made_by=(Line(view.trace, "last_logits"), sampling_distribution, entropy),
         )
     with numbers:
@@ -134,9 +138,11 @@ def _surprise(view: View) -> None:
     if view.n_tokens > 1:
         bits = surprise(view.trace)
         output.picture(
-            prediction.token_bars(view.labels, bits, view.colors, "surprise (bits)", "bits"),
+            token_bars(
+                "Surprise of every token in bits", view.labels, bits, "surprise (bits)", "bits"
+            ),
+            view.colors,
             key="surprise",
-            alt="Surprise of every token in bits",
             made_by=(surprise,),
         )
 
@@ -154,9 +160,15 @@ def _lens(view: View, position: int) -> None:
     lens = run_cache.lens(view.trace.key, tuple(shown))
     answer = literal(names[lens.answer[position - shown[0]]])
     output.picture(
-        lens_map(lens, names, view.labels, view.colors, position),
+        lens_map(
+            "Most probable next token at every step of the stream, after each token",
+            lens,
+            names,
+            view.labels,
+            position,
+        ),
+        view.colors,
         key="lens_map",
-        alt="Most probable next token at every step of the stream, after each token",
         made_by=(logit_lens,),
     )
     window = f"Tokens {shown[0]} to {shown[-1]} are shown; choose another above to move there. "
@@ -183,9 +195,11 @@ def _contributions(view: View, position: int) -> None:
     grid, path = st.columns([5, 3], gap="medium")
     with grid, st.container(key="contributions"):
         output.picture(
-            prediction.contribution_map(parts, view.colors),
+            contribution_map(
+                f"What each head, bias and MLP added to the logit after token {position}", parts
+            ),
+            view.colors,
             key="contribution_map",
-            alt=f"What each head, bias and MLP added to the logit after token {position}",
             made_by=(contributions,),
         )
         prose.caption(

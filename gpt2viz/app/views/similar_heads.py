@@ -11,7 +11,7 @@ from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame.page import View
 from gpt2viz.labels import counted
-from gpt2viz.pictures.plotly.similarity import (
+from gpt2viz.pictures.similarity import (
     cells_of,
     group_table,
     groups,
@@ -42,11 +42,11 @@ def draw(view: View) -> None:
     with picture, st.container(key="all_heads_alike"):
         if len(cells_of(order)) < len(order):
             prose.caption(f"{len(order):,} heads: each point is the largest number in its block.")
-        figure = similarity_map(values, order, found, names, view.colors)
+        what = "Similarity of every pair of heads, in groups"
         output.picture(
-            figure,
+            similarity_map(what, values, order, found, names),
+            view.colors,
             key="alike_map",
-            alt="Similarity of every pair of heads, in groups",
             made_by=(similarities, tree),
         )
     if clicked := on_click("all_heads_alike"):

@@ -18,7 +18,7 @@ from gpt2viz.labels import counted
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.panel import Matrix, Panel
-from gpt2viz.pictures.plotly.heatmap import NUMBERS_FIT, heatmaps
+from gpt2viz.pictures.picture import NUMBERS_FIT, Heatmaps
 from gpt2viz.pictures.pooling import pool_panel
 from gpt2viz.run.stages import Stage, axis_sizes, formula, masking
 
@@ -52,9 +52,9 @@ def draw_stage(
         lines.draw(view, [panel], [f"Head {head}"], key=f"lines_{key}", alt=alt)
     else:
         output.picture(
-            heatmaps(
+            Heatmaps(
+                alt,
                 [panel],
-                view.colors,
                 scale=stage.scale,
                 height=_height(panel.values, pairs),
                 row=view.query,
@@ -62,8 +62,8 @@ def draw_stage(
                 numbers=NUMBERS_FIT if pairs else 0,
                 legend=False,
             ),
+            view.colors,
             key=f"stage_{key}",
-            alt=alt,
         )
     prose.caption(_caption(view, whole, layer))
     output.code(Line(view.trace, key, layer), of=[alt])
@@ -86,8 +86,8 @@ def draw_weights(
         lines.draw(view, [panel], [title], key=f"{key}_lines", alt=alt, made_by=made_by)
     else:
         panels = [pool_panel(panel, GRID)]
-        figure = heatmaps(panels, view.colors, height=height, row=view.query, numbers=numbers)
-        output.picture(figure, key=key, alt=alt, made_by=made_by)
+        picture = Heatmaps(alt, panels, height=height, row=view.query, numbers=numbers)
+        output.picture(picture, view.colors, key=key, made_by=made_by)
 
 
 def _made_of(trace: Trace, stage: Stage, layer: int) -> str:

@@ -15,7 +15,7 @@ from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.pictures.plotly.training import loss_curves, score_growth
+from gpt2viz.pictures.training import loss_curves, score_growth
 
 #: What the model read when its heads were scored.
 READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
@@ -48,9 +48,9 @@ def _losses(view: View, record: TrainingRecord) -> None:
     """The loss as training went on."""
     prose.markdown("**Loss**")
     output.picture(
-        loss_curves(record, view.colors),
+        loss_curves("Loss on held-out text and on random tokens, by tokens read", record),
+        view.colors,
         key="losses",
-        alt="Loss on held-out text and on random tokens, by tokens read",
         of_run=False,
         made_by=(token_losses,),
     )
@@ -68,9 +68,9 @@ def _growth(view: View, record: TrainingRecord) -> None:
     shown = _score(record)
     with st.container(key="growth"):
         output.picture(
-            score_growth(record, shown.name, view.colors),
+            score_growth(f"{shown.name} score of every head during training", record, shown.name),
+            view.colors,
             key="score_growth",
-            alt=f"{shown.name} score of every head during training",
             of_run=False,
             made_by=(batch_score, *shown.code),
         )

@@ -14,7 +14,7 @@ from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.labels import isolated
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.plotly.charts import probability_bars
+from gpt2viz.pictures.prediction import probability_bars
 
 
 def compare(both: Sides, names: tuple[str, str], titles: Sequence[str]) -> pd.DataFrame:
@@ -60,10 +60,10 @@ def draw(
     bars, numbers = st.columns([5, 4], gap="medium")
     cases = {column.removesuffix(" (%)"): table[column] for column in table.columns[2:4]}
     output.picture(
-        probability_bars(table["token"], cases, colors),
+        probability_bars(alt, table["token"], cases),
+        colors,
         place=bars,
         key=key,
-        alt=alt,
         made_by=(*made_by, sampling_distribution, divergence),
     )
     formats = {

@@ -17,11 +17,11 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.views import find_a_head
 from gpt2viz.app.views.zoom import Window
+from gpt2viz.pictures.compare import difference_of_matched, side_panel
+from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.compare import difference_of_matched, side_panel
-from gpt2viz.pictures.plotly.find import head_map
-from gpt2viz.pictures.plotly.heatmap import heatmaps
-from gpt2viz.pictures.plotly.runs import weights_of_runs
+from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.pictures.runs import weights_of_runs
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
 
@@ -158,15 +158,14 @@ def draw(
         elif as_lines:
             lines.two_by_two(view, panels, key=f"{key}_lines", alt=said)
         else:
-            figure = heatmaps(
-                panels,
+            output.picture(
+                Heatmaps(
+                    said, panels, n_columns=2, height=HEIGHT, row=view.query, bar="attention weight"
+                ),
                 view.colors,
-                n_columns=2,
-                height=HEIGHT,
-                row=view.query,
-                bar="attention weight",
+                key=key,
+                shrinks=True,
             )
-            output.picture(figure, key=key, alt=said, shrinks=True)
     draw_difference(
         view, shown.change, shown.change.named(alt[1]), key=f"{key}_change", place=third
     )
@@ -177,19 +176,18 @@ def draw_difference(
     view: View, change: Panel, alt: str, *, key: str, row: int | None = None, place: Any = st
 ) -> None:
     """A difference of weights, with the chosen query framed, or another ``row``."""
-    figure = heatmaps(
-        [change],
-        view.colors,
-        scale="signed",
-        height=HEIGHT,
-        row=view.query if row is None else row,
-        bar="difference of weights",
-    )
     output.picture(
-        figure,
+        Heatmaps(
+            alt,
+            [change],
+            scale="signed",
+            height=HEIGHT,
+            row=view.query if row is None else row,
+            bar="difference of weights",
+        ),
+        view.colors,
         place=place,
         key=key,
-        alt=alt,
         made_by=(difference_of_matched,),
         shrinks=True,
     )
@@ -199,14 +197,18 @@ def draw_heads(
     view: View, numbers: Scores, quantity: str, place: Place, alt: str, *, key: str, made_by: Made
 ) -> None:
     """A number for every head, (n_layer, n_head), with one of them framed, or a layer."""
-    figure = heatmaps(
-        [head_map(numbers, quantity)],
+    output.picture(
+        Heatmaps(
+            alt,
+            [head_map(numbers, quantity)],
+            height=find_a_head.map_height(view),
+            numbers=16,
+            row=place[0],
+            column=place[1],
+            bar=quantity,
+            legend=False,
+        ),
         view.colors,
-        height=find_a_head.map_height(view),
-        numbers=16,
-        row=place[0],
-        column=place[1],
-        bar=quantity,
-        legend=False,
+        key=key,
+        made_by=(made_by,),
     )
-    output.picture(figure, key=key, alt=alt, made_by=(made_by,))

@@ -17,8 +17,8 @@ from gpt2viz.app.views import measures, two_predictions, two_runs, zoom
 from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import difference_in_words
+from gpt2viz.pictures.lens import lens_of_runs
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.lens import lens_of_runs
 from gpt2viz.run.interventions import changes
 
 
@@ -125,9 +125,13 @@ def _lenses(both: Sides) -> None:
     changed = run_cache.lens(both.b.trace.key, at, answers)
     paths = {"baseline": before, "changed": changed}
     output.picture(
-        lens_of_runs(paths, names, both.a.view.colors),
+        lens_of_runs(
+            "Most probable next token at every step of the baseline's and the changed stream",
+            paths,
+            names,
+        ),
+        both.a.view.colors,
         key="lens_runs",
-        alt="Most probable next token at every step of the baseline's and the changed stream",
         made_by=(logit_lens,),
     )
     prose.caption(

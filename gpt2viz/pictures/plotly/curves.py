@@ -1,44 +1,52 @@
-"""Curves over one axis, such as activation functions or a size against depth."""
+"""Curves over one axis of numbers or of names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import ArrayLike
 
-from gpt2viz.pictures.grid import LEGEND_ABOVE
-from gpt2viz.pictures.palette import DASHES, Palette
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.picture import Curve, Curves
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.grid import LEGEND_ABOVE, markup
 
 
-def curves_at(
-    x: ArrayLike,
-    curves: Mapping[str, ArrayLike],
-    colors: Palette,
-    x_title: str,
-    y_title: str,
-) -> go.Figure:
-    """One line a curve over the same x; told apart by colour and by dash."""
-    figure = go.Figure()
-    shades = (colors.query, colors.key, colors.value, colors.ink)
-    for (name, y), color, dash in zip(curves.items(), shades, DASHES, strict=False):
-        figure.add_trace(
-            go.Scatter(
-                x=np.asarray(x),
-                y=np.asarray(y),
-                name=name,
-                mode="lines",
-                line={"color": color, "dash": dash, "width": 2},
-                hovertemplate=f"{x_title} %{{x:.4g}}<br>%{{y:.4f}}<extra>{name}</extra>",
-            )
-        )
+def draw(picture: Curves, colors: Palette) -> Figure:
+    """One line a curve, told apart by colour, by dash and by the signs of its points."""
+    n_cases = len({one.role for one in picture.curves if isinstance(one.role, int)})
+    figure = Figure([_line(one, colors, n_cases) for one in picture.curves])
+    names = [x for one in picture.curves for x in one.x if isinstance(x, str)]
     figure.update_layout(
-        height=320,
-        margin={"l": 8, "r": 8, "t": 34, "b": 8},
+        height=picture.height,
+        margin={"l": 8, "r": 8, "t": 50 if names else 34, "b": 8},
         legend=LEGEND_ABOVE,
         plot_bgcolor="rgba(0,0,0,0)",
+        hoverlabel={"align": "left"},
     )
-    figure.update_xaxes(title={"text": x_title})
-    figure.update_yaxes(title={"text": y_title})
+    figure.update_xaxes(title={"text": picture.x_title})
+    if names:
+        order = [markup(name) for name in dict.fromkeys(names)]
+        figure.update_xaxes(type="category", categoryorder="array", categoryarray=order)
+    if picture.log:
+        figure.update_xaxes(type="log", dtick=1, tickformat="~s")
+    figure.update_yaxes(title={"text": picture.y_title})
+    if picture.highest is not None:
+        figure.update_yaxes(range=[picture.lowest, picture.highest])
+    elif picture.lowest == 0:
+        figure.update_yaxes(rangemode="tozero")
     return figure
+
+
+def _line(curve: Curve, colors: Palette, n_cases: int) -> go.Scatter:
+    color = colors.shade(curve.role, n_cases)
+    signs = {"marker": {"symbol": curve.point}} if curve.point else {}
+    return go.Scatter(
+        x=[markup(x) if isinstance(x, str) else x for x in curve.x],
+        y=np.asarray(curve.y),
+        name=markup(curve.name),
+        mode="lines+markers" if curve.point else "lines",
+        line={"color": color, "dash": curve.dash, "width": 2},
+        **signs,
+        customdata=[markup(text) for text in curve.said],
+        hovertemplate=f"%{{customdata}}<extra>{markup(curve.name)}</extra>",
+    )

@@ -11,23 +11,17 @@ The visual language, the same in every picture:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
-from gpt2viz.pictures.grid import Place, margins, places, title
 from gpt2viz.pictures.palette import Palette, chessboard
-from gpt2viz.pictures.panel import Axis, Mask, Panel
-from gpt2viz.pictures.scales import color_axis, decimals, shared_range
-from gpt2viz.run.stages import Scale
-
-#: Up to this many columns the number stands in the cell, where pictures stand side by side.
-NUMBERS_FIT = 6
-#: The same for a large picture.
-NUMBERS_FIT_LARGE = 10
-
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.grid import Place, color_axis, margins, places, title
+from gpt2viz.pictures.scales import decimals, shared_range
+from gpt2viz.pictures.special import specials
 
 _LEGEND = {
     "orientation": "h",
@@ -39,47 +33,32 @@ _LEGEND = {
 }
 
 
-def heatmaps(
-    panels: Sequence[Panel],
-    colors: Palette,
-    *,
-    scale: Scale = "unit",
-    n_columns: int = 1,
-    height: int = 420,
-    row: int | None = None,
-    column: int | None = None,
-    numbers: int = NUMBERS_FIT,
-    bar: str = "",
-    legend: bool = True,
-) -> go.Figure:
-    """Draw matrices side by side on one shared scale.
-
-    ``row`` and ``column`` frame a query and a key in every panel. Up to ``numbers`` columns
-    the values stand in the cells. ``bar`` is the title of the colour bar; empty leaves it out.
-    ``legend`` names the colours that are not on the scale.
-    """
-    n_columns = min(n_columns, len(panels))
-    low, high = shared_range(panels, scale)
-    written = f"%{{z:.{decimals(high)}f}}"
+def draw(picture: Heatmaps, colors: Palette) -> Figure:
+    """Matrices side by side on one shared scale."""
+    panels, legend = picture.panels, picture.legend
+    n_columns = min(picture.n_columns, len(panels))
+    low, high = shared_range(panels, picture.scale)
+    written = f"%{{z:{'+' if picture.plus else ''}.{decimals(high)}f}}"
     layout: dict[str, Any] = {"shapes": [], "annotations": []}
     traces: list[dict[str, Any]] = []
     kinds: dict[str, str] = {}
     for n, (panel, place) in enumerate(zip(panels, places(len(panels), n_columns), strict=True)):
         on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
-        fits = panel.values.shape[1] <= numbers
+        fits = panel.values.shape[1] <= picture.numbers
         traces += _traces(panel, on, colors, written if fits else None, kinds)
         layout |= _axes(panel, on, colors, place)
-        layout["shapes"] += _frame(panel, on, colors, row, column)
+        layout["shapes"] += _frame(panel, on, colors, picture.row, picture.column)
+        layout["shapes"] += _groups(picture, on, colors)
         layout["annotations"] += [title(panel, place)] if panel.title or panel.part else []
     layout |= {
-        "coloraxis": color_axis(scale, low, high, bar, colors),
-        "height": height,
-        "margin": margins(panels, legend=legend, bar=bool(bar)),
+        "coloraxis": color_axis(picture.scale, low, high, picture.bar, colors),
+        "height": picture.height,
+        "margin": margins(panels, legend=legend, bar=bool(picture.bar)),
         "plot_bgcolor": "rgba(0,0,0,0)",
         "legend": _LEGEND,
         "hoverlabel": {"align": "left"},
     }
-    return go.Figure(data=traces + (_legend(kinds) if legend else []), layout=layout)
+    return Figure(data=traces + (_legend(kinds) if legend else []), layout=layout)
 
 
 def _traces(
@@ -87,7 +66,8 @@ def _traces(
 ) -> list[dict[str, Any]]:
     """The numbers, and over them the cells that have no colour on the scale."""
     rows, columns = panel.rows, panel.columns
-    where = f"{rows.title} <b>%{{y}}</b><br>{columns.title} <b>%{{x}}</b><br>"
+    sides = ((rows.title, "y"), (columns.title, "x"))
+    where = "".join(f"{name} <b>%{{{letter}}}</b><br>".lstrip() for name, letter in sides)
     gap = 0 if written is None else 1
     common = {
         "type": "heatmap",
@@ -126,36 +106,6 @@ def _traces(
     ]
 
 
-class Special(NamedTuple):
-    """Cells whose colour is not on the scale, and what legend and pointer say of them.
-
-    The ``other`` colour takes turns with the first, which the legend shows. The sign stands in
-    the cell where others have their number, so that colour isn't all there is.
-    """
-
-    name: str
-    color: str
-    other: str
-    cells: Mask
-    text: str
-    sign: str
-
-
-def specials(panel: Panel, colors: Palette) -> tuple[Special, Special, Special]:
-    """The masked, the NaN and the infinite cells of a panel; a later kind is drawn over others."""
-    values = panel.values
-    masked = np.zeros(values.shape, bool) if panel.masked is None else panel.masked
-    infinite = np.isinf(values) & ~masked
-    nan = "NaN: not a number"
-    return (
-        Special(
-            panel.masked_name, colors.masked, colors.masked_other, masked, panel.masked_text, "×"
-        ),
-        Special(nan, colors.nan, colors.nan, np.isnan(values), nan, "NaN"),
-        Special("infinite", colors.infinite, colors.infinite, infinite, "infinite", "∞"),
-    )
-
-
 def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dict[str, Any]]:
     """Rows from the top, names on the left and below, square cells where tokens meet tokens."""
     n_rows, n_columns = panel.values.shape
@@ -171,7 +121,7 @@ def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dic
     }
     y = {"domain": place.y, "anchor": f"x{on}", "range": [n_rows - 0.5, -0.5]}
     x = {"domain": place.x, "anchor": f"y{on}", "range": [-0.5, n_columns - 0.5]}
-    square = {"scaleanchor": f"y{on}"} if panel.columns.title in ("key", "position") else {}
+    square = {"scaleanchor": f"y{on}"} if panel.of_pairs else {}
     return {
         f"yaxis{on}": common | _side(panel.rows, place.first) | y | {"constraintoward": "top"},
         f"xaxis{on}": common | _side(panel.columns, place.last) | x | square,
@@ -206,6 +156,38 @@ def _frame(
     line = {"color": colors.second, "width": 2.5 if few else 1}
     ends = {"x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1]}
     return [{"type": "rect", "xref": f"x{on}", "yref": f"y{on}", "line": line, **ends}]
+
+
+def _groups(picture: Heatmaps, on: str, colors: Palette) -> list[dict[str, Any]]:
+    """Frames round groups of cells, and lines from edge to edge between them."""
+    framed = [
+        {
+            "type": "rect",
+            "line": {"color": colors.second, "width": 2},
+            "xref": f"x{on}",
+            "yref": f"y{on}",
+            "x0": across[0] - 0.5,
+            "x1": across[1] + 0.5,
+            "y0": down[0] - 0.5,
+            "y1": down[1] + 0.5,
+        }
+        for down, across in picture.frames
+    ]
+    ruled = [
+        {
+            "type": "line",
+            "line": {"color": colors.ink, "width": 1},
+            f"{along}ref": f"{along}{on} domain",
+            f"{across}ref": f"{across}{on}",
+            f"{along}0": 0,
+            f"{along}1": 1,
+            f"{across}0": after - 0.5,
+            f"{across}1": after - 0.5,
+        }
+        for along, across, rules in (("x", "y", picture.rules[0]), ("y", "x", picture.rules[1]))
+        for after in rules
+    ]
+    return framed + ruled
 
 
 def _legend(kinds: dict[str, str]) -> list[dict[str, Any]]:

@@ -10,40 +10,23 @@ import plotly.graph_objects as go
 from gpt2viz.pictures.lines import Lines, Source
 from gpt2viz.pictures.palette import DASHES, Palette
 from gpt2viz.pictures.panel import Axis
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.grid import markup
 
 #: Pixels of the widest line, and so many widths are told apart below it.
 WIDEST, WIDTHS = 9.0, 18
 
 
-def printed(found: Lines, colors: Palette) -> go.Figure:
+def draw(found: Lines, colors: Palette) -> Figure:
     """Queries on the left, keys on the right, and every line that is drawn while at rest.
 
     A line's width is its number, rounded to a ``WIDTHS``-th of the widest, which is ``peak``.
     """
-    figure = go.Figure()
+    figure = Figure()
     for source, color, dash in zip(
         found.sources, colors.cases(len(found.sources)), DASHES, strict=False
     ):
-        for n, part in _by_width(found, source):
-            figure.add_trace(
-                go.Scatter(
-                    x=np.tile([0.0, 1.0, np.nan], len(part)),
-                    y=_ends(source, part),
-                    mode="lines",
-                    line={"color": color, "width": n * WIDEST / WIDTHS, "dash": dash},
-                    opacity=0.75,
-                    name=source.name,
-                    legendgroup=source.name,
-                    showlegend=False,
-                    hoverinfo="skip",
-                )
-            )
-        key: dict[str, Any] = {"color": color, "width": 4, "dash": dash}
-        figure.add_trace(
-            go.Scatter(
-                x=[None], y=[None], mode="lines", line=key, name=source.name, showlegend=True
-            )
-        )
+        figure.add_traces(_lines(found, source, color, dash))
     for x, axis, side in ((0.0, found.rows, "left"), (1.0, found.columns, "right")):
         figure.add_trace(_names(axis, x, side, colors))
     heads = ((0, "query: who looks"), (1, "key: what it looks at"))
@@ -62,6 +45,28 @@ def printed(found: Lines, colors: Palette) -> go.Figure:
         title={"text": ""},
     )
     return figure
+
+
+def _lines(found: Lines, source: Source, color: str, dash: str) -> list[go.Scatter]:
+    """The lines of one matrix, a trace a width, and their line in the legend."""
+    key: dict[str, Any] = {"color": color, "width": 4, "dash": dash}
+    name = markup(source.name)
+    drawn = [
+        go.Scatter(
+            x=np.tile([0.0, 1.0, np.nan], len(part)),
+            y=_ends(source, part),
+            mode="lines",
+            line={"color": color, "width": n * WIDEST / WIDTHS, "dash": dash},
+            opacity=0.75,
+            name=name,
+            legendgroup=name,
+            showlegend=False,
+            hoverinfo="skip",
+        )
+        for n, part in _by_width(found, source)
+    ]
+    legend = go.Scatter(x=[None], y=[None], mode="lines", line=key, name=name, showlegend=True)
+    return [*drawn, legend]
 
 
 def _by_width(found: Lines, source: Source) -> list[tuple[int, np.ndarray]]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import streamlit as st
 
-from gpt2viz import export
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components import component
 from gpt2viz.app.frame.page import View
@@ -17,7 +16,6 @@ from gpt2viz.app.views.zoom import Window
 from gpt2viz.labels import shorten
 from gpt2viz.pictures.lines import MOST_TOKENS, Lines, lines
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.plotly.lines import printed
 
 _HTML = """
 <div class="view" role="group">
@@ -85,16 +83,13 @@ def draw(
     every page. ``made_by`` and ``alt`` are as for a picture. Raises ``ValueError`` for more than
     256 tokens.
     """
-    found = lines(panels, names, unit)
+    found = lines(f"{alt}, as lines", panels, names, unit)
     rows = found.rows
 
     def clicked() -> None:
         choose(rows.position(int(st.session_state[key].query)))
 
-    output.numbers(found.table(), f"{alt}, as lines", printed(found, view.colors))
-    said = output.in_words(
-        f"{alt}, as lines", export.stand_out([output.matrix(one) for one in panels])
-    )
+    said = output.remember(found, listed=True)
     _draw(
         key=key,
         data={"shows": f"{view.model.name}, {alt}"} | _data(view, found, said),

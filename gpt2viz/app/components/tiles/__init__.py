@@ -1,7 +1,7 @@
 """Small matrices side by side on one canvas: all heads of a layer at a glance.
 
 Plotly takes ten times as long to draw twelve of them. Range, colours and signs are those of
-``pictures.plotly.heatmap``, which draws the same panels for those who save the picture.
+``pictures.plotly.heatmap``, which draws the same picture for those who save it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,9 @@ from gpt2viz.app.clicks import Cell, Dragged, answers
 from gpt2viz.app.components import component
 from gpt2viz.pictures.palette import SQUARES, Palette
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.heatmap import heatmaps, specials
+from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.scales import decimals, shared_range
-from gpt2viz.run.stages import Scale
+from gpt2viz.pictures.special import specials
 
 _HTML = """
 <div class="tiles" tabindex="0" role="application">
@@ -42,57 +41,29 @@ _draw = component(__name__, _HTML)
 
 
 def draw(
-    panels: Sequence[Panel],
+    picture: Heatmaps,
     colors: Palette,
     *,
     key: str,
-    alt: str,
-    scale: Scale,
     tallest: int,
-    n_columns: int = 1,
-    row: int | None = None,
-    numbers: int = 0,
-    bar: str = "",
     choose: Callable[[Cell], None],
     drag: Callable[[Dragged], None],
 ) -> None:
-    """Draw matrices of the same tokens on one scale, each at most ``tallest`` pixels high.
+    """Draw matrices of the same tokens, each at most ``tallest`` pixels high.
 
-    ``alt`` is as for a picture; ``scale``, ``n_columns``, ``row``, ``numbers`` and ``bar`` are as
-    for ``heatmaps``. ``choose`` is called with a cell that is clicked, and ``drag`` with the part
-    that is dragged out.
+    ``choose`` is called with a cell that is clicked, and ``drag`` with the part that is dragged
+    out.
     """
-    height = (tallest + 60) * -(-len(panels) // n_columns)
-    options: dict[str, Any] = {
-        "scale": scale,
-        "n_columns": n_columns,
-        "row": row,
-        "numbers": numbers,
-        "bar": bar,
-    }
-    kept = [_alone(panel) for panel in panels]
-    said = output.drawn(alt, partial(heatmaps, kept, colors, height=height, **options), panels)
-    header = _header(panels, colors, scale, row) | {
-        "alt": f"{said} {_KEYS}",
-        "across": n_columns,
-        "tallest": tallest,
-        "numbers": numbers,
-        "bar": bar,
-    }
-    _draw(key=key, data=packed(header, panels), **answers(key, choose, drag))
+    height = (tallest + 60) * -(-len(picture.panels) // picture.n_columns)
+    said = output.remember(replace(picture, height=height))
+    header = _header(picture, colors) | {"alt": f"{said} {_KEYS}", "tallest": tallest}
+    _draw(key=key, data=packed(header, picture.panels), **answers(key, choose, drag))
 
 
-def _alone(panel: Panel) -> Panel:
-    """The panel with numbers of its own: those of a run must not stay for its sake."""
-    masked = None if panel.masked is None else panel.masked.copy()
-    return replace(panel, values=panel.values.copy(), masked=masked)
-
-
-def _header(
-    panels: Sequence[Panel], colors: Palette, scale: Scale, row: int | None
-) -> dict[str, Any]:
+def _header(picture: Heatmaps, colors: Palette) -> dict[str, Any]:
+    panels, row = picture.panels, picture.row
     one = panels[0]
-    low, high = shared_range(panels, scale)
+    low, high = shared_range(panels, picture.scale)
     place = None if row is None else one.rows.place(row)
     kinds = [specials(panel, colors) for panel in panels]
     found = [any(kind[n].cells.any() for kind in kinds) for n in range(3)]
@@ -110,7 +81,7 @@ def _header(
         "low": low,
         "high": high,
         "decimals": decimals(high),
-        "scale": colors.signed if scale == "signed" else colors.unit,
+        "scale": colors.signed if picture.scale == "signed" else colors.unit,
         "special": [
             {**kind._asdict(), "cells": None, "there": there}
             for kind, there in zip(kinds[0], found, strict=True)
@@ -119,6 +90,9 @@ def _header(
         "row": -1 if place is None else place,
         "line": colors.grid,
         "frame": colors.second,
+        "across": picture.n_columns,
+        "numbers": picture.numbers,
+        "bar": picture.bar,
     }
 
 

@@ -11,8 +11,8 @@ from gpt2viz.anatomy.parameters import Part, parts
 from gpt2viz.app import output, prose, run_cache
 from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.memory import spell
+from gpt2viz.pictures.anatomy import part_bars
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.plotly.anatomy import part_bars
 
 _NUMBER = st.column_config.NumberColumn(format="localized")
 
@@ -40,10 +40,11 @@ def draw(name: str, colors: Palette) -> None:
         )
     with chart:
         names, groups = [part.name for part in found], [part.group for part in found]
+        what = f"Parameters of every part of {name}"
         output.picture(
-            part_bars(names, groups, counts, colors, "parameters"),
+            part_bars(what, names, groups, counts, "parameters"),
+            colors,
             key="part_bars",
-            alt=f"Parameters of every part of {name}",
             of_run=False,
             made_by=(parts,),
         )

@@ -7,11 +7,11 @@ import math
 import streamlit as st
 
 from gpt2viz.app import output, prose, run_cache
+from gpt2viz.pictures.anatomy import similarity_at, similarity_map
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.plotly.anatomy import similarity_at, similarity_map
-from gpt2viz.pictures.plotly.heatmap import heatmaps
+from gpt2viz.pictures.picture import Heatmaps
 
 
 def draw(name: str, colors: Palette) -> None:
@@ -21,17 +21,17 @@ def draw(name: str, colors: Palette) -> None:
     chart, words = st.columns([3, 2], gap="large")
     with chart:
         output.picture(
-            heatmaps(
+            Heatmaps(
+                f"Cosine similarity of every pair of position embeddings of {name}",
                 [panel],
-                colors,
                 scale="signed",
                 height=560,
                 numbers=0,
                 bar="cosine",
                 legend=False,
             ),
+            colors,
             key="positions",
-            alt=f"Cosine similarity of every pair of position embeddings of {name}",
             of_run=False,
             made_by=(similarity_map, similarity_at),
         )

@@ -11,7 +11,7 @@ from gpt2viz.app.components.diagram import draw_diagram
 from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.model.memory import spell
-from gpt2viz.pictures.plotly.anatomy import part_bars
+from gpt2viz.pictures.anatomy import part_bars
 from gpt2viz.textbook import diagram
 
 _NUMBER = st.column_config.NumberColumn(format="localized")
@@ -37,14 +37,14 @@ def _multiply_adds(view: View) -> None:
     with chart:
         output.picture(
             part_bars(
+                "Multiply-adds of every part of the run",
                 [product.name for product in found],
                 [product.group for product in found],
                 counts,
-                view.colors,
                 "multiply-adds",
             ),
+            view.colors,
             key="cost_bars",
-            alt="Multiply-adds of every part of the run",
             made_by=(products,),
         )
     with table:

@@ -1,4 +1,4 @@
-"""Where pictures stand that are drawn side by side, and how much room their names need."""
+"""Where pictures stand that are drawn side by side, the room of their names, and their scale."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from gpt2viz.labels import markup_safe
+from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.run.stages import Scale
 
 #: A legend in one line over the picture, from its left edge.
 LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
@@ -54,7 +57,7 @@ def title(panel: Panel, place: Place) -> dict[str, Any]:
     """A picture's title, over the middle of its place, with the part that is shown below it."""
     part = "" if panel.part is None else str(panel.part)
     return {
-        "text": "<br>".join(filter(None, [panel.title, part])),
+        "text": markup("\n".join(filter(None, [panel.title, part]))),
         "font": {"size": 13},
         "showarrow": False,
         "x": sum(place.x) / 2,
@@ -64,6 +67,11 @@ def title(panel: Panel, place: Place) -> dict[str, Any]:
         "yref": "paper",
         "yanchor": "bottom",
     }
+
+
+def markup(text: str) -> str:
+    """Plain text for Plotly, whose lines end with a tag."""
+    return markup_safe(text).replace("\n", "<br>")
 
 
 def margins(panels: Sequence[Panel], *, legend: bool, bar: bool) -> dict[str, Any]:
@@ -89,3 +97,30 @@ def _longest(axes: Iterable[Axis]) -> int:
 def _pixels(name: str) -> float:
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in name)
     return _CHARACTER * (len(name) + wide)
+
+
+def color_axis(
+    scale: Scale, low: float, high: float, title: str, colors: Palette
+) -> dict[str, object]:
+    """Plotly's colour axis over ``low`` … ``high``; an empty ``title`` leaves its bar out."""
+    values = [low, (low + high) / 2, high]
+    return {
+        "cmin": low,
+        "cmax": high,
+        "colorscale": colors.signed if scale == "signed" else colors.unit,
+        "showscale": bool(title),
+        "colorbar": {
+            "title": {"text": title, "side": "right", "font": {"size": 13}},
+            "tickfont": {"size": 12},
+            "thickness": 10,
+            "len": 200,
+            "lenmode": "pixels",
+            "y": 1,
+            "yanchor": "top",
+            "tickvals": values,
+            "ticktext": [f"{value:.3g}" for value in values],
+            "outlinewidth": 0,
+            "x": 1,  # in pixels from there: a share of a wide picture would leave the margin
+            "xpad": 16,
+        },
+    }

@@ -7,20 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.comparison import Nearest, Pair, Path, Place
-from gpt2viz.labels import markup_safe, shorten
+from gpt2viz.labels import shorten
 from gpt2viz.pictures.from_trace import difference, head_stage
-from gpt2viz.pictures.grid import LEGEND_ABOVE
 from gpt2viz.pictures.measure import mean_of_heads, one_head, weights_measure
-from gpt2viz.pictures.palette import FILLS, POINTS, Palette, filled
+from gpt2viz.pictures.palette import POINTS
 from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Bars, Case, Curve, Curves
 from gpt2viz.run.trace import Trace
-
-#: So many names fit below bars.
-NAMED = 30
 
 
 def short_name(place: Place) -> str:
@@ -31,103 +27,76 @@ def short_name(place: Place) -> str:
     return f"{layer} · {'attention' if key in ('residual_mid', 'attention_output') else 'MLP'}"
 
 
-def path_lines(paths: Mapping[str, tuple[Path, Path]], colors: Palette) -> go.Figure:
+def path_lines(what: str, paths: Mapping[str, tuple[Path, Path]]) -> Curves:
     """The cosine similarity of two vectors at every place, by name of what was run.
 
     Each name has the path of the stream, drawn through, and that of what the layers' parts add
     to it, dotted, where they add it. Up to two names.
     """
-    figure = go.Figure()
-    looks = zip(colors.cases(len(paths)), POINTS, strict=False)
-    for (name, both), (color, point) in zip(paths.items(), looks, strict=False):
-        for what, path, dash in zip(
+    curves = [
+        Curve(
+            name=f"{name}: {part}",
+            x=[short_name(place) for place in path.places],
+            y=path.cosine.tolist(),
+            role=n,
+            said=_said(path),
+            dash=dash,
+            point=POINTS[n],
+        )
+        for n, (name, both) in enumerate(paths.items())
+        for part, path, dash in zip(
             ("stream", "added by the part"), both, ("solid", "dot"), strict=True
-        ):
-            figure.add_trace(
-                go.Scatter(
-                    x=[short_name(place) for place in path.places],
-                    y=path.cosine,
-                    name=f"{name}: {what}",
-                    mode="lines+markers",
-                    line={"color": color, "dash": dash},
-                    marker={"symbol": point},
-                    customdata=path.difference,
-                    hovertemplate="layer · part: %{x}<br>cosine similarity %{y:.6f}<br>largest "
-                    "difference of a number %{customdata:.3g}<extra></extra>",
-                )
-            )
-    every = [path.cosine for both in paths.values() for path in both]
-    lowest = float(np.nanmin(np.concatenate(every), initial=0.0))
-    figure.update_layout(
+        )
+    ]
+    every = np.concatenate([path.cosine for both in paths.values() for path in both])
+    return Curves(
+        what,
+        curves,
+        "after layer · part",
+        "cosine similarity",
         height=400,
-        margin={"l": 8, "r": 8, "t": 50, "b": 8},
-        legend=LEGEND_ABOVE,
-        plot_bgcolor="rgba(0,0,0,0)",
-        hoverlabel={"align": "left"},
+        lowest=float(np.nanmin(every, initial=0.0)) - 0.05,
+        highest=1.05,
     )
-    stream = next(iter(paths.values()))[0]
-    order = [short_name(place) for place in stream.places]
-    figure.update_xaxes(
-        type="category",
-        title={"text": "after layer · part"},
-        categoryorder="array",
-        categoryarray=order,
-    )
-    figure.update_yaxes(title={"text": "cosine similarity"}, range=[lowest - 0.05, 1.05])
-    return figure
+
+
+def _said(path: Path) -> list[str]:
+    return [
+        f"layer · part: {short_name(place)}\ncosine similarity {cosine:.6f}\n"
+        f"largest difference of a number {apart:.3g}"
+        for place, cosine, apart in zip(path.places, path.cosine, path.difference, strict=True)
+    ]
 
 
 def aligned_bars(
+    what: str,
     pairs: Sequence[Pair],
     labels: tuple[Sequence[str], Sequence[str]],
     rows: tuple[NDArray[np.floating], NDArray[np.floating]],
     names: tuple[str, str],
-    colors: Palette,
-) -> go.Figure:
+) -> Bars:
     """One query's weights on two sides, (T_a,) and (T_b,), above each other's aligned tokens.
 
     ``labels`` are both sides' tokens, ``names`` what the two are called.
     """
-    figure = go.Figure()
-    for side, (color, fill) in enumerate(zip(colors.cases(2), FILLS, strict=True)):
+    cases = []
+    for side, name in enumerate(names):
         places = [pair[side] for pair in pairs]
-        figure.add_trace(
-            go.Bar(
-                x=list(range(len(pairs))),
-                y=np.array([np.nan if n is None else rows[side][n] for n in places]),
-                name=names[side],
-                marker=filled(color, fill),
-                customdata=[
-                    "none" if n is None else f"{n} {markup_safe(labels[side][n])}" for n in places
-                ],
-                hovertemplate="%{customdata}: weight %{y:.6f}<extra>" + names[side] + "</extra>",
-            )
-        )
-
-    step = -(-len(pairs) // NAMED)
-    figure.update_xaxes(
-        tickvals=list(range(0, len(pairs), step)),
-        ticktext=[_tick(p, labels) for p in pairs[::step]],
-    )
-    figure.update_yaxes(title={"text": "attention weight"}, rangemode="tozero")
-    figure.update_layout(
-        height=260,
-        barmode="group",
-        bargap=1 - min(0.8, 0.1 + 0.1 * len(pairs)),  # a few bars are no walls
-        margin={"l": 8, "r": 8, "t": 34, "b": 8},
-        legend=LEGEND_ABOVE,
-        plot_bgcolor="rgba(0,0,0,0)",
-    )
-    return figure
+        weights = [float("nan") if n is None else float(rows[side][n]) for n in places]
+        said = [
+            f"{'none' if n is None else f'{n} {labels[side][n]}'}: weight {weight:.6f}"
+            for n, weight in zip(places, weights, strict=True)
+        ]
+        cases.append(Case(name, range(len(pairs)), weights, side, (), said))
+    return Bars(what, [_name(pair, labels) for pair in pairs], cases, "attention weight")
 
 
-def _tick(pair: Pair, labels: tuple[Sequence[str], Sequence[str]]) -> str:
+def _name(pair: Pair, labels: tuple[Sequence[str], Sequence[str]]) -> str:
     """The token's name, or both sides' below each other where they differ."""
     parts = [
-        "–" if n is None else markup_safe(shorten(of[n], 10))
-        for n, of in zip(pair[:2], labels, strict=True)
+        "–" if n is None else shorten(of[n], 10) for n, of in zip(pair[:2], labels, strict=True)
     ]
-    return parts[0] if pair.same else "<br>".join(parts)
+    return parts[0] if pair.same else "\n".join(parts)
 
 
 def side_panel(

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 
-from gpt2viz.pictures.grid import LEGEND_ABOVE
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Matrix, Panel
+from gpt2viz.pictures.picture import Bars, Case, Role
 from gpt2viz.pictures.pooling import block_starts, farthest_from_0
 
 #: So many similarities are held at once before they are shrunk.
 _CELLS = 2**22
 
-_COLOR = {
+_ROLE: dict[str, Role] = {
     "embeddings": "accent",
     "attention": "value",
     "MLP": "second",
@@ -25,48 +23,24 @@ _COLOR = {
 
 
 def part_bars(
-    names: Sequence[str],
-    groups: Sequence[str],
-    values: Sequence[int],
-    colors: Palette,
-    quantity: str,
-) -> go.Figure:
+    what: str, names: Sequence[str], groups: Sequence[str], values: Sequence[int], quantity: str
+) -> Bars:
     """One bar a part from the top down, coloured by its group; the share of all stands beside."""
     whole = sum(values) or 1
-    figure = go.Figure()
+    cases = []
     for group in dict.fromkeys(groups):
         own = [n for n, its in enumerate(groups) if its == group]
-        figure.add_trace(
-            go.Bar(
-                x=np.array([values[n] for n in own], np.float64),
-                y=[names[n] for n in own],
-                orientation="h",
+        cases.append(
+            Case(
                 name=group,
-                marker={"color": getattr(colors, _COLOR[group])},
-                text=[_share(values[n] / whole) for n in own],
-                textposition="outside",
-                cliponaxis=False,
-                hovertemplate=f"%{{y}}<br>%{{x:,}} {quantity}<extra></extra>",
+                at=own,
+                values=[float(values[n]) for n in own],
+                role=_ROLE[group],
+                written=[_share(values[n] / whole) for n in own],
+                said=[f"{names[n]}\n{values[n]:,} {quantity}" for n in own],
             )
         )
-    figure.update_layout(
-        height=80 + 26 * len(names),
-        margin={"l": 8, "r": 48, "t": 34, "b": 8},
-        legend=LEGEND_ABOVE,
-        plot_bgcolor="rgba(0,0,0,0)",
-        barmode="overlay",
-        bargap=0.35,
-    )
-    figure.update_xaxes(title={"text": quantity}, rangemode="tozero", nticks=4, tickangle=0)
-    figure.update_yaxes(
-        type="category",
-        categoryorder="array",
-        categoryarray=list(names),
-        autorange="reversed",
-        automargin=True,
-        ticks="",
-    )
-    return figure
+    return Bars(what, names, cases, quantity, across=True)
 
 
 def _share(part: float) -> str:

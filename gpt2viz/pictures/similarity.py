@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import block_starts, pool_by_maximum
-from gpt2viz.pictures.scales import color_axis
 
 Numbers = NDArray[np.float64]
 
@@ -77,48 +76,37 @@ def group_table(
 
 
 def similarity_map(
+    what: str,
     similarities: Numbers,
     order: Sequence[int],
     found: Sequence[Sequence[int]],
     names: Sequence[str],
-    colors: Palette,
-) -> go.Figure:
+) -> Heatmaps:
     """The similarities (H, H) with the heads in an ``order``, and a frame round every group.
 
     A click carries the places of both heads in ``cells_of(order)``.
     """
     starts = cells_of(order)
     values = similarities[np.ix_(order, order)].astype(np.float32)
-    shown = [names[order[n]] for n in starts]
+    axis = Axis("head, as layer.head", [names[order[n]] for n in starts], numbered=False)
     several = "largest of this block: " if len(starts) < len(order) else ""
-    figure = go.Figure(
-        go.Heatmap(
-            z=pool_by_maximum(values, MOST),
-            x=shown,
-            y=shown,
-            coloraxis="coloraxis",
-            hovertemplate=f"head <b>%{{y}}</b> and head <b>%{{x}}</b><br>{several}cosine "
-            "similarity %{z:.4f}<extra></extra>",
-            meta="similarity",
-        )
+    panel = Panel(
+        title="",
+        values=pool_by_maximum(values, MOST),
+        rows=axis,
+        columns=axis,
+        name="similarity",
+        quantity=f"{several}cosine similarity",
     )
     place = {head: n for n, head in enumerate(order)}
     cell = np.searchsorted(starts, np.arange(len(order)), side="right") - 1
+    frames = []
     for group in found:
-        first, last = (float(cell[end([place[n] for n in group])]) for end in (min, max))
-        ends = {"x0": first - 0.5, "x1": last + 0.5, "y0": first - 0.5, "y1": last + 0.5}
-        figure.add_shape(type="rect", line={"color": colors.second, "width": 2}, **ends)
-    side = {"type": "category", "showgrid": False, "ticks": "", "constrain": "domain"}
-    title = {"text": "head, as layer.head", "font": {"size": 11}}
-    figure.update_layout(
-        coloraxis=color_axis("unit", 0, 1, "cosine similarity", colors),
-        height=620,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        plot_bgcolor="rgba(0,0,0,0)",
-        xaxis=side | {"title": title, "scaleanchor": "y"},
-        yaxis=side | {"title": title, "autorange": "reversed", "constraintoward": "top"},
-    )
-    return figure
+        ends = [place[n] for n in group]
+        side = int(cell[min(ends)]), int(cell[max(ends)])
+        frames.append((side, side))
+    bar = "cosine similarity"
+    return Heatmaps(what, [panel], height=620, numbers=0, bar=bar, legend=False, frames=frames)
 
 
 def cells_of(order: Sequence[int]) -> list[int]:

@@ -7,16 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from numpy.typing import NDArray
-from plotly.subplots import make_subplots
 
 from gpt2viz.analysis.patterns import as_weights
 from gpt2viz.analysis.scores import SCORES, Scores
 from gpt2viz.pictures.from_trace import head_stage, hidden_in, mask_of
 from gpt2viz.pictures.measure import GRID
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Mask, Panel
+from gpt2viz.pictures.picture import HeadMaps
 from gpt2viz.pictures.pooling import pool_panel
 from gpt2viz.run.trace import Trace
 
@@ -24,56 +22,30 @@ from gpt2viz.run.trace import Trace
 SMALL = 64
 
 
-def atlas(texts: Mapping[str, Mapping[str, Scores]], colors: Palette) -> go.Figure:
+def atlas(what: str, texts: Mapping[str, Mapping[str, Scores]]) -> HeadMaps:
     """A map (layers down, heads across) of every score, a row of maps for each of the texts.
 
     Scores in [0, 1] share one scale; an amount has one of its own, from 0 to the largest of all
-    texts, which stands above it. A score that a text lacks is an empty map that says so. A click
-    carries a head's layer as row and its number as column.
+    texts. A score that a text lacks is an empty map that says so. A click carries a head's layer as
+    row and its number as column.
     """
-    figure = make_subplots(
-        rows=len(texts),
-        cols=len(SCORES),
-        subplot_titles=[_with_range(name, texts) for name in SCORES],
-        horizontal_spacing=0.014,
-        vertical_spacing=0.09,
+    return HeadMaps(
+        what,
+        texts=list(texts),
+        scores=list(SCORES),
+        highest=[_highest(name, texts) for name in SCORES],
+        units=[score.unit for score in SCORES.values()],
+        maps=[[_map(text, scores, name) for name in SCORES] for text, scores in texts.items()],
     )
-    for down, (text, scores) in enumerate(texts.items(), start=1):
-        nothing = np.full_like(next(iter(scores.values())), np.nan)
-        for across, name in enumerate(SCORES, start=1):
-            values = scores.get(name, nothing)
-            figure.add_trace(_map(text, name, values, _highest(name, texts), colors), down, across)
-            if np.isnan(values).all():
-                no_query = {
-                    "text": "nothing to<br>measure" if name in scores else "not in this<br>survey",
-                    "showarrow": False,
-                    "font": {"size": 11},
-                }
-                n_layer, n_head = values.shape
-                middle = {"x": (n_head - 1) / 2, "y": (n_layer - 1) / 2}
-                figure.add_annotation(no_query | middle, row=down, col=across)
-        figure.update_yaxes(
-            title={"text": f"{text}<br>layer", "font": {"size": 11}}, row=down, col=1
-        )
-    n_layer, n_head = next(iter(next(iter(texts.values())).values())).shape
-    figure.update_annotations(font_size=12)
-    figure.update_xaxes(range=[-0.5, n_head - 0.5], dtick=1 if n_head <= 8 else 4)
-    figure.update_yaxes(range=[n_layer - 0.5, -0.5], dtick=1 if n_layer <= 8 else 4)
-    for axes in (figure.update_xaxes, figure.update_yaxes):
-        axes(showgrid=False, zeroline=False, ticks="", mirror=True, linecolor=colors.grid)
-        axes(tickfont={"size": 10})
-    figure.update_yaxes(showticklabels=False)
-    figure.update_yaxes(showticklabels=True, col=1)
-    figure.update_xaxes(showticklabels=False)
-    figure.update_xaxes(showticklabels=True, row=len(texts))
-    figure.update_xaxes(title={"text": "head", "font": {"size": 11}}, row=len(texts))
-    figure.update_layout(
-        height=70 + len(texts) * min(60 + 20 * n_layer, 260),
-        margin={"l": 8, "r": 8, "t": 44, "b": 8, "pad": 0},
-        plot_bgcolor="rgba(0,0,0,0)",
-        hoverlabel={"align": "left"},
+
+
+def _map(text: str, scores: Mapping[str, Scores], name: str) -> Panel:
+    nothing = np.full_like(next(iter(scores.values())), np.nan)
+    return replace(
+        head_map(scores.get(name, nothing), name),
+        title=f"{name}, {text}",
+        masked_text="nothing to\nmeasure" if name in scores else "not in this\nsurvey",
     )
-    return figure
 
 
 def _highest(name: str, texts: Mapping[str, Mapping[str, Scores]]) -> float:
@@ -82,27 +54,6 @@ def _highest(name: str, texts: Mapping[str, Mapping[str, Scores]]) -> float:
     found = [scores[name] for scores in texts.values() if name in scores]
     peak = max((float(np.nanmax(values, initial=0)) for values in found), default=0)
     return peak or 1.0
-
-
-def _with_range(name: str, texts: Mapping[str, Mapping[str, Scores]]) -> str:
-    return f"<b>{name}</b><br>0 to {_highest(name, texts):.3g} {SCORES[name].unit}"
-
-
-def _map(text: str, name: str, values: Scores, highest: float, colors: Palette) -> go.Heatmap:
-    return go.Heatmap(
-        z=values.astype(np.float32),
-        zmin=0,
-        zmax=highest,
-        colorscale=colors.unit,
-        showscale=False,
-        hoverongaps=False,
-        xgap=1,
-        ygap=1,
-        name=f"{name}, {text}",
-        meta=name,
-        hovertemplate=f"{text}<br>layer %{{y}} · head %{{x}}<br>{name} %{{z:.4f}} "
-        f"{SCORES[name].unit}<extra></extra>",
-    )
 
 
 def head_map(values: NDArray[np.floating], quantity: str) -> Panel:

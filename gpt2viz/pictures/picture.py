@@ -1,0 +1,312 @@
+"""Pictures as values: what is drawn and how it is said, without a colour and without a renderer.
+
+``pictures.plotly``, the canvas and the view of lines draw them; words for those who can't see them,
+tables and files read the same values. A colour is a role here, whose shade is the palette's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from gpt2viz.arrays import Array
+from gpt2viz.pictures.panel import Axis, Mask, Panel
+from gpt2viz.pictures.pooling import block_starts, pool_by_maximum
+from gpt2viz.run.stages import Scale
+
+#: Up to this many columns the number stands in the cell, where pictures stand side by side.
+NUMBERS_FIT = 6
+#: The same for a large picture.
+NUMBERS_FIT_LARGE = 10
+
+#: A field of the palette, or a number: the n-th of the cases that share the picture.
+Role = Literal["ink", "accent", "second", "query", "key", "value", "nan"] | int
+
+
+class _Fixed:
+    """A dataclass whose lists nobody can change, not even whoever made it."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            object.__setattr__(self, field.name, _fixed(getattr(self, field.name)))
+
+
+def _fixed(value: Any) -> Any:
+    return tuple(map(_fixed, value)) if type(value) in (list, tuple) else value
+
+
+@dataclass(frozen=True, eq=False)
+class Series(_Fixed):
+    """The numbers of some bars or of a curve; of ``x`` and ``y`` one may be names."""
+
+    name: str
+    kind: Literal["bar", "curve"]
+    x: Sequence[object]
+    y: Sequence[object]
+
+
+@dataclass(frozen=True, eq=False)
+class Picture(_Fixed):
+    """What every picture has; ``what`` says in a line what is drawn: "Weights of layer 1, head 0".
+
+    Its numbers are ``matrices``, ``series`` or both. Texts are plain, "\\n" ends a line.
+    """
+
+    what: str
+
+    @property
+    def matrices(self) -> tuple[Panel, ...]:
+        """Every matrix that is drawn."""
+        return ()
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """Every row of bars and every curve that is drawn."""
+        return ()
+
+    def table(self) -> pd.DataFrame:
+        """The numbers, one row each.
+
+        Of matrices: ``picture`` (its title), then row and column under their names ("query",
+        "key"), and ``value``. A masked cell's value is what the run had there; NaN is left out. Of
+        curves and bars: ``series``, ``x``, ``y``. No rows where there are no numbers.
+        """
+        parts = [_cells(panel) for panel in self.matrices]
+        parts += [
+            pd.DataFrame({"series": one.name, "x": list(one.x), "y": list(one.y)})
+            for one in self.series
+        ]
+        parts = [part for part in parts if len(part)]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _cells(panel: Panel) -> pd.DataFrame:
+    n_rows, n_columns = panel.values.shape
+    y, x = panel.rows.title or "row", panel.columns.title or "column"
+    if x == y:  # heads meet heads: two columns still
+        x, y = f"{x} (column)", f"{y} (row)"
+    rows, columns = (
+        np.array(axis.plain_names(), dtype=object) for axis in (panel.rows, panel.columns)
+    )
+    return pd.DataFrame(
+        {
+            "picture": panel.whole_title,
+            y: np.repeat(rows, n_columns),
+            x: np.tile(columns, n_rows),
+            "value": panel.values.ravel(),
+        }
+    ).dropna(subset="value")
+
+
+@dataclass(frozen=True, eq=False)
+class Heatmaps(Picture):
+    """Matrices side by side on one shared scale.
+
+    ``row`` and ``column`` are the positions of a query and a key that are framed in every panel.
+    Up to ``numbers`` columns the values stand in the cells, with a ``plus`` where that says more.
+    ``bar`` is the title of the colour bar; empty leaves it out. ``legend`` names the colours that
+    are not on the scale. ``frames`` are first and last cell, down and across, of groups that are
+    framed; ``rules`` are lines after so many rows (first) and columns (second). ``height`` is in
+    pixels.
+    """
+
+    panels: Sequence[Panel]
+    scale: Scale = "unit"
+    n_columns: int = 1
+    height: int = 420
+    row: int | None = None
+    column: int | None = None
+    numbers: int = NUMBERS_FIT
+    plus: bool = False
+    bar: str = ""
+    legend: bool = True
+    frames: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()
+    rules: tuple[Sequence[int], Sequence[int]] = ((), ())
+
+    @property
+    def matrices(self) -> tuple[Panel, ...]:
+        """The panels."""
+        return tuple(self.panels)
+
+
+@dataclass(frozen=True, eq=False)
+class Thumbnails(Picture):
+    """Every head of every layer, small: layers down, heads across.
+
+    ``tiles`` (n_layer, nh, side, side) are weights, each the largest of its block; ``masked``
+    (T, T) is what the mask forbids.
+    """
+
+    tiles: Array
+    masked: Mask
+
+    @property
+    def hidden(self) -> Mask:
+        """The blocks (side, side) in which every cell is masked."""
+        side = self.tiles.shape[-1]
+        return np.asarray(pool_by_maximum((~self.masked).astype(np.float32), side) == 0)
+
+    @property
+    def starts(self) -> list[int]:
+        """The token that each row and column begins with."""
+        return block_starts(len(self.masked), self.tiles.shape[-1])
+
+    @property
+    def matrices(self) -> tuple[Panel, ...]:
+        """One panel a head, layer by layer."""
+        names, hidden = [str(start) for start in self.starts], self.hidden
+        query, key = (Axis(title, names, self.starts) for title in ("query", "key"))
+        return tuple(
+            Panel(f"Layer {layer} · Head {head}", tile, query, key, masked=hidden)
+            for layer, heads in enumerate(self.tiles)
+            for head, tile in enumerate(heads)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class HeadMaps(Picture):
+    """A map (layers down, heads across) of every score, a row of maps for each of the ``texts``.
+
+    ``maps`` holds the panels of each text in turn; one without a number says its ``masked_text``.
+    A map's colours run from 0 to its score's ``highest``, which is the same for all texts and
+    stands above with its unit: "0 to 1".
+    """
+
+    texts: Sequence[str]
+    scores: Sequence[str]
+    highest: Sequence[float]
+    units: Sequence[str]
+    maps: Sequence[Sequence[Panel]]
+
+    @property
+    def matrices(self) -> tuple[Panel, ...]:
+        """The maps, text by text."""
+        return tuple(panel for row in self.maps for panel in row)
+
+
+@dataclass(frozen=True, eq=False)
+class Case(_Fixed):
+    """Bars ``at`` some of a picture's places, a number each.
+
+    ``written`` stands at a bar's end, ``said`` is what the pointer says of it. ``rest`` tells that
+    the last one stands for many things together.
+    """
+
+    name: str
+    at: Sequence[int]
+    values: Sequence[float]
+    role: Role
+    written: Sequence[str]
+    said: Sequence[str]
+    rest: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Bars(Picture):
+    """A number at each of the ``places``, of one case or of several side by side.
+
+    ``places`` are their names, ``ticks`` what is written at the axis where that is less.
+    ``quantity`` names the numbers. Bars stand, or lie ``across`` the page from the top down.
+    """
+
+    places: Sequence[str]
+    cases: Sequence[Case]
+    quantity: str
+    across: bool = False
+    ticks: Sequence[str] = ()
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """One row of bars a case: its places' names and its numbers."""
+        found = []
+        for case in self.cases:
+            ends = [self.places[n].replace("\n", " ") for n in case.at], list(case.values)
+            found.append(Series(case.name, "bar", *(ends[::-1] if self.across else ends)))
+        return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve(_Fixed):
+    """Points (n,) that belong together; ``said`` is what the pointer says of each.
+
+    Several are told apart by ``dash`` and, where points are marked, by ``point`` too.
+    """
+
+    name: str
+    x: Sequence[object]
+    y: Sequence[float]
+    role: Role
+    said: Sequence[str]
+    dash: str = "solid"
+    point: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Curves(Picture):
+    """Curves over one axis of numbers or of names.
+
+    ``x_title`` and ``y_title`` name the axes. ``lowest`` and ``highest`` are the ends of y, which
+    are found where they are None.
+    """
+
+    curves: Sequence[Curve]
+    x_title: str
+    y_title: str
+    height: int = 320
+    log: bool = False
+    lowest: float | None = None
+    highest: float | None = None
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """The curves."""
+        return tuple(Series(one.name, "curve", one.x, one.y) for one in self.curves)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading(_Fixed):
+    """How one run's answer fares at every place of the stream: its rank, and the entropy."""
+
+    name: str
+    rank: Sequence[int]
+    entropy: Sequence[float]
+    roles: tuple[Role, Role]
+    point: str
+
+
+@dataclass(frozen=True, eq=False)
+class Lens(Picture):
+    """The stream read at every place: the most probable token, and curves on the same rows.
+
+    ``panel`` holds the probabilities (places, readings), ``words`` the tokens in its cells and
+    ``said`` what the pointer says of them. ``framed`` is a column that the curves belong to.
+    """
+
+    panel: Panel
+    words: Sequence[Sequence[str]]
+    said: Sequence[Sequence[str]]
+    readings: Sequence[Reading]
+    framed: int | None = None
+
+    @property
+    def matrices(self) -> tuple[Panel, ...]:
+        """The probabilities."""
+        return (self.panel,)
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """Rank and entropy of each reading, down the rows."""
+        places = self.panel.rows.plain_names()
+        return tuple(
+            Series(": ".join(filter(None, [one.name, what])), "curve", values, places)
+            for one in self.readings
+            for what, values in ((RANK, one.rank), (ENTROPY, one.entropy))
+        )
+
+
+#: What the curves beside a lens are called.
+RANK, ENTROPY = "rank of the answer", "entropy (bits)"

@@ -1,0 +1,93 @@
+"""Bars side by side at named places."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import plotly.graph_objects as go
+
+from gpt2viz.labels import shorten
+from gpt2viz.pictures.palette import FILLS, Palette, filled
+from gpt2viz.pictures.picture import Bars, Case
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.grid import LEGEND_ABOVE, markup
+
+#: So many names fit below bars, and so many letters of one beside a bar that lies.
+NAMED, LETTERS = 30, 26
+
+
+def draw(picture: Bars, colors: Palette) -> Figure:
+    """One trace a case; the names stand at the axis, the numbers at the bars' ends."""
+    figure = Figure([_bars(picture, n, colors) for n in range(len(picture.cases))])
+    beside = max(Counter(n for case in picture.cases for n in case.at).values(), default=1) > 1
+    named = any(case.name for case in picture.cases)
+    figure.update_layout(
+        barmode="group" if beside else "overlay",
+        showlegend=named,
+        legend=LEGEND_ABOVE,
+        plot_bgcolor="rgba(0,0,0,0)",
+        hoverlabel={"align": "left"},
+    )
+    if picture.across:
+        _lying(figure, picture, beside)
+    else:
+        _standing(figure, picture, named)
+    return figure
+
+
+def _bars(picture: Bars, n: int, colors: Palette) -> go.Bar:
+    case = picture.cases[n]
+    ends = {"x": list(case.at), "y": np.asarray(case.values, np.float64)}
+    if picture.across:
+        ends = {"x": ends["y"], "y": ends["x"]}
+    return go.Bar(
+        **ends,
+        name=markup(case.name),
+        orientation="h" if picture.across else "v",
+        marker=filled(colors.shade(case.role, len(picture.cases)), _fills(case)),
+        text=[markup(text) for text in case.written] or None,
+        textposition="outside",
+        cliponaxis=False,
+        customdata=[markup(text) for text in case.said],
+        hovertemplate=f"%{{customdata}}<extra>{markup(case.name)}</extra>",
+    )
+
+
+def _fills(case: Case) -> str | list[str]:
+    """What fills the bars: a case's own pattern, and another for what stands for many things."""
+    fill = FILLS[case.role] if isinstance(case.role, int) else ""
+    return [fill] * (len(case.at) - 1) + ["/"] if case.rest else fill
+
+
+def _lying(figure: Figure, picture: Bars, beside: bool) -> None:
+    figure.update_yaxes(
+        tickvals=list(range(len(picture.places))),
+        ticktext=[markup(shorten(name, LETTERS)) for name in picture.ticks or picture.places],
+        autorange="reversed",
+        automargin=True,
+        ticks="",
+    )
+    figure.update_xaxes(title={"text": picture.quantity}, rangemode="tozero")
+    figure.update_layout(
+        height=90 + (44 if beside else 26) * len(picture.places),
+        margin={"l": 8, "r": 56, "t": 30, "b": 8},
+        bargap=0.25 if beside else 0.35,
+    )
+
+
+def _standing(figure: Figure, picture: Bars, named: bool) -> None:
+    n_places = len(picture.places)
+    step = -(-n_places // NAMED)
+    figure.update_xaxes(
+        tickvals=list(range(0, n_places, step)),
+        ticktext=[markup(name) for name in (picture.ticks or picture.places)[::step]],
+        range=[-0.5, n_places - 0.5],
+    )
+    figure.update_yaxes(title={"text": picture.quantity}, rangemode="tozero")
+    n_cases = len(picture.cases)
+    figure.update_layout(
+        height=260 if named else 230,
+        margin={"l": 8, "r": 8, "t": 34 if named else 22, "b": 8},
+        bargap=1 - min(0.8, n_cases * (0.05 + 0.05 * n_places)),  # a few bars are no walls
+    )

@@ -1,0 +1,29 @@
+"""Any picture as a Plotly figure, in the colours of a light or a dark page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpt2viz.pictures.lines import Lines
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.picture import Bars, Curves, HeadMaps, Heatmaps, Lens, Picture, Thumbnails
+from gpt2viz.pictures.plotly import bars, curves, head_maps, heatmap, lens, lines, thumbnails
+from gpt2viz.pictures.plotly.base import Figure
+
+#: How each kind is drawn.
+_DRAW: dict[type[Picture], Callable[..., Figure]] = {
+    Bars: bars.draw,
+    Curves: curves.draw,
+    HeadMaps: head_maps.draw,
+    Heatmaps: heatmap.draw,
+    Lens: lens.draw,
+    Lines: lines.draw,
+    Thumbnails: thumbnails.draw,
+}
+
+
+def render(picture: Picture, colors: Palette) -> Figure:
+    """A picture drawn in these colours."""
+    made = _DRAW[type(picture)](picture, colors)
+    made.picture = picture
+    return made

@@ -1,0 +1,120 @@
+"""Every head of every layer as a thumbnail: one heatmap of tiles, not as many charts as heads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from gpt2viz.arrays import Array
+from gpt2viz.pictures.palette import ColorScale, Palette, chessboard
+from gpt2viz.pictures.picture import Thumbnails
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.thumbnails import THUMBNAIL
+
+
+def _step(side: int) -> int:
+    """Cells from one thumbnail to the next."""
+    return side + max(1, side // 8)
+
+
+def thumbnail_at(row: int, column: int, n_tokens: int) -> tuple[int, int]:
+    """(layer, head) of the thumbnail at a cell of the drawn picture."""
+    step = _step(min(n_tokens, THUMBNAIL))
+    return row // step, column // step
+
+
+def draw(picture: Thumbnails, colors: Palette) -> Figure:
+    """Layers down, heads across.
+
+    The pointer shows layer, head and the largest weight of the block under it.
+    """
+    tiles, hidden = picture.tiles, picture.hidden
+    n_layer, n_head, side = tiles.shape[:3]
+    step = _step(side)
+    figure = Figure()
+    shade = [(0.0, colors.masked), (1.0, colors.masked_other)]
+    every = np.broadcast_to(chessboard(hidden), tiles.shape)
+    names = {
+        "x": _names("head", "key", n_head, step, picture.starts),
+        "y": _names("layer", "query", n_layer, step, picture.starts),
+    }
+    _add(figure, _laid_out(tiles, step), names, colors.unit, "weight %{z:.4f}")
+    _add(figure, _laid_out(every, step), names, shade, "masked: exactly 0")
+    if (lost := np.isnan(tiles)).any():
+        pink = [(0.0, colors.nan), (1.0, colors.nan)]
+        shown = np.where(lost & ~hidden, np.float32(1), np.float32("nan"))
+        _add(figure, _laid_out(shown, step), names, pink, "NaN: not a number")
+    corners = [(x * step, y * step) for y in range(n_layer) for x in range(n_head)]
+    figure.update_layout(
+        shapes=[_outline(x, y, side, colors) for x, y in corners],
+        height=min(760, 70 + 130 * n_layer),
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        plot_bgcolor="rgba(0,0,0,0)",
+        xaxis=_numbered("head", n_head, side, step) | {"side": "top"},
+        yaxis=_numbered("layer", n_layer, side, step)
+        | {"autorange": "reversed", "scaleanchor": "x"},
+    )
+    return figure
+
+
+def _laid_out(tiles: Array, step: int) -> Array:
+    """(n_layer, nh, side, side) -> one matrix of tiles ``step`` cells apart, NaN between them."""
+    n_layer, n_head, side, _ = tiles.shape
+    canvas: Array = np.full((n_layer, step, n_head, step), np.nan, np.float32)
+    canvas[:, :side, :, :side] = tiles.swapaxes(1, 2)
+    return canvas.reshape(n_layer * step, n_head * step)
+
+
+def _names(part: str, axis: str, count: int, step: int, starts: Sequence[int]) -> list[str]:
+    """What the pointer says of every row or column, in place of a text for every cell."""
+    ends = [f"{axis} {start}" for start in starts]
+    ends += [f"gap {n}" for n in range(step - len(ends))]
+    return [f"{part} {n} · {end}" for n in range(count) for end in ends]
+
+
+def _add(
+    figure: Figure,
+    values: Array,
+    names: Mapping[str, Sequence[str]],
+    scale: ColorScale,
+    hover: str,
+) -> None:
+    figure.add_trace(
+        go.Heatmap(
+            z=values,
+            zmin=0,
+            zmax=1,
+            colorscale=scale,
+            showscale=False,
+            hoverongaps=False,
+            hovertemplate=f"%{{y}}<br>%{{x}}<br>{hover}<extra></extra>",
+            meta="overview",
+            **names,
+        )
+    )
+
+
+def _numbered(title: str, count: int, side: int, step: int) -> dict[str, object]:
+    return {
+        "type": "category",
+        "title": {"text": title, "font": {"size": 11}},
+        "tickvals": [n * step + (side - 1) / 2 for n in range(count)],
+        "ticktext": [str(n) for n in range(count)],
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "constrain": "domain",
+    }
+
+
+def _outline(x: int, y: int, side: int, colors: Palette) -> dict[str, object]:
+    return {
+        "type": "rect",
+        "x0": x - 0.5,
+        "x1": x + side - 0.5,
+        "y0": y - 0.5,
+        "y1": y + side - 0.5,
+        "line": {"color": colors.grid, "width": 1},
+    }

@@ -1,0 +1,80 @@
+"""Pictures to test with: one of every kind, and heatmaps as figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpt2viz.analysis.comparison import Path
+from gpt2viz.analysis.scores import SCORES
+from gpt2viz.pictures.compare import path_lines
+from gpt2viz.pictures.find import atlas
+from gpt2viz.pictures.lines import lines
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.panel import Axis, Panel, Part
+from gpt2viz.pictures.picture import Heatmaps, Lens, Picture, Reading, Thumbnails
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.prediction import probability_bars, token_bars
+
+#: Tokens as they come from outside: markup, formulas, the name of a colour, the same one twice.
+LABELS = ("<b>", "$x$", "#93a8ff", "cat", "cat")
+PLACES = ("embedding", None), ("residual_mid", 0), ("residual", 0)
+
+
+def heatmaps(panels: Sequence[Panel], colors: Palette, **options: Any) -> Figure:
+    """Matrices side by side, drawn."""
+    return render(Heatmaps("what", panels, **options), colors)
+
+
+def weights(seed: int, n: int = 5) -> np.ndarray:
+    """Rows that sum to 1, (n, n), 0 where the key comes later."""
+    numbers = np.tril(np.random.default_rng(seed).random((n, n)))
+    return (numbers / numbers.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def panel(seed: int, title: str = "Head <0>") -> Panel:
+    """Attention weights of ``LABELS``."""
+    later = np.triu(np.ones((5, 5), bool), 1)
+    axes = Axis("query", LABELS), Axis("key", LABELS)
+    return Panel(title, weights(seed), *axes, name=str(seed), masked=later)
+
+
+def one_of_every_kind() -> dict[str, Picture]:
+    """Pictures by what they are, their numbers different everywhere."""
+    random = np.random.default_rng(3)
+    maps = {name: random.random((2, 3)) for name in SCORES}
+    changes = random.normal(size=(2, 3)).astype(np.float32)
+    change = Panel("B − A", changes, Axis("token", LABELS[:2]), Axis("dimension", list("012")))
+    path = Path(PLACES, random.random(3), random.random(3))
+    places = Axis("", ["embeddings", "layer 0, after attention"], numbered=False)
+    reading = Reading("", [50, 1], [3.5, 0.25], ("accent", "second"), "circle")
+    one = panel(4)
+    rows, part = one.rows.part(range(1, 4), 4), Part(range(1, 4), None)
+    return {
+        "heatmaps": Heatmaps("two heads", [panel(0), panel(1, "Head 1")], n_columns=2, row=3),
+        "a part": Heatmaps("a part", [Panel("", one.values[1:4], rows, one.columns, part=part)]),
+        "differences": Heatmaps("differences", [change], "signed", plus=True, rules=((1,), (2,))),
+        "thumbnails": Thumbnails(
+            "every head",
+            np.stack([[weights(2), weights(3)]]),
+            np.triu(np.ones((5, 5), bool), 1),
+        ),
+        "head maps": atlas("scores", {"this <text>": maps, "another": maps}),
+        "bars": probability_bars("next", LABELS[:3], {"on": [50, 30, 20], "off": [1, 97, 2]}),
+        "a row": token_bars("surprise", LABELS, np.array([np.nan, 4, 3, 2, 1]), "bits"),
+        "curves": path_lines("path", {"A": (path, path), "B": (path, path)}),
+        "lens": Lens(
+            "lens",
+            Panel(
+                "most probable", random.random((2, 5)).astype(np.float32), places, Axis("", LABELS)
+            ),
+            words=[list(LABELS), list(LABELS)],
+            said=[list(LABELS), list(LABELS)],
+            readings=[reading],
+            framed=2,
+        ),
+        "lines": lines("lines", [panel(0), panel(1)], ["Head 0", "Head 1"]),
+    }
