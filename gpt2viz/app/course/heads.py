@@ -88,23 +88,6 @@ def _way(_book: Book) -> list[Question]:
     return _way_questions(failed, C)
 
 
-def _sizes() -> tuple[int, int, int, int]:
-    """Pick B, T, C and the number of heads."""
-    columns = st.columns(4)
-    choices: dict[str, tuple[Choice, list[int]]] = {
-        "B": (parameters.WAY_B, [1, 2, 4]),
-        "T": (parameters.WAY_T, [1, 4, 6, 100]),
-        "C": (parameters.WAY_C, [12, 768, 1024, 1280]),
-    }
-    B, T, C = (
-        column.selectbox(name, options, **address.choice(which, options))
-        for column, (name, (which, options)) in zip(columns, choices.items(), strict=False)
-    )
-    counts = [1, 2, 4, 6, 7, 12, 16, 20, 24]
-    nh = columns[3].selectbox("heads nh", counts, **address.choice(parameters.WAY_NH, counts))
-    return B, T, C, nh
-
-
 def _way_questions(refused: bool, C: int) -> list[Question]:
     return [
         Question(
