@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from os import pathsep
 from pathlib import Path
+from typing import Any
 
 import pytest
 import streamlit as st
@@ -60,8 +61,8 @@ def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
 def test_the_old_model_goes_before_a_new_one_is_refused(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = weakref.ref(run_cache.load("a"))
-    needed = first().nbytes + memory.run_bytes(first().config)  # type: ignore[union-attr]
+    first: Any = weakref.ref(run_cache.load("a"))
+    needed = first().nbytes + memory.run_bytes(first().config)
 
     def free() -> int:
         gc.collect()
