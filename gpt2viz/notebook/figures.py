@@ -11,7 +11,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
 
-from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.pictures.from_trace import head_stage, mask_of
 from gpt2viz.pictures.measure import GRID
@@ -19,9 +18,9 @@ from gpt2viz.pictures.palette import LIGHT, chessboard
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps, Picture, Thumbnails
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.render import render
-from gpt2viz.pictures.pooling import pool_by_maximum, pool_panel
+from gpt2viz.pictures.pooling import pool_panel
 from gpt2viz.pictures.tables import panel_table
-from gpt2viz.pictures.thumbnails import THUMBNAIL, thumbnails
+from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.stages import STAGE
 from gpt2viz.run.trace import WRITTEN, Trace
 
@@ -75,9 +74,7 @@ def heads(trace: Trace, layer: int, stage: str = "weights") -> Figure:
 
 def overview(trace: Trace) -> Figure:
     """The weights of every head of every layer as thumbnails: layers down, heads across."""
-    what = "Attention weights of every head: layers down, heads across"
-    picture = Thumbnails(what, _tiles(trace), mask_of(trace, 0, 0))
-    return _on_its_own(picture, 130 + 150 * trace.config.n_head)
+    return _on_its_own(_every_head(trace), 130 + 150 * trace.config.n_head)
 
 
 def table(trace: Trace, layer: int, head: int, stage: str = "weights") -> pd.DataFrame:
@@ -118,8 +115,10 @@ def _size(trace: Trace) -> str:
     return f"{counted(n_layer, 'layers')} of {counted(n_head, 'heads')}"
 
 
-def _tiles(trace: Trace) -> Array:
-    return thumbnails(trace.stage("weights", n)[0] for n in range(trace.config.n_layer))
+def _every_head(trace: Trace) -> Thumbnails:
+    what = "Attention weights of every head: layers down, heads across"
+    layers = (trace.stage("weights", n)[0] for n in range(trace.config.n_layer))
+    return Thumbnails(what, thumbnails(layers), mask_of(trace, 0, 0))
 
 
 def _encoded(trace: Trace) -> str:
@@ -130,14 +129,14 @@ def _encoded(trace: Trace) -> str:
 
 def pixels(trace: Trace) -> NDArray[np.uint8]:
     """Every head's weights in colours: (height, width, 3), ``TILE`` pixels a head or more."""
-    tiles = _tiles(trace)
-    n_layer, n_head, side = tiles.shape[:3]
+    picture = _every_head(trace)
+    n_layer, n_head, side = picture.tiles.shape[:3]
     stops = np.array([stop for stop, _ in LIGHT.unit])
     shades = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for _, c in LIGHT.unit])
-    colors = np.stack([np.interp(tiles, stops, shades[:, n]) for n in range(3)], axis=-1)
-    seen = pool_by_maximum((~mask_of(trace, 0, 0)).astype(np.float32), THUMBNAIL) > 0
+    colors = np.stack([np.interp(picture.tiles, stops, shades[:, n]) for n in range(3)], axis=-1)
+    board = chessboard(picture.hidden)
     for turn, grey in enumerate((LIGHT.masked, LIGHT.masked_other)):
-        colors[:, :, chessboard(~seen) == turn] = [int(grey[i : i + 2], 16) for i in (1, 3, 5)]
+        colors[:, :, board == turn] = [int(grey[i : i + 2], 16) for i in (1, 3, 5)]
     zoom = max(1, (TILE - 4) // side)
     colors = colors.repeat(zoom, axis=2).repeat(zoom, axis=3)
     step = side * zoom + 4
