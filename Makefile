@@ -22,6 +22,8 @@ training; its card lists them in this order.
 LOCKED ?=
 
 BIN := .venv/bin
+# The rooms whose tests take seconds.
+QUICK := model run analysis anatomy survey textbook training pictures export
 # The versions of requirements.lock without its hashes, which pip would ask of every file.
 VERSIONS := .venv/.versions
 RUNTIME := .venv/.runtime
@@ -37,7 +39,7 @@ test: $(DEV)  ## every test; those in a browser need Chromium
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected'
 
 unit: $(DEV)  ## only the quick tests, without pages and browser
-	$(BIN)/pytest tests/unit tests/parity
+	$(BIN)/pytest $(QUICK:%=tests/%) tests/test_*.py
 
 browser: $(DEV)  ## only the tests in a real browser
 	$(BIN)/pytest tests/browser

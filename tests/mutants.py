@@ -3,28 +3,58 @@
     python -m tests.mutants            all of them
     python -m tests.mutants lens words  those whose file or test has one of these words
 
+A fault stands beside the test that must notice it, in the test's file, under ``MUTANTS``: faults
+that were made once, or would be easy to make.
+
 Every invariant (rows sum to 1, zeros above the diagonal) also holds for a wrong scale, so the
 numbers are compared with independent oracles; this shows that the comparison bites.
 """
 
 from __future__ import annotations
 
+import ast
 import logging
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.faults import MUTANTS, Mutant
-
 ROOT = Path(__file__).parents[1]
+
+
+class Mutant(NamedTuple):
+    """A fault: in ``file``, ``right`` becomes ``wrong``; ``test``, of the same file, must notice.
+
+    ``file`` is one of the package, such as "model/mask.py", or of the clone.
+    """
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    test: str
+
+
+def mutants() -> Iterator[Mutant]:
+    """Every fault that stands beside a test, with the test's path before its name.
+
+    They are read, not imported: what a test loads has to be loaded by pytest first.
+    """
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MUTANTS":
+                for call in node.value.elts:  # type: ignore[attr-defined]  # Mutant("…", …)
+                    name, file, right, wrong, test = map(ast.literal_eval, call.args)
+                    test = f"{path.relative_to(ROOT)}::{test}"
+                    yield Mutant(name, file, right, wrong, test)
 
 
 def place(mutant: Mutant, root: Path) -> Path:
@@ -68,8 +98,8 @@ def turns_red(mutant: Mutant) -> bool:
     return code == pytest.ExitCode.TESTS_FAILED
 
 
-def survivors(mutants: Sequence[Mutant]) -> int:
-    """Plant the mutants in a copy of their own, one by one; how many no test noticed.
+def survivors(share: Sequence[Mutant]) -> int:
+    """Plant a share of the mutants in a copy of their own, one by one; how many no test noticed.
 
     Raises ``RuntimeError`` where the tests don't pass as the code is.
     """
@@ -86,10 +116,10 @@ def survivors(mutants: Sequence[Mutant]) -> int:
             shutil.copy(ROOT / name, copy)
         for name in ("assets", "docs"):
             (copy / name).symlink_to(ROOT / name)
-        code, printed = exit_code(sorted({mutant.test for mutant in mutants}))
+        code, printed = exit_code(sorted({mutant.test for mutant in share}))
         if code:
             raise RuntimeError(f"{printed}\nThe tests must pass before a fault is planted.")
-        for mutant in mutants:
+        for mutant in share:
             path = planted(mutant, copy)
             red = turns_red(mutant)
             survived += not red
@@ -101,15 +131,15 @@ def survivors(mutants: Sequence[Mutant]) -> int:
 
 def main(wanted: list[str]) -> int:
     """Try the mutants, or those that the words name; 0 where each one was noticed."""
-    mutants = [m for m in MUTANTS if not wanted or any(w in m.file + m.test for w in wanted)]
-    if not mutants:
+    chosen = [m for m in mutants() if not wanted or any(w in m.file + m.test for w in wanted)]
+    if not chosen:
         print(f"No fault is in a file or test named {' or '.join(wanted)}.")
         return 1
     os.environ["OMP_NUM_THREADS"] = "1"  # each core has a process of its own
-    shares = min(os.cpu_count() or 1, len(mutants))
+    shares = min(os.cpu_count() or 1, len(chosen))
     with ProcessPoolExecutor(shares) as processes:
-        survived = sum(processes.map(survivors, [mutants[n::shares] for n in range(shares)]))
-    print(f"mutants: {len(mutants) - survived} noticed, {survived} survived")
+        survived = sum(processes.map(survivors, [chosen[n::shares] for n in range(shares)]))
+    print(f"mutants: {len(chosen) - survived} noticed, {survived} survived")
     return 1 if survived else 0
 
 

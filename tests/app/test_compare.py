@@ -15,7 +15,7 @@ from gpt2viz.app import run_cache
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures
 from tests.checkpoints import write_checkpoint
-from tests.parity.numpy_gpt2 import Tolerance, reference, softmax
+from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 FIRST, VERB, AFTER = "A crane ate fish", "A crane lifted steel", "The steel was lifted by a crane"
 TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}

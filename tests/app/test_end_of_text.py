@@ -15,7 +15,8 @@ from gpt2viz.app import run_cache
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import PAGES, array, button_groups, figure, heatmaps, open_page, plain
 from tests.checkpoints import write_checkpoint
-from tests.parity.numpy_gpt2 import Tolerance, reference, softmax
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "She sat by the bank of the river"
 ON = {"text": TEXT, "endoftext": "true"}
@@ -195,3 +196,15 @@ def test_a_model_without_it_has_no_switch_to_move(
     assert "endoftext: true can't be shown here. It must be false." in at.warning[0].value
     at.run()
     assert not at.warning
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the part that is shown stays behind",
+        "app/parameters.py",
+        'return ",".join(map(str, ends)) if all(ends[1::2]) else ""',
+        "return raw",
+        "test_the_part_that_is_shown_is_of_the_same_tokens",
+    ),
+)

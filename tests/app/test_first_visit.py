@@ -17,7 +17,8 @@ from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.terms import TERM, TERMS
 from gpt2viz.model.checkpoint import BUNDLED, load_model
 from tests.app.pages import open_page, plain
-from tests.parity.numpy_gpt2 import reference
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
 
 
 def bar(at: AppTest) -> str:
@@ -182,3 +183,15 @@ def test_the_first_use_of_a_word_is_a_link(text: str, linked: str | None) -> Non
     prose.begin()
     made = prose.linked(text)
     assert re.sub(r'\]\(glossary\?term=[a-z-]+ "[^"]+"\)', "]", made) == (linked or text)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "every use of a word is a link",
+        "app/prose.py",
+        "if term is None or term.key in done:",
+        "if term is None:",
+        "test_the_first_use_of_a_word_is_a_link",
+    ),
+)

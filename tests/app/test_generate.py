@@ -12,7 +12,7 @@ from gpt2viz.app.views import generate
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
 from tests.app.pages import PAGES, ROOT, array, figure, open_page
-from tests.parity.numpy_gpt2 import reference, softmax
+from tests.numpy_gpt2 import reference, softmax
 
 TEXT = "She sat by the bank of the river"
 

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import figure, heatmaps, open_page
-from tests.parity.numpy_gpt2 import Tolerance, reference
+from tests.numpy_gpt2 import Tolerance, reference
 
 TEXT = "Man bites dog"
 TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}

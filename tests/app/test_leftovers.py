@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from tests.app.pages import PAGES, ROOT, open_page
+from tests.mutants import Mutant
 
 #: What opens the parts of a page that hold the most.
 OPENED = {
@@ -69,3 +70,22 @@ def test_pages_that_are_gone_leave_no_widgets_behind() -> None:
         visitor.switch_page(str(ROOT / PAGES[page])).run()
         kept.append(widgets(visitor))
     assert kept[-1] == kept[0]  # both times those of this page and of the one before
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "widgets that are gone stay with their visitor",
+        "app/compat.py",
+        "if name not in state]",
+        "if not name]",
+        "test_pages_that_are_gone_leave_no_widgets_behind",
+    ),
+    Mutant(
+        "a chip holds on to the run",
+        "app/frame/token_strip.py",
+        "{small(ids[n])}",
+        "{small(trace.token_ids[n])}",
+        "test_a_page_that_is_open_holds_on_to_no_run[attention]",
+    ),
+)

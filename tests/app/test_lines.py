@@ -16,7 +16,7 @@ from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from tests.app.pages import figure, heatmaps, open_page, pictures
-from tests.parity.numpy_gpt2 import Tolerance, reference
+from tests.numpy_gpt2 import Tolerance, reference
 
 PAGES = {"attention": "one_head", "inside_a_head": "stage_weights", "layers": "layers_chart"}
 PAGES |= {

@@ -15,7 +15,8 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.pooling import pool_by_maximum
 from gpt2viz.pictures.thumbnails import THUMBNAIL
 from tests.app.pages import array, figure, heatmaps, masks, open_page
-from tests.parity.numpy_gpt2 import Tolerance, reference
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance, reference
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}  # the bundled model's scores reach hundreds
@@ -203,3 +204,22 @@ def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:
     only = open_page("shapes", text=TEXT, filter="h.2.attn.attend").dataframe[0].value
     assert set(only["layer"]) == {2}
     assert list(only["key"]) == list(gpt2viz.HEAD_STAGES[3:])
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a canvas masks other cells",
+        "app/components/tiles/__init__.py",
+        'np.packbits(masked, bitorder="little")',
+        "np.packbits(masked)",
+        "test_all_heads_of_a_layer",
+    ),
+    Mutant(
+        "the mask is on twice",
+        "app/views/two_runs.py",
+        "for causal in (True, False))",
+        "for causal in (True, True))",
+        "test_mask_on_and_off_and_what_comes_next",
+    ),
+)

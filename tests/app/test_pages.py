@@ -13,6 +13,7 @@ from gpt2viz.app.frame.saved_session import _path
 from gpt2viz.app.pages import Page
 from gpt2viz.export import Session
 from tests.app.pages import ROOT, open_page
+from tests.mutants import Mutant
 
 MOVED = [(name, page) for page in pages.PAGES for name in page.formerly]
 
@@ -73,3 +74,15 @@ def test_the_readme_tells_of_every_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \*\*(.*?)\*\* \|", readme, re.M)
     assert sorted(rows) == sorted(page.title for page in pages.PAGES)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "an old link forgets what it asks for",
+        "app/views/moved.py",
+        "query_params=st.query_params.to_dict()",
+        "query_params={}",
+        "test_an_address_of_before_shows_the_page_of_now",
+    ),
+)

@@ -19,6 +19,7 @@ from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.provenance import MARK
 from tests.app.pages import PAGES, ROOT, open_page, pictures, plain
+from tests.mutants import Mutant
 
 #: Addresses that together show every picture of the pages.
 VIEWS: list[tuple[str, dict[str, str]]] = [(page, {}) for page in PAGES]
@@ -170,3 +171,22 @@ def test_lines_have_words_and_a_table_too() -> None:
         "key": "0 Dog",
         "value": pytest.approx(1),
     }
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a picture holds on to its run",
+        "app/output.py",
+        "kept = deepcopy(drawn)",
+        "kept = drawn",
+        "test_every_picture_has_words_a_table_and_code[attention-{}]",
+    ),
+    Mutant(
+        "two cases are told apart by colour alone",
+        "pictures/palette.py",
+        'FILLS = ("", "\\\\")',
+        'FILLS = ("", "")',
+        "test_every_picture_has_words_a_table_and_code[mask-{}]",
+    ),
+)

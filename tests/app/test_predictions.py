@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, figure, heatmaps, open_page
-from tests.parity.numpy_gpt2 import Tolerance, reference, softmax
+from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}

@@ -11,7 +11,8 @@ import gpt2viz
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import open_page, plain
-from tests.parity.numpy_gpt2 import reference
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
 
 #: The layers whose weights a page shows.
 PAGES = {
@@ -56,3 +57,15 @@ def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(gpt2viz.Trace, "stage", wrong)
     assert proof(page, f"A crane lifted {page}")[0] > 0.01
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the proof measures against itself",
+        "analysis/attribution.py",
+        "float(np.abs(added).max())",
+        "float(np.abs(written - added).max())",
+        "test_the_difference_is_small_beside_what_attention_added",
+    ),
+)

@@ -19,7 +19,8 @@ from gpt2viz.pictures.runs import weights_of_runs
 from gpt2viz.run import stages
 from tests.app.pages import PAGES, array, button_groups, figure, open_page, plain
 from tests.app.test_behaviour import said
-from tests.pictures import heatmaps
+from tests.mutants import Mutant
+from tests.pictures.samples import heatmaps
 
 #: What choosing a token does, by page and address; "" where it does nothing.
 CHOOSING = [
@@ -276,3 +277,36 @@ def test_masked_cells_are_counted() -> None:
         assert not any(
             " masked" in c.value for c in open_page("inside_a_head", causal="false").caption
         )
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "what an edit hides comes later",
+        "pictures/from_trace.py",
+        "any(r.causal for r in runs)",
+        "True",
+        "test_why_a_cell_is_masked",
+    ),
+    Mutant(
+        "shapes of a run with the mask on",
+        "run/hooks.py",
+        'masking if tap.stage.key == "masked_scores" else tap.operation',
+        "tap.operation",
+        "test_why_a_cell_is_masked",
+    ),
+    Mutant(
+        "chips that choose nothing can be chosen",
+        "app/frame/token_strip.py",
+        "disabled=not choosing",
+        "disabled=False",
+        "test_the_chips_say_what_choosing_one_does",
+    ),
+    Mutant(
+        "a box of one line with a line break",
+        "app/address.py",
+        'not {"\\n", "\\r"} & set(text)',
+        "True",
+        "test_the_box_shows_what_is_run",
+    ),
+)

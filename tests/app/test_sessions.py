@@ -5,6 +5,7 @@ from __future__ import annotations
 from streamlit.testing.v1 import AppTest
 
 from tests.app.pages import figure, heatmaps, open_page
+from tests.mutants import Mutant
 
 #: A second sentence that no address holds, and that still fits the context.
 LONG = ("together " * 225).strip()
@@ -97,3 +98,22 @@ def test_a_session_says_all() -> None:
     assert at.session_state["text2"] == LONG
     opened(at, {"text": "A crane ate fish"})
     assert at.session_state["text2"] == "A crane lifted steel"
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a session loses what is too long for the address",
+        "app/address.py",
+        "st.session_state[_HANDED] = long",
+        "st.session_state[_HANDED] = {}",
+        "test_a_second_sentence_that_no_address_holds_comes_back",
+    ),
+    Mutant(
+        "a session is opened over the choices of before",
+        "app/address.py",
+        "    _memory().clear()\n",
+        "",
+        "test_a_session_says_all",
+    ),
+)

@@ -22,7 +22,8 @@ from gpt2viz.run import tracer
 from gpt2viz.run.provenance import MARK
 from gpt2viz.textbook import embeddings, steps
 from tests.app.pages import figure, heatmaps, open_page, pictures, plain
-from tests.parity.numpy_gpt2 import reference, softmax
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference, softmax
 
 
 def shown(at: AppTest) -> str:
@@ -439,3 +440,29 @@ def test_only_questions_that_there_are_are_taken_over() -> None:
     known = {name: chapter.questions for name, chapter in CHAPTERS.items()}
     odd = {"mask": ["mask_row", "mask_row", "crane_half", 7, None, {}], "nobody": ["mask_row"]}
     assert progress.taken(odd, known) == {name: [] for name in known} | {"mask": ["mask_row"]}
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "places that differ pass for equal ones",
+        "app/course/tokens.py",
+        "done=on and same and by_places",
+        "done=on and same",
+        "test_what_is_no_answer_is_none_and_is_told",
+    ),
+    Mutant(
+        "the crane may be blind",
+        "app/course/crane.py",
+        'sentence == "bird" and not causal and',
+        'sentence == "bird" and',
+        "test_what_is_no_answer_is_none_and_is_told",
+    ),
+    Mutant(
+        "a file may answer questions that there aren't",
+        "app/course/progress.py",
+        "[id for id in ids if id in found.get(name, ())]",
+        "list(found.get(name, ()))",
+        "test_only_questions_that_there_are_are_taken_over",
+    ),
+)

@@ -19,6 +19,7 @@ from gpt2viz.textbook import norms, scale
 from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES
 from tests.app.pages import ROOT, array, figure, heatmaps, open_page, plain
+from tests.mutants import Mutant
 from tests.textbook.oracle import hidden, orders, softmax
 
 
@@ -201,3 +202,15 @@ def test_the_guide_for_teachers_says_what_mathematics_is_needed() -> None:
     assert "no mathematics beyond percentages except in the part *By hand*" in guide
     assert "a calculator that has eˣ" in guide
     assert guide.count("eˣ") == 2  # there, and where it is needed
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a text has a lesson for its last token too",
+        "app/course/next_word.py",
+        "counted(n - 1, 'lessons')",
+        "counted(n, 'lessons')",
+        "test_a_text_has_a_lesson_for_each_token_that_is_followed_by_one",
+    ),
+)

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, figure, heatmaps, masks, open_page
-from tests.parity.numpy_gpt2 import Tolerance, reference
+from tests.numpy_gpt2 import Tolerance, reference
 
 TEXT = "The animal didn't cross 🦩 untired"
 ON = {"text": TEXT, "words": "true"}

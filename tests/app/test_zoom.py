@@ -26,7 +26,8 @@ from tests.app.pages import (
     plain,
 )
 from tests.checkpoints import write_checkpoint
-from tests.parity.numpy_gpt2 import Tolerance, reference
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance, reference
 
 T = 512
 TEXT = "x " * (T // 2)
@@ -212,3 +213,22 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
     assert any("Lines below" in caption.value for caption in part.caption)
     said = plain(" ".join(block.value for block in part.markdown))
     assert "Layer 1 · Head 2, queries 100 to 159, keys 40 to 119" in said
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a part without its name",
+        "pictures/pooling.py",
+        "part=Part(rows, columns)",
+        "part=None",
+        "test_a_part_is_named_wherever_it_is_shown",
+    ),
+    Mutant(
+        "a part of one text is a part of the next",
+        "app/address.py",
+        "if known.of not in (None, of):",
+        "if not known:",
+        "test_a_part_of_one_text_is_no_part_of_the_next",
+    ),
+)

@@ -15,7 +15,7 @@ from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit
-from tests.parity.numpy_gpt2 import reference
+from tests.numpy_gpt2 import reference
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 

@@ -14,7 +14,7 @@ import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit, click_cell, drawn
-from tests.parity.numpy_gpt2 import reference
+from tests.numpy_gpt2 import reference
 
 MOST = 6
 CRANE = "A crane ate fish"

@@ -16,8 +16,8 @@ import gpt2viz
 from gpt2viz.export import can_draw
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.cli.conftest import Run
-from tests.parity.numpy_gpt2 import reference
-from tests.unit.test_lifecycle import full_disk
+from tests.numpy_gpt2 import reference
+from tests.test_lifecycle import full_disk
 
 TEXT = "A crane ate fish"
 

@@ -16,6 +16,7 @@ from gpt2viz.app.components import tiles
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
+from tests.mutants import Mutant
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "gpt2viz"
@@ -78,3 +79,141 @@ def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None
         of_stops = [int(color[2 * channel + 1 : 2 * channel + 3], 16) for color in colors]
         wanted = np.interp(values[shown] / high / 2 + 0.5, stops, of_stops)
         assert_allclose(pixels[..., channel][shown], wanted, atol=2)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "tiles: the rows of another panel",
+        "app/components/tiles/component.js",
+        "const cell = panel * size + n,",
+        "const cell = (panel ^ 1) * size + n,",
+        "test_script[tiles]",
+    ),
+    Mutant(
+        "tiles: rows for columns",
+        "app/components/tiles/component.js",
+        "(panel * p.rows.length + row) * p.columns.length + column, what",
+        "(panel * p.rows.length + column) * p.columns.length + row, what",
+        "test_script[tiles]",
+    ),
+    Mutant(
+        "tiles: the stop before",
+        "app/components/tiles/component.js",
+        "Math.max(1, scale.findIndex(",
+        "Math.min(1, scale.findIndex(",
+        "test_script[tiles]",
+    ),
+    Mutant(
+        "tiles: half a cell off the pointer",
+        "app/components/tiles/component.js",
+        "row: (y - boxes[panel].y) / cell - .5,",
+        "row: (y - boxes[panel].y) / cell,",
+        "test_script[tiles]",
+    ),
+    Mutant(
+        "tiles: the mask's bits turned round",
+        "app/components/tiles/component.js",
+        ">> (n & 7) & 1",
+        ">> (7 - (n & 7)) & 1",
+        "test_script[tiles]",
+    ),
+    Mutant(
+        "tiles: a key leads past the last cell",
+        "app/components/tiles/component.js",
+        "Math.max(at[what] + by, 0), length - 1)",
+        "Math.max(at[what] + by, 0), length)",
+        "test_script[tiles]",
+    ),
+    Mutant(
+        "tiles: a drag takes in too much",
+        "app/components/tiles/component.js",
+        "[Math.ceil(Math.min(a, b)),",
+        "[Math.floor(Math.min(a, b)),",
+        "test_script[tiles]",
+    ),
+    Mutant(
+        "lines: from the key to the query",
+        "app/components/lines/component.js",
+        "[middle(data, q[n], s), middle(data, k[n], s)]",
+        "[middle(data, k[n], s), middle(data, q[n], s)]",
+        "test_script[lines]",
+    ),
+    Mutant(
+        "lines: the weakest first",
+        "app/components/lines/component.js",
+        "source.v[b] - source.v[a]",
+        "source.v[a] - source.v[b]",
+        "test_script[lines]",
+    ),
+    Mutant(
+        "lines: the next token over",
+        "app/components/lines/component.js",
+        "(n + .5 + (s -",
+        "(n + 1 + (s -",
+        "test_script[lines]",
+    ),
+    Mutant(
+        "lines: the end of the other side",
+        "app/components/lines/component.js",
+        "const last = data[SIDES[to][0]]",
+        "const last = data[SIDES[side][0]]",
+        "test_script[lines]",
+    ),
+    Mutant(
+        "numbers: a comma is nothing",
+        "app/components/number_grid/component.js",
+        '.replace(",", ".")',
+        '.replace(",", "")',
+        "test_script[number_grid]",
+    ),
+    Mutant(
+        "numbers: as large as one likes",
+        "app/components/number_grid/component.js",
+        "Math.abs(number) <= largest",
+        "number <= largest",
+        "test_script[number_grid]",
+    ),
+    Mutant(
+        "numbers: up is down",
+        "app/components/number_grid/component.js",
+        "ArrowUp: -nColumns",
+        "ArrowUp: nColumns",
+        "test_script[number_grid]",
+    ),
+    Mutant(
+        "keyboard: Tab leaves the popover",
+        "app/components/keyboard/component.js",
+        "active !== end) return",
+        "active !== other) return",
+        "test_script[keyboard]",
+    ),
+    Mutant(
+        "keyboard: another page is open",
+        "app/components/keyboard/component.js",
+        '.split("?")[0] ===',
+        '.split("?").at(-1) ===',
+        "test_script[keyboard]",
+    ),
+    Mutant(
+        "clicks: from the window's edge",
+        "app/components/clicks/component.js",
+        "pixel - from - axis._offset",
+        "pixel - from",
+        "test_script[clicks]",
+    ),
+    Mutant(
+        "diagram: the stream ends too high",
+        "app/components/diagram/component.js",
+        "V${b.y - 8} Q${x},${b.y} ${x + 8},${b.y} H${b.left - 20}",
+        "V${a.y - 8} Q${x},${a.y} ${x + 8},${a.y} H${b.left - 20}",
+        "test_script[diagram]",
+    ),
+    Mutant(
+        "progress: answers to no question",
+        "app/components/progress/component.js",
+        "others.filter((id) => known.includes(id))",
+        "others",
+        "test_script[progress]",
+    ),
+)

@@ -27,11 +27,9 @@ TOOLS = {
     "newest": ("transformers>=5.20,<6", "pytest>=9,<10", "hypothesis>=6.150,<7"),
 }
 TESTS = (
-    *(f"tests/parity/test_{name}.py" for name in ("parity", "lens", "edits")),
-    *(
-        f"tests/unit/test_{name}.py"
-        for name in ("tracing", "checkpoint", "tokenizer", "hub", "compat")
-    ),
+    "tests/analysis/test_lens.py",
+    *(f"tests/model/test_{name}.py" for name in ("checkpoint", "tokenizer", "hub", "compat")),
+    *(f"tests/run/test_{name}.py" for name in ("parity", "edits_parity", "tracing")),
 )
 
 

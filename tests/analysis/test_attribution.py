@@ -1,0 +1,211 @@
+"""Value-weighted attention and rollout: worked by hand, and from transformers' own tensors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.analysis.attribution import (
+    difference_from_run,
+    rollout,
+    taken,
+    value_weighted,
+    without_first,
+)
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+
+IDS = [5, 300, 17, 17, 219]
+N_HEAD, HS, C = 4, 6, 24
+
+
+Pair = tuple[Any, gpt2viz.Model]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    folder = tmp_path_factory.mktemp("attribution")
+    return write_checkpoint(folder), gpt2viz.load_model(folder)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("layer", [0, 2])
+def test_value_weighted_is_the_length_of_what_is_written(pair: Pair, layer: int) -> None:
+    """Each key's vector, built from transformers' modules one query and key at a time."""
+    theirs, ours = pair
+    attention = theirs.transformer.h[layer].attn
+    taken: list[torch.Tensor] = []
+    hook = attention.c_attn.register_forward_hook(lambda _m, _a, out: taken.append(out[0]))
+    out = theirs(torch.tensor([IDS]), output_attentions=True)
+    hook.remove()
+    v = taken[0][:, 2 * C :]
+    found = value_weighted(ours, gpt2viz.trace(ours, IDS), layer)
+    assert found.shape == (N_HEAD, 5, 5)
+    for head in range(N_HEAD):
+        rows = slice(head * HS, (head + 1) * HS)
+        for query in range(5):
+            for key in range(5):
+                alpha = out.attentions[layer][0, head, query, key]
+                written = alpha * v[key, rows] @ attention.c_proj.weight[rows]
+                assert found[head, query, key] == pytest.approx(float(written.norm()), abs=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("keys", [[3], [0, 2, 3]])
+def test_what_several_keys_give_together(pair: Pair, keys: list[int]) -> None:
+    """From transformers' modules: each key's vector first, then their sum, then its length."""
+    theirs, ours = pair
+    attention = theirs.transformer.h[1].attn
+    vectors: list[torch.Tensor] = []
+    hook = attention.c_attn.register_forward_hook(lambda _m, _a, out: vectors.append(out[0]))
+    out = theirs(torch.tensor([IDS]), output_attentions=True)
+    hook.remove()
+    v = vectors[0][:, 2 * C :]
+    found = taken(ours, gpt2viz.trace(ours, IDS), 1, 4, keys)
+    for head in range(N_HEAD):
+        rows = slice(head * HS, (head + 1) * HS)
+        written = torch.zeros(C)
+        for key in keys:
+            weight = out.attentions[1][0, head, 4, key]
+            written += weight * v[key, rows] @ attention.c_proj.weight[rows]
+        assert found[head] == pytest.approx(float(written.norm()), abs=1e-5)
+
+
+def test_value_weighted_of_another_models_trace(pair: Pair, tmp_path: Path) -> None:
+    _, ours = pair
+    write_checkpoint(tmp_path / "other")
+    other = gpt2viz.load_model(tmp_path / "other")
+    with pytest.raises(ValueError, match="was made by"):
+        value_weighted(other, gpt2viz.trace(ours, IDS), 0)
+    with pytest.raises(IndexError):
+        value_weighted(ours, gpt2viz.trace(ours, IDS), 3)
+
+
+class ByHand:
+    """Two layers of one head over three tokens, with weights that can be multiplied on paper."""
+
+    tokens = ("a", "b", "c")
+    edits = ()
+    layers = (
+        [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]],
+        [[1, 0, 0], [1, 0, 0], [0.5, 0, 0.5]],
+    )
+
+    def stage(self, _key: str, layer: int) -> np.ndarray:
+        return np.array(self.layers[layer], np.float32)[None, None]
+
+
+def test_rollout_by_hand() -> None:
+    run: Any = ByHand()
+    first = [[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.0, 0.25, 0.75]]
+    assert_allclose(rollout(run, 0), first)
+    # layer 1 mixes these rows: b half of a's and half its own, c a quarter of a's and the rest its
+    # own (the other way round, it would be [0.3125, 0.125, 0.5625])
+    second = [[1.0, 0.0, 0.0], [0.625, 0.375, 0.0], [0.25, 0.1875, 0.5625]]
+    assert_allclose(rollout(run, 1), second)
+    with pytest.raises(IndexError):
+        rollout(run, 2)
+
+
+@torch.no_grad()
+def test_rollout_from_transformers_attentions(pair: Pair) -> None:
+    theirs, ours = pair
+    attentions = theirs(torch.tensor([IDS]), output_attentions=True).attentions
+    mixed = torch.eye(5)
+    for attention in attentions:
+        mixed = (0.5 * attention[0].mean(0) + 0.5 * torch.eye(5)) @ mixed
+    assert_allclose(rollout(gpt2viz.trace(ours, IDS), 2), mixed, atol=1e-6)
+
+
+def test_rows_without_the_first_token() -> None:
+    weights = np.array([[1, 0, 0], [0.9, 0.1, 0], [0.6, 0.3, 0.1]], np.float32)
+    nan = np.nan
+    expected = [[nan, nan, nan], [nan, 1, 0], [nan, 0.75, 0.25]]
+    assert_allclose(without_first(weights), expected, rtol=1e-6)
+    assert_allclose(without_first(weights[None])[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_weights_shown_are_the_weights_used(pair: Pair, explicit: bool, causal: bool) -> None:
+    _, ours = pair
+    run = gpt2viz.trace(ours, IDS, causal, explicit=explicit)
+    for layer in range(3):
+        difference, largest = difference_from_run(ours, run, layer)
+        assert difference < 1e-5
+        assert largest == np.abs(run.stage("attention_output", layer)).max()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("wrong", ["one weight", "heads swapped", "transposed"])
+def test_weights_that_were_not_used_show_in_the_difference(pair: Pair, wrong: str) -> None:
+    """Held against transformers' own projection of the same wrong weights."""
+    theirs, ours = pair
+    run = gpt2viz.trace(ours, IDS)
+    weights = run.stage("weights", 1).copy()
+    if wrong == "one weight":
+        weights[0, 2, 4, 1] += 0.01
+    elif wrong == "heads swapped":
+        weights = weights[:, [1, 0, 2, 3]]
+    else:
+        weights = weights.swapaxes(2, 3)
+    spoilt = replace(run, captured={**run.captured, ("weights", 1): weights})
+    heads = torch.tensor(weights @ run.stage("v", 1)).transpose(1, 2).reshape(1, len(IDS), C)
+    written = theirs.transformer.h[1].attn.c_proj(heads).numpy()
+    expected = np.abs(written - run.stage("attention_output", 1)).max()
+    assert expected > 1e-4
+    assert difference_from_run(ours, spoilt, 1)[0] == pytest.approx(expected, rel=1e-3)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "values longer for another query",
+        "analysis/attribution.py",
+        "lengths[:, None, :]",
+        "lengths[:, :, None]",
+        "test_value_weighted_is_the_length_of_what_is_written",
+    ),
+    Mutant(
+        "W_O not turned",
+        "model/checkpoint.py",
+        "merge.weight.t().unflatten",
+        "merge.weight.unflatten",
+        "test_value_weighted_is_the_length_of_what_is_written",
+    ),
+    Mutant(
+        "rollout without the stream",
+        "analysis/attribution.py",
+        "(weights[used].mean(axis=0) + kept) / 2 @",
+        "weights[used].mean(axis=0) @",
+        "test_rollout_by_hand",
+    ),
+    Mutant(
+        "rollout upside down",
+        "analysis/attribution.py",
+        "mixed = (weights[used].mean(axis=0) + kept) / 2 @ mixed",
+        "mixed = mixed @ ((weights[used].mean(axis=0) + kept) / 2)",
+        "test_rollout_by_hand",
+    ),
+    Mutant(
+        "rest not rescaled",
+        "analysis/attribution.py",
+        "rest / total",
+        "rest",
+        "test_rows_without_the_first_token",
+    ),
+    Mutant(
+        "the proof forgets the bias",
+        "analysis/attribution.py",
+        "projection.shape[-1]) + bias",
+        "projection.shape[-1])",
+        "test_the_weights_shown_are_the_weights_used",
+    ),
+)

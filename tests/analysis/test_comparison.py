@@ -1,0 +1,241 @@
+"""Two texts: the alignment by hand, and every number against the NumPy GPT-2 and loops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis.comparison import (
+    addition_places,
+    align,
+    largest_differences,
+    nearest,
+    path,
+    shared,
+    stream_places,
+)
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+
+A, B = [5, 300, 17, 219, 41], [5, 300, 88, 41, 17, 7]
+IDS = st.lists(st.integers(0, 4), max_size=12)
+
+
+def spelled(a: str, b: str) -> list[str]:
+    """The alignment of two words, letter by letter: ``x=x``, ``x|y``, ``x|-``."""
+    pairs = align([ord(c) for c in a], [ord(c) for c in b])
+    return [
+        f"{'-' if p.a is None else a[p.a]}{'|='[p.same]}{'-' if p.b is None else b[p.b]}"
+        for p in pairs
+    ]
+
+
+def test_alignment_by_hand() -> None:
+    assert spelled("ACEF", "ACLS") == ["A=A", "C=C", "E|L", "F|S"]
+    assert spelled("ABC", "AXYC") == ["A=A", "B|X", "-|Y", "C=C"]
+    assert spelled("ABC", "C") == ["A|-", "B|-", "C=C"]
+    assert spelled("", "A") == ["-|A"]
+
+
+@given(IDS, IDS)
+def test_an_alignment_holds_every_token_once_and_in_order(a: list[int], b: list[int]) -> None:
+    pairs = align(a, b)
+    assert [p.a for p in pairs if p.a is not None] == list(range(len(a)))
+    assert [p.b for p in pairs if p.b is not None] == list(range(len(b)))
+    for p in pairs:
+        both = p.a is not None and p.b is not None and a[p.a] == b[p.b]
+        assert not p.same or both
+
+
+@given(IDS, IDS)
+def test_as_many_words_are_shared_as_both_texts_have(a: list[int], b: list[int]) -> None:
+    found = shared(a, b)
+    assert all(a[one] == b[other] for one, other in found)
+    assert len({one for one, _ in found}) == len({other for _, other in found}) == len(found)
+    assert len(found) == sum(min(a.count(n), b.count(n)) for n in set(a))
+    assert [one for one, _ in found] == sorted(one for one, _ in found)
+
+
+def test_words_that_changed_places_are_shared() -> None:
+    assert shared([1, 2, 3, 4], [9, 4, 8, 1, 2]) == ((0, 3), (1, 4), (3, 1))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("comparison") / "tiny"
+    write_checkpoint(made)
+    return made
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
+    model = gpt2viz.load_model(folder)
+    one, other = (gpt2viz.trace(model, ids, causal=causal) for ids in (A, B))
+    theirs = [reference(folder, ids, causal) for ids in (A, B)]
+    at = (2, 4)  # token 17 in both
+    streams = path(one, other, at, stream_places(3))
+    additions = path(one, other, at, addition_places(3))
+    assert [key for key, _ in streams.places[:4]] == [
+        *("token_embedding", "embedding", "residual_mid", "residual_out")
+    ]
+    assert [layer for _, layer in additions.places] == [0, 0, 1, 1, 2, 2]
+    assert streams.cosine[0] == 1
+    assert streams.difference[0] == 0
+    for found in (streams, additions):
+        for (key, layer), cosine, difference in zip(
+            found.places, found.cosine, found.difference, strict=True
+        ):
+            if key == "token_embedding":
+                continue
+            x, y = (
+                (run[key] if layer is None else run[key][layer])[n]
+                for run, n in zip(theirs, at, strict=True)
+            )
+            expected = sum(x * y) / (sum(x * x) * sum(y * y)) ** 0.5
+            assert cosine == pytest.approx(expected, abs=1e-5)
+            assert difference == pytest.approx(max(abs(x - y)), abs=1e-4)
+
+
+def test_before_the_first_difference_a_masked_run_is_the_same(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    ends = [5, 300, 17, 219], [5, 300, 88, 41]
+    places = stream_places(3) + addition_places(3)
+    one, other = (gpt2viz.trace(model, ids) for ids in ends)
+    same = path(one, other, (1, 1), places)
+    assert_array_equal(same.difference, 0)
+    assert_array_equal(same.cosine, 1)
+    one, other = (gpt2viz.trace(model, ids, causal=False) for ids in ends)
+    apart = path(one, other, (1, 1), places)
+    assert_array_equal(apart.difference[:2], 0)
+    assert (apart.difference[2:] > 0.01).all()
+    assert (apart.cosine[2:] < 1).all()
+
+
+def test_a_part_that_adds_nothing_points_nowhere(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    off = gpt2viz.trace(model, A, edits=gpt2viz.parse_edits("mlp:1"))
+    cosine = path(gpt2viz.trace(model, A), off, (2, 2), addition_places(3)).cosine
+    assert_array_equal(np.isnan(cosine), [key == ("mlp_output", 1) for key in addition_places(3)])
+    both_off = path(off, off, (2, 2), addition_places(3))
+    assert_array_equal(both_off.cosine, 1)
+
+
+def test_a_token_without_a_vector_is_nobodys_neighbour(folder: Path, tmp_path: Path) -> None:
+    theirs = write_checkpoint(tmp_path / "padded")
+    theirs.transformer.wte.weight.data[419] = 0  # a row that only fills the table up
+    theirs.save_pretrained(tmp_path / "padded")
+    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "padded"), A)
+    found = nearest(trace, 3, stream_places(3), top=420)
+    assert np.isfinite(found.cosine[:, :419]).all()
+    assert_array_equal(found.ids[:, 419], 419)
+    assert_array_equal(found.ids[:, :4], nearest(trace, 3, stream_places(3), top=4).ids)
+
+
+def test_nearest_tokens_by_a_loop(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    places = stream_places(3)
+    found = nearest(gpt2viz.trace(model, A), 3, places, top=4)
+    theirs = reference(folder, A, causal=True)
+    rows = model.network.wte.weight.detach().numpy().astype(np.float64)
+    assert found.ids[0, 0] == A[3]
+    assert found.cosine[0, 0] == pytest.approx(1)
+    for n, (key, layer) in enumerate(places[1:], start=1):
+        x = (theirs[key] if layer is None else theirs[key][layer])[3]
+        cosines = [x @ row / np.linalg.norm(x) / np.linalg.norm(row) for row in rows]
+        best = sorted(range(len(rows)), key=lambda i: -cosines[i])[:4]
+        assert_array_equal(found.ids[n], best)
+        assert_allclose(found.cosine[n], [cosines[i] for i in best], atol=1e-5)
+
+
+def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "other", seed=5, n_layer=2, n_head=3)
+    run_a, run_b = (
+        gpt2viz.trace(gpt2viz.load_model(f), ids)
+        for f, ids in ((folder, A), (tmp_path / "other", B))
+    )
+    matches = [(0, 0), (1, 1), (4, 3), (2, 4)]
+    found = largest_differences(run_a, run_b, matches)
+    assert found.shape == (2, 3)
+    one, other = (
+        reference(f, ids, causal=True)["weights"]
+        for f, ids in ((folder, A), (tmp_path / "other", B))
+    )
+    for layer in range(2):
+        for head in range(3):
+            apart = max(
+                abs(other[layer][head][d, e] - one[layer][head][b, c])
+                for b, d in matches
+                for c, e in matches
+            )
+            assert found[layer, head] == pytest.approx(apart, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("end", "apart"),
+    [
+        ("lifted steel", 0),
+        ("the book", 0),
+        ("lifted steel over the wide river in the morning", 1e-4),
+        ("", 1e-4),
+    ],
+)
+def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: float) -> None:
+    """README's claim: to the last digit with as many tokens, else to rounding."""
+    model, same = gpt2viz.load_model(), "The old man said that a crane"
+    one, other = (gpt2viz.trace(model, f"{same} {words}".strip()) for words in ("ate fish", end))
+    n = len(model.tokenizer.encode(same))
+    assert one.token_ids[:n] == other.token_ids[:n]
+    assert (len(one.tokens) == len(other.tokens)) == (apart == 0)
+    for (key, layer), array in one.captured.items():
+        there = other.stage(key, layer)
+        cut = (..., slice(n), slice(n if gpt2viz.STAGE[key].axes[-1] == "T" else None))
+        found, wanted = array[cut], there[cut]
+        assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+        if apart:
+            assert_allclose(found, wanted, atol=apart, rtol=0)
+        else:
+            assert_array_equal(found, wanted)
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert "where both texts have equally many tokens, otherwise up to rounding (1e-4" in readme
+
+
+def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "other", n_embd=16)
+    one, other = (gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other"))
+    with pytest.raises(ValueError, match="24 channels, the other 16"):
+        path(one, other, (0, 0), stream_places(3))
+    with pytest.raises(IndexError):
+        path(one, one, (0, 9), stream_places(3))
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "partners mixed up",
+        "analysis/comparison.py",
+        "other[head][right]",
+        "other[head][left]",
+        "test_largest_differences_by_loops",
+    ),
+    Mutant(
+        "moved words are lost",
+        "analysis/comparison.py",
+        "if not met:",
+        "if met or not met:",
+        "test_words_that_changed_places_are_shared",
+    ),
+    Mutant(
+        "the first text's token on both sides",
+        "analysis/comparison.py",
+        "_vector(b, place, at[1])",
+        "_vector(b, place, at[0])",
+        "test_the_path_of_a_word_against_numpy",
+    ),
+)

@@ -1,0 +1,123 @@
+"""Writing on: greedy as transformers does it, draws that follow the distribution and repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.analysis.generation import appraise, draw, generate
+from gpt2viz.analysis.sampling import sampling_distribution
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+
+IDS = [5, 300, 17]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("generation")
+    return write_checkpoint(folder), gpt2viz.load_model(folder)
+
+
+@torch.no_grad()
+def test_greedy_equals_transformers(pair: Any) -> None:
+    theirs, ours = pair
+    ids = torch.tensor([IDS])
+    out = theirs.generate(
+        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12, pad_token_id=0
+    )
+    expected = out[0, 3:].tolist()
+    choices = list(generate(ours, IDS, len(expected)))
+    assert [choice.token for choice in choices] == expected
+    assert {choice.rank for choice in choices} == {1}
+    logits = theirs(out).logits[0].double().softmax(-1)
+    for n, choice in enumerate(choices):
+        p = float(logits[2 + n, choice.token])
+        assert choice.probability == pytest.approx(p, rel=1e-4)
+        assert choice.surprise == pytest.approx(-np.log2(p), rel=1e-4)
+
+
+def test_draws_follow_the_distribution(pair: Any) -> None:
+    _, ours = pair
+    trace = gpt2viz.trace(ours, IDS)
+    settings: dict[str, Any] = {"temperature": 0.6, "top_k": 4}
+    expected = sampling_distribution(trace.logits_at(-1), **settings)
+    drawn = np.bincount([draw(trace, **settings, seed=n) for n in range(4000)], minlength=420)
+    assert (drawn[expected == 0] == 0).all()
+    spread = np.sqrt(expected * (1 - expected) / 4000)
+    assert_allclose(drawn / 4000, expected, atol=float(4 * spread.max()))
+
+
+def test_the_same_seed_writes_the_same_text(pair: Any) -> None:
+    _, ours = pair
+
+    def written(seed: int, ids: list[int], n: int) -> list[int]:
+        return [c.token for c in generate(ours, ids, n, temperature=1.5, seed=seed)]
+
+    whole = written(3, IDS, 8)
+    assert written(3, IDS, 8) == whole
+    assert written(4, IDS, 8) != whole
+    assert written(3, IDS + whole[:5], 3) == whole[5:]  # a step back, and on again
+
+
+def test_it_ends_where_the_context_is_full(pair: Any) -> None:
+    _, ours = pair
+    assert len(list(generate(ours, IDS * 7, 10, temperature=2.0, top_k=5, seed=1))) <= 3
+    assert len(list(generate(ours, IDS * 8, 2))) == 1  # read as a whole, and nothing fits after it
+    with pytest.raises(gpt2viz.ContextError):
+        next(generate(ours, IDS * 9, 1))
+
+
+def test_it_ends_at_the_end_of_a_text(pair: Any) -> None:
+    _, ours = pair
+    (place,) = [n for n in range(400) if ours.tokenizer.token_bytes(n) == b"<|endoftext|>"]
+    trace = gpt2viz.trace(ours, IDS)
+    found = next(n for n in range(5000) if draw(trace, temperature=5.0, seed=n) == place)
+    assert [c.token for c in generate(ours, IDS, 5, temperature=5.0, seed=found)] == [place]
+
+
+def test_rank_and_probability_of_any_token(pair: Any) -> None:
+    _, ours = pair
+    trace = gpt2viz.trace(ours, IDS)
+    p = trace.next_token_probabilities[0]
+    third = int(np.argsort(-p)[2])
+    choice = appraise(trace, third)
+    assert choice.rank == 3
+    assert choice.probability == pytest.approx(float(p[third]), rel=1e-5)
+
+
+def test_settings_that_mean_nothing(pair: Any) -> None:
+    _, ours = pair
+    with pytest.raises(ValueError, match="temperature"):
+        next(generate(ours, IDS, 1, temperature=-1))
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "always greedy",
+        "analysis/generation.py",
+        'int(np.searchsorted(upto, place * upto[-1], side="right"))',
+        "int(np.argmax(shares))",
+        "test_draws_follow_the_distribution",
+    ),
+    Mutant(
+        "every seed writes the same",
+        "analysis/generation.py",
+        "default_rng([seed, len(trace.token_ids)])",
+        "default_rng(len(trace.token_ids))",
+        "test_the_same_seed_writes_the_same_text",
+    ),
+    Mutant(
+        "written on past the end",
+        "analysis/generation.py",
+        "if token == model.tokenizer.end_of_text or len(ids)",
+        "if len(ids)",
+        "test_it_ends_at_the_end_of_a_text",
+    ),
+)

@@ -1,0 +1,255 @@
+"""Logit lens and contributions against transformers' own modules, and surprise against its loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis.lens import contributions, logit_lens
+from gpt2viz.analysis.sampling import surprise
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+
+IDS = [5, 300, 17, 17, 219, 88, 400]
+N_LAYER, N_HEAD, C = 3, 4, 24
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("lens")
+    theirs = write_checkpoint(folder, tie_word_embeddings=request.param)
+    return theirs, gpt2viz.load_model(folder)
+
+
+def streams_of(theirs: Any) -> dict[tuple[str, int | None], torch.Tensor]:
+    """The residual stream as transformers has it, by its own hooks."""
+    found: dict[tuple[str, int | None], torch.Tensor] = {}
+    hooks = []
+    for n, block in enumerate(theirs.transformer.h):
+        hooks.append(
+            block.ln_2.register_forward_pre_hook(
+                lambda _m, args, n=n: found.__setitem__(("residual_mid", n), args[0])
+            )
+        )
+        following = theirs.transformer.h[n + 1].ln_1 if n + 1 < N_LAYER else theirs.transformer.ln_f
+        hooks.append(
+            following.register_forward_pre_hook(
+                lambda _m, args, n=n: found.__setitem__(("residual_out", n), args[0])
+            )
+        )
+    hooks.append(
+        theirs.transformer.h[0].ln_1.register_forward_pre_hook(
+            lambda _m, args: found.__setitem__(("embedding", None), args[0])
+        )
+    )
+    theirs(torch.tensor([IDS]))
+    for hook in hooks:
+        hook.remove()
+    return found
+
+
+@torch.no_grad()
+def test_logit_lens_equals_transformers_modules(pair: Any) -> None:
+    theirs, ours = pair
+    lens = logit_lens(ours, gpt2viz.trace(ours, IDS))
+    assert len(lens.places) == 1 + 2 * N_LAYER
+    streams = streams_of(theirs)
+    answer = theirs(torch.tensor([IDS])).logits[0].argmax(-1)
+    assert_array_equal(lens.answer, answer)
+    for n, place in enumerate(lens.places):
+        logits = theirs.lm_head(theirs.transformer.ln_f(streams[place]))[0].double()
+        p = logits.softmax(-1)
+        assert_array_equal(lens.top[n], p.argmax(-1), err_msg=str(place))
+        assert_allclose(lens.probability[n], p.max(-1).values, rtol=1e-4)
+        bits = torch.distributions.Categorical(logits=logits).entropy() / np.log(2)
+        assert_allclose(lens.entropy[n], bits, rtol=1e-4)
+        order = (-logits).argsort(dim=-1)
+        expected = (order == answer[:, None]).int().argmax(dim=-1) + 1
+        assert_array_equal(lens.rank[n], expected)
+    assert (lens.rank[-1] == 1).all()
+
+
+@torch.no_grad()
+def test_other_answers_can_be_followed(pair: Any) -> None:
+    theirs, ours = pair
+    trace = gpt2viz.trace(ours, IDS)
+    plain, lens = logit_lens(ours, trace, [1, 4]), logit_lens(ours, trace, [1, 4], [44, 301])
+    assert list(lens.answer) == [44, 301]
+    assert_array_equal(lens.top, plain.top)
+    streams = streams_of(theirs)
+    for n, place in enumerate(lens.places):
+        logits = theirs.lm_head(theirs.transformer.ln_f(streams[place]))[0].double()
+        better = [(logits[1] > logits[1, 44]).sum(), (logits[4] > logits[4, 301]).sum()]
+        assert_array_equal(lens.rank[n], np.array(better) + 1)
+    with pytest.raises(ValueError, match="2 positions need as many answers, not 1"):
+        logit_lens(ours, trace, [1, 4], [44])
+
+
+def test_lens_reads_only_the_positions_asked_for(pair: Any) -> None:
+    _, ours = pair
+    trace = gpt2viz.trace(ours, IDS)
+    whole, some = logit_lens(ours, trace), logit_lens(ours, trace, [5, 2])
+    assert some.positions == (5, 2)
+    assert_array_equal(some.top, whole.top[:, [5, 2]])
+    assert_allclose(some.entropy, whole.entropy[:, [5, 2]])
+    with pytest.raises(IndexError):
+        logit_lens(ours, trace, [7])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("versus", "position"), [(None, -1), (7, -1), (None, 2), (44, 0)])
+def test_contributions_sum_to_transformers_logit(
+    pair: Any, versus: int | None, position: int
+) -> None:
+    theirs, ours = pair
+    parts = contributions(ours, gpt2viz.trace(ours, IDS), 301, versus, position)
+    logits = theirs(torch.tensor([IDS])).logits[0, position].double()
+    expected = float(logits[301] - (logits[versus] if versus is not None else 0))
+    assert parts.logit == pytest.approx(expected, abs=1e-4)
+    assert parts.total == pytest.approx(expected, abs=1e-4)
+    assert parts.heads.shape == (N_LAYER, N_HEAD)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("layer", range(N_LAYER))
+@pytest.mark.parametrize("head", [0, 3])
+def test_one_heads_share_is_what_the_logit_loses_without_it(
+    pair: Any, layer: int, head: int
+) -> None:
+    """Take the head's own vector out of transformers' last stream, the scale frozen."""
+    theirs, ours = pair
+    parts = contributions(ours, gpt2viz.trace(ours, IDS), 301)
+    end = streams_of(theirs)["residual_out", N_LAYER - 1][0, -1].double()
+    taken: list[torch.Tensor] = []
+    c_proj = theirs.transformer.h[layer].attn.c_proj
+    hook = c_proj.register_forward_pre_hook(lambda _m, args: taken.append(args[0][0, -1]))
+    theirs(torch.tensor([IDS]))
+    hook.remove()
+    rows = slice(head * C // N_HEAD, (head + 1) * C // N_HEAD)
+    written = (taken[0][rows] @ c_proj.weight[rows]).double()
+    norm = theirs.transformer.ln_f
+
+    def logit(x: torch.Tensor) -> float:
+        sigma = (end.var(unbiased=False) + norm.eps).sqrt()
+        normed = (x - x.mean()) / sigma * norm.weight.double() + norm.bias.double()
+        return float(normed @ theirs.lm_head.weight[301].double())
+
+    assert parts.heads[layer, head] == pytest.approx(logit(end) - logit(end - written), abs=1e-4)
+
+
+def test_what_cannot_be_asked(pair: Any, tmp_path: Path) -> None:
+    _, ours = pair
+    trace = gpt2viz.trace(ours, IDS)
+    for wrong in ({"token": 420}, {"token": 1, "versus": -1}, {"token": 1, "position": 7}):
+        with pytest.raises(IndexError):
+            contributions(ours, trace, **wrong)
+    write_checkpoint(tmp_path / "other")
+    other = gpt2viz.load_model(tmp_path / "other")
+    with pytest.raises(ValueError, match="was made by"):
+        contributions(other, trace, 1)
+    with pytest.raises(ValueError, match="was made by"):
+        logit_lens(other, trace)
+
+
+def test_what_they_print_is_a_line(pair: Any) -> None:
+    _, ours = pair
+    trace = gpt2viz.trace(ours, IDS)
+    lens = "LogitLens: 7 tokens read at 7 places of the stream, arrays (7, 7)"
+    assert repr(logit_lens(ours, trace)) == lens
+    parts = contributions(ours, trace, token=301, versus=7)
+    assert repr(parts).startswith("Contributions to the logit of token 301 − 7 after position 6: ")
+    assert repr(parts).endswith(" nats, from 3 layers of 4 heads")
+    assert f"{parts.logit:.4f}" in repr(parts)
+
+
+@torch.no_grad()
+def test_surprise_equals_transformers_loss(pair: Any) -> None:
+    theirs, ours = pair
+    bits = surprise(gpt2viz.trace(ours, IDS))
+    ids = torch.tensor([IDS])
+    assert np.isnan(bits[0])
+    assert bits[1:].mean() * np.log(2) == pytest.approx(float(theirs(ids, labels=ids).loss), 1e-5)
+    logs = theirs(ids).logits[0].log_softmax(-1)
+    expected = [-float(logs[n, IDS[n + 1]]) / np.log(2) for n in range(len(IDS) - 1)]
+    assert_allclose(bits[1:], expected, rtol=1e-4)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "lens without the norm",
+        "analysis/lens.py",
+        "F.linear(normed, network",
+        "F.linear(here, network",
+        "test_logit_lens_equals_transformers_modules",
+    ),
+    Mutant(
+        "answer from before the last MLP",
+        "analysis/comparison.py",
+        '("residual_mid", "residual_out")',
+        '("residual_out", "residual_mid")',
+        "test_logit_lens_equals_transformers_modules",
+    ),
+    Mutant(
+        "ranks from 0",
+        "analysis/lens.py",
+        "= 1 + (logits >",
+        "= (logits >",
+        "test_logit_lens_equals_transformers_modules",
+    ),
+    Mutant(
+        "entropy in nats",
+        "analysis/lens.py",
+        ".numpy() / np.log(2)",
+        ".numpy()",
+        "test_logit_lens_equals_transformers_modules",
+    ),
+    Mutant(
+        "each run its own answer",
+        "analysis/lens.py",
+        "if answers is None and n ==",
+        "if n ==",
+        "test_other_answers_can_be_followed",
+    ),
+    Mutant(
+        "norm's mean left in",
+        "analysis/lens.py",
+        "direction -= direction.mean()",
+        "pass",
+        "test_contributions_sum_to_transformers_logit",
+    ),
+    Mutant(
+        "scale of another token",
+        "analysis/lens.py",
+        "np.sqrt(end.var()",
+        'np.sqrt(stage("embedding").var()',
+        "test_contributions_sum_to_transformers_logit",
+    ),
+    Mutant(
+        "attention's bias forgotten",
+        "analysis/lens.py",
+        "_double(model.merging(n)[1]) @ direction",
+        "0 * _double(model.merging(n)[1]) @ direction",
+        "test_contributions_sum_to_transformers_logit",
+    ),
+    Mutant(
+        "heads share each other's rows",
+        "model/checkpoint.py",
+        "unflatten(0, (self.config.n_head, -1))",
+        "unflatten(0, (-1, self.config.n_head)).swapaxes(0, 1)",
+        "test_one_heads_share_is_what_the_logit_loses_without_it",
+    ),
+    Mutant(
+        "surprise of the token before",
+        "analysis/sampling.py",
+        "trace.token_ids[start + 1 : start + 1 + len(rows)]",
+        "trace.token_ids[start : start + len(rows)]",
+        "test_surprise_equals_transformers_loss",
+    ),
+)

@@ -1,0 +1,101 @@
+"""What sampling settings do to a distribution, by cases worked out by hand and by transformers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as some
+from numpy.testing import assert_allclose
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from gpt2viz.analysis.sampling import divergence, entropy, sampling_distribution, softmax
+from tests.mutants import Mutant
+
+LOGITS = np.log(np.array([0.5, 0.25, 0.125, 0.0625, 0.0625])).astype(np.float32)
+
+
+def test_plain_is_softmax() -> None:
+    assert_allclose(sampling_distribution(LOGITS), [0.5, 0.25, 0.125, 0.0625, 0.0625], rtol=1e-6)
+
+
+def test_by_hand() -> None:
+    squared = np.array([64, 16, 4, 1, 1]) / 86
+    assert_allclose(sampling_distribution(LOGITS, temperature=0.5), squared, rtol=1e-6)
+    assert_allclose(sampling_distribution(LOGITS, temperature=0), [1, 0, 0, 0, 0])
+    assert_allclose(sampling_distribution(LOGITS, top_k=2), [2 / 3, 1 / 3, 0, 0, 0], rtol=1e-6)
+    assert_allclose(sampling_distribution(LOGITS, top_p=0.7), [2 / 3, 1 / 3, 0, 0, 0], rtol=1e-6)
+    assert_allclose(sampling_distribution(LOGITS, top_p=0.01), [1, 0, 0, 0, 0])
+    # of the three kept, 4/7 alone don't reach 0.8; 6/7 do
+    both = sampling_distribution(LOGITS, top_k=3, top_p=0.8)
+    assert_allclose(both, [2 / 3, 1 / 3, 0, 0, 0], rtol=1e-6)
+
+
+@given(
+    some.integers(0, 2**32 - 1),
+    some.sampled_from([0.3, 0.8, 1.0, 1.7]),
+    some.sampled_from([1, 2, 5, 30]),
+    some.sampled_from([0.1, 0.5, 0.9, 0.99]),
+)
+def test_equals_transformers_warpers(seed: int, temperature: float, k: int, p: float) -> None:
+    logits = np.random.default_rng(seed).normal(0, 3, 30).astype(np.float32)
+    theirs = torch.from_numpy(logits)[None].double()
+    for warp in (TemperatureLogitsWarper(temperature), TopKLogitsWarper(k), TopPLogitsWarper(p)):
+        theirs = warp(None, theirs)
+    ours = sampling_distribution(logits, temperature=temperature, top_k=k, top_p=p)
+    assert_allclose(ours, theirs.softmax(-1)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"temperature": -0.1}, {"temperature": np.nan}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.01}],
+)
+def test_settings_that_mean_nothing(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        sampling_distribution(LOGITS, **wrong)  # type: ignore[arg-type]
+
+
+def test_large_logits_stay_finite() -> None:
+    assert_allclose(softmax(np.array([1e4, -1e4, 1e4], np.float32)), [0.5, 0, 0.5])
+
+
+def test_bits() -> None:
+    assert entropy(softmax(np.zeros(8))) == pytest.approx(3)
+    assert f"{entropy(np.array([1.0, 0.0])):.2f} bits" == "0.00 bits"  # and not −0
+    assert divergence(LOGITS, LOGITS) == pytest.approx(0, abs=1e-12)
+    old, new = np.log([0.5, 0.5]), np.log([0.25, 0.75])
+    assert divergence(new, old) == pytest.approx(0.5 * np.log2(2) + 0.5 * np.log2(2 / 3))
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "temperature multiplies",
+        "analysis/sampling.py",
+        ") / temperature)",
+        ") * temperature)",
+        "test_by_hand",
+    ),
+    Mutant(
+        "top-p stops one short",
+        "analysis/sampling.py",
+        "shares.cumsum(), top_p) + 1]",
+        "shares.cumsum(), top_p)]",
+        "test_by_hand",
+    ),
+    Mutant(
+        "top-p of what top-k left out too",
+        "analysis/sampling.py",
+        "shares = probabilities[kept] / probabilities[kept].sum()",
+        "shares = probabilities[kept]",
+        "test_equals_transformers_warpers",
+    ),
+    Mutant(
+        "KL the other way round",
+        "analysis/sampling.py",
+        "(np.exp(log_old) * (log_old - log_new))",
+        "(np.exp(log_new) * (log_new - log_old))",
+        "test_bits",
+    ),
+)

@@ -1,0 +1,198 @@
+"""Scores of heads: built by hand to be exactly 0 and 1, against loops, and TransformerLens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis import scores
+from gpt2viz.analysis.scores import (
+    SCORES,
+    TokenIds,
+    distance,
+    duplicate_token,
+    entropy,
+    first_token,
+    head_scores,
+    induction,
+    largest,
+    previous_token,
+    probe,
+    same_token,
+    weight_on,
+)
+from gpt2viz.arrays import Pairs
+from gpt2viz.run import stages
+from tests.analysis.head_detector import CASES, random_head
+from tests.mutants import Mutant
+
+Targets = Callable[[TokenIds], Pairs]
+TARGETS: list[Targets] = [previous_token, same_token, first_token, duplicate_token, induction]
+IDS = [7, 5, 7, 9, 5, 7, 7]
+
+
+def one_hot(*look: int) -> np.ndarray:
+    weights = np.zeros((len(look), len(look)), np.float32)
+    weights[np.arange(len(look)), look] = 1
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("targets", "look", "elsewhere"),
+    [
+        (previous_token, (0, 0, 1, 2, 3, 4, 5), (0, 1, 0, 3, 0, 5, 4)),
+        (same_token, (0, 1, 2, 3, 4, 5, 6), (0, 0, 1, 2, 3, 4, 5)),
+        (first_token, (0, 0, 0, 0, 0, 0, 0), (0, 1, 1, 1, 1, 1, 1)),
+        # 7 5 7 9 5 7 7: queries 2, 5 and 6 repeat a 7, query 4 repeats the 5
+        (duplicate_token, (0, 0, 0, 0, 1, 2, 5), (0, 0, 1, 0, 2, 1, 1)),
+        (induction, (0, 0, 1, 0, 2, 3, 6), (0, 0, 0, 0, 1, 2, 2)),
+    ],
+)
+def test_heads_built_by_hand(
+    targets: Targets, look: tuple[int, ...], elsewhere: tuple[int, ...]
+) -> None:
+    heads = np.stack([one_hot(*look), one_hot(*elsewhere)])
+    assert_array_equal(weight_on(heads, targets(IDS)), [1, 0])
+    assert_array_equal(weight_on(heads.mean(axis=0), targets(IDS)), 0.5)
+
+
+def test_weight_on_all_targets_of_a_query_counts_together() -> None:
+    both = one_hot(0, 0, 0, 0, 0, 0, 0)
+    both[6] = [0.25, 0, 0.5, 0, 0, 0.25, 0]  # all three earlier sevens
+    assert weight_on(both, duplicate_token(IDS)) == (1 + 0 + 1 + 1) / 4
+
+
+def test_amounts_of_heads_built_by_hand() -> None:
+    sharp = np.stack([one_hot(0, 1, 2, 3), one_hot(0, 0, 0, 0)])
+    even = (np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]).astype(np.float32)
+    assert_array_equal(distance(sharp), [0, 2])
+    assert distance(even) == pytest.approx((1 / 2 + 1 + 3 / 2) / 3)
+    assert_array_equal(entropy(sharp), [0, 0])
+    assert entropy(even) == pytest.approx((1 + np.log2(3) + 2) / 3)
+    assert_array_equal(largest(sharp), [1, 1])
+    assert largest(even) == 0.5  # query 0 sees only itself, in every head
+
+
+def test_where_nothing_can_be_scored() -> None:
+    alone = np.ones((2, 1, 1), np.float32)
+    for score in SCORES.values():
+        assert_array_equal(score.of(alone, [3]), [np.nan, np.nan], err_msg=score.name)
+    nothing_twice = np.stack([one_hot(0, 1, 2)])
+    assert_array_equal(SCORES["induction"].of(nothing_twice, [1, 2, 3]), [np.nan])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_targets_against_loops(seed: int) -> None:
+    ids, weights = random_head(seed, 12, 4)
+    for targets, wanted in zip(
+        TARGETS,
+        (
+            lambda t, j: j == t - 1,
+            lambda t, j: j == t,
+            lambda _t, j: j == 0,
+            lambda t, j: j < t and ids[j] == ids[t],
+            lambda t, j: 1 <= j <= t and ids[j - 1] == ids[t],
+        ),
+        strict=True,
+    ):
+        by_query = []
+        for t in range(1, 12):
+            keys = [j for j in range(12) if wanted(t, j)]
+            if keys:
+                by_query.append(sum(float(weights[t, j]) for j in keys))
+        assert weight_on(weights, targets(ids)) == pytest.approx(np.mean(by_query))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_amounts_against_loops(seed: int) -> None:
+    _, weights = random_head(seed, 12, 4)
+    far = [sum(w * abs(t - j) for j, w in enumerate(weights[t])) for t in range(1, 12)]
+    bits = [-sum(w * np.log2(w) for w in weights[t] if w > 0) for t in range(1, 12)]
+    assert distance(weights) == pytest.approx(np.mean(far))
+    assert entropy(weights) == pytest.approx(np.mean(bits))
+    assert largest(weights) == max(float(w) for row in weights[1:] for w in row)
+
+
+def test_agrees_with_transformer_lens() -> None:
+    """Their score divides by all T queries; ours by those that have a target (made apart)."""
+    stored = json.loads((Path(__file__).with_name("head_detector.json")).read_text())
+    for case, theirs in zip(CASES, stored["scores"], strict=True):
+        ids, weights = random_head(*case)
+        for targets, name in (
+            (previous_token, "previous_token_head"),
+            (duplicate_token, "duplicate_token_head"),
+            (induction, "induction_head"),
+        ):
+            target = targets(ids)
+            n_queries = target.any(axis=1).sum()
+            ours = weight_on(weights, target) * n_queries / len(ids)
+            assert ours == pytest.approx(theirs[name], abs=1e-6), name
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_scores_of_a_run(tiny: gpt2viz.Model, causal: bool) -> None:
+    ids = [5, 300, 17, 17, 219, 5, 300]
+    trace = gpt2viz.trace(tiny, ids, causal=causal)
+    found = head_scores(trace)
+    assert list(found) == list(SCORES)
+    for name, by_head in found.items():
+        assert by_head.shape == (3, 4)
+        for layer in range(3):
+            weights = trace.stage("weights", layer)[0]
+            assert_allclose(by_head[layer], SCORES[name].of(weights, ids))
+    derived = head_scores(gpt2viz.trace(tiny, ids, causal=causal, explicit=False))
+    assert_allclose(derived["entropy"], found["entropy"], atol=1e-5)
+
+
+def test_the_probe_says_different_tokens_twice() -> None:
+    ids = probe(vocab_size=5120, n_positions=256)
+    assert len(ids) == 100
+    assert ids[:50] == ids[50:]
+    assert len(set(ids)) == 50
+    assert ids == probe(5120, 256)
+    assert len(probe(5120, 24)) == 24
+    assert max(probe(10, 256)) < 10
+
+
+def test_the_scores_are_those_that_are_computed_and_cannot_be_changed(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for fixed in (scores.SCORES, stages.STAGE, stages.AXES):
+        with pytest.raises(TypeError):
+            fixed["mine"] = next(iter(fixed.values()))  # type: ignore[index]
+    run = gpt2viz.trace(tiny, [1, 2, 3])
+    assert list(scores.head_scores(run)) == list(scores.SCORES)
+    monkeypatch.setattr(scores, "SCORES", {"entropy": scores.SCORES["entropy"]})
+    assert list(scores.head_scores(run)) == ["entropy"]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a token is its own duplicate",
+        "analysis/scores.py",
+        "here[:, None] == here, -1)",
+        "here[:, None] == here)",
+        "test_agrees_with_transformer_lens",
+    ),
+    Mutant(
+        "induction without the step on",
+        "analysis/scores.py",
+        "found[:, 1:] = duplicate_token(ids)[:, :-1]",
+        "found[:, :] = duplicate_token(ids)",
+        "test_heads_built_by_hand",
+    ),
+    Mutant(
+        "the first query counts",
+        "analysis/scores.py",
+        "rows = weights[..., 1:, :]\n    logs",
+        "rows = weights\n    logs",
+        "test_amounts_against_loops",
+    ),
+)

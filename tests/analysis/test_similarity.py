@@ -1,0 +1,199 @@
+"""How alike every two heads are, and how they are grouped: against loops over plain lists."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis import similarity
+from gpt2viz.analysis.patterns import likeness
+from gpt2viz.analysis.similarity import similarities
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.similarity import (
+    MOST,
+    cells_of,
+    group_table,
+    groups,
+    in_order,
+    similarity_map,
+    tree,
+)
+from tests.mutants import Mutant
+
+IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
+
+
+def by_loops(trace: gpt2viz.Trace) -> np.ndarray:
+    heads = [
+        head[1:].astype(np.float64).ravel()
+        for n in range(3)
+        for head in trace.stage("weights", n)[0]
+    ]
+    return np.array([[a @ b / np.sqrt(a @ a) / np.sqrt(b @ b) for b in heads] for a in heads])
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("edits", ["", "window:3,forbid:4:2"])
+def test_every_two_heads(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, causal: bool, explicit: bool, edits: str
+) -> None:
+    trace = gpt2viz.trace(
+        tiny, IDS, causal=causal, explicit=explicit, edits=gpt2viz.parse_edits(edits)
+    )
+    expected = by_loops(gpt2viz.trace(tiny, IDS, causal=causal, edits=trace.edits))
+    found = similarities(trace)
+    assert_allclose(found, expected, atol=1e-5)
+    assert_allclose(
+        found[5].reshape(3, 4)[2],
+        likeness(trace.stage("weights", 2)[0], trace.stage("weights", 1)[0, 1]),
+        atol=1e-5,
+    )
+    # two queries at a time, as in a text that is too long for all of them
+    monkeypatch.setattr(similarity, "BLOCK_BYTES", 2 * 4 * 12 * len(IDS))
+    assert_allclose(similarities(trace), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_weights_of_some_queries(tiny: gpt2viz.Model, explicit: bool) -> None:
+    trace = gpt2viz.trace(tiny, IDS, explicit=explicit, edits=gpt2viz.parse_edits("nofirst"))
+    whole = trace.stage("weights", 2)[0]
+    for queries in (slice(0, 1), slice(2, 5), slice(8, 9), slice(0, 9)):
+        assert_allclose(trace.weights_of_queries(2, queries), whole[:, queries], atol=1e-6)
+
+
+def test_no_more_memory_than_it_may(tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    own = gpt2viz.Trace.weights_of_queries
+    monkeypatch.setattr(
+        gpt2viz.Trace,
+        "weights_of_queries",
+        lambda self, layer, queries: asked.append(queries) or own(self, layer, queries),
+    )
+    monkeypatch.setattr(similarity, "BLOCK_BYTES", 3 * 4 * 12 * len(IDS))
+    similarities(gpt2viz.trace(tiny, IDS))
+    assert {(q.start, q.stop) for q in asked} == {(1, 4), (4, 7), (7, 9)}
+
+
+def test_one_token(tiny: gpt2viz.Model) -> None:
+    assert np.isnan(similarities(gpt2viz.trace(tiny, [5]))).all()
+
+
+def random_similarities(seed: int, n: int) -> np.ndarray:
+    rows = np.random.default_rng(seed).random((n, 6)) ** 3
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows @ rows.T
+
+
+def grouped_by_loops(values: np.ndarray, at_least: float) -> set[frozenset[int]]:
+    """Average linkage by its definition: join the two groups most alike, while they are enough."""
+    found = [frozenset([n]) for n in range(len(values))]
+
+    def alike(pair: tuple[frozenset[int], frozenset[int]]) -> float:
+        return float(np.mean([values[a, b] for a in pair[0] for b in pair[1]]))
+
+    while len(found) > 1:
+        best = max(combinations(found, 2), key=alike)
+        if alike(best) < at_least:
+            break
+        found = [g for g in found if g not in best] + [best[0] | best[1]]
+    return {group for group in found if len(group) > 1}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("at_least", [0.95, 0.8, 0.5])
+def test_groups_by_loops(seed: int, at_least: float) -> None:
+    values = random_similarities(seed, 17)
+    joined = tree(values)
+    found = groups(joined, at_least)
+    assert {frozenset(group) for group in found} == grouped_by_loops(values, at_least)
+    order = in_order(joined)
+    assert sorted(order) == list(range(17))
+    for group in found:  # side by side in the map
+        places = sorted(order.index(head) for head in group)
+        assert places == list(range(places[0], places[0] + len(group)))
+    table = group_table(values, found, [str(n) for n in range(17)])
+    for row in table.to_dict("records"):
+        group = [int(n) for n in row["layer.head"].split()]
+        assert row["heads"] == len(group)
+        pairs = [values[a, b] for a in group for b in group]
+        assert row["least alike"] == pytest.approx(min(pairs))
+
+
+def test_heads_that_do_the_same_meet() -> None:
+    values = np.eye(6)
+    values[0, 3] = values[3, 0] = values[1, 5] = values[5, 1] = 1
+    joined = tree(values)
+    assert {frozenset(g) for g in groups(joined, 0.9)} == {frozenset([0, 3]), frozenset([1, 5])}
+
+
+def test_a_model_of_one_head() -> None:
+    joined = tree(np.ones((1, 1)))
+    assert (in_order(joined), groups(joined, 0.9)) == ([0], [])
+
+
+@pytest.mark.parametrize("n", [12, MOST + 40])
+def test_the_map(n: int) -> None:
+    values = random_similarities(7, n)
+    joined = tree(values)
+    order, found = in_order(joined), groups(joined, 0.9)
+    names = [f"h{k}" for k in range(n)]
+    figure = render(similarity_map("what", values, order, found, names), LIGHT)
+    (drawn,) = figure.data
+    starts = cells_of(order)
+    assert list(drawn.x) == list(drawn.y) == [names[order[k]] for k in starts]
+    assert drawn.z.shape == (min(n, MOST),) * 2
+    for down, across in ((0, 0), (3, 7), (len(starts) - 1, 2)):
+        stops = [*starts[1:], n]
+        block = [
+            values[order[a], order[b]]
+            for a in range(starts[down], stops[down])
+            for b in range(starts[across], stops[across])
+        ]
+        assert drawn.z[down, across] == pytest.approx(max(block), abs=1e-6)
+    assert len(figure.layout.shapes) == len(found)
+    if n == 12:
+        for frame, group in zip(figure.layout.shapes, found, strict=True):
+            assert [frame.x0 + 0.5, frame.x1 - 0.5] == [
+                order.index(group[0]),
+                order.index(group[-1]),
+            ]
+    assert_array_equal(np.sort(order), np.arange(n))
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the first query counts as well",
+        "analysis/similarity.py",
+        "range(1, T, step)",
+        "range(0, T, step)",
+        "test_every_two_heads",
+    ),
+    Mutant(
+        "only the last queries count",
+        "analysis/similarity.py",
+        "products += rows @",
+        "products = rows @",
+        "test_every_two_heads",
+    ),
+    Mutant(
+        "some queries with the mask of the first",
+        "run/derived.py",
+        "self.hidden(queries), self",
+        "self.hidden()[: len(q[0, 0, queries])], self",
+        "test_every_two_heads",
+    ),
+    Mutant(
+        "groups by their closest two",
+        "pictures/similarity.py",
+        'method="average"',
+        'method="single"',
+        "test_groups_by_loops",
+    ),
+)

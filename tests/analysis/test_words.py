@@ -1,0 +1,168 @@
+"""Tokens into words, and weights between words: by hand, and as products of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis.words import group_words, word_starts
+from gpt2viz.pictures.measure import Measure, in_words
+from tests.mutants import Mutant
+
+
+def grouped(*tokens: str | bytes) -> list[bytes]:
+    """The words that these tokens make, each as its bytes."""
+    parts = [t.encode() if isinstance(t, str) else t for t in tokens]
+    starts = word_starts(parts)
+    ends = [*starts[1:], len(parts)]
+    return [b"".join(parts[a:b]) for a, b in zip(starts, ends, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (["un", "believ", "able", " cran", "es"], ["unbelievable", " cranes"]),
+        ([" didn", "'t", " see"], [" didn't", " see"]),
+        (["don", "’", "t"], ["don’t"]),
+        (["'", "tis", " said", "'"], ["'", "tis", " said", "'"]),
+        (["fish", ".", '"', " She"], ["fish", '."', " She"]),
+        (["half", "-", "past", "7"], ["half", "-", "past7"]),
+        (["one", "\n", "two", " ", " three"], ["one", "\n", "two", " ", " three"]),
+        (["end", ".", "\n", '"', "He"], ["end", ".", "\n", '"', "He"]),
+        ([" ", "\t", "\n", "a"], [" ", "\t", "\n", "a"]),
+        ([" ", "a"], [" a"]),
+        ([" ", "🦩", " ", "!", "\t", "!"], [" 🦩", " !", "\t", "!"]),
+        (["na", "i", "\u0308", "ve"], ["nai\u0308ve"]),
+        (["नम", "स्", "ते"], ["नमस्ते"]),
+        (["東", "京"], ["東京"]),
+        (["<|endoftext|>", "A", "!", "<|endoftext|>", "?"], None),
+        (["<", "|", "endo", "ft", "ext", "|", ">"], ["<|", "endoftext", "|>"]),
+        (["x"], ["x"]),
+    ],
+)
+def test_where_words_begin(tokens: list[str], words: list[str] | None) -> None:
+    assert grouped(*tokens) == [word.encode() for word in words or tokens]
+
+
+@pytest.mark.parametrize("char", ["🦩", "é", "東", "👩‍👩‍👧"])
+def test_the_bytes_of_one_character_stay_together(char: str) -> None:
+    pieces = [bytes([byte]) for byte in char.encode()]
+    assert grouped(" a", *pieces, " b")[-2:] == [grouped(" a", char)[-1], b" b"]
+    assert grouped(*pieces) == [char.encode()]
+
+
+@given(st.lists(st.binary(max_size=4), min_size=1, max_size=12))
+def test_every_token_is_in_one_word(tokens: list[bytes]) -> None:
+    starts = word_starts(tokens)
+    assert starts[0] == 0
+    assert list(starts) == sorted(set(starts))
+    assert starts[-1] < len(tokens)
+
+
+def test_by_hand() -> None:
+    """Three tokens, the last two one word."""
+    weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]], np.float32)
+    # the word's row: to token 0 the mean of 0.5 and 0.2, to itself that of 0.5 and 0.3 + 0.5
+    assert_allclose(group_words(weights, (0, 1)), [[1.0, 0.0], [0.35, 0.65]], rtol=1e-6)
+    assert_allclose(group_words(weights, (0, 2)), [[1.0, 0.0], [0.5, 0.5]], rtol=1e-6)
+    assert_allclose(group_words(weights, (0,)), [[1]], rtol=1e-6)
+    assert_allclose(group_words(weights, (0, 1, 2)), weights)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
+def test_equals_a_product_of_matrices(seed: int, n_tokens: int) -> None:
+    """M A Sᵀ, where S (W, T) tells which tokens are a word's and M is S over its row sums."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.ones(n_tokens), (2, 3, n_tokens)).astype(np.float32)
+    word_of = np.cumsum(np.append(0, rng.integers(0, 2, n_tokens - 1)))
+    members = (word_of == np.arange(word_of[-1] + 1)[:, None]).astype(float)
+    means = members / members.sum(axis=1, keepdims=True)
+    found = group_words(weights, [int(row.argmax()) for row in members])
+    assert found.dtype == np.float32
+    assert_allclose(found, means @ weights @ members.T, atol=1e-6)
+    assert_allclose(found.sum(axis=-1), 1, atol=1e-6)
+
+
+class Run:
+    """Three tokens, the last two one word."""
+
+    token_bytes = (b"a", b" b", b"c")
+
+
+def test_a_cell_is_hidden_where_all_its_tokens_cells_are() -> None:
+    weights = np.array([[[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]], np.float32)
+    hidden = np.array([[[0, 1, 1], [1, 0, 1], [0, 0, 1]]], bool)
+    measured = Measure(weights, ["a", "b", "c"], hidden, "weight", "", "")
+    words = in_words(measured, Run())  # type: ignore[arg-type]
+    assert_array_equal(words.hidden, [[[False, True], [False, False]]])
+    assert_allclose(words.values, [[[1.0, 0.0], [0.25, 0.75]]])
+    assert (words.labels, words.positions) == (["a", "·bc"], (0, 1))
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_rows_of_a_run_still_sum_to_one(tiny: gpt2viz.Model, explicit: bool) -> None:
+    trace = gpt2viz.trace(tiny, "The animal didn't, 🦩🦩!", explicit=explicit)
+    starts = gpt2viz.word_starts(trace.token_bytes)
+    assert len(starts) < len(trace.tokens)
+    words = gpt2viz.group_words(trace.stage("weights", 1), starts)
+    assert words.shape == (1, 4, len(starts), len(starts))
+    assert_allclose(words.sum(axis=-1), 1, atol=1e-5)
+    assert (np.triu(words[0, 0], 1) == 0).all()  # a later word is hidden as a whole
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a word's rows summed",
+        "analysis/words.py",
+        "(sums / sizes[:, None])",
+        "(sums / 1)",
+        "test_equals_a_product_of_matrices",
+    ),
+    Mutant(
+        "a word's columns averaged",
+        "analysis/words.py",
+        "(sums / sizes[:, None])",
+        "(sums / sizes)",
+        "test_equals_a_product_of_matrices",
+    ),
+    Mutant(
+        "apostrophes cut words",
+        "analysis/words.py",
+        "following.isalpha()",
+        "False",
+        "test_where_words_begin",
+    ),
+    Mutant(
+        "marks cut words",
+        "analysis/words.py",
+        '("Mn", "Mc", "Me", "Cf")',
+        "()",
+        "test_where_words_begin",
+    ),
+    Mutant(
+        "end of text part of a word",
+        "analysis/words.py",
+        "or END_OF_TEXT in (token, before)",
+        "",
+        "test_where_words_begin",
+    ),
+    Mutant(
+        "characters cut at their bytes",
+        "analysis/words.py",
+        "if offset in begins",
+        "if token[:1] > b'\\x7f' or offset in begins",
+        "test_the_bytes_of_one_character_stay_together",
+    ),
+    Mutant(
+        "words hidden with their first token",
+        "pictures/measure.py",
+        "hidden=np.logical_and.reduceat(hidden",
+        "hidden=np.logical_or.reduceat(hidden",
+        "test_a_cell_is_hidden_where_all_its_tokens_cells_are",
+    ),
+)

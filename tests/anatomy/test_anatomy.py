@@ -1,0 +1,277 @@
+"""A model's card, config and files in words, and how alike its positions are."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.anatomy import files
+from gpt2viz.anatomy.card import LONGEST, harmless, read_card
+from gpt2viz.anatomy.fields import MEANING, derived, explained, unused
+from gpt2viz.anatomy.files import stored_files
+from gpt2viz.files import read_json
+from gpt2viz.model.checkpoint import read_config, stored_numbers
+from gpt2viz.model.config import FIXED
+from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.render import render
+from tests.checkpoints import edit_json, write_checkpoint
+from tests.mutants import Mutant
+
+signs = list("![]()\\`<x\n|~>:$&@ ")
+longer = [
+    *("```\n", "~~~\n", "````\n", "    ", "- ", "> ", "1. ", "|-|-|\n", "&#58;", "&#96;", "\u2028"),
+    *("![x](/e)", "![x]", "![", "](/e)", "[x]()", "[x]: /e\n", "[^x]", "http://e.org", "a@b.org"),
+    *(":red[x]", ":x:", ":streamlit:", "$x$", "<b>", "<http://e.org>", "`:red[x]`", "www.e.org"),
+]
+pieces = st.sampled_from(signs + longer)
+#: Reads GitHub's Markdown but for bare addresses, which a test in a browser looks after.
+READER = MarkdownIt("commonmark").enable("table")
+
+
+@given(text=st.lists(pieces, max_size=30).map("".join))
+def test_nothing_but_plain_markdown_is_left_in_a_card(text: str) -> None:
+    """By a Markdown reader of its own, with what the app's reader does to texts looked for."""
+    tokens = READER.parse(harmless(text) + "\n\n[x]: http://e.org\n")
+    leaves = [leaf for token in tokens for leaf in token.children or [token]]
+    assert not {leaf.type for leaf in leaves} & {"image", "link_open", "html_inline", "html_block"}
+    # What the reader took backslashes from is text; it knows nothing of directives and formulas.
+    source = READER.render(harmless(text))
+    prose = re.sub(r"<(pre|code)\b.*?</\1>", "", source, flags=re.DOTALL)
+    assert not re.search(r"https?://|www\.|\w@\w|:[+-]*\w[\w+-]*:", prose, re.IGNORECASE)
+    for leaf in leaves:
+        if leaf.type == "text":
+            assert not re.search(r"https?://|www\.|\w@\w|:\w+:", leaf.content)
+    inline = [token.content for token in tokens if token.type == "inline"]
+    for line in inline:
+        outside = re.sub(r"\\[!-/:-@\[-`{-~]", "§", line)  # escaped: neither code nor markup
+        outside = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "§", outside, flags=re.DOTALL)
+        assert not re.search(r"\$|:\w+[\[:{]|::", outside), (text, line)
+
+
+@pytest.mark.parametrize(
+    ("card", "plain"),
+    [
+        ("# Big\n## Less", "### Big\n#### Less"),
+        ("costs $1 to $2 :tada:", "costs \\$1 to \\$2 \\:\u2060tada:"),
+        (":red[x] at 12:30", "\\:red\\[x\\] at 12\\:30"),
+        ("::leaf{a} :::box", "\\:\\:leaf{a} \\:\\:\\:box"),
+        ("|a|b|\n|:-:|--:|", "|a|b|\n|:-:|--:|"),
+        ("[the *paper*](http://e.org 'T')", "the *paper* (http:\u2060//e.org)"),
+        ("[![badge](http://e.org/b.svg)](http://e.org)", "badge (http:\u2060//e.org)"),
+        ("![a chart](http://e.org/b.svg)", "a chart"),
+        ("<http://e.org> or www.e.org", "\\<http:\u2060//e.org> or www\u2060.e.org"),
+        ("https&#58;//e.org https:\\//e.org", "https:\u2060//e.org https:\u2060\\//e.org"),
+        ("me@e.org", "me\u2060@e.org"),
+        ("[x]: http://e.org", "\\[x\\]: http:\u2060//e.org"),
+        ("`model[0] $x :red[y]`", "`model[0] $x :red[y]`"),
+        ("| `:red[x] | b` |", "| \\`\\:red\\[x\\] | b\\` |"),
+        ("[`a`]()``:red[x]``", "`a`\u2060``:red[x]``"),
+        ("```sh\n$ pip install :x:\n# none\n```", "```sh\n$ pip install :x:\n# none\n```"),
+        ("````\n```\n:red[x]\n````\n:red[y]", "````\n```\n:red[x]\n````\n\\:red\\[y\\]"),
+        ("```\n~~~\n``\n:red[x]", "```\n~~~\n``\n:red[x]\n```"),
+        ("~~~\n```\n~~~\n:red[x]", "````\n```\n````\n\\:red\\[x\\]"),
+        ("- a\n\n  ```\n:red[x]", "- a\n\n```\n:red[x]\n```"),
+        ("> ```\n:red[x]", "> \\`\\`\\`\n\\:red\\[x\\]"),
+        ("<pre>\n```\n</pre>\n\n:red[x]", "\\<pre>\n```\n</pre>\n\n:red[x]\n```"),
+        ("a\u2028```\nb\n```\n:red[x]", "a\n```\nb\n```\n\\:red\\[x\\]"),
+        ("```Mermaid x\nA@{img: 'http://e.org'}\n```", "```\nA@{img: 'http://e.org'}\n```"),
+    ],
+)
+def test_a_card_is_plain_markdown(card: str, plain: str) -> None:
+    assert harmless(card) == plain
+
+
+@pytest.mark.parametrize(
+    "card", ["[a](" + "a" * LONGEST, "`" * LONGEST, "[" * LONGEST, "![](" * 25_000, ":" * LONGEST]
+)
+def test_a_card_of_one_line_is_read_at_once(card: str) -> None:
+    assert len(harmless(card)) < 3 * LONGEST
+
+
+def test_the_head_of_a_card(folder: Path) -> None:
+    assert read_card(folder) is None
+    readme = folder / "README.md"
+    head = "license: mit\nlanguage: [en, de]\ndatasets:\n- a/b\ntags: [x]\nbase_model: {a: 1}"
+    readme.write_text(f"---\n{head}\n---\nHello", encoding="utf-8")
+    card = read_card(folder)
+    assert card is not None
+    assert (card.text, card.cut) == ("Hello", False)
+    assert card.facts == {"license": "mit", "language": "en, de", "datasets": "a/b"}
+
+
+@pytest.mark.parametrize(
+    "head", [": [", "- a list", "license: !!python/object:os.system x", "x: &a [*a]", "{" * 1200]
+)
+def test_a_head_that_cannot_be_read_stays_text(folder: Path, head: str) -> None:
+    (folder / "README.md").write_text(f"---\n{head}\n---\nHello", encoding="utf-8")
+    card = read_card(folder)
+    assert card is not None
+    assert card.facts == {}
+    assert card.text.endswith("Hello")
+
+
+def test_a_long_card_is_cut_and_other_bytes_are_no_trouble(folder: Path) -> None:
+    (folder / "README.md").write_bytes(b"\xff" + b"x" * LONGEST)
+    card = read_card(folder)
+    assert card is not None
+    assert card.cut
+    assert len(card.text) == LONGEST
+
+
+def test_every_field_is_explained() -> None:
+    config = gpt2viz.GPT2Config()
+    assert list(MEANING) == [field.name for field in dataclasses.fields(config)]
+    demanded = dict.fromkeys(["model_type", *FIXED])
+    names = [field.name for field in explained(config, demanded)]
+    assert names == [*MEANING, *demanded]
+    assert unused(demanded | dict.fromkeys(MEANING)) == {}
+    for field in [*explained(config, demanded), *derived(config)]:
+        assert field.meaning.endswith(".")
+        assert field.value
+
+
+def test_values_have_units_and_their_source(folder: Path) -> None:
+    edit_json(
+        folder / "config.json",
+        n_embd=None,
+        hidden_size=24,
+        attn_pdrop=0.25,
+        resid_pdrop=None,
+        reorder_and_upcast_attn=True,
+    )
+    values = read_json(folder / "config.json")
+    config = read_config(folder)
+    found = {field.name: field for field in explained(config, values)}
+    assert found["vocab_size"].value == "420 tokens"
+    assert found["n_inner"].value == "empty: 96 channels"
+    assert found["attn_pdrop"].value == "25% of the weights"
+    assert found["n_embd"].value == "24 channels"
+    assert "The file calls it hidden_size." in found["n_embd"].meaning
+    assert (found["n_embd"].source, found["resid_pdrop"].source) == ("config.json", "default")
+    assert [field.value for field in derived(config)] == ["6 channels", "96 channels"]
+    others = unused(values)
+    assert others["reorder_and_upcast_attn"] == "true"
+    assert not others.keys() & {"hidden_size", "n_embd", "model_type"}
+
+
+def test_a_strangers_values_stay_short() -> None:
+    (name, value), *_ = unused({"x" * 500: {"y": "z" * 10_000}}).items()
+    assert len(name) <= 60
+    assert len(value) <= 120
+
+
+def test_files_with_their_hashes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {file.name: file for file in stored_files(folder)}
+    assert list(found) == ["config.json", "vocab.json", "merges.txt", "model.safetensors"]
+    content = (folder / "model.safetensors").read_bytes()
+    assert found["model.safetensors"].nbytes == len(content)
+    assert found["model.safetensors"].sha256 == hashlib.sha256(content).hexdigest()
+    monkeypatch.setattr(files, "HASHED", 10_000)
+    assert stored_files(folder)[-1].sha256 == ""
+    blob = folder.parent / "blobs" / ("ab" * 32)
+    blob.parent.mkdir()
+    (folder / "model.safetensors").rename(blob)
+    (folder / "model.safetensors").symlink_to(blob)
+    assert stored_files(folder)[-1].name == "merges.txt"  # a link that leads elsewhere
+    snapshot = folder.parent / "snapshots" / "0123"
+    snapshot.parent.mkdir()
+    folder.rename(snapshot)
+    assert stored_files(snapshot)[-1].sha256 == "ab" * 32
+
+
+def test_formats_of_the_weights(tmp_path: Path) -> None:
+    theirs = write_checkpoint(tmp_path, dtype=torch.float16)
+    assert stored_numbers(tmp_path) == {"F16": sum(p.numel() for p in theirs.parameters())}
+
+
+def cosines(vectors: np.ndarray) -> np.ndarray:
+    x = torch.from_numpy(vectors)
+    return F.cosine_similarity(x[:, None], x[None], dim=-1).numpy()
+
+
+def test_similarities_of_positions_by_pytorch(tiny: gpt2viz.Model) -> None:
+    vectors = tiny.network.wpe.weight.numpy()
+    panel = similarity_map(vectors, 256)
+    assert_allclose(panel.values, cosines(vectors), atol=1e-6)
+    assert panel.rows.names() == [str(n) for n in range(24)]
+    assert panel.quantity == "cosine similarity"
+
+
+@pytest.mark.parametrize("cells", [1, 1000, 2**22])
+def test_many_positions_show_the_number_farthest_from_0(
+    cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpt2viz.pictures.anatomy._CELLS", cells)
+    vectors = np.random.default_rng(0).normal(size=(50, 5)).astype(np.float32)
+    panel = similarity_map(vectors, 8)
+    whole = cosines(vectors)
+    starts = [n * 50 // 8 for n in range(8)] + [50]
+    for i in range(8):
+        for j in range(8):
+            block = whole[starts[i] : starts[i + 1], starts[j] : starts[j + 1]].ravel()
+            expected = block[np.abs(block).argmax()]
+            assert_allclose(panel.values[i, j], expected, atol=1e-6)
+    assert panel.rows.positions == starts[:-1]
+    assert panel.quantity == "farthest from 0: cosine similarity of this block"
+
+
+def test_similarity_at_a_distance() -> None:
+    vectors = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    for distance in (1, 3, 8):
+        assert similarity_at(vectors, distance) == pytest.approx(
+            np.diag(cosines(vectors), distance).mean(), abs=1e-6
+        )
+
+
+def test_a_position_of_zeros_has_no_direction() -> None:
+    vectors = np.eye(3, dtype=np.float32)
+    vectors[1] = 0
+    shown = similarity_map(vectors, 256).values
+    assert_array_equal(np.isnan(shown), [[0, 1, 0], [1, 1, 1], [0, 1, 0]])
+    assert similarity_at(vectors, 2) == 0
+    assert np.isnan(similarity_at(vectors, 1))
+
+
+def test_bars_hold_every_part_once() -> None:
+    names = ["a", "b", "c"]
+    bars = part_bars("what", names, ["MLP", "head", "MLP"], [1, 2, 5000], "parameters")
+    figure = render(bars, LIGHT)
+    shown = {
+        figure.layout.yaxis.ticktext[n]: (x, t)
+        for bar in figure.data
+        for n, x, t in zip(bar.y, bar.x, bar.text, strict=True)
+    }
+    assert shown == {"a": (1, "below 0.1 %"), "b": (2, "below 0.1 %"), "c": (5000, "99.9 %")}
+    assert [bar.name for bar in figure.data] == ["MLP", "head"]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a card loads images",
+        "anatomy/card.py",
+        """if found["kept"]:""",
+        """if found["kept"] or found["image"]:""",
+        "test_nothing_but_plain_markdown_is_left_in_a_card",
+    ),
+    Mutant(
+        "bars that lie are drawn as if they stood",
+        "pictures/plotly/bars.py",
+        'ends = {"x": ends["y"], "y": ends["x"]}',
+        "pass",
+        "test_bars_hold_every_part_once",
+    ),
+)

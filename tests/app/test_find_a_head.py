@@ -1,0 +1,302 @@
+"""The Find a head page: every number worked out again from the NumPy GPT-2, by loops."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.app import run_cache
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.survey.engines import local
+from gpt2viz.survey.run import survey
+from tests.analysis.head_scores import expected_scores
+from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance, reference
+from tests.survey.test_survey import margin
+
+TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
+
+
+@pytest.fixture(scope="module")
+def ids() -> list[int]:
+    return gpt2viz.load_model().tokenizer.encode(TEXT)
+
+
+@pytest.fixture(scope="module")
+def stages(ids: list[int]) -> Any:
+    return reference(BUNDLED, ids, causal=True)
+
+
+def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
+    at = open_page("find_a_head", text=TEXT)
+    half = np.random.default_rng(0).choice(5120, 50, replace=False)
+    probe = [int(n) for n in half] * 2
+    texts = {
+        "your sentence": (stages, ids),
+        "random tokens, repeated": (reference(BUNDLED, probe, causal=True), probe),
+    }
+    drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
+    assert len(drawn) == 24  # the bundled model's survey has a row of its own
+    for text, (run, said) in texts.items():
+        for layer, weights in enumerate(run["weights"]):
+            for name, scores in expected_scores(weights, said).items():
+                assert_allclose(drawn[f"{name}, {text}"][layer], scores, rtol=1e-3, atol=1e-3)
+
+
+def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: list[int]) -> None:
+    at = open_page("find_a_head", text=TEXT, habit="duplicate token", on="sentence", only="2,3")
+    table = at.dataframe[0].value
+    assert list(table.columns[:3]) == ["layer", "head", "duplicate token"]
+    assert set(table["layer"]) == {2, 3}
+    assert list(table["duplicate token"]) == sorted(table["duplicate token"], reverse=True)
+    for row in table.to_dict("records"):
+        scores = expected_scores(stages["weights"][row["layer"]], ids)
+        for name, values in scores.items():
+            assert row[name] == pytest.approx(values[row["head"]], abs=1e-3)
+    best = [f"{row['layer']}.{row['head']}" for row in table.head(4).to_dict("records")]
+    pictures = heatmaps(figure(at, "best_heads"))
+    assert list(pictures) == best
+    layer, head = map(int, best[0].split("."))
+    assert_allclose(pictures[best[0]], stages["weights"][layer][head], **TOLERANCE)
+
+
+def test_one_token_has_no_score() -> None:
+    at = open_page("find_a_head", text="A", on="sentence")
+    notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
+    assert notes.count("nothing to<br>measure") == 8
+    assert "could show “induction”" in at.info[0].value
+    assert not at.dataframe
+    assert len(pictures(at)) == 1
+
+
+def test_who_looks_from_here_to_there(stages: Any) -> None:
+    at = open_page(
+        "find_a_head", text=TEXT, find="look", query="14", keys="1,3", rank="length given"
+    )
+    from safetensors.numpy import load_file
+
+    weights = load_file(BUNDLED / "model.safetensors")
+    for layer in range(4):
+        (name,) = [n for n in weights if n.endswith(f"h.{layer}.attn.c_proj.weight")]
+        projection = weights[name].astype(np.float64)
+        alpha = stages["weights"][layer][:, 14]
+        assert_allclose(
+            heatmaps(figure(at, "map_attention weight"))["attention weight"][layer],
+            alpha[:, 1] + alpha[:, 3],
+            **TOLERANCE,
+        )
+        shown = heatmaps(figure(at, "map_length given"))["length given"][layer]
+        for head in range(6):
+            v, W_O = stages["v"][layer][head], projection[32 * head : 32 * (head + 1)]
+            vector = alpha[head, 1] * v[1] @ W_O + alpha[head, 3] * v[3] @ W_O
+            assert shown[head] == pytest.approx(np.linalg.norm(vector), rel=2e-3, abs=2e-3)
+    table = at.dataframe[0].value
+    assert list(table["length given"]) == sorted(table["length given"], reverse=True)
+
+
+def test_only_keys_that_the_query_may_see_are_offered() -> None:
+    at = open_page("find_a_head", text=TEXT, find="look", query="4")
+    (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
+    assert len(pills.proto.options) == 5
+    assert not pictures(at)  # none is chosen
+    off = open_page("find_a_head", text=TEXT, find="look", query="4", causal="false")
+    (pills,) = [group for group in button_groups(off) if group.proto.id.endswith("-keys")]
+    assert len(pills.proto.options) == 15
+
+
+def test_heads_most_like_a_drawn_pattern(stages: Any) -> None:
+    at = open_page(
+        "find_a_head", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2,9:6"
+    )
+    wanted = np.zeros((15, 15))
+    for t in range(15):
+        keys = [j for j in range(t) if (t - j) % 3 == 0]
+        if t == 7:
+            keys.append(2)
+        if t == 9:
+            keys.remove(6)
+        for j in keys:
+            wanted[t, j] = 1 / len(keys)
+    assert_allclose(heatmaps(figure(at, "drawn"))["pattern"], wanted, rtol=1e-6)
+    shown = heatmaps(figure(at, "map_similarity"))["cosine similarity"]
+    for layer in range(4):
+        for head in range(6):
+            theirs = stages["weights"][layer][head][3:]
+            cosine = (theirs * wanted[3:]).sum()
+            cosine /= np.linalg.norm(theirs) * np.linalg.norm(wanted[3:])
+            assert shown[layer, head] == pytest.approx(cosine, abs=1e-3)
+
+
+def test_heads_most_like_a_chosen_one(stages: Any) -> None:
+    at = open_page("find_a_head", text=TEXT, find="head", layer="2", head="3")
+    assert_allclose(
+        heatmaps(figure(at, "chosen_head"))["weights"], stages["weights"][2][3], **TOLERANCE
+    )
+    shown = heatmaps(figure(at, "map_similarity"))["cosine similarity"]
+    assert shown[2, 3] == pytest.approx(1)
+    chosen = stages["weights"][2][3][1:]
+    for layer in range(4):
+        for head in range(6):
+            theirs = stages["weights"][layer][head][1:]
+            cosine = (theirs * chosen).sum() / np.linalg.norm(theirs) / np.linalg.norm(chosen)
+            assert shown[layer, head] == pytest.approx(cosine, abs=1e-3)
+    table = at.dataframe[0].value
+    assert (table["layer"][0], table["head"][0]) == (2, 3)
+
+
+def test_all_heads_by_likeness(stages: Any) -> None:
+    at = open_page("find_a_head", text=TEXT, find="all", alike="0.8")
+    (drawn,) = figure(at, "alike_map")["data"]
+    names, shown = drawn["x"], array(drawn["z"])
+    assert sorted(names) == [f"{layer}.{head}" for layer in range(4) for head in range(6)]
+    rows = {name: stages["weights"][int(name[0])][int(name[2])][1:].ravel() for name in names}
+    for n, one in enumerate(names):
+        for m, other in enumerate(names):
+            cosine = rows[one] @ rows[other]
+            cosine /= np.linalg.norm(rows[one]) * np.linalg.norm(rows[other])
+            assert shown[n, m] == pytest.approx(cosine, abs=1e-3)
+    table = at.dataframe[0].value
+    assert len(table)
+    assert len(figure(at, "alike_map")["layout"]["shapes"]) == len(table)
+    group = table["layer.head"][0].split()
+    assert table["least alike"][0] == pytest.approx(
+        min(shown[names.index(a), names.index(b)] for a in group for b in group), abs=1e-6
+    )
+    alone = open_page("find_a_head", text="A", find="all")
+    assert "With one token" in alone.info[0].value
+    assert not pictures(alone)
+
+
+def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
+    at = open_page("find_a_head", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2")
+    assert at.button[-1].label == "Clear 1 painted cell"
+    at.selectbox(key="pattern").set_value("empty").run()
+    assert not at.exception
+    assert at.query_params.get("cells") is None
+    assert "The pattern is empty" in at.info[0].value
+    at.selectbox(key="pattern").set_value("column").run()
+    assert heatmaps(figure(at, "drawn"))["pattern"][:, 0].all()
+
+
+DID = ["ate", "lifted", "crossed the street for", "said it's", "was tired, and she'll say", "42"]
+
+
+@pytest.mark.parametrize("n_documents", [2, 6])
+def test_scores_across_many_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_documents: int
+) -> None:
+    folder = tmp_path / f"surveyed{n_documents}"
+    write_checkpoint(folder)
+    texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in DID[:n_documents]]
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    at = open_page("find_a_head", model=folder.name, text="A crane", on="texts", habit="entropy")
+    stored = pd.read_csv(folder / "survey" / "heads.csv").set_index("score")
+    drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
+    for name in stored.index.unique():
+        assert_allclose(
+            drawn[f"{name}, many texts"].ravel(), stored.loc[name, "mean"], rtol=1e-5, atol=1e-6
+        )
+    table, passages = (frame.value for frame in at.dataframe)
+    rows = stored.loc["entropy"].sort_values("mean", ascending=False)
+    assert_allclose(table["entropy"], rows["mean"])
+    assert_allclose(table["± (95 %)"], rows["high"] - rows["mean"])
+    encode = gpt2viz.load_model(folder).tokenizer.encode
+    cut = [[ids[n : n + 10] for n in range(0, len(ids), 10)] for ids in map(encode, texts)]
+    runs = [
+        [(ids, reference(folder, ids, causal=True)["weights"]) for ids in parts if len(ids) >= 8]
+        for parts in cut
+    ]
+    for row in table.to_dict("records"):
+        values = [
+            [expected_scores(w[row["layer"]], ids)["entropy"][row["head"]] for ids, w in document]
+            for document in runs
+        ]
+        assert row["entropy"] == pytest.approx(mean(chain(*values)), abs=1e-3)
+        expected = margin([np.array(document) for document in values])
+        assert row["± (95 %)"] == pytest.approx(expected, abs=1e-3, nan_ok=True)
+    assert any(f"of {n_documents} documents" in caption.value for caption in at.caption)
+    best = pd.read_csv(folder / "survey" / "passages.csv")
+    assert passages["value"].max() == best[best["score"] == "entropy"]["value"].max()
+    assert set(passages["text"]) <= set(best["text"])
+
+
+def test_a_score_that_a_survey_was_made_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "older"
+    write_checkpoint(folder)
+    (tmp_path / "texts.txt").write_text(f"{TEXT}\n{TEXT}", encoding="utf-8")
+    survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
+    table = folder / "survey" / "heads.csv"
+    lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
+    table.write_text("".join(line for line in lines if "entropy" not in line), encoding="utf-8")
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    at = open_page("find_a_head", model="older", text="A crane ate", on="texts", habit="entropy")
+    assert not at.warning
+    maps = figure(at, "atlas_maps")["data"]
+    assert len(maps) == 24
+    assert [np.isnan(array(one["z"])).all() for one in maps[16:]] == [False] * 7 + [True]
+    notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
+    assert notes.count("not in this<br>survey") == 1
+    assert ["made without “entropy”" in info.value for info in at.info] == [True]
+    assert not at.dataframe
+
+
+def test_the_bundled_survey_is_of_the_bundled_model() -> None:
+    """Where this fails, the weights are new: make survey CORPUS=…"""
+    at = open_page("find_a_head", text="A crane", on="texts", habit="induction")
+    assert not at.warning
+    said = " ".join(caption.value for caption in at.caption)
+    assert "held out from its training" in said
+    assert "of 55 documents" in said
+    stored = pd.read_csv(BUNDLED / "survey" / "passages.csv", keep_default_na=False)
+    model, tried = gpt2viz.load_model(), 0
+    for name, rows in stored.groupby("score"):
+        best = rows.sort_values("value").iloc[-1]
+        said_ids = model.tokenizer.encode(best["text"])
+        if model.tokenizer.decode(said_ids) == best["text"] and len(said_ids) <= 64:
+            weights = reference(BUNDLED, said_ids, causal=True)["weights"][best["layer"]]
+            score = expected_scores(weights, said_ids)[name][best["head"]]
+            tried += score == pytest.approx(best["value"], abs=2e-3)
+    assert tried >= 6  # a passage cut within a word may be other tokens when read alone
+    record = BUNDLED / "survey"
+    assert sum(file.stat().st_size for file in record.iterdir()) < 300_000
+
+
+def test_a_survey_of_other_weights_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "stale"
+    write_checkpoint(folder)
+    (folder / "survey").mkdir()
+    (folder / "survey" / "heads.csv").write_text("score\n")
+    (folder / "survey" / "survey.json").write_text('{"model": "another"}')
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    at = open_page("find_a_head", model="stale", text="A crane")
+    assert ["made with other weights" in warning.value for warning in at.warning] == [True]
+    assert len(figure(at, "atlas_maps")["data"]) == 16
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a mean as its own margin",
+        "app/views/find_a_head.py",
+        "= across.margin[score]",
+        "= across.mean[score]",
+        "test_scores_across_many_texts",
+    ),
+)

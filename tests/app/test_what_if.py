@@ -1,0 +1,263 @@
+"""What the What if page shows is an edited run: held against transformers, edited by its hooks."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+from transformers import GPT2LMHeadModel
+
+import gpt2viz
+from gpt2viz.app.views import edits
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures, plain
+from tests.app.test_behaviour import said
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance, softmax
+
+TEXT = "The animal didn't cross the street because it was too tired"
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
+
+
+def written(at: AppTest) -> str:
+    return plain(" ".join(block.value for block in [*at.markdown, *at.caption]))
+
+
+@pytest.fixture(scope="module")
+def runs() -> Any:
+    """Transformers' (weights, logits, lens) as it is; with head 0 of layer 1 off and a key hidden.
+
+    The lens is the logits (places, T, n_vocab) of the stream read after every step.
+    """
+    theirs = GPT2LMHeadModel.from_pretrained(
+        BUNDLED, attn_implementation="eager", dtype=torch.float32
+    ).eval()
+    ids = torch.tensor([gpt2viz.load_model().tokenizer.encode(TEXT)])
+    n = ids.shape[1]
+    hs = theirs.config.n_embd // theirs.config.n_head
+
+    def zero(_module: Any, inputs: Any) -> Any:
+        merged = inputs[0].clone()
+        merged[..., :hs] = 0
+        return (merged,)
+
+    found = []
+    for edited in (False, True):
+        hidden = torch.ones(n, n, dtype=torch.bool).triu(1)
+        hidden[5, 2] |= edited
+        mask = torch.zeros(1, 1, n, n).masked_fill(hidden, torch.finfo().min)
+        stream: list[torch.Tensor] = []
+        blocks = theirs.transformer.h
+        steps = [blocks[0].ln_1, *(m for n in range(4) for m in (blocks[n].ln_2, after(theirs, n)))]
+        with torch.no_grad(), ExitStack() as hooks:
+            if edited:
+                hooks.callback(blocks[1].attn.c_proj.register_forward_pre_hook(zero).remove)
+            for module in steps:
+                keep = lambda _module, args, stream=stream: stream.append(args[0][0])  # noqa: E731
+                hooks.callback(module.register_forward_pre_hook(keep).remove)
+            out = theirs(ids, attention_mask=mask, output_attentions=True)
+        with torch.no_grad():
+            lens = [theirs.lm_head(theirs.transformer.ln_f(x)).double().numpy() for x in stream]
+        weights = np.stack([a[0] for a in out.attentions])
+        found.append((weights, out.logits[0].double().numpy(), np.stack(lens)))
+    return found
+
+
+def after(theirs: Any, n: int) -> Any:
+    """The module that reads what block ``n`` wrote."""
+    blocks = theirs.transformer.h
+    return blocks[n + 1].ln_1 if n + 1 < len(blocks) else theirs.transformer.ln_f
+
+
+def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
+    factors = [f"scale:0.0:{n + 1}" for n in range(edits.MOST)]
+    at = open_page("what_if", text="the cat sat", edits=",".join(factors))
+    assert len(at.session_state["edits"]) == edits.MOST
+    widgets = at._session_state._state._new_widget_state.widget_metadata.values()
+    kept = [len(repr(widget.callback_args)) for widget in widgets if widget.callback_args]
+    assert sum(kept) < 40_000  # and not 64 times 63 edits
+    at.button(key="add_edit").click().run()
+    assert "Not added. 64 edits are the most" in " ".join(w.value for w in at.warning)
+    assert len(at.session_state["edits"]) == edits.MOST
+    at.button(key="undo_5").click().run()
+    assert [str(e) for e in at.session_state["edits"]] == [
+        f"scale:0.0:{n + 1}.0" for n in range(edits.MOST) if n != 5
+    ]
+    more = open_page("what_if", text="the cat sat", edits=",".join([*factors, "off:0.0"]))
+    assert more.session_state["edits"] == ()
+    assert "edits: the value can't be shown here. It must be edits such as" in (
+        " ".join(w.value for w in more.warning).replace("\\", "")
+    )
+
+
+@pytest.mark.parametrize("query", [None, 6])
+def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
+    (weights, logits, _), (weights_edited, logits_edited, _) = runs
+    chosen = {} if query is None else {"query": str(query)}
+    at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
+    assert not said(at)
+    spec = figure(at, "before_after")
+    shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    assert_allclose(shown, [weights[2, 3], weights_edited[2, 3]], **TOLERANCE)
+    assert (spec["layout"]["coloraxis"]["cmin"], spec["layout"]["coloraxis"]["cmax"]) == (0, 1)
+    assert [bool(mask[5, 2]) for mask in masks(spec)] == [False, True]
+    change = heatmaps(figure(at, "before_after_change"))["difference"]
+    assert_allclose(change, weights_edited[2, 3] - weights[2, 3], **TOLERANCE)
+    changes = heatmaps(figure(at, "where_map"))["largest difference"]
+    assert_allclose(changes, np.abs(weights_edited - weights).max(axis=(2, 3)), **TOLERANCE)
+
+    place = -1 if query is None else query
+    p, q = softmax(logits[place]), softmax(logits_edited[place])
+    table = at.dataframe[0].value
+    assert_allclose(table["baseline (%)"], 100 * p[table["id"]], rtol=2e-3, atol=1e-4)
+    assert_allclose(table["changed (%)"], 100 * q[table["id"]], rtol=2e-3, atol=1e-4)
+    assert_allclose(table["change (points)"], 100 * (q - p)[table["id"]], atol=2e-3)
+    order = np.argsort(p - q)
+    assert set(table["id"]) == {*order[:6], *order[-6:]}
+    bits = float((p * np.log2(p / q)).sum())
+    shown_bits = float(at.metric[2].value.split()[0])
+    assert shown_bits == pytest.approx(bits, rel=2e-3, abs=1e-4)
+    for metric, probabilities in zip(at.metric, (p, q), strict=False):
+        token, percent = metric.value.removesuffix(" %").rsplit(" ", 1)
+        best = int(probabilities.argmax())
+        written = gpt2viz.load_model().tokenizer.token_bytes(best).decode().replace(" ", "·")
+        assert token == f"“{written}”"
+        assert float(percent) == pytest.approx(100 * probabilities[best], abs=0.02)
+
+
+@pytest.mark.parametrize("query", [None, 6])
+def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
+    place = -1 if query is None else query
+    chosen = {} if query is None else {"query": str(query)}
+    at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", **chosen)
+    heat, *curves = figure(at, "lens_runs")["data"]
+    expected = np.stack([lens[:, place] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
+    p = np.array([[softmax(logits) for logits in row] for row in expected])
+    assert_allclose(array(heat["z"]), p.max(axis=-1), rtol=2e-3, atol=2e-4)
+    names = gpt2viz.load_model().tokenizer
+    for row, best in zip(heat["text"], p.argmax(axis=-1), strict=True):
+        for shown, token in zip(row, best, strict=True):
+            assert shown[:4] == names.token_bytes(int(token)).decode().replace(" ", "·")[:4]
+    answer = runs[0][1][place].argmax()
+    bits = -(p * np.log2(p)).sum(axis=-1)
+    for run in (0, 1):
+        rank, entropy = (array(curve["x"]) for curve in curves[2 * run : 2 * run + 2])
+        assert list(rank) == [1 + (row[run] > row[run, answer]).sum() for row in expected]
+        assert_allclose(entropy, bits[:, run], rtol=2e-3)
+    assert [curve["name"] for curve in curves] == ["baseline"] * 2 + ["changed"] * 2
+
+
+def test_without_an_edit_both_runs_are_the_same() -> None:
+    at = open_page("what_if")
+    assert "No edit yet" in written(at)
+    assert not heatmaps(figure(at, "before_after_change"))["difference"].any()
+    assert float(at.metric[2].value.split()[0]) == 0
+
+
+def test_edits_add_up_and_are_undone_one_by_one() -> None:
+    at = open_page("what_if")
+    at.button(key="add_edit").click().run()
+    assert at.query_params["edits"] == "off:0.0"
+    at.selectbox(key="edit_kind").set_value("scale").run()
+    at.selectbox(key="edit_layer").set_value(1).run()
+    at.button(key="add_edit").click().run()
+    at.button(key="add_edit").click().run()
+    assert at.query_params["edits"] == "off:0.0,scale:1.0:2.0,scale:1.0:2.0"
+    assert "Layer 0 head 0 is off" in written(at)
+    at.button(key="undo_1").click().run()
+    assert at.query_params["edits"] == "off:0.0,scale:1.0:2.0"
+    at.button(key="undo_0").click().run()
+    assert at.query_params["edits"] == "scale:1.0:2.0"
+    at.button(key="undo_0").click().run()
+    assert "edits" not in at.query_params
+    assert "No edit yet" in written(at)
+
+
+def test_every_kind_can_be_added() -> None:
+    at = open_page("what_if")
+    for kind in ("off", "mean", "scale", "attn", "mlp", "forbid", "window", "nofirst"):
+        at.selectbox(key="edit_kind").set_value(kind).run()
+        at.button(key="add_edit").click().run()
+        assert not at.exception
+        assert not said(at)
+    assert at.query_params["edits"] == (
+        "off:0.0,mean:0.0,scale:0.0:2.0,attn:0,mlp:0,forbid:3:0,window:2,nofirst"
+    )
+    assert "reference text" in written(at)
+    assert "Once upon a time a girl" in written(at)
+    at.button(key="undo_all").click().run()
+    assert "edits" not in at.query_params
+
+
+def test_an_impossible_edit_is_not_added() -> None:
+    at = open_page("what_if")
+    at.selectbox(key="edit_kind").set_value("forbid").run()
+    at.selectbox(key="edit_query").set_value(0).run()
+    at.button(key="add_edit").click().run()
+    assert "Not added. Query 0 would see no key at all" in said(at)
+    assert "edits" not in at.query_params
+    at.run()
+    assert not said(at)
+
+
+@pytest.mark.parametrize(
+    ("edits", "told"),
+    [
+        ("off:9.0", "off:9.0 names layer 9, but this model has layers 0 to 3. Undo that edit"),
+        ("forbid:7:1", "forbid:7:1 names query 7, but this text has tokens 0 to 3"),
+        ("forbid:0:0", "Query 0 would see no key at all"),
+    ],
+)
+def test_an_edit_that_does_not_fit_is_one_message(edits: str, told: str) -> None:
+    at = open_page("what_if", edits=edits)
+    assert told in said(at)
+    assert not pictures(at)
+    at.button(key="undo_0").click().run()
+    assert not said(at)
+    assert figure(at, "before_after")
+
+
+@pytest.mark.parametrize("edits", ["off:1", "<b>x</b>", "scale:0.0:1e9", "nofirst,"])
+def test_an_unreadable_address_falls_back_with_a_note(edits: str) -> None:
+    at = open_page("what_if", edits=edits)
+    assert "can't be shown here. It must be edits such as off:1.3" in said(at)
+    assert "No edit yet" in written(at)
+    at.run()
+    assert not said(at)
+
+
+def test_edits_act_on_their_page_only_and_stay_in_the_link() -> None:
+    at = open_page("attention", edits="off:0.0,mlp:1")
+    plain = heatmaps(figure(open_page("attention"), "one_head"))["weights"]
+    assert_allclose(heatmaps(figure(at, "one_head"))["weights"], plain)
+    assert at.query_params["edits"] == "off:0.0,mlp:1"
+
+
+def test_one_token_and_the_mask_off() -> None:
+    for parameters in ({"text": "x", "edits": "nofirst,off:0.0"}, {"causal": "false"}):
+        at = open_page("what_if", **parameters)
+        assert figure(at, "before_after")
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "what if nothing was changed",
+        "app/views/two_runs.py",
+        "replace(view.trace.key, edits=edits)",
+        "view.trace.key",
+        "test_baseline_beside_changed",
+    ),
+    Mutant(
+        "a run beside itself",
+        "app/views/two_runs.py",
+        "apart(self.a.trace.key, self.b.trace.key,",
+        "apart(self.a.trace.key, self.a.trace.key,",
+        "test_baseline_beside_changed",
+    ),
+)

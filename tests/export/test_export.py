@@ -1,0 +1,549 @@
+"""Saved files, read by what shares no code with what wrote them."""
+
+from __future__ import annotations
+
+import csv
+import gc
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from PIL.PngImagePlugin import PngImageFile
+from pypdf import PdfReader
+from safetensors import safe_open
+
+import gpt2viz
+from gpt2viz import export
+from gpt2viz.analysis.comparison import align
+from gpt2viz.export import can_draw, chromium, figure_bytes, pictures
+from gpt2viz.export.pdf import with_metadata as with_pdf_metadata
+from gpt2viz.export.png import with_metadata
+from gpt2viz.export.sheets import FORMULA
+from gpt2viz.pictures.compare import aligned_bars
+from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.lines import lines
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.lines import WIDEST, WIDTHS
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.prediction import probability_bars
+from gpt2viz.pictures.similarity import similarity_map
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.pictures.samples import heatmaps
+
+ABOUT = export.About("weights", "stories", "ab" * 32, "A crane ate fish", 4, 1, 0)
+
+
+@pytest.fixture(scope="module")
+def trace(tiny: gpt2viz.Model) -> gpt2viz.Trace:
+    edits = gpt2viz.parse_edits("off:1.2,forbid:3:1")
+    return gpt2viz.trace(tiny, [5, 7, 5, 11, 2], causal=True, edits=edits)
+
+
+def test_npz_gives_back_every_array_and_what_the_run_was(
+    trace: gpt2viz.Trace, tmp_path: Path
+) -> None:
+    with np.load(export.save_trace(trace, tmp_path / "t.npz"), allow_pickle=False) as saved:
+        for (key, layer), array in trace.captured.items():
+            name = key if layer is None else f"{key}.{layer}"
+            np.testing.assert_array_equal(saved[name], array)
+            assert saved[name].dtype == np.float32
+        assert saved["token_ids"].tolist() == [5, 7, 5, 11, 2]
+        assert saved["forbidden"][3, 1]
+        assert saved["forbidden"].sum() == 1
+        said = json.loads(str(saved["about"]))
+    assert said["model"] == "tiny"
+    assert said["causal"] == "true"
+    assert said["edits"] == "off:1.2,forbid:3:1"
+    assert said["version"] == gpt2viz.__version__
+    assert bytes.fromhex(json.loads(said["token_bytes"])[1]) == trace.token_bytes[1]
+
+
+def test_safetensors_gives_back_the_same(trace: gpt2viz.Trace, tmp_path: Path) -> None:
+    export.save_trace(trace, tmp_path / "t.npz")
+    path = export.save_trace(trace, tmp_path / "t.safetensors")
+    with np.load(tmp_path / "t.npz") as saved, safe_open(path, framework="pt") as tensors:
+        assert set(tensors.keys()) == set(saved) - {"about"}  # safetensors' own reader
+        for name in tensors.keys():  # noqa: SIM118 (a safetensors handle is no dict)
+            np.testing.assert_array_equal(tensors.get_tensor(name).numpy(), saved[name])
+        assert tensors.metadata() == json.loads(str(saved["about"]))
+
+
+def test_a_long_run_says_what_is_left_out(tiny: gpt2viz.Model) -> None:
+    long = gpt2viz.trace(tiny, [1, 2, 3], explicit=False)
+    said = export.arrays.metadata(long)
+    assert "weights" in json.loads(said["left_out"])
+    assert "weights.0" not in export.arrays.arrays(long)
+    whole = export.arrays.metadata(gpt2viz.trace(tiny, [1, 2, 3], explicit=True))
+    assert json.loads(whole["left_out"]) == []
+
+
+def test_the_checksum_is_sha256sums(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    run = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2])
+    command = ["sha256sum", str(tmp_path / "model.safetensors")]
+    theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    assert export.about(run, "trace").sha256 == theirs
+
+
+def test_weights_that_changed_since_have_no_checksum(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    run = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2])
+    with (tmp_path / "model.safetensors").open("ab") as file:
+        file.write(b"x")
+    assert export.about(run, "trace").sha256 == ""
+
+
+def test_weights_whose_folder_is_gone_keep_their_checksum(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "ckpt")
+    path = tmp_path / "ckpt" / "model.safetensors"
+    read = hashlib.sha256(path.read_bytes()).hexdigest()
+    runs = [gpt2viz.trace(gpt2viz.load_model(tmp_path / "ckpt"), [1, 2]) for _ in range(2)]
+    shutil.rmtree(tmp_path / "ckpt")
+    assert export.about(runs[0], "trace").sha256 == read
+    write_checkpoint(tmp_path / "ckpt", seed=5)  # others in their place
+    assert export.about(runs[1], "trace").sha256 == read
+    assert export.about(gpt2viz.trace(gpt2viz.load_model(path.parent), [1]), "x").sha256 != read
+
+
+def test_files_are_held_open_no_longer_than_their_model(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+
+    def held() -> int:
+        links = Path("/proc/self/fd").iterdir()
+        return sum(str(tmp_path) in os.readlink(link) for link in links if link.is_symlink())
+
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("counts open files in /proc")
+    model = gpt2viz.load_model(tmp_path)
+    assert held() == 1
+    del model
+    gc.collect()
+    assert held() == 0
+
+
+def test_parquet_holds_every_value_and_what_it_is(tmp_path: Path) -> None:
+    table = pd.DataFrame({"token": ["=1+1", "·a"], "value": [-1.5, 2]})
+    saved = pq.read_table(export.save_table(table, tmp_path / "t.parquet", ABOUT))
+    assert saved.to_pydict() == {"token": ["=1+1", "·a"], "value": [-1.5, 2.0]}
+    assert json.loads(saved.schema.metadata[b"gpt2viz"])["text"] == "A crane ate fish"
+
+
+def rows(content: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
+
+
+def test_csv_says_what_it_is_and_keeps_numbers() -> None:
+    table = pd.DataFrame({"token": ["·a", "b"], "value": np.array([-0.1, 1e-9], np.float32)})
+    header, first, second = rows(export.table_bytes(table, "csv", ABOUT))
+    assert header == ["token", "value", "about"]
+    assert np.float32(first[1]) == np.float32(-0.1)
+    assert second == ["b", "1e-09", ""]
+    assert "weights, layer 1, head 0 · “A crane ate fish” · model stories" in first[2]
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=4))
+def test_no_text_in_a_csv_is_a_formula(texts: list[str]) -> None:
+    table = pd.DataFrame({"=x": texts, "n": range(-2, len(texts) - 2)})
+    found = rows(export.table_bytes(table, "csv", replace(ABOUT, what="=cmd")))
+    for row, text in zip(found[1:], texts, strict=True):
+        assert row[0].removeprefix("'" if text.startswith(FORMULA) else "") == text
+        assert not row[0].startswith(FORMULA)
+        assert not row[2].startswith(FORMULA)
+    assert found[0][0] == "'=x"
+    assert found[1][1] == "-2"
+
+
+def test_changed_cells_are_counted() -> None:
+    table = pd.DataFrame({"token": ["=1+1", "@a", "b"]})
+    said = rows(export.table_bytes(table, "csv", ABOUT))[1][1]
+    assert said.endswith("2 cells begin with ' so that no spreadsheet runs it")
+
+
+def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
+    labels = ["<a>", "$b", "c", "c", "&lt;"]
+    panels = [head_stage(trace, labels, "weights", 1, n, f"Head {n}") for n in range(4)]
+    found = export.figure_table(heatmaps(panels, LIGHT, n_columns=2))
+    assert list(found.columns) == ["picture", "query", "key", "value"]
+    weights = trace.stage("weights", 1)[0]
+    np.testing.assert_array_equal(found["value"].to_numpy().reshape(4, 5, 5), weights)
+    assert found["picture"].unique().tolist() == [f"Head {n}" for n in range(4)]
+    assert found["query"].unique().tolist() == ["0 <a>", "1 $b", "2 c", "3 c", "4 &lt;"]
+    assert found.iloc[1]["key"] == "1 $b"
+    assert found["query"][:6].tolist() == ["0 <a>"] * 5 + ["1 $b"]
+
+
+def test_two_axes_of_one_name_keep_both_columns() -> None:
+    values = np.array([[1, 0.25, 0.5], [0.25, 1, 0.75], [0.5, 0.75, 1]])
+    picture = similarity_map("what", values, [2, 0, 1], [], ["0.0", "0.1", "1.0"])
+    found = export.figure_table(picture)
+    assert list(found.columns) == [
+        "picture",
+        *("head, as layer.head (" + s for s in ("row)", "column)")),
+        "value",
+    ]
+    by_pair = {(row, column): value for _, row, column, value in found.itertuples(index=False)}
+    assert by_pair["1.0", "0.0"] == 0.5
+    assert by_pair["0.1", "1.0"] == 0.75
+    assert len(by_pair) == 9
+
+
+def test_the_numbers_of_bars() -> None:
+    bars = probability_bars("what", ["a", "b"], {"on": [1.0, 2.0], "off": [3.0, 4.0]})
+    found = export.figure_table(bars)
+    assert found["series"].tolist() == ["on", "on", "off", "off"]
+    assert found["x"].tolist() == [1, 2, 3, 4]
+    assert found["y"].tolist() == ["a", "b", "a", "b"]
+
+
+def test_bars_of_which_only_some_are_named_at_the_axis_are_saved_with_their_names() -> None:
+    ids = list(range(90))
+    labels = [f"token {n}" for n in ids]
+    rows = np.linspace(0, 1, 90), np.linspace(1, 0, 90)
+    bars = aligned_bars("what", align(ids, ids), (labels, labels), rows, ("a", "b"))
+    found = export.figure_table(bars)
+    read = pd.read_parquet(io.BytesIO(export.table_bytes(found, "parquet")))
+    assert read["x"][:4].tolist() == ["token 0", "token 1", "token 2", "token 3"]
+    np.testing.assert_array_equal(read["y"], np.concatenate(rows))
+
+
+def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    plain = io.BytesIO()
+    Image.fromarray(pixels).save(plain, "PNG")
+    told = with_metadata(plain.getvalue(), {"Title": "fish ·"}, 300)
+    with Image.open(io.BytesIO(told)) as opened:
+        opened.load()
+        np.testing.assert_array_equal(np.asarray(opened), pixels)
+        assert opened.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+        assert isinstance(opened, PngImageFile)
+        assert opened.text == {"Title": "fish ·"}
+    with pytest.raises(ValueError, match="not a PNG"):
+        with_metadata(struct.pack("10x"), {}, 300)
+
+
+@pytest.mark.parametrize(
+    ("about", "name"),
+    [
+        (ABOUT, "gpt2viz_stories_A-crane-ate-fish_L1H0_weights_causal.svg"),
+        (
+            replace(ABOUT, what="All heads of layer 1", layer=None, head=None, causal=False),
+            "gpt2viz_stories_A-crane-ate-fish_All-heads-of-L1_no-mask.svg",
+        ),
+        (
+            replace(ABOUT, model="../../etc", text="CON: <a>|*?\n\x00é", edits="attn:1"),
+            "gpt2viz_etc_CON-a-e_L1H0_weights_causal_edited.svg",
+        ),
+        (
+            replace(ABOUT, text="日本語"),
+            "gpt2viz_stories_text-77710aed_L1H0_weights_causal.svg",
+        ),
+        (export.About("Every shape"), "gpt2viz_Every-shape.svg"),
+    ],
+)
+def test_names_say_what_is_in_the_file(about: export.About, name: str) -> None:
+    assert export.file_name(about, "svg") == name
+
+
+@given(st.text(), st.text(), st.text())
+def test_names_are_safe_on_every_system(model: str, text: str, what: str) -> None:
+    name = export.file_name(replace(ABOUT, model=model, text=text, what=what), "parquet")
+    assert len(name) <= 160
+    assert set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+    assert name.startswith("gpt2viz_")
+    assert ".." not in name
+
+
+@pytest.mark.parametrize("ending", ["docx", "", "txt"])
+def test_another_ending_is_refused(trace: gpt2viz.Trace, ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x.{ending}"
+    for save, thing in (
+        (export.save_trace, trace),
+        (export.save_table, pd.DataFrame()),
+        (export.save_figure, heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)),
+    ):
+        with pytest.raises(gpt2viz.ExportError, match=r"is saved as \."):
+            save(thing, path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("kaleido", [True, False])
+@pytest.mark.parametrize("chromium", [True, False])
+def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
+    trace: gpt2viz.Trace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kaleido: bool,
+    chromium: bool,
+) -> None:
+    program = tmp_path / "chromium"
+    if chromium:
+        program.touch(mode=0o755)
+    monkeypatch.setenv("CHROMIUM", str(program))
+    monkeypatch.setattr(pictures, "find_spec", lambda name: name if kaleido else None)
+    said = pictures.missing()
+    assert export.can_draw() == (said == "") == (kaleido and chromium)
+    assert ("pip install 'gpt2viz[export]'" in said) == (not kaleido)
+    assert ("apt-get install chromium" in said) == (not chromium)
+    assert ("CHROMIUM names no program" in said) == (not chromium)
+    figure = heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)
+    if said:
+        with pytest.raises(gpt2viz.ExportError, match="Missing here") as refused:
+            export.save_figure(figure, tmp_path / "x.pdf")
+        assert str(refused.value) == said
+    assert export.save_figure(figure, tmp_path / "x.html").stat().st_size < 6_000_000
+
+
+def test_a_browser_is_found_without_kaleido_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CHROMIUM", "BROWSER_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "google-chrome").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(pictures, "find_spec", lambda _name: None)
+    said = pictures.missing()
+    assert "kaleido" in said
+    assert "apt-get" not in said
+
+
+@pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
+@pytest.mark.parametrize("script", ["exec tail -f", "tail -f"], ids=["alone", "with a child"])
+def test_a_browser_that_does_not_answer_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    slow = tmp_path / "chromium"
+    slow.write_text(f"#!/bin/sh\n{script} {tmp_path}/wait\n")
+    (tmp_path / "wait").touch()
+    slow.chmod(0o755)
+    monkeypatch.setenv("CHROMIUM", str(slow))
+    monkeypatch.setattr(chromium, "LIMIT", 3)
+    with pytest.raises(gpt2viz.ExportError, match="not drawn the picture within 3 seconds and was"):
+        figure_bytes(go.Figure(), "svg")
+    processes = Path("/proc").glob
+    for _ in range(50):
+        left = [pid for pid in processes("[0-9]*") if names(pid, str(tmp_path))]
+        time.sleep(0.1 if left else 0)
+    assert not left
+    with chromium._TURN, pytest.raises(gpt2viz.ExportError, match="kept Chromium busy for 3 sec"):
+        figure_bytes(go.Figure(), "svg")
+    monkeypatch.undo()
+    assert figure_bytes(go.Figure(), "svg").startswith(b"<svg")
+
+
+def names(process: Path, path: str) -> bool:
+    """Whether a living process was started with a path among its arguments."""
+    try:
+        return path.encode() in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def test_lines_are_saved_as_wide_as_their_numbers(trace: gpt2viz.Trace) -> None:
+    panels = [head_stage(trace, "abcde", "weights", 1, n, "") for n in range(2)]
+    found = lines("what", panels, ["Head 0", "Head 1"])
+    drawn = np.zeros((2, 5, 5))
+    for line in render(found, LIGHT).data:
+        if line.legendgroup:
+            ends = np.asarray(line.y).reshape(-1, 3)[:, :2].astype(int)
+            head = ["Head 0", "Head 1"].index(line.legendgroup)
+            drawn[head, ends[:, 0], ends[:, 1]] = line.line.width / WIDEST
+    weights = trace.stage("weights", 1)[0, :2]
+    kept = np.where(weights >= found.at_rest, weights, 0)
+    np.testing.assert_allclose(drawn, kept, atol=1 / WIDTHS)
+    assert ((drawn > 0) == (kept > 0)).all()
+
+
+def test_a_page_says_its_title_once(trace: gpt2viz.Trace, tmp_path: Path) -> None:
+    path = export.save_figure(trace.heatmap(0, 0), tmp_path / "x.html", ABOUT)
+    page = path.read_text(encoding="utf-8")
+    assert f"<h1>{ABOUT.title}</h1>" in page
+    assert "<h2>" not in page
+    assert f'aria-label="{ABOUT.title}"' in page
+    several = [(ABOUT.title, trace.heatmap(0, 0)), ("Another head", trace.heatmap(0, 1))]
+    assert re.findall("<h2>(.*?)</h2>", export.page_html(several, ABOUT)) == ["Another head"]
+
+
+def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
+    numbers = np.arange(600, dtype=np.float32).reshape(2, 300)
+    wide = pd.DataFrame(numbers, index=["=a", "b"], columns=[f"{n} ·x" for n in range(300)])
+    saved = pd.read_csv(io.BytesIO(export.table_bytes(wide, "csv", export.About("weights"))))
+    np.testing.assert_array_equal(saved.iloc[:, 1:301], numbers)
+    assert saved.iloc[0, 0] == "'=a"
+    assert "1 cell begins with ' so" in saved["about"][0]
+
+
+@pytest.mark.parametrize(
+    ("length", "wanted"),
+    [("8.5cm", 321), ("85 mm", 321), ("3in", 288), ("241pt", 321), ("321px", 321), (321.4, 321)],
+)
+def test_a_length_in_pixels(length: float | str, wanted: int) -> None:
+    assert export.pixels(length) == wanted
+
+
+@pytest.mark.parametrize("length", ["8.5", "wide", "", "-3cm", "1e3cm", "200cm", 0, float("nan")])
+def test_what_is_no_length(length: float | str) -> None:
+    with pytest.raises(gpt2viz.ExportError, match=r"width|wide"):
+        export.pixels(length)
+
+
+def test_a_width_without_room_is_refused(trace: gpt2viz.Trace) -> None:
+    with pytest.raises(gpt2viz.ExportError, match=r"at least 3\.\d cm wide"):
+        export.on_paper(trace.heatmap(0, 0), ABOUT, width=export.pixels("3cm"))
+
+
+def test_another_width_keeps_the_numbers_and_the_figure(trace: gpt2viz.Trace) -> None:
+    figure = trace.heatmap(0, 0)
+    before = figure.to_json()
+    drawn = export.on_paper(figure, ABOUT, width=321)
+    assert figure.to_json() == before
+    assert drawn.layout.width == 321
+    np.testing.assert_array_equal(drawn.data[0].z, figure.data[0].z)
+    assert export.on_paper(figure, ABOUT, width=321, height=300).layout.height == 300
+
+
+def test_numbers_that_cells_have_no_room_for_are_left_out(tiny: gpt2viz.Model) -> None:
+    for n_tokens, written in ((4, True), (10, False)):
+        figure = gpt2viz.trace(tiny, range(n_tokens)).heatmap(0, 0)
+        assert figure.data[0].texttemplate
+        drawn = export.on_paper(figure, width=321)
+        assert all(bool(part.texttemplate) == written for part in drawn.data[:2])
+
+
+OBJECTS = (
+    b"""1 0 obj
+<</Title (Kaleido-fier)
+/Creator (Mozilla \\(X11\\))
+/Producer (Skia/PDF m156)
+/CreationDate (D:20261122082135+00'00')>>
+endobj
+""",
+    b"3 0 obj\n<</Type /Catalog /Pages 2 0 R>>\nendobj\n",
+    b"2 0 obj\n<</Type /Pages /Count 0 /Kids []>>\nendobj\n",
+)
+
+
+def printed_pdf() -> bytes:
+    """A PDF in the form of Chromium's, without pages; its objects stand in no order."""
+    file, places = b"%PDF-1.4\n", {}
+    for part in OBJECTS:
+        places[part[:1]] = len(file)
+        file += part
+    rows = b"".join(b"%010d 00000 n \n" % places[n] for n in sorted(places))
+    start = len(file)
+    return (
+        file
+        + b"xref\n0 4\n0000000000 65535 f \n"
+        + rows
+        + b"trailer\n<</Size 4\n/Root 3 0 R\n/Info 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % start
+    )
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
+def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
+    told = with_pdf_metadata(printed_pdf(), {"Title": text, "gpt2viz": "{}"})
+    places = [int(row) for row in re.findall(rb"^(\d{10}) 00000 n", told, re.MULTILINE)]
+    for n, place in enumerate(places, start=1):  # readers mend wrong ones without a word
+        assert told[place:].startswith(b"%d 0 obj\n" % n)
+    start = int(told.split()[-2])
+    assert told[start:].startswith(b"xref\n")
+    read = PdfReader(io.BytesIO(told), strict=True)
+    assert read.metadata is not None
+    assert str(read.metadata["/Title"]) == text
+    assert dict(read.metadata).keys() == {"/Title", "/gpt2viz", "/Producer"}
+    pages: Any = read.root_object["/Pages"]
+    assert pages["/Count"] == 0
+
+
+def test_no_pdf_is_refused() -> None:
+    for document in (b"", b"%PDF-1.4", printed_pdf().replace(b"/Info", b"/Nfoi")):
+        with pytest.raises(ValueError, match="PDF"):
+            with_pdf_metadata(document, {})
+
+
+def test_what_is_saved_twice_is_the_same(trace: gpt2viz.Trace, tmp_path: Path) -> None:
+    for name in ("t.npz", "t.safetensors", "t.csv", "t.parquet", "t.html"):
+        made = set()
+        for n in range(3):
+            path = tmp_path / str(n) / name
+            path.parent.mkdir(exist_ok=True)
+            if name.endswith((".npz", ".safetensors")):
+                export.save_trace(trace, path)
+            elif name.endswith(".html"):
+                figures = [(f"Head {head}", trace.heatmap(1, head)) for head in range(2)]
+                export.save_page(path, figures, ABOUT, [("Numbers", trace.table(0, 0))])
+            else:
+                export.save_table(trace.table(0, 0), path, ABOUT)
+            made.add(path.read_bytes())
+        assert len(made) == 1, name
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "formulas run in CSV",
+        "export/sheets.py",
+        """return f"'{text}" if text.startswith(FORMULA) else text""",
+        "return text",
+        "test_no_text_in_a_csv_is_a_formula",
+    ),
+    Mutant(
+        "saved picture's numbers turned",
+        "pictures/picture.py",
+        "y: np.repeat(rows, n_columns)",
+        "y: np.tile(rows, n_columns)",
+        "test_a_pictures_numbers_are_the_runs",
+    ),
+    Mutant(
+        "numbers too small to read",
+        "export/sized.py",
+        "if size >= LEAST:",
+        "if size >= 0:",
+        "test_numbers_that_cells_have_no_room_for_are_left_out",
+    ),
+    Mutant(
+        "PDF's objects not moved",
+        "export/pdf.py",
+        "if place > old.start()",
+        "if place < old.start()",
+        "test_a_pdf_says_what_it_shows_and_stays_whole",
+    ),
+    Mutant(
+        "metadata in any order",
+        "export/arrays.py",
+        "return _in_order(save(found, said))",
+        "return save(found, said)",
+        "test_what_is_saved_twice_is_the_same",
+    ),
+    Mutant(
+        "checksum of other weights",
+        "model/fingerprint.py",
+        "if tuple(_stamp_of(os.fstat(one)) for one in opened) != self.stamps:",
+        "if not opened:",
+        "test_weights_that_changed_since_have_no_checksum",
+    ),
+    Mutant(
+        "checksum of changed weights",
+        "model/fingerprint.py",
+        "if tuple(_stamp_of(os.fstat(one)) for one in opened) != self.stamps:",
+        "if False:",
+        "test_weights_that_changed_since_have_no_checksum",
+    ),
+)

@@ -1,0 +1,365 @@
+"""Every way in which a checkpoint folder can be wrong is one message that says what to mend."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+import gpt2viz
+from tests.checkpoints import edit_json, write_checkpoint
+from tests.mutants import Mutant
+
+Weights = dict[str, torch.Tensor]
+
+
+def edit_weights(folder: Path, change: Callable[[Weights], Any]) -> None:
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    change(weights)
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def refused(folder: Path, message: str) -> None:
+    with pytest.raises(gpt2viz.CheckpointError, match=message):
+        gpt2viz.load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda w: w.pop("transformer.h.1.ln_2.bias"),
+            r"h\.1\.ln_2\.bias \(24,\).* is missing from the weights",
+        ),
+        (
+            lambda w: w.update({"transformer.h.3.ln_1.bias": torch.zeros(24)}),
+            r"model\.safetensors: transformer\.h\.3\.ln_1\.bias \(24,\) has no place",
+        ),
+        (
+            lambda w: w.update({"transformer.h.0.mlp.c_fc.weight": torch.zeros(96, 24)}),
+            r"h\.0\.mlp\.c_fc\.weight has size \(96, 24\), but config.json asks for \(24, 96\)",
+        ),
+        (
+            lambda w: w.update({"transformer.ln_f.bias": torch.zeros(24, dtype=torch.int32)}),
+            r"ln_f\.bias holds I32; only F16, BF16, F32, F64 can be read",
+        ),
+        (
+            lambda w: w.update({"transformer.ln_f.bias": torch.zeros(24).to(torch.float8_e4m3fn)}),
+            r"ln_f\.bias holds F8_E4M3; only F16",
+        ),
+        (
+            lambda w: w.update({"lm_head.weight": torch.ones(420, 24)}),
+            "lm_head.weight differs from wte.weight, but config.json ties them",
+        ),
+        (
+            lambda w: w.update({"ln_f.bias": torch.zeros(24)}),
+            "is there already as",
+        ),
+    ],
+    ids=["missing", "extra", "wrong size", "integers", "eight bits", "tied but different", "twice"],
+)
+def test_wrong_tensors(folder: Path, change: Callable[[Weights], Any], message: str) -> None:
+    edit_weights(folder, change)
+    refused(folder, message)
+
+
+def test_names_without_prefix_and_old_mask_buffers_load_alike(folder: Path) -> None:
+    before = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7])
+
+    def rename(weights: Weights) -> None:
+        for name in list(weights):
+            weights[name.removeprefix("transformer.")] = weights.pop(name)
+        weights["h.0.attn.bias"] = torch.ones(1, 1, 24, 24)
+        weights["h.0.attn.masked_bias"] = torch.tensor(-1e4)
+        weights["lm_head.weight"] = weights["wte.weight"].clone()
+
+    edit_weights(folder, rename)
+    after = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7])
+    assert_array_equal(after.logits, before.logits)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "llama"}, "model_type is 'llama'; only 'gpt2'"),
+        ({"n_head": 5}, r"n_embd \(24\) must be a multiple of n_head \(5\)"),
+        ({"n_layer": 0}, "n_layer must be a positive whole number, not 0"),
+        ({"n_layer": True}, "n_layer must be a positive whole number, not True"),
+        ({"n_positions": "24"}, "n_positions must be a positive whole number, not '24'"),
+        ({"n_inner": -1}, "n_inner must be a positive whole number or null, not -1"),
+        ({"layer_norm_epsilon": 0}, "layer_norm_epsilon must be a positive number, not 0"),
+        ({"layer_norm_epsilon": math.nan}, "layer_norm_epsilon must be a positive number, not nan"),
+        (
+            {"layer_norm_epsilon": "1e-5"},
+            "must be a positive number, not '1e-5'",
+        ),
+        ({"initializer_range": -0.02}, "initializer_range must be a number from 0, not -0.02"),
+        ({"attn_pdrop": 2}, "attn_pdrop must be a number from 0 to 1, not 2"),
+        ({"embd_pdrop": -0.1}, "embd_pdrop must be a number from 0 to 1, not -0.1"),
+        ({"resid_pdrop": True}, "resid_pdrop must be a number from 0 to 1, not True"),
+        ({"n_inner": 40}, r"h\.0\.mlp\.c_fc\.weight has size \(24, 96\), .* \(24, 40\)"),
+        ({"n_layer": 2}, r"transformer\.h\.2\.\S+ \(.*\) has no place"),
+        ({"n_embd": 24 * 10**30}, r"wte\.weight has size \(420, 24\), but config.json asks for"),
+        ({"tie_word_embeddings": False}, r"lm_head\.weight \(420, 24\), .* is missing"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false"),
+        ({"activation_function": "mish"}, "'mish' is not one of gelu_new, .*, tanh"),
+        ({"scale_attn_weights": False}, "scale_attn_weights = False is not supported"),
+        ({"add_cross_attention": True}, "add_cross_attention = True is not supported"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads = .* is not supported"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config = .* is not supported"),
+        ({"scale_attn_by_inverse_layer_idx": 1}, "scale_attn_by_inverse_layer_idx must be true or"),
+        ({"hidden_size": 48}, "n_embd = 24 and hidden_size = 48 are two names of one size"),
+        ({"vocab_size": 300}, r"wte\.weight has size \(420, 24\), but config.json asks for"),
+        ({"n_layer": 10_000_000}, r"h\.3\.ln_1\.weight .* is missing"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
+)
+def test_wrong_config(folder: Path, changes: dict[str, object], message: str) -> None:
+    edit_json(folder / "config.json", **changes)
+    refused(folder, message)
+
+
+def test_sizes_under_hugging_faces_other_names(folder: Path) -> None:
+    before = gpt2viz.load_model(folder).config
+    other = {"n_embd": "hidden_size", "n_head": "num_attention_heads"}
+    other |= {"n_layer": "num_hidden_layers", "n_positions": "max_position_embeddings"}
+    values = {also: getattr(before, name) for name, also in other.items()}
+    edit_json(folder / "config.json", **dict.fromkeys(other), **values)
+    assert gpt2viz.load_model(folder).config == before
+
+
+def test_a_file_cut_short(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    whole = path.read_bytes()
+    for length in (0, 7, 100, len(whole) - 100):
+        path.write_bytes(whole[:length])
+        refused(folder, "model.safetensors: not a whole safetensors file")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda e: e.update(data_offsets=[e["data_offsets"][0] + 4] * 2), "4 bytes|0 bytes"),
+        (lambda e: e.update(shape=[-1, 24]), "no dtype, shape and data_offsets"),
+        (lambda e: e.update(shape=[24.0]), "no dtype, shape and data_offsets"),
+        (lambda e: e.update(shape=[True]), "no dtype, shape and data_offsets"),
+        (lambda e: e.update(shape=[2**40]), "96 bytes for"),
+        (lambda e: e.update(data_offsets=[0]), "not enough values"),
+        (lambda e: e.update(data_offsets=[n + 8 for n in e["data_offsets"]]), "starts at byte"),
+        (lambda e: e.update(data_offsets=[0, 96]), "starts at byte"),
+        (lambda e: e.clear(), "no dtype, shape and data_offsets"),
+    ],
+    ids=["empty", "negative", "broken", "true", "huge", "one end", "gap", "two in one", "nothing"],
+)
+def test_a_header_whose_tensors_do_not_fill_the_file(
+    folder: Path, change: Callable[[dict[str, Any]], Any], why: str
+) -> None:
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    entries = json.loads(content[8 : 8 + length])
+    change(entries["transformer.ln_f.bias"])
+    header = json.dumps(entries).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+    refused(folder, rf"^model.safetensors: not a whole safetensors file \(.*({why})")
+    with pytest.raises(SafetensorError):  # the format's own library agrees
+        load_file(path)
+
+
+def test_bytes_between_tensors_that_belong_to_none(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    entries, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+    place = entries["transformer.ln_f.bias"]["data_offsets"][0]
+    for name, entry in entries.items():
+        if name != "__metadata__":
+            entry["data_offsets"] = [n + 8 * (n > place) for n in entry["data_offsets"]]
+    entries["transformer.ln_f.bias"]["data_offsets"] = [place + 8, place + 8 + 96]
+    header = json.dumps(entries).encode()
+    data = data[:place] + bytes(8) + data[place:]
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    refused(folder, r"transformer.ln_f.bias starts at byte \d+, not \d+")
+    with pytest.raises(SafetensorError):
+        load_file(path)
+
+
+@pytest.mark.parametrize("file", ["config.json", "vocab.json"])
+@pytest.mark.parametrize("content", [b"{", b"\xff{}", b"[" * 100_000], ids=["cut", "bytes", "deep"])
+def test_files_that_are_no_json(folder: Path, file: str, content: bytes) -> None:
+    (folder / file).write_bytes(content)
+    refused(folder, f"^{file}: can't be read")
+
+
+def test_json_that_is_no_object(folder: Path) -> None:
+    (folder / "config.json").write_text("[]", encoding="utf-8")
+    refused(folder, "config.json: a JSON object is expected")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"a b c\n"], ids=["bytes", "three parts"])
+def test_merges_that_cannot_be_read(folder: Path, content: bytes) -> None:
+    (folder / "merges.txt").write_bytes(content)
+    refused(folder, "merges.txt: ")
+
+
+def test_a_token_id_beyond_the_embedding(folder: Path) -> None:
+    edit_json(folder / "vocab.json", **{"<|far|>": 420})
+    refused(folder, r"the tokenizer has 421 tokens, but config.json has vocab_size 420")
+
+
+@pytest.mark.parametrize("places", [{}, [], None, {"weight_map": ["a"]}, {"weight_map": {}}])
+def test_an_index_without_a_map(folder: Path, places: object) -> None:
+    (folder / "model.safetensors").unlink()
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps(places), encoding="utf-8")
+    refused(folder, "model.safetensors.index.json: ")
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    refused(tmp_path / "gpt2", "gpt2: there is no such folder. .*`gpt2viz fetch NAME`")
+    refused(tmp_path, "no config.json; give a folder in Hugging Face's layout")
+
+
+def test_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    refused(folder, "no model.safetensors and no model.safetensors.index.json")
+
+
+def test_a_pickle_is_refused_with_the_way_to_convert_it(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    torch.save(weights, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(gpt2viz.CheckpointError) as refusal:
+        gpt2viz.load_model(folder)
+    recipe = str(refusal.value).split("trust the file:\n")[1]
+    code = "\n".join(line.strip() for line in recipe.splitlines())
+    code = code.replace('"pytorch_model.bin"', f'"{folder}/pytorch_model.bin"')
+    code = code.replace('"model.safetensors"', f'"{folder}/model.safetensors"')
+    exec(code, {})  # noqa: S102 (the message's own recipe must work)
+    assert gpt2viz.load_model(folder).config.n_layer == 3
+
+
+@pytest.mark.parametrize(
+    ("number", "written"), [(math.nan, "nan"), (-math.inf, "-inf"), (2e15, "2e[+]15")]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_weight_that_is_no_number(
+    folder: Path, number: float, written: str, dtype: torch.dtype
+) -> None:
+    def spoil(weights: Weights) -> None:
+        weights["transformer.h.1.mlp.c_fc.weight"] = torch.ones(24, 96, dtype=dtype)
+        weights["transformer.h.1.mlp.c_fc.weight"][5, 7] = number
+
+    edit_weights(folder, spoil)
+    refused(folder, rf"^model.safetensors: .*h\.1\.mlp\.c_fc\.weight holds {written} at \[5, 7\]")
+
+
+def test_float16_holds_less(folder: Path) -> None:
+    edit_weights(folder, lambda w: w.update({n: (70_000 * w[n]).half() for n in w}))
+    refused(folder, "holds -?inf at")
+
+
+@pytest.mark.parametrize("name", ["config.json", "merges.txt", "model.safetensors"])
+def test_a_link_out_of_the_folder(folder: Path, name: str) -> None:
+    (folder / name).rename(folder.parent / name)
+    (folder / name).symlink_to(folder.parent / name)
+    refused(folder, f"^{name}: a link that leads out of its folder")
+    (folder / "own").write_bytes((folder.parent / name).read_bytes())
+    (folder / name).unlink()
+    (folder / name).symlink_to("own")
+    assert gpt2viz.load_model(folder).config.n_layer == 3
+    assert gpt2viz.load_model(linked(folder)).config.n_layer == 3
+
+
+def linked(folder: Path) -> Path:
+    """A link to the folder itself: whoever lists it means it."""
+    (folder.parent / "link").symlink_to(folder)
+    return folder.parent / "link"
+
+
+def test_a_pipe_is_not_waited_for(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    os.mkfifo(folder / "config.json")
+    refused(folder, "^config.json: not an ordinary file")
+
+
+def test_text_files_are_bounded(folder: Path) -> None:
+    (folder / "vocab.json").write_text('{"a": "' + "x" * 12_000_000 + '"}', encoding="utf-8")
+    refused(folder, r"^vocab.json: can't be read \(more than 12 MB\)")
+    (folder / "vocab.json").write_text('{"a": [' + "[]," * 1_000_000 + "[]]}", encoding="utf-8")
+    refused(folder, r"^vocab.json: can't be read \(more than 1,000,000 brackets\)")
+
+
+@pytest.mark.parametrize(
+    "name", ["../model.safetensors", "gone.safetensors", "/etc/passwd", "..", ""]
+)
+def test_an_index_may_only_name_files_of_its_folder(folder: Path, name: str) -> None:
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"transformer.wte.weight": name}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    refused(folder, f"'{name}' is not a file in")
+
+
+def test_the_model_is_in_eval_mode_and_frozen(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    model = gpt2viz.load_model(tmp_path)
+    assert not model.network.training
+    assert not any(weight.requires_grad for weight in model.network.parameters())
+    assert model.network.lm_head.weight is model.network.wte.weight
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "sizes unchecked",
+        "model/checkpoint.py",
+        "if found.size != size:",
+        "if False:",
+        "test_wrong_tensors",
+    ),
+    Mutant(
+        "any integer is a weight",
+        "model/checkpoint.py",
+        "found.dtype not in FLOATS",
+        "not found.dtype",
+        "test_wrong_tensors",
+    ),
+    Mutant(
+        "a gap between tensors",
+        "model/weights.py",
+        "tensor.start != end",
+        "tensor.start < end",
+        "test_bytes_between_tensors_that_belong_to_none",
+    ),
+    Mutant(
+        "links followed anywhere",
+        "files.py",
+        "if not any(target.is_relative_to",
+        "if False and not any(target.is_relative_to",
+        "test_a_link_out_of_the_folder",
+    ),
+    Mutant(
+        "NaN weights loaded",
+        "model/weights.py",
+        "    _check_numbers(tensor, found)\n",
+        "",
+        "test_a_weight_that_is_no_number",
+    ),
+    Mutant(
+        "huge tokenizers parsed",
+        "files.py",
+        "> MOST_BRACKETS",
+        "> 10**9",
+        "test_text_files_are_bounded",
+    ),
+)

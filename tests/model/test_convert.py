@@ -1,0 +1,268 @@
+"""Files of nanoGPT and minGPT give their own network's logits after conversion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import nn
+
+import gpt2viz
+from gpt2viz.model.convert import convert
+from tests import layouts
+from tests.checkpoints import write_checkpoint, write_tokenizer
+from tests.mutants import Mutant
+from tests.test_lifecycle import full_disk
+
+IDS = [5, 429, 17, 5, 0, 301, 44]
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    folder = tmp_path / "vocabulary"
+    folder.mkdir()
+    write_tokenizer(folder)
+    return folder
+
+
+def equals(folder: Path, network: nn.Module) -> None:
+    trace = gpt2viz.trace(gpt2viz.load_model(folder), IDS)
+    with torch.no_grad():
+        assert_allclose(trace.logits, network(torch.tensor([IDS])), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("bias", [False, True], ids=["without biases", "with biases"])
+def test_nanogpt(tmp_path: Path, vocabulary: Path, bias: bool, compiled: bool) -> None:
+    network = layouts.random_weights(layouts.Today(nano=True, bias=bias, mask=compiled))
+    layouts.save_nano(network, tmp_path / "ckpt.pt", bias, compiled)
+    config = convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=vocabulary)
+    assert (config.vocab_size, config.n_head, config.tie_word_embeddings) == (430, 4, True)
+    equals(tmp_path / "out", network)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: layouts.Today(nano=False, mask=True), layouts.MinGPTOf2020],
+    ids=["minGPT", "minGPT of 2020"],
+)
+def test_mingpt(tmp_path: Path, vocabulary: Path, make: Any) -> None:
+    network = layouts.random_weights(make())
+    torch.save(network.state_dict(), tmp_path / "model.pt")
+    config = convert(tmp_path / "model.pt", tmp_path / "out", n_head=4, tokenizer=vocabulary)
+    assert not config.tie_word_embeddings
+    equals(tmp_path / "out", network)
+
+
+def test_a_tokenizer_that_does_not_fit_is_refused_by_its_own_name(
+    tmp_path: Path, vocabulary: Path
+) -> None:
+    network = layouts.random_weights(layouts.Today(nano=True, bias=False, mask=False))
+    layouts.save_nano(network, tmp_path / "ckpt.pt", False, False)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(gpt2viz.CheckpointError, match=f"^{tmp_path / 'none'}"):
+        convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=tmp_path / "none")
+    with pytest.raises(
+        gpt2viz.CheckpointError, match=r"its tokenizer has 5,120 tokens, but .* has 430"
+    ):
+        convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=gpt2viz.BUNDLED)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path, vocabulary: Path) -> None:
+    network = layouts.random_weights(layouts.Today(nano=True, bias=False))
+    layouts.save_nano(network, tmp_path / "ckpt.pt", bias=False)
+    convert(tmp_path / "ckpt.pt", tmp_path / "out")
+    for file in vocabulary.iterdir():
+        file.rename(tmp_path / "out" / file.name)
+    equals(tmp_path / "out", network)
+    with pytest.raises(gpt2viz.CheckpointError, match="out is not empty; give a new folder"):
+        convert(tmp_path / "ckpt.pt", tmp_path / "out")
+
+
+class Runs:
+    """A pickle that runs a command when it is opened carelessly."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> Any:
+        return os.system, (self.command,)
+
+
+def test_a_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    torch.save({"model": Runs(f"touch {mark}")}, tmp_path / "ckpt.pt")
+    with pytest.raises(gpt2viz.CheckpointError, match=r"not weights that torch\.save wrote"):
+        convert(tmp_path / "ckpt.pt", tmp_path / "out")
+    assert not mark.exists()
+
+
+def test_files_that_are_neither(tmp_path: Path) -> None:
+    def refused(saved: Any, message: str, **more: Any) -> None:
+        torch.save(saved, tmp_path / "file.pt")
+        with pytest.raises(gpt2viz.CheckpointError, match=message):
+            convert(tmp_path / "file.pt", tmp_path / "out", **more)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["file.pt"]
+
+    weights = layouts.Today(nano=False).state_dict()
+    refused(weights, "doesn't say how many heads a layer has; add --heads N")
+    refused(weights, r"n_embd \(24\) must be a multiple of n_head \(5\)", n_head=5)
+    refused([1, 2], "neither nanoGPT's dictionary nor minGPT's weights")
+    refused({"model": {"a": 1}}, "neither nanoGPT's dictionary nor minGPT's weights")
+    refused({"weight": torch.zeros(3)}, r"no wte\.weight; only nanoGPT's and minGPT's")
+    without = {n: w for n, w in weights.items() if n != "transformer.h.1.mlp.c_fc.weight"}
+    refused(without, r"h\.1\.mlp\.c_fc\.weight .* is missing", n_head=4)
+    for name, size in (("wte", (24,)), ("wpe", ()), ("h.0.mlp.c_fc", ())):
+        flat = weights | {f"transformer.{name}.weight": torch.zeros(size)}
+        refused(flat, f"{name}.weight isn't a table", n_head=4)
+    named = weights | {"transformer.h.first.ln_1.weight": torch.zeros(3)}
+    refused(named, r"h\.first\.ln_1\.\w+ \(3,\) has no place", n_head=4)
+    refused(weights | {7: torch.zeros(3)}, "neither nanoGPT's dictionary nor minGPT's weights")
+    refused({"model": weights, "model_args": [4]}, "neither nanoGPT's dictionary")
+    more = weights | {"transformer.h.0.attn.rotary": torch.zeros(3)}
+    refused(more, r"h\.0\.attn\.rotary \(3,\) has no place", n_head=4)
+
+
+def test_other_layouts_and_files_are_refused(tmp_path: Path) -> None:
+    theirs = write_checkpoint(tmp_path / "theirs")
+    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(gpt2viz.CheckpointError, match=r"only the layout of nn\.Linear"):
+        convert(tmp_path / "pytorch_model.bin", tmp_path / "out", n_head=4)
+    (tmp_path / "cut.pt").write_bytes((tmp_path / "pytorch_model.bin").read_bytes()[:500])
+    for name in ("cut.pt", "nowhere.pt"):
+        with pytest.raises(gpt2viz.CheckpointError, match=r"not weights that torch\.save wrote"):
+            convert(tmp_path / name, tmp_path / "out", n_head=4)
+
+
+MLP, POSITIONS = "transformer.h.0.mlp.c_fc.weight", "transformer.wpe.weight"
+ODD: dict[str, tuple[str, Callable[[torch.Tensor], Any]]] = {
+    "sparse": (MLP, lambda w: w.to_sparse()),
+    "compressed": (MLP, lambda w: w.to_sparse_csr()),
+    "meta": (MLP, lambda w: w.to("meta")),
+    "quantised": (MLP, lambda w: torch.quantize_per_tensor(w, 0.1, 0, torch.qint8)),
+    "nested": (MLP, lambda w: torch.nested.nested_tensor([w, w[:3]])),
+    "8 bits": (MLP, lambda w: w.to(torch.float8_e4m3fn)),
+    "complex": (MLP, lambda w: w.to(torch.complex64)),
+    "expanded": (POSITIONS, lambda w: torch.zeros(1, 1).expand(2**40, layouts.C)),
+    "a number": ("transformer.h.0.ln_1.weight", lambda w: torch.tensor(1.0)),
+    "a cube": ("transformer.h.1.attn.c_attn.weight", lambda w: torch.zeros(2, 2, 2)),
+    "half a pair": ("transformer.h.1.\ud800", lambda w: torch.zeros(2)),
+    "an escape": ("transformer.h.1.\x1b[2J", lambda w: torch.zeros(2)),
+}
+
+
+@pytest.mark.parametrize("way", ODD)
+@pytest.mark.filterwarnings("ignore")  # what torch says while it makes them
+def test_tensors_of_other_kinds_are_refused_by_name(tmp_path: Path, way: str) -> None:
+    weights = layouts.Today(nano=False).state_dict()
+    name, change = ODD[way]
+    weights[name] = change(weights.get(name, torch.zeros(1)))
+    torch.save(weights, tmp_path / "file.pt")
+    with pytest.raises(gpt2viz.CheckpointError) as refusal:
+        convert(tmp_path / "file.pt", tmp_path / "out", n_head=4)
+    message = str(refusal.value)
+    assert repr(name)[1:-1].removeprefix("transformer.") in message
+    assert message.isprintable()
+    assert not (tmp_path / "out").exists()
+
+
+def test_shared_turned_and_transposed_tensors_are_converted(tmp_path: Path) -> None:
+    network = layouts.random_weights(layouts.Today(nano=False))
+    blocks: Any = network.get_submodule("transformer.h")
+    blocks[1].mlp["c_fc"].weight = blocks[0].mlp["c_fc"].weight
+    weights = dict(network.state_dict())
+    weights[POSITIONS] = torch._neg_view(-weights[POSITIONS])
+    weights[MLP] = weights[MLP].t().contiguous().t()
+    torch.save(weights, tmp_path / "file.pt")
+    convert(tmp_path / "file.pt", tmp_path / "out", n_head=4)
+    write_tokenizer(tmp_path / "out")
+    equals(tmp_path / "out", network)
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
+def test_a_file_with_damaged_bytes_is_refused_in_one_sentence(tmp_path: Path, zipped: bool) -> None:
+    network = layouts.random_weights(layouts.Today(nano=False))
+    file = tmp_path / "file.pt"
+    torch.save(network.state_dict(), file, _use_new_zipfile_serialization=zipped)
+    whole = file.read_bytes()
+    messages = []
+    for seed in range(200):
+        random, content = Random(seed), bytearray(whole)
+        if seed % 4 == 0:
+            del content[random.randrange(len(whole)) :]
+        for _ in range(random.choice([1, 1, 2, 8])):
+            content[random.randrange(min(len(content), 6000))] ^= 1 << random.randrange(8)
+        file.write_bytes(content)
+        try:
+            convert(file, tmp_path / f"out{seed}", n_head=4)
+        except gpt2viz.CheckpointError as error:
+            messages.append(str(error))
+    assert 100 < len(messages) < 200
+    assert all(str(file) in said or "config.json" in said for said in messages)
+    assert all(said.isprintable() for said in messages)
+    assert not list(tmp_path.glob(".convert-*"))
+    file.write_bytes(whole)
+    convert(file, tmp_path / "out", n_head=4)
+    write_tokenizer(tmp_path / "out")
+    equals(tmp_path / "out", network)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.pt")
+    command = [sys.executable, "-m", "gpt2viz", "convert", str(tmp_path / "pipe.pt"), "out"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"gpt2viz: {tmp_path}/pipe.pt: not an ordinary file\n",
+    )
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    torch.save(layouts.Today(nano=False).state_dict(), tmp_path / "file.pt")
+    message = rf"^{tmp_path}/out: can't be written \(.*too large"
+    with full_disk(), pytest.raises(gpt2viz.CheckpointError, match=message):
+        convert(tmp_path / "file.pt", tmp_path / "out", n_head=4)
+    assert [path.name for path in tmp_path.iterdir()] == ["file.pt"]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "projection not turned",
+        "model/convert.py",
+        "w.t() if n.endswith(CONV1D) else w",
+        'w.t() if n.endswith(CONV1D) and "attn.c_proj" not in n else w',
+        "test_nanogpt",
+    ),
+    Mutant(
+        "keys first",
+        "model/convert.py",
+        '("query", "key", "value"))',
+        '("key", "query", "value"))',
+        "test_mingpt",
+    ),
+    Mutant(
+        "one curve for both",
+        "model/convert.py",
+        'if saved else "gelu_new"',
+        'if saved else "gelu"',
+        "test_mingpt",
+    ),
+    Mutant("biases of 1", "model/convert.py", "new_zeros", "new_ones", "test_nanogpt"),
+    Mutant(
+        "pickles run code",
+        "model/convert.py",
+        "weights_only=True, mmap",
+        "weights_only=False, mmap",
+        "test_a_pickle_with_code_is_refused_and_not_run",
+    ),
+)

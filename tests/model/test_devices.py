@@ -1,0 +1,171 @@
+"""A model on a GPU: the CPU's numbers, and only what is looked at comes to the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis.attribution import value_weighted
+from gpt2viz.model import devices
+from gpt2viz.model.checkpoint import BUNDLED
+from tests import accelerator
+from tests.mutants import Mutant
+
+TEXT = "A crane ate fish"
+NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
+REAL = [
+    pytest.param(
+        name, marks=pytest.mark.skipif(not there, reason=f"this machine has no {name}"), id=name
+    )
+    for name, there in (
+        ("cuda", torch.cuda.is_available()),
+        ("mps", torch.backends.mps.is_available()),
+    )
+]
+
+
+@pytest.fixture
+def stand_in() -> Iterator[accelerator.Accelerator]:
+    """The device that is a GPU to all but the processor."""
+    with accelerator.Accelerator() as device:
+        yield device
+
+
+@pytest.fixture(scope="module")
+def cpu() -> gpt2viz.Model:
+    return gpt2viz.load_model()
+
+
+def test_the_stand_in_is_as_strict_as_a_gpu(stand_in: accelerator.Accelerator) -> None:
+    there = torch.ones(2).to(accelerator.NAME)
+    assert (there + there).device.type == accelerator.NAME
+    with pytest.raises(RuntimeError, match="of the CPU and of the device"):
+        there + torch.ones(2)
+    with pytest.raises(RuntimeError):
+        there.numpy()
+    assert (there + 1).cpu().tolist() == [2, 2]
+    assert stand_in.moved == [torch.Size([2])]
+
+
+@pytest.mark.parametrize("device", [accelerator.NAME, *REAL])
+@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
+@pytest.mark.parametrize(
+    ("causal", "edits"),
+    [(True, ""), (False, ""), (True, "off:1.3,mean:2.0,window:2,attn:0")],
+    ids=["plain", "no mask", "edited"],
+)
+@pytest.mark.usefixtures("stand_in")
+def test_every_stage_is_the_cpus(
+    cpu: gpt2viz.Model, device: str, explicit: bool, causal: bool, edits: str
+) -> None:
+    model = gpt2viz.load_model(device=device)
+    assert model.network.lm_head.weight is model.network.wte.weight
+    assert model.network.wte.weight.device.type == device
+    changes = gpt2viz.parse_edits(edits)
+    here, there = (
+        gpt2viz.trace(m, TEXT, causal, explicit=explicit, edits=changes) for m in (cpu, model)
+    )
+    for stage in gpt2viz.STAGES:
+        for layer in range(cpu.config.n_layer) if stage.kept and stage.per_layer else ():
+            found = there.stage(stage.key, layer)
+            assert (found.dtype, found.flags.writeable) == (np.dtype(np.float32), False)
+            assert_allclose(found, here.stage(stage.key, layer), **NEAR, err_msg=stage.key)
+    assert_allclose(there.logits, here.logits, **NEAR)
+    assert_allclose(there.next_token_probabilities, here.next_token_probabilities, **NEAR)
+    assert [r.shape for r in there.tensors] == [r.shape for r in here.tensors]
+    assert there.nbytes == here.nbytes
+
+
+@pytest.mark.parametrize("device", [accelerator.NAME, *REAL])
+@pytest.mark.usefixtures("stand_in")
+def test_what_is_read_with_the_models_weights(cpu: gpt2viz.Model, device: str) -> None:
+    model = gpt2viz.load_model(device=device)
+    here, there = gpt2viz.trace(cpu, TEXT), gpt2viz.trace(model, TEXT)
+    lenses = [gpt2viz.logit_lens(m, t) for m, t in ((cpu, here), (model, there))]
+    assert_array_equal(lenses[1].top, lenses[0].top)
+    assert_allclose(lenses[1].probability, lenses[0].probability, **NEAR)
+    parts = [gpt2viz.contributions(m, t, 300) for m, t in ((cpu, here), (model, there))]
+    assert_allclose(parts[1].heads, parts[0].heads, **NEAR)
+    assert parts[1].total == pytest.approx(parts[1].logit, abs=1e-4)
+    lengths = [value_weighted(m, t, 2) for m, t in ((cpu, here), (model, there))]
+    assert_allclose(lengths[1], lengths[0], **NEAR)
+    said = [[c.token for c in gpt2viz.generate(m, TEXT, 3)] for m in (cpu, model)]
+    assert said[1] == said[0]
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
+def test_only_what_is_looked_at_is_moved(stand_in: accelerator.Accelerator, explicit: bool) -> None:
+    model = gpt2viz.load_model(device=accelerator.NAME)
+    config, T = model.config, 4
+    heads = (1, config.n_head, T)
+    gpt2viz.trace(model, TEXT)
+    stand_in.moved.clear()
+    trace = gpt2viz.trace(model, TEXT, explicit=explicit)
+    assert stand_in.moved == [(1, config.vocab_size)]  # the unembedding came with the first run
+    assert trace.nbytes
+    assert len(trace.tensors)
+    assert ("weights", 2) in trace.captured or not explicit
+    assert len(stand_in.moved) == 1
+    trace.stage("weights", 2)
+    one_layer = [(*heads, T)] if explicit else 3 * [(*heads, config.n_embd // config.n_head)]
+    assert stand_in.moved[1:] == one_layer
+    trace.stage("mlp_output", 3)
+    assert stand_in.moved[1 + len(one_layer) :] == [(1, T, config.n_embd)]
+
+
+@pytest.mark.parametrize("name", ["abacus", "meta", "cuda:99", ""])
+def test_a_device_that_is_not_here(name: str) -> None:
+    with pytest.raises(gpt2viz.DeviceError, match=f"There is no device '{name}' here; there is"):
+        gpt2viz.load_model(device=name)
+
+
+def test_a_gpu_without_room_is_said_in_words(
+    cpu: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, tiny_folder: Path
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(cpu.network, "forward", full)
+    with pytest.raises(gpt2viz.TooLargeError, match="too little memory for 4 tokens"):
+        gpt2viz.trace(cpu, TEXT)
+    monkeypatch.setattr(torch.nn.Module, "to", full)
+    with pytest.raises(gpt2viz.TooLargeError, match="too little memory for mine"):
+        gpt2viz.load_model(tiny_folder, "mine")
+    assert devices.find("cpu").type == "cpu"
+
+
+def test_the_bundled_model_is_loaded_on_the_cpu_by_default() -> None:
+    assert gpt2viz.load_model(BUNDLED).network.wte.weight.device.type == "cpu"
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "to ask whether a stage was kept moves it",
+        "run/captured.py",
+        "        return place in self._kept  ",
+        "        return super().__contains__(place)  ",
+        "test_only_what_is_looked_at_is_moved",
+    ),
+    Mutant(
+        "the token ids stay on the CPU",
+        "run/tracer.py",
+        "torch.tensor([ids]).to(device)",
+        "torch.tensor([ids])",
+        "test_every_stage_is_the_cpus",
+    ),
+    Mutant(
+        "the unembedding moved in each run",
+        "model/checkpoint.py",
+        "    @cached_property\n    def _unembedding",
+        "    @property\n    def _unembedding",
+        "test_only_what_is_looked_at_is_moved",
+    ),
+)

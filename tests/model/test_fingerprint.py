@@ -1,0 +1,163 @@
+"""Another model's run is told by the checksum of its weights, read once and only when asked."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpt2viz
+from gpt2viz.analysis.attribution import difference_from_run, taken, value_weighted
+from gpt2viz.model import fingerprint
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+
+IDS = [5, 300, 17]
+ANALYSES: dict[str, Callable[[gpt2viz.Model, gpt2viz.Trace], Any]] = {
+    "contributions": lambda model, trace: gpt2viz.contributions(model, trace, 7),
+    "logit lens": gpt2viz.logit_lens,
+    "value-weighted": lambda model, trace: value_weighted(model, trace, 1),
+    "taken": lambda model, trace: taken(model, trace, 1, 2, [0, 1]),
+    "proof": lambda model, trace: difference_from_run(model, trace, 1),
+    "mean over a reference": lambda model, trace: gpt2viz.trace(
+        model, IDS, edits=gpt2viz.parse_edits("mean:1.2"), reference=trace
+    ),
+}
+
+
+@pytest.fixture
+def twins(tmp_path: Path) -> tuple[gpt2viz.Model, gpt2viz.Model]:
+    """Two models of the same folder name and sizes, with other weights."""
+    for seed, parent in enumerate("xy"):
+        write_checkpoint(tmp_path / parent / "ckpt", seed=seed)
+    x, y = (gpt2viz.load_model(tmp_path / parent / "ckpt") for parent in "xy")
+    assert (x.name, x.config) == (y.name, y.config)
+    return x, y
+
+
+@pytest.mark.parametrize("analysis", ANALYSES)
+def test_a_namesakes_run_is_refused(
+    twins: tuple[gpt2viz.Model, gpt2viz.Model], analysis: str
+) -> None:
+    x, y = twins
+    ANALYSES[analysis](x, gpt2viz.trace(x, IDS))
+    with pytest.raises(ValueError, match="made by another ckpt, with other weights"):
+        ANALYSES[analysis](x, gpt2viz.trace(y, IDS))
+
+
+def test_the_same_weights_loaded_twice_are_one_model(
+    twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path
+) -> None:
+    x, _ = twins
+    again = gpt2viz.load_model(tmp_path / "x" / "ckpt")
+    shutil.copytree(tmp_path / "x", tmp_path / "z")
+    copy = gpt2viz.load_model(tmp_path / "z" / "ckpt")
+    for other in (again, copy):
+        gpt2viz.trace(other, IDS).check_made_by(x)
+        gpt2viz.trace(x, IDS).check_made_by(other)
+
+
+def test_a_checksum_is_read_once_for_a_model_and_never_for_its_own_runs(
+    twins: tuple[gpt2viz.Model, gpt2viz.Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    right = fingerprint.sha256_of
+
+    def counted(*files: Path) -> str:
+        read.extend(files)
+        return right(*files)
+
+    monkeypatch.setattr(fingerprint, "sha256_of", counted)
+    x, y = twins
+    for _ in range(3):
+        gpt2viz.contributions(x, gpt2viz.trace(x, IDS), 7)
+    assert read == []
+    for _ in range(3):
+        with pytest.raises(ValueError, match="made by another ckpt"):
+            gpt2viz.contributions(x, gpt2viz.trace(y, IDS), 7)
+    assert len(read) == 2
+
+
+def test_weights_that_were_written_over(
+    twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path
+) -> None:
+    """A training writes its checkpoint again and again into one folder."""
+    x, _ = twins
+    before = gpt2viz.trace(x, IDS)
+    folder = tmp_path / "x" / "ckpt"
+    (folder / "model.safetensors").unlink()
+    write_checkpoint(folder, seed=2)
+    later = gpt2viz.load_model(folder)
+    before.check_made_by(x)
+    with pytest.raises(ValueError, match="made by another ckpt"):
+        before.check_made_by(later)
+
+
+def test_where_the_files_are_gone(
+    twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path
+) -> None:
+    x, y = twins
+    again = gpt2viz.load_model(tmp_path / "x" / "ckpt")
+    for parent in "xy":
+        shutil.rmtree(tmp_path / parent)
+    for model in (x, again):
+        gpt2viz.trace(x, IDS).check_made_by(model)
+        with pytest.raises(ValueError, match="made by another ckpt"):
+            gpt2viz.trace(y, IDS).check_made_by(model)
+
+
+def test_files_that_were_written_to_have_no_checksum_to_share(
+    twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path
+) -> None:
+    x, y = twins
+    for parent in "xy":
+        with (tmp_path / parent / "ckpt" / "model.safetensors").open("ab") as file:
+            file.write(b" ")
+    gpt2viz.trace(x, IDS).check_made_by(x)
+    with pytest.raises(ValueError, match="made by another ckpt"):
+        gpt2viz.trace(y, IDS).check_made_by(x)
+
+
+def test_folders_named_from_where_one_stands(
+    twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, _ = twins
+    monkeypatch.chdir(tmp_path / "x")
+    here = gpt2viz.load_model("ckpt")
+    monkeypatch.chdir(tmp_path / "y")
+    there = gpt2viz.load_model("ckpt")
+    gpt2viz.trace(here, IDS).check_made_by(x)
+    with pytest.raises(ValueError, match="made by another ckpt"):
+        gpt2viz.trace(here, IDS).check_made_by(there)
+    assert here.weights is not None
+    assert len(here.weights.sha256) == 64
+
+
+def test_models_made_by_hand(twins: tuple[gpt2viz.Model, gpt2viz.Model]) -> None:
+    x, y = (replace(model, weights=None) for model in twins)
+    gpt2viz.trace(x, IDS).check_made_by(x)
+    with pytest.raises(ValueError, match="made by another ckpt"):
+        gpt2viz.trace(y, IDS).check_made_by(x)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a namesake passes",
+        "run/trace.py",
+        "same = model.weights.same(self.weights)",
+        "same = True",
+        "test_a_namesakes_run_is_refused",
+    ),
+    Mutant(
+        "two files written to are one",
+        "model/fingerprint.py",
+        'self.sha256 == other.sha256 != ""',
+        "self.sha256 == other.sha256",
+        "test_files_that_were_written_to_have_no_checksum_to_share",
+    ),
+)

@@ -1,0 +1,261 @@
+"""Models by name, through the unmodified client, from a hub of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+from numpy.testing import assert_array_equal
+
+import gpt2viz
+from gpt2viz import settings
+from gpt2viz.errors import HubError
+from gpt2viz.model import hub
+from gpt2viz.model.memory import spell
+from tests.checkpoints import edit_json, write_checkpoint
+from tests.cli.conftest import Run, run
+from tests.hub_server import Hub, point_the_client_at, serving
+from tests.mutants import Mutant
+
+__all__ = ["run"]
+
+NEEDED = ["config.json", "vocab.json", "merges.txt", "model.safetensors"]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub with one model; the client's endpoint and cache as the environment would set them."""
+    write_checkpoint(tmp_path / "tiny")
+    (tmp_path / "tiny" / "pytorch_model.bin").write_bytes(b"a pickle")
+    (tmp_path / "tiny" / "flax_model.msgpack").write_bytes(bytes(50_000))
+    with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
+        point_the_client_at(running, tmp_path / "cache", monkeypatch)
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+        yield running
+
+
+def get(name: str = "someone/tiny") -> Path:
+    return hub.fetch(hub.look_up(name))
+
+
+def refused(message: str, name: str = "someone/tiny") -> None:
+    with pytest.raises(HubError, match=message) as refusal:
+        get(name)
+    assert "\n" not in str(refusal.value)
+
+
+def test_only_what_is_needed_is_fetched_and_runs(server: Hub, tmp_path: Path) -> None:
+    offer = hub.look_up("someone/tiny")
+    assert [file.name for file in offer.files] == NEEDED
+    assert offer.nbytes == sum((tmp_path / "tiny" / name).stat().st_size for name in NEEDED)
+    assert not server.asked("/cdn/")
+    told: list[int] = []
+    folder = hub.fetch(offer, told.append)
+    assert told == sorted(told)
+    assert told[-1] == offer.nbytes == offer.here
+    assert not server.asked("pytorch_model")
+    assert not server.asked("flax")
+    ours = gpt2viz.load_model(folder, "someone/tiny")
+    assert ours.name == "someone/tiny"
+    theirs = gpt2viz.load_model(tmp_path / "tiny")
+    assert_array_equal(gpt2viz.trace(ours, "A").logits, gpt2viz.trace(theirs, "A").logits)
+    assert hub.cached() == {"someone/tiny": folder}
+
+
+def test_the_card_comes_along(server: Hub, tmp_path: Path) -> None:
+    (tmp_path / "tiny" / "README.md").write_text("# Tiny", encoding="utf-8")
+    assert [file.name for file in hub.look_up("someone/tiny").files][:2] == [NEEDED[0], "README.md"]
+    assert (get() / "README.md").read_text(encoding="utf-8") == "# Tiny"
+
+
+def test_a_second_time_fetches_nothing(server: Hub) -> None:
+    folder = get()
+    server.requests.clear()
+    assert get() == folder
+    assert not server.asked("/cdn/")
+    assert not server.asked("/resolve/")
+
+
+def test_the_token_goes_to_the_hub_and_to_nobody_else(server: Hub) -> None:
+    server.private["someone/tiny"] = "Bearer hf_secret"
+    get()
+    assert {h.get("authorization") for h in server.asked("/api/")} == {"Bearer hf_secret"}
+    assert [h.get("authorization") for h in server.asked("/cdn/")] == [None]
+
+
+def test_a_model_that_moved_is_found(server: Hub) -> None:
+    server.renamed["gpt2"] = "someone/tiny"
+    assert gpt2viz.load_model(get("gpt2")).config.n_layer == 3
+    assert list(hub.cached()) == ["gpt2"]
+
+
+def test_shards(server: Hub, tmp_path: Path) -> None:
+    theirs = write_checkpoint(tmp_path / "tiny")
+    (tmp_path / "tiny" / "model.safetensors").unlink()
+    theirs.save_pretrained(tmp_path / "tiny", max_shard_size="40KB")
+    folder = get()
+    assert len(list(folder.glob("model-*.safetensors"))) > 1
+    assert gpt2viz.load_model(folder).config.n_layer == 3
+
+
+def test_a_cut_connection_goes_on_where_it_was_cut(server: Hub) -> None:
+    server.cut_after, server.cuts = 30_000, 1
+    gpt2viz.load_model(get())
+    assert [h.get("range") for h in server.asked("/cdn/")] == [None, "bytes=30000-"]
+
+
+def test_a_stopped_download_keeps_what_came_and_goes_on(server: Hub) -> None:
+    offer = hub.look_up("someone/tiny")
+    small = sum(file.nbytes for file in offer.files[:-1])
+    here = [0]
+    with pytest.raises(hub.StoppedError, match=r"What came so far is kept\."):
+        hub.fetch(offer, lambda n: here.append(n), lambda: here[-1] > small)
+    assert offer.here == here[-1] == small + 10_000
+    assert not hub.cached()
+    server.requests.clear()
+    gpt2viz.load_model(hub.fetch(offer))
+    assert [h.get("range") for h in server.asked("/cdn/")] == ["bytes=10000-"]
+
+
+def test_a_damaged_file_is_not_kept(server: Hub) -> None:
+    server.damaged = True
+    refused(r"model\.safetensors of someone/tiny arrived damaged and was not kept\. Try again\.")
+    assert not hub.cached()
+    server.damaged = False
+    gpt2viz.load_model(get())
+
+
+def test_names_that_are_not_there_or_not_allowed(server: Hub) -> None:
+    refused(r"has no someone/else that you may read\. Check the name", "someone/else")
+    server.private["someone/tiny"] = "Bearer another"
+    refused(r"has no someone/tiny that you may read\. .* `hf auth login`, or HF_TOKEN")
+    server.private.clear()
+    server.gated.add("someone/tiny")
+    refused(r"someone/tiny is gated: ask for access on http://127\.0\.0\.1")
+    server.gated.clear()
+    server.failing = 418
+    refused(r"answers 418 for someone/tiny\. Try again later\.")
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc", "a/b/c", "a..b/c", "", "x" * 200])
+def test_a_text_that_is_no_name_reaches_neither_disk_nor_network(server: Hub, name: str) -> None:
+    refused("isn't a model's name; write owner/name", name)
+    assert not server.requests
+    assert not Path(constants.HF_HUB_CACHE).exists()
+
+
+def test_what_cannot_be_read_is_refused_before_its_weights_are_fetched(
+    server: Hub, tmp_path: Path
+) -> None:
+    edit_json(tmp_path / "tiny" / "config.json", model_type="llama")
+    with pytest.raises(gpt2viz.CheckpointError, match="model_type is 'llama'"):
+        get()
+    (tmp_path / "tiny" / "model.safetensors").unlink()
+    refused(r"has no model\.safetensors; only models in Hugging Face's layout")
+    assert not server.asked("/cdn/")
+    assert not server.asked("pytorch_model")
+
+
+def test_without_network_one_line_names_what_is_in_the_cache(
+    server: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    refused(r"^No connection to http://127\S+\. In the cache: someone/tiny\.$", "someone/else")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    refused(r"^No connection to http://127\.0\.0\.1:9\. In the cache: someone/tiny\.$")
+
+
+def test_the_clients_own_variables_hold(server: Hub, tmp_path: Path) -> None:
+    code = (
+        "from gpt2viz.model import hub; print(hub.fetch(hub.look_up('someone/tiny')));"
+        "print(*hub.cached())"
+    )
+    own = {"HF_ENDPOINT": server.address, "HF_HOME": str(tmp_path / "home")}
+    variables = os.environ | own
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, check=True)
+    folder, names = done.stdout.splitlines()
+    assert Path(folder).is_relative_to(tmp_path / "home" / "hub")
+    assert names == "someone/tiny"
+
+
+def test_the_command_says_the_size_first_and_goes_on_where_it_was(server: Hub, run: Run) -> None:
+    nbytes = hub.look_up("someone/tiny").nbytes
+    config = hub.look_up("someone/tiny").here
+    size = f"someone/tiny is {spell(nbytes)}, {spell(config)} of it here already\n"
+    first = run("fetch", "someone/tiny", "--dry-run")
+    assert (first.stdout, first.stderr) == (f"someone/tiny: {nbytes:,} bytes\n", size)
+    assert not server.asked("/cdn/")
+    here = [0]
+    with pytest.raises(hub.StoppedError):
+        hub.fetch(hub.look_up("someone/tiny"), here.append, lambda: here[-1] > nbytes // 2)
+    server.requests.clear()
+    done = run("fetch", "someone/tiny")
+    assert [h.get("range", "")[:6] for h in server.asked("/cdn/")] == ["bytes="]
+    folder = hub.cached()["someone/tiny"]
+    assert done.stdout == f"someone/tiny: {folder}\n"
+    opening, *tenths = done.stderr.splitlines()
+    assert opening.startswith(f"someone/tiny is {spell(nbytes)}, ")
+    assert tenths == sorted(tenths, key=lambda line: int(line.split()[1]))
+    assert tenths[-1] == "Fetching: 100 %"
+    found = json.loads(run("fetch", "someone/tiny", "--json", "--quiet").stdout)
+    assert found == {
+        "name": "someone/tiny", "bytes": nbytes, "here": nbytes, "folder": str(folder)
+    }  # fmt: skip
+    assert (
+        json.loads(run("trace", "A", "-m", "someone/tiny", "--json").stdout)["model"]
+        == found["name"]
+    )
+    assert gpt2viz.load_model("someone/tiny").config.n_layer == 3
+
+
+def test_the_command_fetches_what_the_owner_lists_and_nothing_else(
+    server: Hub, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(settings.ALLOW_VARIABLE, "gpt2, a/b")
+    result = run("fetch", "someone/tiny")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "gpt2viz: 'someone/tiny' may not be fetched here; the list `allow` in gpt2viz.toml, or "
+        "GPT2VIZ_ALLOW_MODEL, has: gpt2, a/b\n",
+    )
+    assert not server.requests
+    monkeypatch.setenv(settings.ALLOW_VARIABLE, "*")
+    assert run("fetch", "someone/tiny", "-q").exit_code == 0
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    result = run("fetch", "gpt2")
+    assert (result.exit_code, "In the cache: someone/tiny." in result.stderr) == (1, True)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "hash never compared",
+        "model/hub.py",
+        "_digest(part, file) != file.digest",
+        "not _digest(part, file)",
+        "test_a_damaged_file_is_not_kept",
+    ),
+    Mutant(
+        "begins anew",
+        "model/hub.py",
+        '__init__(path, "ab")',
+        '__init__(path, "wb")',
+        "test_a_stopped_download_keeps_what_came_and_goes_on",
+    ),
+    Mutant(
+        "everything is fetched",
+        "model/hub.py",
+        'return ["config.json", *card, *words, *weights]',
+        "return list(have)",
+        "test_only_what_is_needed_is_fetched_and_runs",
+    ),
+)

@@ -1,0 +1,176 @@
+"""What doesn't fit is refused with the numbers, and no file of weights is ever mapped."""
+
+from __future__ import annotations
+
+import cProfile
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+import gpt2viz
+from gpt2viz.anatomy.parameters import parts
+from gpt2viz.model import hub, memory, weights
+from gpt2viz.model.checkpoint import weight_bytes
+from tests.checkpoints import outgrow_the_memory, write_checkpoint
+from tests.mutants import Mutant
+
+XL = gpt2viz.GPT2Config(n_layer=48, n_head=25, n_embd=1600)
+
+
+def test_the_header_tells_what_the_weights_will_take(folder: Path, tmp_path: Path) -> None:
+    assert weight_bytes(folder) == gpt2viz.load_model(folder).nbytes
+    write_checkpoint(tmp_path / "other", dtype=torch.float16, tie_word_embeddings=False)
+    untied = gpt2viz.load_model(tmp_path / "other")
+    assert weight_bytes(tmp_path / "other") == untied.nbytes == weight_bytes(folder) + 420 * 24 * 4
+
+
+def test_a_model_that_does_not_fit_is_refused_before_it_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: 200_000)
+    monkeypatch.setattr("gpt2viz.model.checkpoint.read", lambda _stored: pytest.fail("it was read"))
+    with pytest.raises(gpt2viz.TooLargeError, match=r"^model needs 2\d\d kB of memory: 1\d\d kB"):
+        gpt2viz.load_model(folder)
+
+
+def test_the_refusal_says_all_three_numbers() -> None:
+    needed = 4 * 1_557_611_200
+    memory.check("gpt2-xl", needed, XL, needed + memory.run_bytes(XL))
+    memory.check("gpt2-xl", needed, XL, None)
+    with pytest.raises(gpt2viz.TooLargeError) as refusal:
+        memory.check("gpt2-xl", needed, XL, 5_300_000_000)
+    assert str(refusal.value) == (
+        "gpt2-xl needs 8.54 GB of memory: 6.23 GB for its weights and 2.31 GB for a text of "
+        "1,024 tokens. 5.3 GB is free. Close other programs, or choose a smaller model."
+    )
+
+
+def test_a_run_takes_what_was_said(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, list(range(24)), explicit=False)
+    kept = trace.nbytes
+    assert memory.run_bytes(tiny.config) / 3 < kept <= memory.run_bytes(tiny.config)
+
+
+def test_the_docs_say_what_is_said_before_loading() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "models.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.*?gpt2.*?)` \| (\d.*) \|$", text, re.M)
+    assert [name for name, _ in rows] == ["distilgpt2", *hub.RELEASED[:4]]
+    for _, row in rows:
+        *sizes, count, needed, run = row.split(" | ")
+        n_layer, n_head, n_embd = (int(size.replace(",", "")) for size in sizes)
+        config = gpt2viz.GPT2Config(n_layer=n_layer, n_head=n_head, n_embd=n_embd)
+        n = sum(part.n_parameters for part in parts(config))
+        expected = (f"{n:,}", memory.spell(4 * n), memory.spell(memory.run_bytes(config)))
+        assert (count, needed, run) == expected
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "written"),
+    [
+        *[(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (999_600, "1 MB")],
+        *[(548_105_171, "548 MB"), (6_431_829_964, "6.43 GB"), (2_340_000_000_000, "2,340 GB")],
+    ],
+)
+def test_sizes_in_words(n_bytes: int, written: str) -> None:
+    assert memory.spell(n_bytes) == written
+
+
+def test_free_memory_is_what_the_kernel_and_the_container_leave(tmp_path: Path) -> None:
+    proc, group = tmp_path / "proc", tmp_path / "cgroup"
+    proc.mkdir()
+    group.mkdir()
+    assert memory.free_memory(proc, group) is None
+    (proc / "meminfo").write_text("MemTotal:  16000 kB\nMemAvailable:   8000 kB\n")
+    assert memory.free_memory(proc, group) == 8_192_000
+    (group / "memory.max").write_text("max\n")
+    (group / "memory.current").write_text("3000000\n")
+    assert memory.free_memory(proc, group) == 8_192_000
+    (group / "memory.max").write_text("5000000\n")
+    (group / "memory.stat").write_text("anon 2000000\ninactive_file 500000\n")
+    assert memory.free_memory(proc, group) == 2_500_000
+
+
+def test_a_file_larger_than_the_memory_is_refused_with_the_numbers(folder: Path) -> None:
+    """It can't even be mapped, and is refused before it is read."""
+    outgrow_the_memory(folder)
+    with pytest.raises(gpt2viz.TooLargeError, match=r"^model needs .* for its weights and .* free"):
+        gpt2viz.load_model(folder)
+    assert weight_bytes(folder) > 2 * memory.total_memory() * 0.99
+
+
+def test_a_file_that_is_copied_over_leaves_the_loaded_model_alone(folder: Path) -> None:
+    """In a process of its own: where the file is mapped, the first look at a weight ends it."""
+    script = (
+        "import gpt2viz, pathlib, sys\n"
+        "model = gpt2viz.load_model(sys.argv[1])\n"
+        "pathlib.Path(sys.argv[1], 'model.safetensors').open('wb').close()\n"  # as cp begins
+        "print(gpt2viz.trace(model, [5, 6, 7]).logits[0, -1, 3])\n"
+    )
+    expected = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7]).logits[0, -1, 3]
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert float(run.stdout) == pytest.approx(float(expected), abs=1e-6)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = weights.read
+
+    def meanwhile(stored: Mapping[str, weights.Stored]) -> dict[str, torch.Tensor]:
+        found = whole(stored)
+        os.utime(folder / "model.safetensors", ns=(1, 1))
+        return found
+
+    monkeypatch.setattr("gpt2viz.model.checkpoint.read", meanwhile)
+    with pytest.raises(gpt2viz.CheckpointError, match="were changed while they were read"):
+        gpt2viz.load_model(folder)
+
+
+def test_many_layers_load_in_proportion(tmp_path: Path) -> None:
+    """In calls, not seconds: four times the layers, and not sixteen times the work."""
+
+    def calls(n_layer: int) -> int:
+        folder = tmp_path / str(n_layer)
+        write_checkpoint(folder, n_layer=n_layer, n_embd=4, n_head=1)
+        profile = cProfile.Profile()
+        profile.runcall(gpt2viz.load_model, folder)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    calls(1)  # what is imported and kept the first time
+    assert calls(320) < 5 * calls(80)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists the mappings")
+def test_no_weights_are_mapped_or_held_twice(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    assert str(folder) not in Path("/proc/self/maps").read_text()
+    held = {weight.untyped_storage().data_ptr(): weight for weight in model.network.parameters()}
+    assert sum(weight.untyped_storage().nbytes() for weight in held.values()) == model.nbytes
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "loaded without a look at memory",
+        "model/checkpoint.py",
+        "    memory.check(",
+        "    str(",
+        "test_a_model_that_does_not_fit_is_refused_before_it_is_read",
+    ),
+    Mutant(
+        "weights that changed meanwhile",
+        "model/checkpoint.py",
+        "if files.have_changed():",
+        "if False:",
+        "test_a_file_that_changes_while_it_is_read_is_refused",
+    ),
+)

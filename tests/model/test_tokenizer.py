@@ -1,0 +1,509 @@
+"""Token ids against Hugging Face's own tokenizer, on a vocabulary that the tests train."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from unicodedata import category
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, ByteLevelBPETokenizer
+from tokenizers import Tokenizer as HuggingFace
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+from gpt2viz.anatomy.merges import follow
+from gpt2viz.errors import CheckpointError, TextError
+from gpt2viz.model.bpe import contradicts
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
+from tests.checkpoints import TEXT, edit_json, write_tokenizer
+from tests.mutants import Mutant
+
+# Surrogates are no characters, and the two regular-expression engines know different versions
+# of Unicode, so that a character assigned lately (category Cn for one of them) may be a letter
+# to the other.
+anything = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=60)
+like_text = st.lists(st.sampled_from([*TEXT.split(" "), " ", "  ", "\n", "'s", "7"])).map("".join)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevelBPETokenizer]:
+    """(ours, Hugging Face's), from the same two files; theirs without its special token."""
+    folder = tmp_path_factory.mktemp("bpe")
+    write_tokenizer(folder)
+    theirs = ByteLevelBPETokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    return load_tokenizer(folder), theirs
+
+
+@pytest.fixture(scope="module")
+def repetitive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ByteLevelBPETokenizer]:
+    """The same, from a text of two letters, whose merges overlap in every way."""
+    folder = tmp_path_factory.mktemp("runs")
+    two_letters = "".join(random.Random(0).choices("aab", k=4000))
+    tokenizer = ByteLevelBPETokenizer()
+    tokenizer.train_from_iterator([two_letters], vocab_size=400, show_progress=False)
+    tokenizer.save_model(str(folder))
+    return load_tokenizer(folder), tokenizer
+
+
+@given(text=anything | like_text)
+@example("<|endoftext|> is ordinary text")
+@example("it's 'S they'LL  two spaces \n\n\t end ")
+@example("\x00 NUL, \u202e bidi, e\u0301 combining, \u200d joiner, \U0001f9a9 flamingo")
+@settings(max_examples=400)
+def test_ids_equal_hugging_faces(both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str) -> None:
+    ours, theirs = both
+    assert ours.encode(text) == theirs.encode(text).ids
+
+
+@pytest.mark.parametrize(
+    ("space", "end"), [(" ", "x"), (" ", ""), ("\n", " x\n\ny"), ("\u3000\n", "\u00a0!")]
+)
+def test_a_million_spaces_are_a_text(
+    both: tuple[Tokenizer, ByteLevelBPETokenizer], space: str, end: str
+) -> None:
+    """Regular expressions that try a run's every end give up in the end: tiktoken with a panic."""
+    ours, theirs = both
+    text = "a" + space * (999_999 // len(space)) + end
+    assert ours.encode(text) == theirs.encode(text).ids
+
+
+def test_every_character_is_cut_off_where_hugging_face_cuts(tmp_path: Path) -> None:
+    """Merges of a letter, digit, sign or space with any byte show where a text was cut."""
+    letters = bytes_to_unicode()
+    pairs = [(letters[first], letters[byte]) for first in b"a1! " for byte in range(256)]
+    tokens = [*letters.values(), *(left + right for left, right in pairs)]
+    vocab = {token: i for i, token in enumerate(tokens)}
+    merges = "\n".join(" ".join(pair) for pair in pairs)
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    (tmp_path / "merges.txt").write_text(merges, encoding="utf-8")
+    ours = load_tokenizer(tmp_path)
+    theirs = ByteLevelBPETokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+    assigned = [c for c in map(chr, range(0x20000)) if category(c) not in ("Cs", "Cn")]
+    for start in range(0, len(assigned), 512):
+        chars = assigned[start : start + 512]
+        text = "".join(f"a{c}\n1{c}\n!{c}\n {c}\n" for c in chars)
+        assert ours.encode(text) == theirs.encode(text).ids, f"from U+{ord(chars[0]):04X}"
+
+
+@given(run=st.text("ab", min_size=1, max_size=12), times=st.integers(1, 40))
+def test_runs_of_one_pattern_merge_as_hugging_face_merges(
+    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer], run: str, times: int
+) -> None:
+    ours, theirs = repetitive
+    assert ours.encode(run * times) == theirs.encode(run * times).ids
+
+
+@given(text=anything | like_text)
+def test_decoding_gives_the_text_back(
+    both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str
+) -> None:
+    ours, _ = both
+    ids = ours.encode(text)
+    assert b"".join(ours.token_bytes(i) for i in ids) == text.encode()
+    assert ours.decode(ids) == text
+
+
+def test_a_lone_surrogate_is_refused_with_its_place(
+    both: tuple[Tokenizer, ByteLevelBPETokenizer],
+) -> None:
+    with pytest.raises(TextError, match=r"Character 4 of the text \(U\+D83D\)"):
+        both[0].encode("ab \ud83d!")
+
+
+def test_the_end_of_text_comes_first_only_when_asked_for(tmp_path: Path) -> None:
+    theirs = write_tokenizer(tmp_path)
+    special = theirs.token_to_id("<|endoftext|>")
+    ours = load_tokenizer(tmp_path)
+    assert ours.end_of_text == special
+    plain = ours.encode("<|endoftext|>A crane")
+    assert special not in plain
+    assert ours.encode("<|endoftext|>A crane", end_of_text_first=True) == [special, *plain]
+    assert ours.encode("", end_of_text_first=True) == [special]
+
+
+def test_a_vocabulary_without_the_end_of_text(
+    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer],
+) -> None:
+    ours, _ = repetitive
+    assert ours.end_of_text is None
+    with pytest.raises(TextError, match=r"has no token <\|endoftext\|> to put first"):
+        ours.encode("ab", end_of_text_first=True)
+
+
+def test_ids_that_do_not_follow_the_merges(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    turned = {token: len(vocab) - 1 - i for token, i in vocab.items()}
+    (tmp_path / "vocab.json").write_text(json.dumps(turned), encoding="utf-8")
+    theirs = ByteLevelBPETokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+    ours = load_tokenizer(tmp_path)
+    for text in (TEXT, TEXT.replace(" ", ""), TEXT[::-1]):  # words that are one token, and others
+        assert ours.encode(text) == theirs.encode(text).ids
+
+
+@pytest.mark.parametrize("spelling", ["pairs", "strings"])
+def test_tokenizer_json_gives_the_same_ids(tmp_path: Path, spelling: str) -> None:
+    theirs = write_tokenizer(tmp_path)
+    expected = load_tokenizer(tmp_path).encode(TEXT)
+    (tmp_path / "vocab.json").unlink()
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    values = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    merges = [m.split(" ") if isinstance(m, str) else m for m in values["model"]["merges"]]
+    values["model"]["merges"] = merges if spelling == "pairs" else [" ".join(m) for m in merges]
+    edit_json(tmp_path / "tokenizer.json", **values)
+    assert load_tokenizer(tmp_path).encode(TEXT) == expected
+
+
+NEW = ["crane lifted", "crane", "<user>", "🦩🦩"]
+
+
+@given(text=anything | like_text | st.lists(st.sampled_from([*NEW, " ", "a", "!"])).map("".join))
+def test_added_words_are_found_where_hugging_face_finds_them(
+    added: tuple[Tokenizer, HuggingFace], text: str
+) -> None:
+    ours, theirs = added
+    assert ours.encode(text) == theirs.encode(text).ids
+
+
+@pytest.fixture(scope="module")
+def added(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, HuggingFace]:
+    """(ours, Hugging Face's) of one tokenizer.json with four words that were added later."""
+    folder = tmp_path_factory.mktemp("added")
+    write_tokenizer(folder).save(str(folder / "tokenizer.json"))
+    theirs = HuggingFace.from_file(str(folder / "tokenizer.json"))
+    theirs.encode_special_tokens = True
+    theirs.add_tokens(NEW)
+    theirs.save(str(folder / "tokenizer.json"))
+    return load_tokenizer(folder), theirs
+
+
+SPECIAL = ["<|endoftext|>", "<|end", "text|>", "<|endoftext|><|endoftext|>"]
+
+
+@given(text=like_text | st.lists(st.sampled_from([*SPECIAL, *NEW, " ", "a"])).map("".join))
+def test_special_tokens_are_read_as_hugging_face_reads_them_when_asked_for(
+    added: tuple[Tokenizer, HuggingFace], both: tuple[Tokenizer, object], text: str
+) -> None:
+    ours, theirs = added
+    theirs.encode_special_tokens = False
+    try:
+        expected = theirs.encode(text).ids
+    finally:
+        theirs.encode_special_tokens = True
+    assert ours.encode(text, special=True) == expected
+    assert (ours.encode(text) != expected) == bool(ours.special_in(text))
+    assert ours.special_in(text) == (["<|endoftext|>"] if "<|endoftext|>" in text else [])
+    assert both[0].special_in(text) == ours.special_in(text)  # without tokenizer.json
+
+
+def test_a_special_token_that_takes_the_space_along_is_not_read(tmp_path: Path) -> None:
+    theirs = write_tokenizer(tmp_path)
+    theirs.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    ours = load_tokenizer(tmp_path)
+    assert ours.special_in("A <mask>") == ["<mask>"]
+    assert ours.decode(ours.encode("A <mask>")) == "A <mask>"
+    with pytest.raises(TextError, match="<mask> takes the space around it along"):
+        ours.encode("A <mask>", special=True)
+
+
+def test_added_words_beside_a_vocabulary(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    plain = load_tokenizer(tmp_path)
+    n = plain.n_vocab
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"<user>": n}), encoding="utf-8")
+    ours = load_tokenizer(tmp_path)
+    assert ours.encode("A <user>crane") == [*plain.encode("A "), n, *plain.encode("crane")]
+    assert ours.token_bytes(n) == b"<user>"
+
+
+def test_an_added_word_that_takes_the_space_along_is_refused(tmp_path: Path) -> None:
+    theirs = write_tokenizer(tmp_path)
+    theirs.add_tokens([AddedToken("<user>", lstrip=True)])
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(CheckpointError, match=r"the added token '<user>' takes the space"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"normalizer": {"type": "Lowercase"}}, "GPT-2 has no normalizer"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "only byte-level BPE"),
+        (
+            {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}},
+            "GPT-2 has no add_prefix_space",
+        ),
+        ({"model": {"type": "BPE", "vocab": {}}}, "not in the expected form"),
+    ],
+)
+def test_other_kinds_of_tokenizer_are_refused(
+    tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    theirs = write_tokenizer(tmp_path)
+    (tmp_path / "vocab.json").unlink()
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    edit_json(tmp_path / "tokenizer.json", add_prefix_space=None, **changes)
+    with pytest.raises(CheckpointError, match=message):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda vocab: vocab.pop("a"), "1 of the 256 single bytes have no token"),
+        (lambda vocab: vocab.update(a=vocab["b"]), "both have the id"),
+        (lambda vocab: vocab.update(a=-1), "must be 0 or more, not -1"),
+        (lambda vocab: vocab.update(a="7"), "must be 0 or more, not '7'"),
+        (lambda vocab: vocab.popitem(), "makes no token"),
+    ],
+)
+def test_a_broken_vocabulary_is_refused(tmp_path: Path, change: object, message: str) -> None:
+    write_tokenizer(tmp_path)
+    path = tmp_path / "vocab.json"
+    vocab = json.loads(path.read_text(encoding="utf-8"))
+    change(vocab)  # type: ignore[operator]
+    path.write_text(json.dumps(vocab), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=message):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda merges: "",
+        lambda merges: "\r",
+        lambda merges: merges.replace("\n", "\r"),
+        lambda merges: merges[: merges.rindex("\n", 0, -1) + 1],
+        lambda merges: merges[: len(merges) // 2].rpartition("\n")[0],
+        lambda merges: "#version: 0.2\n" + "\n".join(merges.split("\n")[9:]),
+    ],
+    ids=["empty", "one CR", "ends of lines are CR", "one short", "half", "without its start"],
+)
+@pytest.mark.parametrize("layout", ["merges.txt", "tokenizer.json"])
+def test_merges_that_are_not_the_vocabularys_are_refused(
+    tmp_path: Path, change: Callable[[str], str], layout: str
+) -> None:
+    theirs = write_tokenizer(tmp_path)
+    merges = (tmp_path / "merges.txt").read_text(encoding="utf-8")
+    load_tokenizer(tmp_path)
+    if layout == "merges.txt":
+        (tmp_path / layout).write_text(change(merges), encoding="utf-8", newline="")
+    else:
+        theirs.save(str(tmp_path / layout))
+        values = json.loads((tmp_path / layout).read_text(encoding="utf-8"))
+        values["model"]["merges"] = [
+            line for line in change(merges).split("\n") if line and line[0] not in "#\r"
+        ]
+        edit_json(tmp_path / layout, **values)
+    message = rf"{layout}: (no merge makes '.*', which .*json has|a merge must have two parts)"
+    with pytest.raises(CheckpointError, match=message):
+        load_tokenizer(tmp_path)
+
+
+def test_entries_that_no_merge_makes_and_none_lost(tmp_path: Path) -> None:
+    """Signs of other trainings, and what the owner lists, stay what they are."""
+    write_tokenizer(tmp_path)
+    vocab = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    signs = ["<s>", "</s>", "[PAD]", "fish" * 40]
+    more = vocab | {sign: len(vocab) + n for n, sign in enumerate(signs)}
+    (tmp_path / "vocab.json").write_text(json.dumps(more), encoding="utf-8")
+    ours = load_tokenizer(tmp_path)
+    assert [ours.token_bytes(more[sign]).decode() for sign in signs] == signs
+    lost = json.dumps(vocab | {"aA": len(vocab)})
+    (tmp_path / "vocab.json").write_text(lost, encoding="utf-8")
+    with pytest.raises(CheckpointError, match="no merge makes 'aA'"):
+        load_tokenizer(tmp_path)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"aA": len(vocab)}), encoding="utf-8")
+    assert load_tokenizer(tmp_path).encode("aA") == [len(vocab)]
+
+
+def test_no_tokenizer_files(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"put vocab.json and merges.txt, or tokenizer.json"):
+        load_tokenizer(tmp_path)
+
+
+def test_which_tokenizers_cut_alike(tmp_path: Path, both: tuple[Tokenizer, object]) -> None:
+    letters = {letter: n for n, letter in enumerate(bytes_to_unicode().values())}
+    merges = [("a", "b"), ("c", "d")]
+    vocab = letters | {"ab": 256, "cd": 257}
+    ours = Tokenizer(vocab, merges)
+    assert ours.cuts_like(Tokenizer(dict(vocab), list(merges)))
+    assert ours.cuts_like(Tokenizer(vocab | {"<pad>": 258}, merges))
+    assert not ours.cuts_like(Tokenizer(letters | {"ab": 257, "cd": 256}, merges))
+    assert not ours.cuts_like(Tokenizer(vocab, merges[::-1]))
+    assert not ours.cuts_like(Tokenizer(vocab | {"new": 258}, merges, added=["new"]))
+    assert not ours.cuts_like(Tokenizer(letters | {"ab": 256}, merges[:1]))
+    assert not ours.cuts_like(both[0])
+
+
+def spelled(merges: list[tuple[str, str]]) -> dict[str, int]:
+    """A vocabulary of all single bytes and of what the merges make."""
+    made = [left + right for left, right in merges]
+    return {
+        token: n for n, token in enumerate(dict.fromkeys([*bytes_to_unicode().values(), *made]))
+    }
+
+
+@st.composite
+def merge_lists(draw: st.DrawFn) -> list[tuple[str, str]]:
+    """Merges of tokens that are there, in any order: most lists contradict themselves."""
+    tokens, merges = ["a", "b", "c"], []
+    for _ in range(draw(st.integers(1, 10))):
+        pair = (draw(st.sampled_from(tokens)), draw(st.sampled_from(tokens)))
+        merges.append(pair)
+        tokens.append("".join(pair))
+    return draw(st.permutations(merges) | st.just(merges))
+
+
+@given(merges=merge_lists(), texts=st.lists(st.text("abc", max_size=30), min_size=1, max_size=5))
+@example(merges=[("b", "c"), ("a", "b"), ("ab", "c")], texts=["abc", "aabc"])
+@example(merges=[("a", "b"), ("b", "c"), ("a", "bc"), ("ab", "c")], texts=["abc", "cabcab"])
+@example(merges=[("a", "b"), ("b", "c"), ("a", "b")], texts=["abc"])  # the last of two holds
+@example(merges=[("ab", "c"), ("a", "b")], texts=["abc", "abcabc"])
+@example(merges=[("a", "a"), ("a", "aa")], texts=["aaa", "aaaa"])
+@settings(max_examples=1000)
+def test_merges_that_contradict_each_other_give_hugging_faces_ids(
+    merges: list[tuple[str, str]], texts: list[str]
+) -> None:
+    vocab = spelled(merges)
+    ours, theirs = Tokenizer(vocab, merges), ByteLevelBPETokenizer(vocab, merges)
+    for text in texts:
+        ids = theirs.encode(text).ids
+        assert ours.encode(text) == ids
+        assert [i for word in follow(ours, text) for i in word.ids] == ids
+
+
+@given(merges=merge_lists())
+@settings(max_examples=1000)
+def test_which_lists_of_merges_contradict_themselves(merges: list[tuple[str, str]]) -> None:
+    """None does where each token, cut by the merges before its own, is that merge's two parts."""
+    ranks = {(a.encode(), b.encode()): n for n, (a, b) in enumerate(merges)}
+    made = {a + b: n for (a, b), n in ranks.items()}
+    honest = len(made) == len(ranks)
+    for (left, right), rank in ranks.items():
+        before = {pair: n for pair, n in ranks.items() if n < rank}
+        parts = [bytes([byte]) for byte in left + right]
+        while found := [(before[p], n) for n, p in enumerate(pairwise(parts)) if p in before]:
+            _, at = min(found)
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        honest &= parts == [left, right]
+    assert contradicts(ranks) == (not honest)
+
+
+def test_lists_that_were_learned_do_not_contradict_themselves(
+    both: tuple[Tokenizer, ByteLevelBPETokenizer],
+    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer],
+) -> None:
+    for ours in (both[0], repetitive[0], load_tokenizer(BUNDLED)):
+        assert len(ours.merges) > 100
+        assert not contradicts(ours.merges)
+
+
+def test_a_long_word_of_a_contradictory_list_is_merged_at_once() -> None:
+    """A million letters without a space: minutes, were every merge to look at all of them."""
+    merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("a", "a"), ("aa", "aa")]
+    ours = Tokenizer(spelled(merges), merges)
+    assert contradicts(ours.merges)
+    assert len(ours.encode("a" * 1_000_000)) == 250_000
+
+
+def test_a_merge_of_what_is_no_token_is_refused() -> None:
+    merges = [("a", "bc")]
+    with pytest.raises(CheckpointError, match="the merge 'a' 'bc' is not of two tokens"):
+        Tokenizer(spelled(merges), merges)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "only 0 to 9 are numbers",
+        "model/pieces.py",
+        r" ?\p{N}++",
+        " ?[0-9]++",
+        "test_every_character_is_cut_off_where_hugging_face_cuts",
+    ),
+    Mutant(
+        "a million spaces in one go",
+        "model/pieces.py",
+        "{100000,}+",
+        "{9999999,}+",
+        "test_a_million_spaces_are_a_text",
+    ),
+    Mutant(
+        "a word loses its space to the run before it",
+        "model/pieces.py",
+        "start = run.end() - 1",
+        "start = run.end()",
+        "test_a_million_spaces_are_a_text",
+    ),
+    Mutant(
+        "ids taken for ranks",
+        "model/tokenizer.py",
+        "sorted(self.merges, key=self.merges.__getitem__)",
+        "sorted(self.merges, key=lambda m: id_of[m[0] + m[1]])",
+        "test_ids_that_do_not_follow_the_merges",
+    ),
+    Mutant(
+        "merged by what they make",
+        "model/tokenizer.py",
+        "id_of if contradicts(self.merges) else None",
+        "None",
+        "test_merges_that_contradict_each_other_give_hugging_faces_ids",
+    ),
+    Mutant(
+        "the right of two equals first",
+        "model/bpe.py",
+        "limit, right = right_rank + 1, right_end",
+        "limit, right = right_rank, right_end",
+        "test_which_lists_of_merges_contradict_themselves",
+    ),
+    Mutant(
+        "specials are read from text",
+        "model/tokenizer.py",
+        "self._encoding.encode_ordinary(reach)",
+        'self._encoding.encode_ordinary(reach.replace("<|endoftext|>", ""))',
+        "test_ids_equal_hugging_faces",
+    ),
+    Mutant(
+        "special tokens read unasked",
+        "model/tokenizer.py",
+        "self._cut_special.split(text) if special else",
+        "self._cut_special.split(text) if (special := True) else",
+        "test_special_tokens_are_read_as_hugging_face_reads_them_when_asked_for",
+    ),
+    Mutant(
+        "lost merges",
+        "model/vocabulary.py",
+        "if token in merged or",
+        "if token or",
+        "test_merges_that_are_not_the_vocabularys_are_refused",
+    ),
+    Mutant(
+        "end of text comes last",
+        "model/tokenizer.py",
+        "[first, *ids]",
+        "[*ids, first]",
+        "test_the_end_of_text_comes_first_only_when_asked_for",
+    ),
+    Mutant(
+        "end of text unasked",
+        "model/tokenizer.py",
+        "self.end_of_text if end_of_text_first else None",
+        "self.end_of_text",
+        "test_the_end_of_text_comes_first_only_when_asked_for",
+    ),
+    Mutant(
+        "tokenizers of other ids",
+        "model/tokenizer.py",
+        "((t._ids, t._added, t.merges) for t in (self, other))",
+        "(t._added for t in (self, other))",
+        "test_which_tokenizers_cut_alike",
+    ),
+)

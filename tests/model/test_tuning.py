@@ -1,0 +1,294 @@
+"""A process is tuned by one call, and by nothing else: threads, arenas, pages."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+import torch
+
+from gpt2viz.model import tuning
+from gpt2viz.model.tuning import ONE_THREAD, threads
+from tests.mutants import Mutant
+
+ROOT = Path(__file__).parents[2]
+GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
+
+
+def printed(script: str, *arguments: str, **given: str) -> str:
+    """What a script prints in a process of its own, with none but the given of our variables."""
+    ours = ("OMP_", "THP_", "MALLOC_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    command = [sys.executable, "-c", script, *arguments]
+    environment = kept | {"PYTHONPATH": str(ROOT)} | given
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return run.stdout
+
+
+#: All that a library user does, with a spy at every door to the process.
+USE = """
+import ctypes, os, sys
+before = dict(os.environ)
+import gpt2viz
+tuned = gpt2viz.tune_process() if sys.argv[1] == "tuned" else None
+heavy = {"torch", "streamlit", "pandas", "plotly", "scipy", "pyarrow"} & sys.modules.keys()
+assert not heavy, heavy
+import torch
+changed = sorted(n for n in os.environ if before.get(n) != os.environ[n])
+calls = {"told glibc": 0, "set threads": 0}
+set_threads = torch.set_num_threads
+def spy(n):
+    calls["set threads"] += 1
+    set_threads(n)
+set_threads(3)
+torch.set_num_threads = spy
+found = gpt2viz.model.tuning._mallopt
+def told(what, value):
+    calls["told glibc"] += 1
+    return found(what, value)
+gpt2viz.model.tuning._mallopt = told
+gpt2viz.model.tuning.LARGE = 1
+trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish", explicit=False)
+trace.stage("weights", 1), trace.logits
+light = {"streamlit", "pandas", "plotly", "scipy", "pyarrow"} & sys.modules.keys()
+assert not light, light
+print(tuned and tuple(tuned), changed, *calls.values(), torch.get_num_threads())
+"""
+
+
+def test_a_library_leaves_the_process_as_it_is() -> None:
+    assert printed(USE, "not") == "None [] 0 0 3\n"
+
+
+@GLIBC
+def test_a_tuned_process_is_set_up_for_runs() -> None:
+    """Told glibc three times in a run, one thread and back for a run and for its weights."""
+    changed = "['OMP_WAIT_POLICY', 'THP_MEM_ALLOC_ENABLE']"
+    assert printed(USE, "tuned") == f"(True, True, True) {changed} 3 4 3\n"
+
+
+TUNE = """
+import os, sys
+if sys.argv[1] == "late":
+    import torch
+from gpt2viz import tune_process
+first = tune_process()
+assert tune_process() is first
+names = ("OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE")
+print(*first, *map(os.environ.get, names))
+"""
+
+
+@GLIBC
+@pytest.mark.parametrize(
+    ("when", "given", "said"),
+    [
+        ("early", {}, "True True True PASSIVE 1"),
+        ("late", {}, "False False True None None"),
+        ("late", {"OMP_WAIT_POLICY": "PASSIVE"}, "True False True PASSIVE None"),
+        (
+            "early",
+            {"OMP_WAIT_POLICY": "A", "THP_MEM_ALLOC_ENABLE": "0", "MALLOC_ARENA_MAX": "5"},
+            "False False False A 0",
+        ),
+    ],
+    ids=["before torch", "after torch", "after torch, set before", "set by the owner"],
+)
+def test_it_says_what_it_could_do(when: str, given: dict[str, str], said: str) -> None:
+    assert printed(TUNE, when, **given).split() == said.split()
+
+
+#: What stands on the pages, or on the command line, without anything else being imported before.
+PROGRAMS = {
+    "the app's room": "import gpt2viz.app.frame.page",
+    "a command": "from gpt2viz.cli import main\nmain(['--version'])",
+    "training": "import gpt2viz.training.__main__",
+}
+WATCH = """
+import atexit, importlib.abc, os, sys
+def tell():
+    print(*map(os.environ.get, ("OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE")), flush=True)
+    os._exit(0)  # it is settled: torch itself would take seconds
+class Watch(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            tell()
+sys.meta_path.insert(0, Watch())
+atexit.register(tell)
+"""
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=list(PROGRAMS))
+def test_every_program_is_tuned_before_torch_is_loaded(program: str) -> None:
+    assert printed(f"{WATCH}\n{program}").splitlines()[-1] == "PASSIVE 1"
+
+
+@pytest.fixture
+def tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if this process had been tuned, for one test."""
+    monkeypatch.setattr(tuning, "_done", tuning.Tuning(True, True, True))
+
+
+@pytest.fixture
+def three_threads(tuned: None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_runs_that_overlap_leave_the_threads_as_they_were() -> None:
+    entered, leave = (Event(), Event()), (Event(), Event())
+
+    def hold(n: int) -> None:
+        with threads(1):
+            entered[n].set()
+            leave[n].wait(60)
+
+    runs = [Thread(target=hold, args=(n,)) for n in range(2)]
+    for n, run in enumerate(runs):
+        run.start()
+        assert entered[n].wait(60)
+    for n, run in enumerate(runs):
+        leave[n].set()
+        run.join()
+    with ThreadPoolExecutor(1) as later:
+        assert later.submit(torch.get_num_threads).result() == torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_small_run_takes_one_thread_and_a_large_one_all() -> None:
+    for multiplications, taken in ((ONE_THREAD, 1), (ONE_THREAD + 1, 3)):
+        with threads(multiplications):
+            assert torch.get_num_threads() == taken
+        assert torch.get_num_threads() == 3
+
+
+#: Twelve threads that hold memory at one time; then as many arenas as glibc has made.
+COUNT = """
+import ctypes, pathlib, sys, threading
+from gpt2viz import tune_process
+said = tune_process().shared_arenas if sys.argv[1] == "tuned" else None
+together = threading.Barrier(12)
+def hold():
+    some = bytearray(10_000)
+    together.wait()
+    return some
+threads = [threading.Thread(target=hold) for _ in range(12)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(libc.fopen(sys.argv[2].encode(), b"w"))
+libc.malloc_info(0, file), libc.fclose(file)
+print(said, pathlib.Path(sys.argv[2]).read_text().count("<heap nr="))
+"""
+
+
+@GLIBC
+@pytest.mark.parametrize(
+    ("tuned", "given", "said", "least", "most"),
+    [
+        ("tuned", {}, "True", 2, 2),
+        ("tuned", {tuning.ARENAS_VARIABLE: "5"}, "False", 5, 5),  # what the owner says holds
+        ("not", {}, "None", 6, 99),
+    ],
+)
+def test_threads_share_arenas(
+    tmp_path: Path, tuned: str, given: dict[str, str], said: str, least: int, most: int
+) -> None:
+    answer, count = printed(COUNT, tuned, str(tmp_path / "arenas.xml"), **given).split()
+    assert answer == said
+    assert least <= int(count) <= most
+
+
+#: New pages that 30 times three blocks of 24 MB ask for, each three let go before the next come.
+PAGES = """
+import ctypes, resource, sys
+from gpt2viz.model import tuning
+if sys.argv[1] == "tuned":
+    tuning.tune_process()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes = [ctypes.c_void_p]
+with tuning.used_again(int(sys.argv[2])):
+    start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(30):
+        blocks = [libc.malloc(24_000_000) for _ in range(3)]
+        for block in blocks:
+            ctypes.memset(block, 1, 24_000_000)
+        for block in blocks:
+            libc.free(block)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start)
+"""
+
+
+@GLIBC
+@pytest.mark.parametrize(
+    ("tuned", "nbytes", "given", "again"),
+    [
+        ("tuned", tuning.LARGE, {}, True),
+        ("not", tuning.LARGE, {}, False),  # a library's process is left alone
+        ("tuned", tuning.LARGE - 1, {}, False),  # a short run: glibc decides
+        ("tuned", tuning.LARGE, {tuning.TRIM_VARIABLE: "131072"}, False),  # the owner's word holds
+    ],
+)
+def test_a_long_run_uses_its_pages_again(
+    tuned: str, nbytes: int, given: dict[str, str], again: bool
+) -> None:
+    of_three_blocks = 3 * 24_000_000 // os.sysconf("SC_PAGE_SIZE")
+    assert (int(printed(PAGES, tuned, str(nbytes), **given)) < 3 * of_three_blocks) == again
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a run's one thread left to all that follow",
+        "model/tuning.py",
+        "if before == 1:",
+        "if False:",
+        "test_runs_that_overlap_leave_the_threads_as_they_were",
+    ),
+    Mutant(
+        "a library user's threads set by a trace",
+        "model/tuning.py",
+        "if _done is None or n_multiplications > ONE_THREAD:",
+        "if n_multiplications > ONE_THREAD:",
+        "test_a_library_leaves_the_process_as_it_is",
+    ),
+    Mutant(
+        "a library user's C library told what to keep",
+        "model/tuning.py",
+        "if _done is None or nbytes < LARGE",
+        "if nbytes < LARGE",
+        "test_a_library_leaves_the_process_as_it_is",
+    ),
+    Mutant(
+        "settings that torch reads made after it was loaded",
+        "model/tuning.py",
+        'if "torch" not in sys.modules:',
+        "if True:",
+        "test_it_says_what_it_could_do",
+    ),
+    Mutant(
+        "an app whose process nobody tunes",
+        "app/__init__.py",
+        "\ntune_process()",
+        "\n",
+        "test_every_program_is_tuned_before_torch_is_loaded",
+    ),
+    Mutant(
+        "a long run gives its pages back after each layer",
+        "model/tuning.py",
+        "    _mallopt(_M_TRIM_THRESHOLD, 2**30)\n",
+        "",
+        "test_a_long_run_uses_its_pages_again",
+    ),
+)

@@ -1,0 +1,164 @@
+"""What a trace shows in a notebook, and the example notebook in a real Jupyter kernel."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+from nbclient import NotebookClient
+from PIL import Image
+
+import gpt2viz
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.offline import CONFIG, _Offline
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "attention.ipynb"
+FETCHES = re.compile(r"""<(script|link|img|iframe)[^>]*(src|href)\s*=\s*["']?(https?:)?//""")
+
+
+@pytest.fixture(scope="module")
+def trace() -> gpt2viz.Trace:
+    return gpt2viz.trace(gpt2viz.load_model(), "<img src=x onerror=alert(1)> & the cat")
+
+
+class Parts(HTMLParser):
+    """Tags, and all text between them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text, self.image = "", ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.image = self.image or dict(attrs).get("src") or ""
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_trace_shows_itself(trace: gpt2viz.Trace) -> None:
+    bundle = trace._repr_mimebundle_(include=None, exclude=None)
+    parts = Parts(bundle["text/html"])
+    assert parts.tags.count("img") == 1  # ours; the text's own is text
+    assert "script" not in parts.tags
+    assert "stories · 4 layers of 6 heads" in parts.text
+    for n, token in enumerate(["<", "im"]):
+        assert f"{n} {token}" in parts.text
+    assert "1:im" in bundle["text/plain"]
+    assert not FETCHES.search(bundle["text/html"])
+    assert len(bundle["text/html"]) < 100_000
+
+
+def test_its_picture_is_every_heads_weights(trace: gpt2viz.Trace) -> None:
+    encoded = Parts(trace._repr_mimebundle_()["text/html"]).image.partition("base64,")[2]
+    with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:
+        drawn = np.asarray(picture)
+    T = len(trace.tokens)
+    height, width = drawn.shape[0] // 4, drawn.shape[1] // 6
+    zoom = (height - 4) // T
+    dark, *masked = (
+        np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)])
+        for color in (LIGHT.unit[-1][1], LIGHT.masked, LIGHT.masked_other)
+    )
+    for layer in range(4):
+        for head in range(6):
+            corner = drawn[layer * height + 2 :, head * width + 2 :][: T * zoom, : T * zoom]
+            cells = corner[zoom // 2 :: zoom, zoom // 2 :: zoom]
+            np.testing.assert_array_equal(cells[0, 0], dark)  # the first token sees only itself
+            np.testing.assert_array_equal(cells[0, 1:3], masked[::-1])  # by turns
+            weights = trace.stage("weights", layer, head)
+            # more weight is darker
+            seen = np.tril(np.ones((T, T), bool))
+            shades, order = -cells.sum(axis=-1, dtype=int)[seen], weights[seen].argsort()
+            assert (np.diff(shades[order]) >= 0).all()
+
+
+def test_a_long_run_shows_no_picture(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    long = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2, 3], explicit=False)
+    assert "img" not in Parts(long._repr_mimebundle_()["text/html"]).tags
+
+
+@pytest.mark.parametrize("stage", gpt2viz.HEAD_STAGES)
+def test_a_figure_holds_the_runs_numbers(trace: gpt2viz.Trace, stage: str) -> None:
+    drawn = np.asarray(trace.heatmap(2, 3, stage).data[0].z)
+    np.testing.assert_array_equal(drawn, trace.stage(stage, 2)[0, 3])
+    np.testing.assert_array_equal(trace.table(2, 3, stage).to_numpy(), drawn)
+
+
+def test_a_figure_offers_no_upload(trace: gpt2viz.Trace) -> None:
+    """With ``offline()`` and without it. tests/browser/test_export.py presses the buttons."""
+    for figure in (trace.heatmap(1, 0), trace.heads(1), trace.overview()):
+        assert figure.layout.modebar.remove == "sendChartToCloud"
+        shown = _Offline(in_each=False).to_mimebundle(figure.to_dict())
+        for config in (CONFIG, shown["application/vnd.plotly.v1+json"]["config"]):
+            assert config["showSendToCloud"] is False
+            assert config["displaylogo"] is False
+
+
+def test_all_heads_of_a_layer(trace: gpt2viz.Trace) -> None:
+    numbers = [
+        drawn.z for drawn in trace.heads(1).data if drawn.type == "heatmap" and drawn.coloraxis
+    ]
+    np.testing.assert_array_equal(np.stack(numbers), trace.stage("weights", 1)[0])
+    assert len(trace.overview().layout.shapes) == 24
+
+
+def test_what_is_not_there_is_said(trace: gpt2viz.Trace) -> None:
+    with pytest.raises(KeyError, match="no stage 'wights'"):
+        trace.heatmap(0, 0, "wights")
+    with pytest.raises(IndexError, match="no layer 9"):
+        trace.heatmap(9, 0)
+
+
+def outputs(notebook: Any) -> list[dict[str, str]]:
+    made = [out for cell in notebook.cells for out in cell.get("outputs", [])]
+    assert all(out.output_type != "error" for out in made)
+    return [out.get("data", {}) for out in made]
+
+
+def test_the_example_notebook_runs() -> None:
+    notebook = nbformat.read(EXAMPLE, as_version=4)
+    kept = outputs(notebook)
+    resources = {"metadata": {"path": str(EXAMPLE.parents[1])}}
+    client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources)
+    client.execute()
+    found = outputs(notebook)
+    assert sum("application/vnd.plotly.v1+json" in data for data in found) == 3
+    assert sum("Plotly.newPlot" in data.get("text/html", "") for data in found) == 3
+    for data in found:
+        assert not FETCHES.search(data.get("text/html", ""))
+    # what is committed is what comes out, but for plotly.js
+    names = [data["text/plain"] for data in found if set(data) == {"text/plain"}]
+    assert [data["text/plain"] for data in kept if set(data) == {"text/plain"}] == names
+    assert EXAMPLE.stat().st_size < 300_000
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "an upload of a notebook's figure",
+        "notebook/figures.py",
+        'modebar_remove="sendChartToCloud"',
+        "modebar_remove=None",
+        "test_a_figure_offers_no_upload",
+    ),
+    Mutant(
+        "an upload of a saved page",
+        "pictures/plotly/offline.py",
+        '"showSendToCloud": False',
+        '"showSendToCloud": True',
+        "test_a_figure_offers_no_upload",
+    ),
+)

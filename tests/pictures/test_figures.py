@@ -1,0 +1,275 @@
+"""The visual language of the heatmaps: what each kind of cell looks like, and on which scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from numpy.testing import assert_array_equal
+
+from gpt2viz.analysis.comparison import Path
+from gpt2viz.pictures.compare import path_lines
+from gpt2viz.pictures.from_trace import difference
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Thumbnails
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.thumbnails import thumbnail_at
+from gpt2viz.pictures.pooling import crop, pool_panel
+from gpt2viz.pictures.thumbnails import thumbnails
+from tests.mutants import Mutant
+from tests.pictures.samples import heatmaps
+
+NAN, INF = float("nan"), float("inf")
+
+
+def panel(values: list[list[float]], masked: list[list[int]] | None = None) -> Panel:
+    labels = [f"t{n}" for n in range(len(values))]
+    return Panel(
+        "title",
+        np.array(values, np.float32),
+        Axis("query", labels),
+        Axis("key", labels),
+        masked=None if masked is None else np.array(masked, bool),
+    )
+
+
+def overlays(figure: go.Figure) -> dict[str, np.ndarray]:
+    """Colour -> cells, for everything that is painted over the scale."""
+    return {
+        trace.colorscale[0][1]: ~np.isnan(trace.z)
+        for trace in figure.data
+        if isinstance(trace, go.Heatmap) and trace.coloraxis is None
+    }
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_masked_nan_and_infinite_are_three_pictures_and_zero_is_none(colors: Palette) -> None:
+    figure = heatmaps(
+        [panel([[0, -INF, 1], [NAN, 2, -INF], [INF, 0, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 0]])],
+        colors,
+        scale="signed",
+    )
+    found = overlays(figure)
+    assert len({colors.masked, colors.nan, colors.infinite}) == 3
+    assert_array_equal(np.argwhere(found[colors.masked]), [[0, 1]])
+    assert_array_equal(np.argwhere(found[colors.nan]), [[1, 0]])
+    assert_array_equal(np.argwhere(found[colors.infinite]), [[1, 2], [2, 0]])
+    legend = [trace.name for trace in figure.data if trace.type == "scatter"]
+    assert legend == ["masked", "NaN: not a number", "infinite"]
+
+
+def test_what_does_not_occur_is_not_in_the_legend() -> None:
+    figure = heatmaps([panel([[0, 1], [0.5, 0.5]])], LIGHT)
+    assert not overlays(figure)
+    assert all(trace.type == "heatmap" for trace in figure.data)
+
+
+@pytest.mark.parametrize(
+    ("scale", "values", "expected"),
+    [
+        ("unit", [[0.2, 0.3], [0.1, 0.4]], (0, 1)),
+        ("signed", [[-3, 1], [2, 0]], (-3, 3)),
+        ("signed", [[-INF, 1], [NAN, -0.5]], (-1, 1)),
+        ("signed", [[0, 0], [0, 0]], (-1, 1)),
+    ],
+)
+def test_ranges(scale: str, values: list[list[float]], expected: tuple[float, float]) -> None:
+    axis = heatmaps([panel(values)], LIGHT, scale=scale).layout.coloraxis
+    assert (axis.cmin, axis.cmax) == expected
+
+
+def test_what_is_compared_shares_one_range() -> None:
+    small, large = panel([[0.1, 0], [0, 0]]), panel([[0, 0], [0, -7]])
+    figure = heatmaps([small, large], LIGHT, scale="signed", n_columns=2)
+    assert {trace.coloraxis for trace in figure.data} == {"coloraxis"}
+    assert figure.layout.coloraxis.cmax == 7
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        ([[0.5, 1], [1, 1]], "%{z:.2f}"),
+        ([[0.004, 0], [0, 0]], "%{z:.4f}"),
+        ([[164, 0], [0, 0]], "%{z:.2f}"),
+    ],
+)
+def test_numbers_in_cells_show_two_digits_at_least(values: list[list[float]], written: str) -> None:
+    figure = heatmaps([panel(values)], LIGHT, scale="signed")
+    assert figure.data[0].texttemplate == written
+
+
+@pytest.mark.parametrize(("apart", "reach"), [(1e-9, 0.01), (0.5, 0.5)])
+def test_rounding_is_not_shown_as_a_difference(apart: float, reach: float) -> None:
+    one, other = panel([[apart, 0], [0, 0]]), panel([[0, 0], [0, 0]])
+    axis = heatmaps([difference(one, other, "")], LIGHT, scale="signed").layout.coloraxis
+    assert (axis.cmin, axis.cmax) == pytest.approx((-reach, reach))
+
+
+def test_numbers_stand_only_where_there_is_room() -> None:
+    def texts(numbers: int) -> list[str | None]:
+        small, large = panel([[0, 1], [1, 1]]), panel(np.zeros((7, 7)).tolist())
+        return [t.texttemplate for t in heatmaps([small, large], LIGHT, numbers=numbers).data]
+
+    assert texts(6) == ["%{z:.2f}", None]
+    assert texts(7) == ["%{z:.2f}", "%{z:.2f}"]
+    assert texts(0) == [None, None]
+
+
+def test_markup_in_a_token_is_written_out() -> None:
+    tricky = Panel(
+        "title",
+        np.zeros((2, 2), np.float32),
+        Axis("query", ["<b>x</b>", "$y$"]),
+        Axis("key", ["<b>x</b>", "$y$"]),
+    )
+    figure = heatmaps([tricky], LIGHT)
+    assert list(figure.data[0].x) == ["0 &lt;b&gt;x&lt;/b&gt;", "1 &#36;y&#36;"]
+    assert figure.layout.yaxis.ticktext[0] == "&lt;b&gt;x&lt;/b&gt;"
+
+
+def test_pooling_keeps_the_largest_its_place_and_the_mask() -> None:
+    T, size = 10, 4
+    rng = np.random.default_rng(0)
+    labels = [f"t{n}" for n in range(T)]
+    whole = Panel(
+        "title",
+        rng.random((T, T), np.float32),
+        Axis("query", labels),
+        Axis("key", labels),
+        masked=np.triu(np.ones((T, T), bool), 1),
+    )
+    pooled = pool_panel(whole, size)
+    starts = [0, 2, 5, 7]
+    ends = [2, 5, 7, 10]
+    for i in range(size):
+        for j in range(size):
+            block = np.s_[starts[i] : ends[i], starts[j] : ends[j]]
+            seen = whole.values[block][~whole.masked[block]]  # type: ignore[index]
+            assert pooled.values[i, j] == seen.max(initial=0)
+            assert pooled.masked[i, j] == whole.masked[block].all()  # type: ignore[index]
+    assert pooled.rows.names() == ["0 t0", "2 t2", "5 t5", "7 t7"]
+    assert [pooled.rows.place(n) for n in range(T)] == [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]
+    assert pool_panel(whole, T) is whole
+    assert pooled.quantity == "largest attention weight of this block"
+
+
+def test_pooling_signed_numbers_keeps_the_one_farthest_from_zero() -> None:
+    whole = panel([[1, -3, 0, 0], [2, 0.5, 0, 0], [NAN, 1, -INF, 5], [1, 1, 0, 0]])
+    pooled = pool_panel(whole, 2)
+    assert_array_equal(pooled.values, [[-3, 0], [NAN, -INF]])
+    assert pooled.quantity == "farthest from 0: attention weight of this block"
+
+
+def test_pooling_shrinks_only_what_is_long() -> None:
+    values = np.arange(12, dtype=np.float32).reshape(6, 2)
+    whole = Panel("", values, Axis("token", list("abcdef")), Axis("dimension", ["0", "1"]))
+    pooled = pool_panel(whole, 3)
+    assert_array_equal(pooled.values, values[1::2])
+    assert pooled.rows.names() == ["0 a", "2 c", "4 e"]
+    assert pooled.columns.names() == ["0", "1"]
+
+
+def test_a_part_of_a_text_keeps_its_numbers_places_and_mask() -> None:
+    T = 6
+    values = np.arange(T * T, dtype=np.float32).reshape(T, T)
+    masked = np.triu(np.ones((T, T), bool), 1)
+    rows, columns = (Axis(title, list("abcdef")) for title in ("query", "key"))
+    whole = Panel("title", values, rows, columns, masked=masked)
+    part = crop(whole, range(2, 5), range(1, 3))
+    assert_array_equal(part.values, values[2:5, 1:3])
+    assert_array_equal(part.masked, masked[2:5, 1:3])
+    assert part.rows.names() == ["2 c", "3 d", "4 e"]
+    assert part.columns.names() == ["1 b", "2 c"]
+    assert [part.rows.place(n) for n in range(T)] == [None, None, 0, 1, 2, None]
+    assert [part.columns.position(n) for n in range(2)] == [1, 2]
+    assert_array_equal(crop(whole, range(2, 5), None).values, values[2:5])
+    assert crop(whole, range(T), range(T)).rows.place(T - 1) == T - 1
+
+
+def test_a_part_takes_words_and_blocks_whole() -> None:
+    words = Axis("query", ["un", "believ", "able"], [0, 3, 7])
+    whole = Panel("", np.eye(3, dtype=np.float32), words, words)
+    assert crop(whole, range(4, 5), None).rows.names() == ["3 believ"]
+    assert crop(whole, range(4, 8), None).rows.names() == ["3 believ", "7 able"]
+    part = crop(whole, range(3), None).rows
+    assert [part.place(n) for n in (0, 2, 3)] == [0, 0, None]
+
+
+@pytest.mark.parametrize(("row", "column"), [(1, None), (None, 5), (3, 5)])
+def test_no_frame_round_what_lies_outside_the_part(row: int | None, column: int | None) -> None:
+    whole = panel(np.zeros((6, 6)).tolist())
+    part = crop(whole, range(2, 5), range(2, 5))
+    assert not heatmaps([part], LIGHT, row=row, column=column).layout.shapes
+    frame = heatmaps([part], LIGHT, row=3, column=2).layout.shapes[0]
+    assert (frame.y0, frame.y1, frame.x0, frame.x1) == (0.5, 1.5, -0.5, 0.5)
+
+
+def test_pooled_words_keep_the_places_of_their_tokens() -> None:
+    places = [0, 1, 4, 5, 9]
+    words = Axis("query", list("abcde"), places)
+    pooled = pool_panel(Panel("", np.eye(5, dtype=np.float32), words, words), 2).rows
+    assert pooled.names() == ["0 a", "4 c"]
+    assert [pooled.position(n) for n in range(2)] == [0, 4]
+    assert [words.place(words.position(n)) for n in range(5)] == list(range(5))
+
+
+@pytest.mark.parametrize("n_tokens", [1, 4, 41, 1024])
+def test_a_thumbnail_is_found_by_its_cells(n_tokens: int) -> None:
+    side = min(n_tokens, 40)
+    step = side + max(1, side // 8)
+    assert thumbnail_at(0, 0, n_tokens) == (0, 0)
+    assert thumbnail_at(2 * step + side - 1, 5 * step, n_tokens) == (2, 5)
+
+
+@pytest.mark.parametrize("n_tokens", [3, 100])
+def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None:
+    rng = np.random.default_rng(0)
+    layers = [rng.random((3, n_tokens, n_tokens), np.float32) for _ in range(2)]
+    tiles = thumbnails(layers)
+    side = min(n_tokens, 40)
+    assert tiles.shape == (2, 3, side, side)
+    masked = np.zeros((n_tokens, n_tokens), bool)
+    drawn = render(Thumbnails("what", tiles, masked), LIGHT).data[0]
+    columns, rows = list(drawn.x), list(drawn.y)
+    assert len(set(columns)) == len(columns) == drawn.z.shape[1]
+    for layer, head, i, j in ((0, 0, 0, 0), (1, 2, 2, 1), (1, 0, side - 1, 2)):
+        query, key = i * n_tokens // side, j * n_tokens // side
+        row = rows.index(f"layer {layer} · query {query}")
+        column = columns.index(f"head {head} · key {key}")
+        assert drawn.z[row, column] == tiles[layer, head, i, j]
+        assert thumbnail_at(row, column, n_tokens) == (layer, head)
+
+
+@pytest.mark.parametrize("added", [[np.nan, -0.6], [-0.6, np.nan], [np.nan, np.nan]])
+def test_a_path_has_room_for_its_lowest_point(added: list[float]) -> None:
+    """Where a part is switched off, what it adds points nowhere."""
+    places = (("attention_output", 0), ("mlp_output", 0))
+    stream = Path(places, np.array([1.0, 0.5]), np.zeros(2))
+    parts = Path(places, np.array(added), np.zeros(2))
+    low, high = render(path_lines("what", {"a": (stream, parts)}), LIGHT).layout.yaxis.range
+    assert (low, high) == pytest.approx((-0.65 if -0.6 in added else -0.05, 1.05))
+
+
+def test_a_masked_cell_has_a_sign_where_others_have_a_number() -> None:
+    values = np.array([[1, 0, 0], [0.5, 0.5, 0], [np.nan, 0, np.inf]], np.float32)
+    axis = ("a", "b", "c")
+    masked = np.triu(np.ones((3, 3), bool), 1)
+    panel = Panel("", values, Axis("query", axis), Axis("key", axis), masked=masked)
+    drawn = heatmaps([panel], LIGHT).data[1:4]
+    assert [trace.texttemplate for trace in drawn] == ["%{text}"] * 3
+    signs = np.char.add(np.char.add(*(np.array(one.text, str) for one in drawn[:2])), drawn[2].text)
+    assert signs.tolist() == [["", "×", "×"], ["", "", "×"], ["NaN", "", "∞"]]
+    assert {trace.texttemplate for trace in heatmaps([panel], LIGHT, numbers=0).data[:4]} == {None}
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a block shows its largest, not its farthest from 0",
+        "pictures/pooling.py",
+        "np.where(-low > high, low, high)",
+        "high",
+        "test_pooling_signed_numbers_keeps_the_one_farthest_from_zero",
+    ),
+)

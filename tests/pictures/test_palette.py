@@ -1,0 +1,148 @@
+"""Colours say what they mean on both pages: a weight, no weight, the first case, the second."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from gpt2viz.pictures.compare import aligned_bars
+from gpt2viz.pictures.from_trace import difference, difference_in_words
+from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, SQUARES, ColorScale, Palette
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Thumbnails
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.prediction import probability_bars
+from tests.mutants import Mutant
+from tests.pictures.samples import heatmaps
+
+BOTH = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+ROOT = Path(__file__).parents[2]
+#: Apart in CIE L*a*b* (1976): 2.3 is what can just be told apart, side by side.
+APART = 7.5
+#: What is true of a colour on one of the two pages only.
+LIGHTNESS = re.compile(r"\b(dark|light|bright|pale)(er|est)?\b(?! (up|page|theme|GPT))", re.I)
+
+
+def rgb(color: str) -> np.ndarray:
+    return np.array([int(color[n : n + 2], 16) for n in (1, 3, 5)], float)
+
+
+def lab(color: np.ndarray) -> np.ndarray:
+    """sRGB (…, 3), 0 to 255, to L*a*b* under D65, by IEC 61966-2-1 and CIE 15."""
+    c = color / 255
+    c = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = c @ np.array(to_xyz).T / [0.95047, 1, 1.08883]
+    x, y, z = np.moveaxis(np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116), -1, 0)
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=-1)
+
+
+def ramp(scale: ColorScale) -> np.ndarray:
+    stops, shades = [stop for stop, _ in scale], np.array([rgb(color) for _, color in scale])
+    at = np.linspace(0, 1, 1001)
+    return np.stack([np.interp(at, stops, channel) for channel in shades.T], axis=-1)
+
+
+@BOTH
+def test_a_masked_cell_looks_like_no_weight(colors: Palette) -> None:
+    greys = [lab(rgb(color)) for color in (colors.masked, colors.masked_other)]
+    for scale in (colors.unit, colors.signed):
+        for grey in greys:
+            assert np.linalg.norm(lab(ramp(scale)) - grey, axis=1).min() > APART
+    assert np.linalg.norm(greys[0] - greys[1]) > APART / 2  # they stand side by side
+
+
+@BOTH
+@pytest.mark.parametrize("n", [4, 100])
+def test_masked_cells_are_a_chessboard(colors: Palette, n: int) -> None:
+    masked = np.triu(np.ones((n, n), bool), 1)
+    axis = Axis("query", [str(k) for k in range(n)])
+    panel = Panel("", np.zeros((n, n), np.float32), axis, axis, masked=masked)
+    (drawn,) = (
+        trace
+        for trace in heatmaps([panel], colors).data
+        if trace.type == "heatmap" and not trace.coloraxis
+    )
+    square = max(1, n // SQUARES)
+    expected = [[(row // square + column // square) % 2 for column in range(n)] for row in range(n)]
+    assert_array_equal(drawn.z[masked], np.array(expected)[masked])
+    assert np.isnan(drawn.z[~masked]).all()
+    assert (drawn.zmin, drawn.zmax) == (0, 1)
+    assert [color for _, color in drawn.colorscale] == [colors.masked, colors.masked_other]
+    tiles = Thumbnails("what", np.zeros((1, 1, 4, 4), np.float32), masked[:4, :4])
+    small = render(tiles, colors)
+    assert [color for _, color in small.data[1].colorscale] == [colors.masked, colors.masked_other]
+    assert_array_equal(np.unique(small.data[1].z[~np.isnan(small.data[1].z)]), [0, 1])
+
+
+def test_no_word_about_colour_is_true_on_one_page_only() -> None:
+    """Of all texts of the pages: on a dark page more is brighter, on a light one darker."""
+    pages = [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz/app").rglob("*.py")]
+    assert len(pages) > 50
+    for path in pages:
+        if not path.stem.endswith("_js"):
+            source = path.read_text(encoding="utf-8")
+            texts = re.findall(r'^\s+(?:[\w.]+\()?f?"([^"]* [^"]*)"', source, re.M)
+            found = [text for text in texts if LIGHTNESS.search(text) and "light-dark(" not in text]
+            assert not found, path
+
+
+def is_blue(color: str) -> bool:
+    red, _, blue = rgb(color)
+    return bool(blue > red)
+
+
+@BOTH
+def test_the_second_has_the_colour_of_second_minus_first_above_0(colors: Palette) -> None:
+    assert (ABOVE, BELOW) == ("blue", "orange")
+    assert [is_blue(color) for _, color in (colors.signed[0], colors.signed[-1])] == [False, True]
+    for count in (2, 3, 4):
+        assert [is_blue(color) for color in colors.cases(count)[:2]] == [False, True]
+        assert len(set(colors.cases(count))) == count
+    assert colors.cases(1) == (colors.accent,)
+    bars = probability_bars("what", ["a", "b"], {"first": [1, 2], "second": [3, 4]})
+    drawn = render(bars, colors).data
+    assert [is_blue(bars.marker.color) for bars in drawn] == [False, True]
+    row, pairs = np.ones(1), [type("Pair", (tuple,), {"same": True})((0, 0))]
+    bars = aligned_bars("what", pairs, (["a"], ["a"]), (row, row), ("A", "B"))
+    drawn = render(bars, colors).data
+    assert [is_blue(bars.marker.color) for bars in drawn] == [False, True]
+
+
+def test_a_difference_is_the_second_minus_the_first() -> None:
+    axis = Axis("query", ["a"])
+    first, second = (Panel("", np.full((1, 1), n, np.float32), axis, axis) for n in (0.25, 1))
+    assert difference(first, second, "").values == 0.75
+    said = difference_in_words("B − A", "A", "B")
+    assert said.startswith("**B − A**: blue where B has the larger weight, orange where A has.")
+    assert "at least to 0.01." in said
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the first minus the second",
+        "pictures/from_trace.py",
+        "second.values - first.values",
+        "first.values - second.values",
+        "test_a_difference_is_the_second_minus_the_first",
+    ),
+    Mutant(
+        "the first case is blue",
+        "pictures/palette.py",
+        "self.sources[:count]",
+        "self.sources[1:] + self.sources[:1]",
+        "test_the_second_has_the_colour_of_second_minus_first_above_0",
+    ),
+    Mutant(
+        "masked cells are one grey",
+        "pictures/palette.py",
+        "(row + column) % 2",
+        "(row + column) * 0",
+        "test_masked_cells_are_a_chessboard",
+    ),
+)

@@ -1,0 +1,220 @@
+"""Edits are read, written, refused with a reason, and leave nothing behind in the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import gpt2viz
+from gpt2viz.run.edits import Edit, check, describe, forbidden, moved, parse_edits
+from gpt2viz.run.interventions import changes
+from gpt2viz.run.tracer import reference_run
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.run.test_tracing import n_hooks
+
+_number = st.integers(0, 999)
+_edits = st.one_of(
+    st.builds(Edit, st.sampled_from(["off", "mean"]), layer=_number, head=_number),
+    st.builds(Edit, st.just("scale"), layer=_number, head=_number, factor=st.floats(-100, 100)),
+    st.builds(Edit, st.sampled_from(["attn", "mlp"]), layer=_number),
+    st.builds(Edit, st.just("forbid"), query=_number, key=_number),
+    st.builds(Edit, st.just("window"), width=st.integers(1, 999)),
+    st.just(Edit("nofirst")),
+)
+
+
+@given(st.lists(_edits, max_size=5))
+def test_the_short_form_reads_back_as_the_same_edits(edits: list[Edit]) -> None:
+    assert parse_edits(",".join(map(str, edits))) == tuple(edits)
+
+
+def test_short_forms() -> None:
+    text = "off:1.3,mean:1.3,scale:1.3:0.5,attn:2,mlp:2,forbid:5:2,window:3,nofirst"
+    assert ",".join(map(str, parse_edits(text))) == text
+    assert parse_edits("") == parse_edits("  ") == ()
+    assert parse_edits(" off:0.1 , nofirst") == (Edit("off", layer=0, head=1), Edit("nofirst"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("off", "'off' isn't an edit. Write off:1.3, mean:1.3"),
+        ("off:1", "'off:1' isn't an edit"),
+        ("off:-1.0", "isn't an edit"),
+        ("off:1.3,", "'' isn't an edit"),
+        ("scale:1.3:nan", "isn't an edit"),
+        ("scale:1.3:e", "isn't an edit"),
+        ("scale:1.3:1e9", "scale: the factor must be from -100 to 100"),
+        ("window:0", "window: width can't be 0"),
+        ("attn:9999999999999", "isn't an edit"),
+        ("nofirst:1", "isn't an edit"),
+        ("<script>", "isn't an edit"),
+        ("off:¹.²", "isn't an edit"),
+    ],
+)
+def test_what_cannot_be_read(text: str, message: str) -> None:
+    with pytest.raises(gpt2viz.EditError, match=message):
+        parse_edits(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kind": "prune"}, "There is no edit 'prune'"),
+        ({"kind": "off", "layer": 1}, "off needs a head"),
+        ({"kind": "attn", "layer": 1, "head": 2}, "attn has no head"),
+        ({"kind": "off", "layer": -1, "head": 0}, "layer can't be -1"),
+        ({"kind": "scale", "layer": 0, "head": 0, "factor": float("nan")}, "the factor must be"),
+    ],
+)
+def test_what_is_no_edit(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(gpt2viz.EditError, match=message):
+        Edit(**fields)  # type: ignore[arg-type]
+
+
+def test_who_is_hidden_from_whom() -> None:
+    assert forbidden(parse_edits("off:0.0,attn:1"), 4) is None
+    hidden = forbidden(parse_edits("nofirst,forbid:2:1"), 4)
+    assert_array_equal(hidden, [[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0]])
+    hidden = forbidden(parse_edits("window:2"), 4)
+    assert_array_equal(hidden, [[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 0], [1, 1, 0, 0]])
+
+
+def test_edits_go_along_with_their_tokens() -> None:
+    edits = parse_edits("off:1.3,forbid:3:0,forbid:3:1,window:2")
+    later = parse_edits("off:1.3,forbid:4:1,forbid:4:2,window:2")
+    assert moved(edits, 1) == later
+    assert moved(later, -1) == edits
+    assert moved(edits, -1) == parse_edits("off:1.3,forbid:2:0,window:2")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("off:3.0", "off:3.0 names layer 3, but this model has layers 0 to 2"),
+        ("mean:0.4", "mean:0.4 names head 4, but each layer of this model has heads 0 to 3"),
+        ("forbid:5:0", "forbid:5:0 names query 5, but this text has tokens 0 to 4"),
+        ("forbid:0:5", "forbid:0:5 names key 5"),
+        ("forbid:0:0", "Query 0 would see no key at all"),
+        ("window:1,forbid:3:3", "Query 3 would see no key at all"),
+    ],
+)
+def test_what_does_not_fit(tiny: gpt2viz.Model, text: str, message: str) -> None:
+    with pytest.raises(gpt2viz.EditError, match=message):
+        gpt2viz.trace(tiny, [1, 2, 3, 4, 5], edits=parse_edits(text))
+    assert n_hooks(tiny) == 0
+
+
+def test_a_query_that_may_look_ahead_can_be_blind_to_itself(tiny: gpt2viz.Model) -> None:
+    check(parse_edits("forbid:0:0"), tiny.config, 5, causal=False)
+    trace = gpt2viz.trace(tiny, [1, 2, 3], causal=False, edits=parse_edits("forbid:0:0"))
+    assert trace.stage("weights", 0)[0, :, 0, 0].max() == 0
+
+
+def test_one_token_fits_every_mask_edit(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [7], edits=parse_edits("window:1,nofirst"))
+    assert_array_equal(trace.logits, gpt2viz.trace(tiny, [7]).logits)
+
+
+@pytest.mark.parametrize("text", ["off:1.2", "mean:0.0", "attn:1,mlp:0", "window:2,scale:2.1:3"])
+def test_the_next_run_knows_nothing_of_it(tiny: gpt2viz.Model, text: str) -> None:
+    before = gpt2viz.trace(tiny, [1, 2, 3])
+    edited = gpt2viz.trace(tiny, [1, 2, 3], edits=parse_edits(text))
+    after = gpt2viz.trace(tiny, [1, 2, 3])
+    assert n_hooks(tiny) == 0
+    assert_array_equal(after.logits, before.logits)
+    assert (edited.edits, before.edits) == (parse_edits(text), ())
+    assert not np.allclose(edited.logits, before.logits, atol=1e-3)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_no_edit_is_left_behind_after_an_error(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def fail(_x: object) -> object:
+        raise error
+
+    monkeypatch.setattr(tiny.network.h[1].mlp, "forward", fail)
+    with pytest.raises(error):
+        gpt2viz.trace(tiny, [1, 2], edits=parse_edits("off:0.0,attn:1,window:1"))
+    assert n_hooks(tiny) == 0
+
+
+def test_a_head_that_is_off_puts_out_0_whatever_it_held() -> None:
+    heads = torch.tensor([float("inf"), float("nan"), -1.0, 3.0]).reshape(1, 2, 1, 2)
+    ((_, change),) = changes(parse_edits("off:0.0"), None)
+    assert_array_equal(change(heads).flatten(), [0, 0, -1, 3])
+
+
+def test_a_reference_run_can_be_kept(tiny: gpt2viz.Model) -> None:
+    edits = parse_edits("mean:1.1")
+    kept = reference_run(tiny)
+    assert len(kept.token_ids) == tiny.config.n_positions  # the text is longer than tiny reads
+    by_default = gpt2viz.trace(tiny, [1, 2, 3], edits=edits)
+    assert_array_equal(
+        gpt2viz.trace(tiny, [1, 2, 3], edits=edits, reference=kept).logits, by_default.logits
+    )
+    other = gpt2viz.trace(tiny, [9, 9, 9])
+    changed = gpt2viz.trace(tiny, [1, 2, 3], edits=edits, reference=other)
+    mean = other.stage("head_output", 1)[0, 1].mean(axis=0)
+    assert_array_equal(changed.stage("head_output", 1)[0, 1, 2], mean)
+
+
+@pytest.mark.parametrize("sizes", [{"n_layer": 1}, {"n_head": 1}, {"n_embd": 16}])
+def test_a_reference_run_of_another_model_is_refused(
+    tiny: gpt2viz.Model, tmp_path: Path, sizes: dict[str, Any]
+) -> None:
+    write_checkpoint(tmp_path / "other", **sizes)
+    other = reference_run(gpt2viz.load_model(tmp_path / "other"))
+    with pytest.raises(ValueError, match="this trace was made by other, not by tiny"):
+        gpt2viz.trace(tiny, [1, 2, 3], edits=parse_edits("mean:1.1"), reference=other)
+
+
+def test_edits_in_words() -> None:
+    said = [describe(edit, ["A", "crane"]) for edit in parse_edits("off:1.3,forbid:1:0,window:1")]
+    assert said == [
+        "Layer 1 head 3 is off: its output is 0",
+        "Query 1 (crane) may not see key 0 (A)",
+        "Each query sees only itself",
+    ]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "edits stay in the model",
+        "run/tracer.py",
+        "hooks.callback(handle.remove)",
+        "pass",
+        "test_the_next_run_knows_nothing_of_it",
+    ),
+    Mutant(
+        "first token is blind",
+        "run/edits.py",
+        "pairs[1:, 0] = True",
+        "pairs[:, 0] = True",
+        "test_who_is_hidden_from_whom",
+    ),
+    Mutant(
+        "keys stay behind",
+        "run/edits.py",
+        "key=edit.key + by",
+        "key=edit.key",
+        "test_edits_go_along_with_their_tokens",
+    ),
+    Mutant(
+        "blind queries let through",
+        "run/edits.py",
+        "if blind.any():",
+        "if blind.all():",
+        "test_what_does_not_fit",
+    ),
+)

@@ -1,0 +1,330 @@
+"""The package's numbers against two independent oracles: transformers, and plain NumPy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.analysis.cell import cell_arithmetic
+from gpt2viz.model.config import ACTIVATIONS
+from gpt2viz.run.stages import STAGES
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance, reference
+
+TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "gelu_new, tied": {},
+    "gelu": {"activation_function": "gelu"},
+    "relu, untied": {"activation_function": "relu", "tie_word_embeddings": False},
+    "one head, one layer": {"n_head": 1, "n_layer": 1},
+    "odd head size": {"n_head": 4, "n_embd": 20},
+    "hs larger than T": {"n_head": 2, "n_embd": 96},
+    "narrow MLP, own epsilon": {"n_inner": 40, "layer_norm_epsilon": 1e-3},
+    "deeper layers scaled down": {"scale_attn_by_inverse_layer_idx": True},
+    "upcast": {"scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True},
+    "padded vocabulary, longer context": {"vocab_size": 512, "n_positions": 40},
+}
+LENGTHS = (1, 2, 7, 24)
+
+
+def random_ids(n: int) -> list[int]:
+    return np.random.default_rng(n).integers(0, 420, n).tolist()
+
+
+@pytest.fixture(scope="module", params=list(SHAPES))
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(checkpoint folder, transformers' model of it, ours)."""
+    folder = tmp_path_factory.mktemp("parity")
+    theirs = write_checkpoint(folder, **SHAPES[request.param])
+    return folder, theirs, gpt2viz.load_model(folder)
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_equals_transformers(pair: Any, n: int) -> None:
+    _, theirs, ours = pair
+    ids = random_ids(n)
+    trace = gpt2viz.trace(ours, ids)
+    with torch.no_grad():
+        out = theirs(torch.tensor([ids]), output_attentions=True, output_hidden_states=True)
+    assert_allclose(trace.logits, out.logits, **TOLERANCE)
+    assert_allclose(trace.stage("embedding"), out.hidden_states[0], **TOLERANCE)
+    assert_allclose(trace.stage("final_norm"), out.hidden_states[-1], **TOLERANCE)
+    for layer, attention in enumerate(out.attentions):
+        assert_allclose(trace.stage("weights", layer), attention, **TOLERANCE)
+    for layer, hidden in enumerate(out.hidden_states[1:-1]):  # the last one is past the final norm
+        assert_allclose(trace.stage("residual_out", layer), hidden, **TOLERANCE)
+    expected = out.logits[:, -1].softmax(-1)
+    assert_allclose(trace.next_token_probabilities, expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
+@pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
+@pytest.mark.parametrize("n", LENGTHS)
+def test_every_stage_equals_numpy(pair: Any, n: int, causal: bool, explicit: bool) -> None:
+    folder, _, model = pair
+    ids = random_ids(n)
+    expected = reference(folder, ids, causal)
+    trace = gpt2viz.trace(model, ids, causal, explicit=explicit)
+    compared = set()
+    for key in (stage.key for stage in STAGES if stage.kept):
+        if key not in expected:
+            continue
+        compared.add(key)
+        if key in ("embedding", "final_norm"):
+            assert_allclose(trace.stage(key)[0], expected[key], **TOLERANCE, err_msg=key)
+            continue
+        for layer, values in enumerate(expected[key]):
+            assert_allclose(
+                trace.stage(key, layer)[0], values, **TOLERANCE, err_msg=f"{key} of layer {layer}"
+            )
+    assert compared >= set(gpt2viz.HEAD_STAGES) | {"residual_mid", "residual_out", "mlp_output"}
+    assert_allclose(trace.logits[0], expected["logits"], **TOLERANCE)
+    probabilities = expected["next_token_probabilities"]
+    assert_allclose(trace.next_token_probabilities[0], probabilities, **TOLERANCE)
+
+
+def test_one_cell_worked_out_by_hand_is_what_the_model_computed(pair: Any) -> None:
+    _, _, ours = pair
+    trace = gpt2viz.trace(ours, random_ids(7))
+    last = ours.config.n_layer - 1
+    assert cell_arithmetic(trace, last, 0, 5, 3).largest_difference < 1e-5
+    divided = trace.record("scaled_scores", last)
+    assert divided is not None
+    deeper = ours.config.scale_attn_by_inverse_layer_idx
+    assert divided.operation == "Q·Kᵀ / √hs" + (" / 3" if deeper else "")
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation_equals_transformers(tmp_path: Path, name: str) -> None:
+    theirs = write_checkpoint(tmp_path, activation_function=name)
+    ids = random_ids(9)
+    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), ids)
+    with torch.no_grad():
+        assert_allclose(trace.logits, theirs(torch.tensor([ids])).logits, **TOLERANCE)
+
+
+@torch.no_grad()
+def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
+    """A fine-tuned model's embedding grows by the tokens that were added to its vocabulary."""
+    theirs = write_checkpoint(tmp_path)
+    theirs.resize_token_embeddings(423, mean_resizing=False)
+    theirs.save_pretrained(tmp_path)
+    added = {"<user>": 420, "<bot>": 421}
+    (tmp_path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
+    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), "<user>A crane<bot> ate")
+    assert trace.token_ids[0] == 420
+    assert 421 in trace.token_ids
+    expected = theirs(torch.tensor([trace.token_ids])).logits
+    assert_allclose(trace.logits, expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_files_run_in_float32(tmp_path: Path, dtype: torch.dtype) -> None:
+    theirs = write_checkpoint(tmp_path, dtype=dtype)
+    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), random_ids(9))
+    with torch.no_grad():
+        out = theirs(torch.tensor([trace.token_ids]))
+    assert trace.logits.dtype == np.float32
+    assert_allclose(trace.logits, out.logits, **TOLERANCE)
+
+
+def test_sharded_files(tmp_path: Path) -> None:
+    theirs = write_checkpoint(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    theirs.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
+    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), random_ids(9))
+    with torch.no_grad():
+        assert_allclose(trace.logits, theirs(torch.tensor([trace.token_ids])).logits, **TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parameters"),
+    [
+        ({"n_layer": 12, "n_head": 12, "n_embd": 768}, 124_439_808),
+        ({"n_layer": 24, "n_head": 16, "n_embd": 1024}, 354_823_168),
+        ({"n_layer": 36, "n_head": 20, "n_embd": 1280}, 774_030_080),
+        ({"n_layer": 48, "n_head": 25, "n_embd": 1600}, 1_557_611_200),
+    ],
+    ids=["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"],
+)
+def test_released_sizes_have_the_released_parameter_counts(
+    sizes: dict[str, Any], parameters: int
+) -> None:
+    from gpt2viz.model.network import GPT2
+
+    with torch.device("meta"):
+        network = GPT2(gpt2viz.GPT2Config(**sizes))
+    assert sum(weight.numel() for weight in network.parameters()) == parameters
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "scale 1/hs",
+        "model/network.py",
+        "(math.sqrt(hs) *",
+        "(hs *",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "no scale", "model/network.py", "(math.sqrt(hs) *", "(1 *", "test_every_stage_equals_numpy"
+    ),
+    Mutant(
+        "layers scaled from 0",
+        "model/config.py",
+        "layer + 1 if",
+        "layer if",
+        "test_equals_transformers",
+    ),
+    Mutant(
+        "deeper layers not scaled",
+        "model/network.py",
+        "(hs) * self.divisor)",
+        "(hs) * 1)",
+        "test_equals_transformers",
+    ),
+    Mutant(
+        "fused not scaled",
+        "model/network.py",
+        "* self.attend.divisor",
+        "* 1",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "divisor lost later",
+        "run/derived.py",
+        "(qkv, divisor,",
+        "(qkv, 1,",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "scores transposed",
+        "model/network.py",
+        "q @ k.transpose(-2, -1)",
+        "k @ q.mT",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "mask hides oneself",
+        "model/mask.py",
+        "(places > places",
+        "(places >= places",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "mask shows the next",
+        "model/mask.py",
+        "(places > places",
+        "(places > 1 + places",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "mask hides what came before",
+        "model/mask.py",
+        "(places >",
+        "(places <",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant("mask never off", "model/mask.py", ") & causal", ")", "test_every_stage_equals_numpy"),
+    Mutant(
+        "softmax by column",
+        "model/network.py",
+        "softmax(masked, dim=-1)",
+        "softmax(masked, 2)",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "q and k swapped",
+        "model/network.py",
+        "q, k, v = self.c_attn",
+        "k, q, v = self.c_attn",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "heads cut the wrong way",
+        "model/network.py",
+        "x.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)",
+        "x.view(B, self.n_head, T, C // self.n_head)",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "heads merged unturned",
+        "model/network.py",
+        "y.transpose(1, 2).reshape",
+        "y.reshape",
+        "test_equals_transformers",
+    ),
+    Mutant(
+        "positions from 1",
+        "model/network.py",
+        "self.wpe(torch.arange(T",
+        "self.wpe(torch.arange(1, T + 1",
+        "test_equals_transformers",
+    ),
+    Mutant(
+        "no norm before MLP",
+        "model/network.py",
+        "normed = self.ln_2(x)",
+        "normed = x",
+        "test_equals_transformers",
+    ),
+    Mutant(
+        "gelus swapped",
+        "model/network.py",
+        '"gelu": nn.GELU',
+        '"gelu": GELUTanh',
+        "test_equals_transformers",
+    ),
+    Mutant(
+        "no norm before attention",
+        "model/network.py",
+        "normed = self.ln_1(x)",
+        "normed = x",
+        "test_equals_transformers",
+    ),
+    Mutant(
+        "attention adds no stream",
+        "model/network.py",
+        "x + self.attn(normed",
+        "self.attn(normed",
+        "test_equals_transformers",
+    ),
+    Mutant(
+        "square matrix not turned",
+        "model/weights.py",
+        '"attn.c_proj.weight", "mlp.c_fc.weight"',
+        '"mlp.c_fc.weight"',
+        "test_equals_transformers",
+    ),
+    Mutant(
+        "derived with the mask",
+        "run/derived.py",
+        "places, self._causal",
+        "places, True",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "fused with the mask",
+        "model/network.py",
+        "is_causal=causal",
+        "is_causal=True",
+        "test_every_stage_equals_numpy",
+    ),
+    Mutant(
+        "the stream without its last part",
+        "run/derived.py",
+        'if n < layer or key == "residual_out":',
+        "if n < layer:",
+        "test_every_stage_equals_numpy",
+    ),
+)

@@ -1,0 +1,49 @@
+"""The code beside a picture: the method that made its tensor, and the line marked."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+
+import pytest
+
+import gpt2viz
+from gpt2viz.model.network import Attend, Block
+from gpt2viz.run.provenance import MARK, method_at
+from tests.mutants import Mutant
+
+
+def test_every_tensors_line_is_marked_in_its_method(tiny: gpt2viz.Model) -> None:
+    for record in gpt2viz.trace(tiny, "A crane ate fish").tensors:
+        name, source = method_at(record.line)
+        assert name.endswith(".forward")
+        assert source.count(MARK) == 1
+        assert record.code in source.partition(MARK)[2].splitlines()[1]
+
+
+def test_the_method_is_that_of_the_module(tiny: gpt2viz.Model) -> None:
+    run = gpt2viz.trace(tiny, "A crane ate fish", explicit=True)
+    for key, owner in (("weights", Attend), ("residual_mid", Block)):
+        record = run.record(key, 0)
+        assert record is not None
+        name, source = method_at(record.line)
+        assert name == f"{owner.__name__}.forward"
+        plain = "\n".join(line for line in source.splitlines() if MARK not in line)
+        assert plain.strip() == textwrap.dedent(inspect.getsource(owner.forward)).strip()
+
+
+def test_a_line_outside_all_methods() -> None:
+    with pytest.raises(LookupError, match="line 1 "):
+        method_at(1)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "another line is marked",
+        "run/provenance.py",
+        "shown.insert(line - first,",
+        "shown.insert(0,",
+        "test_every_tensors_line_is_marked_in_its_method",
+    ),
+)

@@ -1,0 +1,422 @@
+"""A trace holds what one run did, whoever else runs at the time, and leaves no hook behind."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis.attribution import difference_from_run, value_weighted
+from gpt2viz.model import network as model_source
+from gpt2viz.model import tuning
+from gpt2viz.run.derived import Last
+from gpt2viz.run.stages import STAGES, axis_sizes
+from tests.mutants import Mutant
+
+
+def n_hooks(model: gpt2viz.Model) -> int:
+    return sum(len(module._forward_hooks) for module in model.network.modules())
+
+
+def test_public_names_of_the_readme(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, "A crane ate fish", causal=True)
+    T, V = len(trace.tokens), tiny.config.vocab_size
+    assert "".join(trace.tokens) == trace.text == "A crane ate fish"
+    assert tiny.tokenizer.decode(trace.token_ids) == trace.text
+    assert trace.stage("weights", layer=2).shape == (1, 4, T, T)
+    assert trace.next_token_probabilities.shape == (1, V)
+    assert trace.next_token_probabilities.sum() == pytest.approx(1, abs=1e-6)
+    assert trace.logits.shape == (1, T, V)
+    config = trace.config
+    sizes = (config.n_layer, config.n_head, config.n_embd, config.n_positions, config.vocab_size)
+    assert sizes == (3, 4, 24, 24, 420)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_arrays_are_read_only_float32_with_the_declared_shape(
+    tiny: gpt2viz.Model, explicit: bool
+) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], explicit=explicit)
+    sizes = axis_sizes(tiny.config, 5)
+    for stage in (s for s in STAGES if s.kept):
+        array = trace.stage(stage.key, 1 if stage.per_layer else None)
+        assert array.dtype == np.float32
+        assert array.shape == tuple(sizes[axis] for axis in stage.axes), stage.key
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        trace.logits[...] = 0
+
+
+def test_trace_and_model_print_themselves_in_a_few_lines(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, "A crane", edits=gpt2viz.parse_edits("off:1.3"))
+    said = "Trace of 2 tokens through tiny (3 layers of 4 heads), causal mask on, edits off:1.3\n"
+    assert repr(trace) == f"{said}0:A 1:·crane"
+    assert repr(gpt2viz.trace(tiny, [1])).startswith("Trace of 1 token through")
+    assert repr(tiny).startswith("Model(name='tiny', config=GPT2Config(vocab_size=420,")
+    assert len(repr(tiny)) < 600
+    long = gpt2viz.trace(gpt2viz.load_model(), [7] * 256)
+    assert len(repr(long)) < 1000
+    assert repr(long).endswith(" … and 196 more")
+
+
+def test_text_and_its_ids_give_the_same_trace(tiny: gpt2viz.Model) -> None:
+    by_text = gpt2viz.trace(tiny, "we're naïve 🦩")
+    by_ids = gpt2viz.trace(tiny, by_text.token_ids)
+    assert by_ids.text == by_text.text
+    assert_array_equal(by_ids.logits, by_text.logits)
+
+
+def test_a_special_token_that_is_typed_is_text_and_said_to_be(tiny: gpt2viz.Model) -> None:
+    typed, end = "A<|endoftext|>", tiny.tokenizer.end_of_text
+    said = r"are read as ordinary text \(<\|endoftext\|>\)\. .*encode\(text, special=True\)"
+    with pytest.warns(UserWarning, match=said) as warned:
+        plain = gpt2viz.trace(tiny, typed)
+    with pytest.warns(UserWarning, match=said) as warned_too:
+        next(gpt2viz.generate(tiny, typed, 1))
+    assert {warning.filename for warning in (*warned, *warned_too)} == {__file__}
+    assert end not in plain.token_ids
+    asked = gpt2viz.trace(tiny, tiny.tokenizer.encode(typed, special=True))  # without a warning
+    assert asked.token_ids == (*tiny.tokenizer.encode("A"), end)
+
+
+def test_a_token_that_is_part_of_a_character_shows_its_bytes(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, "\u0416")  # two bytes, a token each
+    assert trace.tokens == ("\\xd0", "\\x96")
+    assert trace.token_bytes == (b"\xd0", b"\x96")
+
+
+def test_its_size_is_told_while_another_thread_looks_at_a_stage(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [5, 300, 17], explicit=False)
+
+    class Looks(dict[str, Any]):
+        def values(self) -> Any:
+            trace.stage("scores", 0)
+            return super().values()
+
+    trace.derived._last["weights",] = Last((0, None), Looks())
+    assert trace.nbytes == sum(array.nbytes for array in trace.captured.values())
+
+
+def test_long_texts_are_derived_and_short_ones_captured(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gpt2viz.trace(tiny, [1, 2, 3]).explicit
+    monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 3 * 4 * 3**2 * 4 * 4 - 1)
+    derived = gpt2viz.trace(tiny, [1, 2, 3])
+    assert not derived.explicit
+    assert derived.record("scores", 0) is None
+    assert gpt2viz.trace(tiny, [1, 2]).record("scores", 0) is not None
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("causal", [True, False])
+def test_one_head_is_the_same_as_that_of_all_heads(
+    tiny: gpt2viz.Model, explicit: bool, causal: bool
+) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], causal, explicit=explicit)
+    for layer, head in ((0, 0), (2, 3), (2, 1), (0, 1)):
+        for key in gpt2viz.HEAD_STAGES:
+            one = trace.stage(key, layer, head)
+            assert_array_equal(one, trace.stage(key, layer)[0, head])
+            with pytest.raises(ValueError, match="read-only"):
+                one[...] = 0
+
+
+@pytest.mark.parametrize(("edits", "more"), [("", set()), ("off:0.1", {"head_output"})])
+def test_a_long_run_keeps_only_what_the_rest_comes_from(
+    tiny: gpt2viz.Model, edits: str, more: set[str]
+) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2, 3], explicit=False, edits=gpt2viz.parse_edits(edits))
+    kept = {key for key, layer in trace.captured if layer == 1}
+    assert kept == {"q", "k", "v", "attention_output", "mlp_output"} | more
+
+
+def test_eight_threads_on_one_model_get_what_one_thread_gets(tiny: gpt2viz.Model) -> None:
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(0, 420, rng.integers(2, 20)).tolist() for _ in range(60)]
+    serial = [gpt2viz.trace(tiny, ids, causal=n % 2 == 0) for n, ids in enumerate(prompts)]
+    with ThreadPoolExecutor(8) as pool:
+        runs = range(4 * len(prompts))
+        together = list(
+            pool.map(
+                lambda n: gpt2viz.trace(tiny, prompts[n % 60], causal=n % 2 == 0),
+                runs,
+            )
+        )
+    for n in runs:
+        expected, found = serial[n % 60], together[n]
+        assert found.token_ids == expected.token_ids
+        assert len(found.tensors) == len(expected.tensors)
+        for place, array in expected.captured.items():
+            assert_array_equal(found.captured[place], array)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_no_hook_is_left_behind(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    gpt2viz.trace(tiny, [1, 2])
+    assert n_hooks(tiny) == 0
+
+    def fail(_x: torch.Tensor) -> torch.Tensor:
+        raise error
+
+    monkeypatch.setattr(tiny.network.h[1].mlp, "forward", fail)
+    with pytest.raises(error):
+        gpt2viz.trace(tiny, [1, 2])
+    assert n_hooks(tiny) == 0
+    monkeypatch.undo()
+    assert gpt2viz.trace(tiny, [1, 2]).stage("weights", 2).shape == (1, 4, 2, 2)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(10**9, 1), (0, 2)])
+def test_a_small_run_stays_on_one_thread(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, limit: int, expected: int
+) -> None:
+    monkeypatch.setattr(tuning, "_done", tuning.Tuning(True, True, True))
+    monkeypatch.setattr(tuning, "ONE_THREAD", limit)
+    seen: list[int] = []
+    hook = tiny.network.ln_f.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    try:
+        gpt2viz.trace(tiny, [1, 2])
+        assert torch.get_num_threads() == 2
+    finally:
+        hook.remove()
+        torch.set_num_threads(1)
+    assert seen == [expected]
+
+
+def test_a_trace_keeps_no_model_alive(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2])
+    assert not any(isinstance(x, torch.nn.Module | gpt2viz.Model) for x in vars(trace).values())
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("", gpt2viz.TextError, "There is no text yet"),
+        ([], gpt2viz.TextError, "There is no text yet"),
+        ([420], gpt2viz.TextError, "Token id 420 is outside the vocabulary, 0 to 419"),
+        ([-1], gpt2viz.TextError, "Token id -1 is outside"),
+        ([2**70], gpt2viz.TextError, "Token id 1180591620717411303424 is outside"),
+        ([1, 2.5], gpt2viz.TextError, r"Token ids are whole numbers, not \[1, 2.5\]"),
+        (b"A crane", gpt2viz.TextError, "A text is a str, not bytes"),
+        (["7"], gpt2viz.TextError, r"Token ids are whole numbers, not \['7'\]"),
+        ([1] * 25, gpt2viz.ContextError, "has 25 tokens; this model reads at most 24 .* by 1"),
+    ],
+)
+def test_what_cannot_be_run(
+    tiny: gpt2viz.Model, text: object, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        gpt2viz.trace(tiny, text)  # type: ignore[arg-type]
+
+
+def test_edits_in_their_short_form_are_not_edits_yet(tiny: gpt2viz.Model) -> None:
+    with pytest.raises(gpt2viz.EditError, match=r"not 'off:1.3'. gpt2viz.parse_edits reads"):
+        gpt2viz.trace(tiny, "A crane", edits="off:1.3")  # type: ignore[arg-type]
+    with pytest.raises(gpt2viz.EditError, match=r"not \['off:1.3'\]"):
+        gpt2viz.trace(tiny, "A crane", edits=["off:1.3"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("key", "layer", "error", "message"),
+    [
+        ("pattern", 0, KeyError, "no stage 'pattern' in a trace; there are: .*weights"),
+        ("ln_1", 0, KeyError, "no stage 'ln_1'"),
+        ("weights", None, IndexError, "'weights' needs a layer"),
+        ("embedding", 0, IndexError, "'embedding' belongs to no layer"),
+        ("weights", 3, IndexError, "no layer 3: this model has layers 0 to 2"),
+        ("weights", -1, IndexError, "no layer -1"),
+    ],
+)
+def test_stages_that_are_not_there(
+    tiny: gpt2viz.Model, key: str, layer: int | None, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        gpt2viz.trace(tiny, [1, 2]).stage(key, layer)
+
+
+def test_the_shape_table_is_what_ran(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5])
+    sizes = axis_sizes(tiny.config, 5)
+    for record in trace.tensors:
+        assert record.shape == tuple(sizes[axis] for axis in record.axes), record.name
+        assert record.nbytes == 4 * np.prod(record.shape)
+        assert record.dtype == "float32"
+    total = sum(weight.numel() for weight in tiny.network.parameters())
+    assert sum(record.n_parameters for record in trace.tensors) == total
+    order = [record.key for record in trace.tensors if record.layer == 1]
+    assert [key for key in order if key in gpt2viz.HEAD_STAGES] == list(gpt2viz.HEAD_STAGES)
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("n_tokens", [1, 5, 24])
+def test_memory_that_tensors_share_is_counted_once(
+    tiny: gpt2viz.Model, n_tokens: int, explicit: bool
+) -> None:
+    """Counted by hand: every output is held, so that different memory has different addresses."""
+    held: dict[str, torch.Tensor] = {}
+    hooks = [
+        module.register_forward_hook(lambda *made, name=name: held.update({name: made[2]}))
+        for name, module in tiny.network.named_modules()
+    ]
+    trace = gpt2viz.trace(tiny, range(n_tokens), explicit=explicit)
+    for hook in hooks:
+        hook.remove()
+    memory = {
+        held[r.name].untyped_storage().data_ptr(): held[r.name].untyped_storage().nbytes()
+        for r in trace.tensors
+    }
+    assert sum(r.nbytes for r in trace.tensors if not r.shared) == sum(memory.values())
+    assert len(memory) == sum(not r.shared for r in trace.tensors)
+    names = {r.key for r in trace.tensors if r.shared}
+    assert names == {"q", "k", "v", "attention_output", "mlp_output"}
+
+
+def test_a_part_that_an_edit_puts_in_place_shares_nothing(tiny: gpt2viz.Model) -> None:
+    run = gpt2viz.trace(tiny, [1, 2, 3], edits=gpt2viz.parse_edits("attn:1,mlp:2"))
+    for key, edited in (("attention_output", 1), ("mlp_output", 2)):
+        for layer in range(3):
+            record = run.record(key, layer)
+            assert record is not None
+            assert record.shared == (layer != edited)
+
+
+def test_every_module_that_runs_is_declared(tiny: gpt2viz.Model) -> None:
+    ran: set[str] = set()
+    hooks = [
+        module.register_forward_hook(lambda *_, name=name: ran.add(name))
+        for name, module in tiny.network.named_modules()
+    ]
+    trace = gpt2viz.trace(tiny, [1, 2])
+    for hook in hooks:
+        hook.remove()
+    declared = {record.name for record in trace.tensors}
+    handing_on = {"", *(f"h.{n}{part}" for n in range(3) for part in HANDED_ON)}
+    assert ran - declared == handing_on
+
+
+# The whole, a layer and the attention hand their last part's tensor on, and dropout, switched off
+# in eval mode, its input: none of them makes a tensor.
+HANDED_ON = ("", ".attn.attend", ".attn.attend.dropout", ".attn.resid_dropout", ".mlp.dropout")
+
+
+def test_code_is_the_line_of_the_model_that_made_the_tensor(tiny: gpt2viz.Model) -> None:
+    lines = Path(model_source.__file__).read_text(encoding="utf-8").splitlines()
+    trace = gpt2viz.trace(tiny, [1, 2])
+    for record in trace.tensors:
+        assert lines[record.line - 1].split("#")[0].strip() == record.code
+        called = record.name.split(".")[-1]
+        assert f"self.{called}(" in record.code, record
+
+
+def test_shape_comments_in_the_model_say_what_the_run_had(tiny: gpt2viz.Model) -> None:
+    lines = Path(model_source.__file__).read_text(encoding="utf-8").splitlines()
+    commented = 0
+    for record in gpt2viz.trace(tiny, [1, 2]).tensors:
+        comment = re.search(r"# \(([\w, ]+)\)", lines[record.line - 1])
+        if comment is None or record.key == "last_logits":  # its line serves all positions too
+            continue
+        commented += 1
+        assert tuple(comment[1].split(", ")) == record.axes, record
+    assert commented > 50
+
+
+@pytest.mark.parametrize(("key", "head"), [("weights", 4), ("q", -1), ("residual_mid", 0)])
+def test_heads_that_are_not_there(tiny: gpt2viz.Model, key: str, head: int) -> None:
+    for explicit in (True, False):
+        with pytest.raises(IndexError, match=f"stage '{key}' has no head {head}"):
+            gpt2viz.trace(tiny, [1, 2], explicit=explicit).stage(key, 1, head)
+
+
+def test_what_reads_a_trace_runs_no_module_that_a_run_listens_to(tiny: gpt2viz.Model) -> None:
+    """Else it would write into the trace of another thread, without any error."""
+    trace = gpt2viz.trace(tiny, [5, 6, 7], explicit=False)
+    heard: list[str] = []
+    handles = [
+        module.register_forward_hook(lambda *_, name=name: heard.append(name))
+        for name, module in tiny.network.named_modules()
+    ]
+    try:
+        gpt2viz.logit_lens(tiny, trace)
+        gpt2viz.contributions(tiny, trace, token=11)
+        gpt2viz.surprise(trace)
+        value_weighted(tiny, trace, 1)
+        difference_from_run(tiny, trace, 1)
+        trace.stage("weights", 1)
+        assert trace.logits.size
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert not heard
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "no lock",
+        "run/tracer.py",
+        "_TURN = threading.Lock()",
+        "from contextlib import nullcontext; _TURN = nullcontext()",
+        "test_eight_threads_on_one_model_get_what_one_thread_gets",
+    ),
+    Mutant(
+        "floats cut to ids",
+        "run/tracer.py",
+        "operator.index(value)",
+        "int(value)",
+        "test_what_cannot_be_run",
+    ),
+    Mutant(
+        "parameters counted twice",
+        "run/hooks.py",
+        "seen.update(p for p, _ in new)",
+        "pass",
+        "test_the_shape_table_is_what_ran",
+    ),
+    Mutant(
+        "hooks stay after an error",
+        "run/compat.py",
+        "module._forward_hooks.pop(_OURS, None)",
+        "pass",
+        "test_no_hook_is_left_behind",
+    ),
+    Mutant(
+        "a line too far from the tensor",
+        "run/compat.py",
+        "_FIRST = 6",
+        "_FIRST = 7",
+        "test_code_is_the_line_of_the_model_that_made_the_tensor",
+    ),
+    Mutant(
+        "arrays can be written",
+        "model/devices.py",
+        "array.flags.writeable = False",
+        "pass",
+        "test_arrays_are_read_only_float32_with_the_declared_shape",
+    ),
+    Mutant(
+        "shared memory counted twice",
+        "run/compat.py",
+        "one.untyped_storage()._cdata == other.untyped_storage()._cdata",
+        "one is other",
+        "test_memory_that_tensors_share_is_counted_once",
+    ),
+    Mutant(
+        "the lens heard by other runs",
+        "analysis/lens.py",
+        "F.linear(normed, network.lm_head.weight)",
+        "network.lm_head(normed)",
+        "test_what_reads_a_trace_runs_no_module_that_a_run_listens_to",
+    ),
+)

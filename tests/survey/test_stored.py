@@ -1,0 +1,125 @@
+"""A survey beside the weights is read as it was written, or refused with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis.scores import SCORES
+from gpt2viz.model.fingerprint import WeightFiles
+from gpt2viz.survey.documents import Shard
+from gpt2viz.survey.engines import local
+from gpt2viz.survey.run import survey
+from gpt2viz.survey.score import score
+from gpt2viz.survey.stored import Survey
+from gpt2viz.survey.stored import read_survey as read
+from tests.checkpoints import TEXT, edit_json, write_checkpoint
+from tests.mutants import Mutant
+
+
+@pytest.fixture
+def surveyed(folder: Path, tmp_path: Path) -> Path:
+    (tmp_path / "texts.txt").write_text(f"{TEXT}\nnothing twice in here", encoding="utf-8")
+    survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1), "Two.")
+    return folder
+
+
+def read_survey(folder: Path, n_layer: int, n_head: int) -> Survey | None:
+    return read(folder, WeightFiles.of([folder / "model.safetensors"]), n_layer, n_head)
+
+
+def test_it_is_read_as_it_was_made(surveyed: Path) -> None:
+    found = read_survey(surveyed, 3, 4)
+    assert found is not None
+    shard = Shard(0, 0, (TEXT, "nothing twice in here"))
+    sums = score(gpt2viz.load_model(surveyed), shard, 10)
+    for s, name in enumerate(SCORES):
+        assert_allclose(found.mean[name], sums.mean[s])
+        assert_allclose(found.margin[name], sums.margin[s], atol=1e-12)
+    assert found.n_passages == sums.count.max()
+    assert (found.n_tokens, found.about) == (10, "Two.")
+    assert len(found.best) == np.isfinite(sums.best).sum()
+    first = found.best[0]
+    assert (first.score, first.layer, first.head, first.rank) == ("previous token", 0, 0, 1)
+    assert first.value == pytest.approx(sums.best[0, 0, 0, 0])
+    assert_array_equal((first.document, first.token, first.part), sums.where[0, 0, 0, 0])
+    assert first.text in TEXT
+
+
+def test_no_survey(folder: Path) -> None:
+    assert read_survey(folder, 3, 4) is None
+
+
+def test_of_other_weights(surveyed: Path) -> None:
+    write_checkpoint(surveyed, seed=1)
+    with pytest.raises(gpt2viz.CheckpointError, match="made with other weights"):
+        read_survey(surveyed, 3, 4)
+
+
+def test_a_survey_of_other_scores_is_read_by_their_names(surveyed: Path) -> None:
+    """One made before a score was added, or by a version that has another."""
+    whole = read_survey(surveyed, 3, 4)
+    table = surveyed / "survey" / "heads.csv"
+    table.write_text(table.read_text().replace("entropy", "enthalpy"))
+    found = read_survey(surveyed, 3, 4)
+    assert whole is not None
+    assert found is not None
+    assert list(found.mean) == list(found.margin) == [n for n in SCORES if n != "entropy"]
+    for name in found.mean:
+        assert_array_equal(found.mean[name], whole.mean[name])
+        assert_array_equal(found.margin[name], whole.margin[name])
+    assert (found.n_passages, found.n_documents) == (whole.n_passages, whole.n_documents)
+
+
+def test_broken(surveyed: Path) -> None:
+    with pytest.raises(gpt2viz.CheckpointError, match="96 rows for 8 scores of 15 heads"):
+        read_survey(surveyed, 3, 5)
+    table = surveyed / "survey" / "heads.csv"
+    table.write_text(table.read_text().replace('"entropy",0,0', '"enthalpy",0,0'))
+    with pytest.raises(gpt2viz.CheckpointError, match="isn't a survey of this model"):
+        read_survey(surveyed, 3, 4)
+    (surveyed / "survey" / "survey.json").write_text("[]")
+    with pytest.raises(gpt2viz.CheckpointError, match="isn't a survey of this model"):
+        read_survey(surveyed, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("heads.csv", '\n"entropy",2,3,', '\n"entropy",9,3,'),  # no such layer
+        ("heads.csv", '\n"entropy",2,3,', '\n"entropy",-1,3,'),
+        ("heads.csv", '\n"entropy",2,3,', '\n"entropy",2,2,'),  # one twice, one never
+        ("passages.csv", "A crane", "A crane" + 200_000 * "!"),  # more than the reader takes
+        ("survey.json", '"tokens": 10', '"tokens": Infinity'),
+    ],
+)
+def test_broken_in_other_ways(surveyed: Path, file: str, old: str, new: str) -> None:
+    path = surveyed / "survey" / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(gpt2viz.CheckpointError, match="isn't a survey of this model"):
+        read_survey(surveyed, 3, 4)
+
+
+def test_intervals_of_an_earlier_version_are_not_shown(surveyed: Path) -> None:
+    """They took passages for independent, and would now be called something else."""
+    edit_json(surveyed / "survey" / "survey.json", intervals=None)
+    with pytest.raises(gpt2viz.CheckpointError, match=r"intervals are too narrow.*Make a new one"):
+        read_survey(surveyed, 3, 4)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a survey of other weights",
+        "survey/stored.py",
+        'made["model"] != weights.sha256',
+        'made["model"] == ""',
+        "test_of_other_weights",
+    ),
+)

@@ -1,0 +1,527 @@
+"""Surveys: shards, sums that can be merged, and the command, against one plain loop over all."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import parquet
+from scipy import stats
+
+import gpt2viz
+from gpt2viz.analysis.scores import SCORES, head_scores
+from gpt2viz.errors import SurveyError
+from gpt2viz.survey.corpus import Corpus
+from gpt2viz.survey.documents import Shard, documents, shards
+from gpt2viz.survey.engines import Engine, Task, local, on_ray, work
+from gpt2viz.survey.run import survey
+from gpt2viz.survey.score import SHORTEST, score
+from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
+from gpt2viz.survey.tables import head_rows, passage_rows
+from tests.mutants import Mutant
+
+TEXTS = [
+    "A crane ate fish. A crane lifted steel. A crane ate fish.",
+    "The animal didn't cross the street because it was too tired; it was too tired.",
+    "she'll say it's 42 degrees, they've said",
+    "too short",
+    "東京, مرحبا, 🦩🦩! A crane ate fish, and the street was too tired to cross.",
+]
+N_TOKENS = 12
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The texts as a file, cut into shards of one or two of them."""
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n\n".join(TEXTS), encoding="utf-8")
+    monkeypatch.setattr("gpt2viz.survey.run.shards", lambda path: shards(path, size=45))
+    return path
+
+
+def random_sums(seed: int, n: int) -> tuple[np.ndarray, list[Where], list[str], Sums]:
+    """Scores of n passages, of three documents that no other seed has."""
+    random = np.random.default_rng(seed)
+    scores = random.random((n, 2, 3, 2)).round(1)
+    scores[random.random(scores.shape) < 0.2] = np.nan
+    where = [Where(3 * seed + k % 3, 8 * k) for k in range(n)]
+    texts = [f"passage {seed}:{k}" for k in range(n)]
+    return scores, where, texts, of_passages(scores, where, texts).closed()
+
+
+def assert_equal(one: Sums, other: Sums) -> None:
+    for name in ("count", "total", "documents", "best", "where"):
+        assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert dict(one.texts) == dict(other.texts)
+    assert one.open.keys() == other.open.keys()
+    for number, both in one.open.items():
+        for mine, theirs in zip(both, other.open[number], strict=True):
+            assert_array_equal(mine, theirs)
+
+
+def test_documents_and_shards(tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("one\n\n  two \nthree", encoding="utf-8")
+    assert list(documents(file)) == ["one", "two", "three"]
+    assert list(shards(file, size=5)) == [Shard(0, 0, ("one", "two")), Shard(1, 2, ("three",))]
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "x.txt").write_text("four\nlines", encoding="utf-8")
+    assert list(documents(tmp_path)) == ["four\nlines", "one\n\n  two \nthree"]
+    with pytest.raises(SurveyError, match="can't be read"):
+        list(documents(tmp_path / "nowhere.txt"))
+
+
+def rows_of(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """The rows as JSON lines or Parquet, as the file's ending says."""
+    if path.suffix == ".parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), path, row_group_size=2)
+    else:
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+        path.write_text("\n\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "ndjson", "parquet"])
+def test_rows_are_documents(tmp_path: Path, kind: str) -> None:
+    texts = ["one\nline two", "  ", None, 'a "quoted" 東京', "2024-01-01 00:00:00"]
+    rows = [{"id": n, "text": f"wrong {n}", "body": text} for n, text in enumerate(texts)]
+    corpus = Corpus(rows_of(tmp_path / f"x.{kind}", rows), "body")
+    assert list(documents(corpus)) == [
+        "one\nline two",
+        'a "quoted" 東京',
+        "2024-01-01 00:00:00",
+    ]
+    assert list(documents(corpus.path)) == [f"wrong {n}" for n in range(5)]
+    assert corpus.record["field"] == "body"
+    assert corpus.record["texts"] == Corpus(corpus.path).record["texts"]
+
+
+def test_a_folder_may_hold_all_kinds(tmp_path: Path) -> None:
+    (tmp_path / "c.TXT").write_text("five\nsix", encoding="utf-8")
+    (tmp_path / "notes.md").write_text("not a text of the corpus", encoding="utf-8")
+    (tmp_path / "more.txt").mkdir()
+    rows_of(tmp_path / "a.jsonl", [{"text": "one"}, {"text": "two"}])
+    rows_of(tmp_path / "b.parquet", [{"text": "three"}, {"text": "four"}])
+    assert list(documents(tmp_path)) == ["one", "two", "three", "four", "five\nsix"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.csv", b"id,text", r"x\.csv can't be read: a corpus is \.txt .* or a folder of these"),
+        ("x.json", b"[]", r"x\.json can't be read: a corpus is"),
+        ("x.jsonl", b'{"text": "a"}\n{"body": "b"}', r"x\.jsonl, line 2: no field 'text'\. There "
+         r"are: body\. Name the one with the text: --field NAME"),
+        ("x.jsonl", b"plain prose", r"x\.jsonl, line 1: no JSON"),
+        ("x.jsonl", b"[1]", "line 1: a JSON object is expected"),
+        ("x.jsonl", b'{"text": ["a"]}', "line 1: 'text' is list, no text"),
+        ("x.jsonl", b'{"text": "a\\ud800"}', "line 1: 'text' is half of a surrogate pair"),
+        ("x.jsonl", b"[" * 100_000, "line 1: no JSON"),
+        ("x.jsonl", b'{"text": "\xff"}', r"x\.jsonl: can't be read"),
+        ("x.txt", b"\xff", r"x\.txt: can't be read"),
+        ("x.parquet", b"PAR1 no", r"x\.parquet: can't be read"),
+    ],
+)  # fmt: skip
+def test_what_is_no_corpus_is_refused_by_name(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SurveyError, match=message) as refusal:
+        list(documents(tmp_path / name))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_column_of_numbers_and_a_pipe_are_no_texts(tmp_path: Path) -> None:
+    rows_of(tmp_path / "x.parquet", [{"n": 1}])
+    with pytest.raises(SurveyError, match=r"x\.parquet: 'n' is int64, no text"):
+        list(documents(Corpus(tmp_path / "x.parquet", "n")))
+    with pytest.raises(SurveyError, match=r"x\.parquet: no field 'text'\. There are: n\."):
+        list(documents(tmp_path / "x.parquet"))
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(SurveyError, match=r"pipe\.txt isn't an ordinary file; --corpus - reads"):
+        list(documents(tmp_path / "pipe.txt"))
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes calls and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_an_address_where_no_cluster_answers(silent: str) -> None:
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
+    for address in (nobody, silent, f"ray://{silent}", "no-such-host.invalid:6379"):
+        began = time.monotonic()
+        with pytest.raises(SurveyError, match=rf"^No Ray cluster answers at {address}; `ray start"):
+            on_ray(1, address)
+        assert time.monotonic() - began < 15
+    for address in ("here", "127.0.0.1", "127.0.0.1:x", "a:b:c"):
+        with pytest.raises(SurveyError, match="is HOST:PORT of a Ray cluster, or auto, not"):
+            on_ray(1, address)
+
+
+CLUSTER = """
+import ray, sys
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+from gpt2viz.survey.engines import on_ray
+on_ray(1, ray.get_runtime_context().gcs_address)
+print("answered")
+"""
+
+
+def test_an_address_where_a_cluster_answers() -> None:
+    pytest.importorskip("ray")
+    run = subprocess.run([sys.executable, "-c", CLUSTER], capture_output=True, text=True)
+    assert run.stdout.endswith("answered\n"), run.stderr
+
+
+def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpt2viz.survey.documents.LONGEST", 4)
+    (tmp_path / "long.txt").write_text("a\nabcdefghij\nklmn\nop", encoding="utf-8")
+    cut = list(shards(tmp_path / "long.txt", size=3))
+    assert cut == [
+        Shard(0, 0, ("a", "abcd"), 0, True),
+        Shard(1, 1, ("efgh",), 1, True),
+        Shard(2, 1, ("ij", "klmn"), 2),
+        Shard(3, 3, ("op",)),
+    ]
+    assert [shard.cut for shard in cut] == [{1}, {1}, {1}, set()]
+
+
+def test_sums_of_parts_are_the_sums_of_all() -> None:
+    parts = [random_sums(seed, n) for seed, n in enumerate((5, 1, 9))]
+    scores = np.concatenate([part[0] for part in parts])
+    where = [place for part in parts for place in part[1]]
+    texts = [text for part in parts for text in part[2]]
+    found = merged(part[3] for part in parts)
+    assert_allclose(found.mean, np.nanmean(scores, axis=0))
+    n = (~np.isnan(scores)).sum(axis=0)
+    assert_array_equal(found.count, n)
+    numbers = np.array([place.document for place in where])
+    for place in np.ndindex(2, 3, 2):
+        own = {d: scores[numbers == d][:, *place] for d in set(numbers)}
+        whole = [values[~np.isnan(values)] for values in own.values()]
+        expected = margin([values for values in whole if len(values)])
+        assert found.margin[place] == pytest.approx(expected)
+        by_score = sorted(
+            (-scores[k][place], where[k], texts[k])
+            for k in range(len(scores))
+            if not np.isnan(scores[k][place])
+        )[:BEST]
+        assert_array_equal(found.best[place], [-value for value, _, _ in by_score])
+        assert [Where(*w) for w in found.where[place].tolist()] == [w for _, w, _ in by_score]
+        for _, w, text in by_score:
+            assert found.texts[w] == text
+
+
+def margin(documents: list[np.ndarray]) -> float:
+    """The margin of the mean of all passages by loops; ``documents`` are each one's scores."""
+    if len(documents) < 5:
+        return float("nan")
+    n = sum(map(len, documents))
+    mean = sum(map(sum, documents)) / n
+    shares = [len(scores) / n for scores in documents]
+    apart = [
+        w**2 * (np.mean(scores) - mean) ** 2 for w, scores in zip(shares, documents, strict=True)
+    ]
+    both = sum(w**2 for w in shares)
+    # of documents' means with one spread, the share that is left in their distances from the mean
+    left = sum(w**2 * ((1 - w) ** 2 - w**2 + both) for w in shares) / both
+    return float(stats.t.ppf(0.975, 1 / both - 1) * (sum(apart) / left) ** 0.5)
+
+
+def test_the_interval_is_the_textbooks() -> None:
+    """Of documents that are all as long: that of their means, as in every textbook."""
+    scores = np.random.default_rng(7).normal(size=(24, 1, 1, 1))
+    where = [Where(k // 4, k % 4) for k in range(24)]
+    found = merged(
+        of_passages(scores[part], [where[k] for k in part], [""] * len(part))
+        for part in (range(7), range(7, 9), range(9, 24))  # a document may come in two batches
+    )
+    means = scores.reshape(6, 4).mean(axis=1)
+    low, high = stats.t.interval(0.95, 5, means.mean(), stats.sem(means))
+    assert found.mean[0, 0, 0] == pytest.approx(means.mean())
+    assert found.margin[0, 0, 0] == pytest.approx((high - low) / 2)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 0.5], ids=["alike", "a tenth", "half"])
+@pytest.mark.parametrize("sizes", ["equal", "uneven", "two long ones"])
+@pytest.mark.parametrize("n_documents", [5, 20])
+def test_the_interval_holds_the_true_mean_as_often_as_it_says(
+    n_documents: int, sizes: str, spread: float
+) -> None:
+    """2,000 surveys at once, each a head of its own. ``spread`` of the variance is documents'."""
+    random = np.random.default_rng(n_documents)
+    lengths = {
+        "equal": np.full(n_documents, 12),
+        "uneven": np.geomspace(2, 60, n_documents).astype(int),
+        "two long ones": np.array([60, 60] + [2] * (n_documents - 2)),
+    }[sizes]
+    where = [Where(d, k) for d, length in enumerate(lengths) for k in range(length)]
+    own = random.normal(size=(n_documents, 1, 40, 50)) * spread**0.5
+    rest = random.normal(size=(len(where), 1, 40, 50)) * (1 - spread) ** 0.5
+    scores = own[[place.document for place in where]] + rest
+    found = of_passages(scores, where, [""] * len(where))
+    assert 0.935 < (np.abs(found.mean) < found.margin).mean() < (0.97 if sizes == "equal" else 1)
+    if spread:  # as if each passage had been drawn on its own
+        narrow = 1.96 * scores.std(axis=0, ddof=1) / len(where) ** 0.5
+        assert (np.abs(found.mean) < narrow).mean() < 0.9
+
+
+@pytest.mark.parametrize(("n_documents", "share"), [(5, 0.89), (55, 0.94)])
+def test_skewed_scores_are_held_less_often(n_documents: int, share: float) -> None:
+    """As docs/researchers.md says: exponential ones, half of whose variance is documents'."""
+    random = np.random.default_rng(0)
+    where = [Where(k // 12, k % 12) for k in range(12 * n_documents)]
+    own = random.exponential(size=(n_documents, 1, 40, 50)) - 1
+    rest = random.normal(size=(len(where), 1, 40, 50))
+    found = of_passages(own[[p.document for p in where]] + rest, where, [""] * len(where))
+    assert (np.abs(found.mean) < found.margin).mean() == pytest.approx(share, abs=0.015)
+
+
+def test_the_pieces_of_a_long_document_are_one_document(
+    tiny: gpt2viz.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six pieces of one text give no interval; six pieces and five more documents that of six."""
+    text = " ".join(TEXTS)
+    monkeypatch.setattr("gpt2viz.survey.documents.LONGEST", len(text) // 6 + 1)
+    alone, among = tmp_path / "alone.txt", tmp_path / "among.txt"
+    alone.write_text(text, encoding="utf-8")
+    among.write_text("\n".join([*TEXTS, text, *TEXTS]), encoding="utf-8")
+    cut = list(shards(alone))
+    assert len(cut) == 6
+    sums = merged(score(tiny, shard, N_TOKENS) for shard in cut)
+    assert (sums.closed().documents.number <= 1).all()
+    assert np.isnan(sums.margin).all()
+    assert len(set(sums.texts)) == len(set(sums.texts.values()))
+    every = [score(tiny, shard, N_TOKENS) for shard in shards(among, size=50)]
+    together, backwards = merged(every), merged(every[::-1])
+    assert together.closed().documents.number.max() == 9  # two of eleven are too short
+    assert_allclose(together.margin, backwards.margin)
+    monkeypatch.setattr("gpt2viz.survey.documents.LONGEST", 10_000)
+    (whole,) = shards(among)
+    assert whole.cut == set()
+
+
+def test_best_passages_do_not_depend_on_the_order() -> None:
+    one, other, third = (random_sums(seed, 6)[3] for seed in range(3))
+    a, b = merge(merge(one, other), third), merge(third, merge(other, one))
+    assert_array_equal(a.best, b.best)
+    assert_array_equal(a.where, b.where)
+    assert dict(a.texts) == dict(b.texts)
+    assert len(a.texts) == len({tuple(w) for w in a.where.reshape(-1, 3).tolist()})
+
+
+def test_few_passages() -> None:
+    _, _, _, one = random_sums(0, 1)
+    assert np.isnan(one.margin).all()
+    _, _, _, three_documents = random_sums(0, 60)
+    assert np.isnan(three_documents.margin).all()
+    assert (three_documents.documents.number == 3).all()
+    assert np.isneginf(one.best[..., 1:]).all()
+    nothing = of_passages(np.empty((0, 2, 3, 2)), [], [])
+    assert np.isnan(nothing.mean).all()
+    assert_equal(merge(nothing, one), one)
+
+
+def test_sums_are_read_as_they_were_written(tmp_path: Path) -> None:
+    whole, more = random_sums(3, 4)[3], random_sums(4, 5)
+    sums = merge(whole, of_passages(*more[:3]))
+    assert list(sums.open) == [12, 13, 14]
+    save(sums, tmp_path / "shard.npz")
+    assert_equal(load(tmp_path / "shard.npz"), sums)
+    assert [path.name for path in tmp_path.iterdir()] == ["shard.npz"]
+
+
+def passages(model: gpt2viz.Model) -> list[tuple[Where, list[int]]]:
+    found = []
+    for document, text in enumerate(TEXTS):
+        ids = model.tokenizer.encode(text)
+        for start in range(0, len(ids), N_TOKENS):
+            if len(ids[start : start + N_TOKENS]) >= SHORTEST:
+                found.append((Where(document, start), ids[start : start + N_TOKENS]))
+    return found
+
+
+def test_a_shard_against_one_run_for_each_passage(tiny: gpt2viz.Model) -> None:
+    sums = score(tiny, Shard(0, 0, tuple(TEXTS)), N_TOKENS)
+    runs = [(place, head_scores(gpt2viz.trace(tiny, ids))) for place, ids in passages(tiny)]
+    for s, name in enumerate(SCORES):
+        scores = np.stack([run[name] for _, run in runs])
+        assert_array_equal(sums.count[s], (~np.isnan(scores)).sum(axis=0))
+        assert_allclose(sums.mean[s], np.nanmean(scores, axis=0), atol=1e-6)
+        assert_allclose(sums.best[s, ..., 0], np.nanmax(scores, axis=0), atol=1e-6)
+        best = [runs[k][0] for k in np.nanargmax(scores, axis=0).ravel()]
+        assert [Where(*w) for w in sums.where[s, ..., 0, :].reshape(-1, 3).tolist()] == best
+    starts = {place: tiny.tokenizer.decode(ids) for place, ids in passages(tiny)}
+    assert all(text == starts[place] for place, text in sums.texts.items())
+
+
+def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    heard: list[tuple[int, int]] = []
+    survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), progress=lambda *n: heard.append(n))
+    assert heard == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+    assert len(list(out.glob("shard-*.npz"))) == 4
+    whole = score(gpt2viz.load_model(tiny_folder), Shard(0, 0, tuple(TEXTS)), N_TOKENS)
+    for kind, read in (("parquet", pd.read_parquet), ("csv", pd.read_csv)):
+        heads = read(out / f"heads.{kind}")
+        assert len(heads) == 8 * 3 * 4
+        expected = pd.DataFrame(head_rows(whole))
+        assert_array_equal(heads[["score", "layer", "head"]], expected[["score", "layer", "head"]])
+        for name in ("mean", "low", "high", "passages", "documents"):
+            assert_allclose(heads[name], expected[name], atol=1e-6)
+        assert_allclose(heads["mean"], whole.mean.ravel(), atol=1e-6)
+        for side in (heads["high"] - heads["mean"], heads["mean"] - heads["low"]):
+            assert_allclose(side, whole.margin.ravel(), atol=1e-6)
+        found = read(out / f"passages.{kind}")
+        expected = pd.DataFrame(passage_rows(whole))
+        assert_array_equal(found["document"], expected["document"])
+        assert_array_equal(found["text"], expected["text"])
+        assert_allclose(found["value"], expected["value"], atol=1e-6)
+
+
+def test_a_survey_that_was_cut_off_goes_on(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+    done: list[int] = []
+
+    def breaks(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+        for task in tasks:
+            if len(done) == 2:
+                raise KeyboardInterrupt
+            done.append(task.shard.number)
+            yield work(task)
+
+    def notes(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+        for task in tasks:
+            done.append(task.shard.number)
+            yield work(task)
+
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    with pytest.raises(KeyboardInterrupt):
+        survey(corpus, tiny_folder, out, N_TOKENS, "cpu", breaks)
+    assert not list(out.glob("heads.*"))
+    survey(corpus, tiny_folder, out, N_TOKENS, "cpu", notes)
+    assert done == [0, 1, 2, 3]
+    survey(corpus, tiny_folder, whole, N_TOKENS, "cpu", local(1))
+    assert (out / "heads.csv").read_bytes() == (whole / "heads.csv").read_bytes()
+    assert (out / "passages.csv").read_bytes() == (whole / "passages.csv").read_bytes()
+
+
+def test_another_survey_is_not_mixed_in(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+    survey(corpus, tiny_folder, tmp_path / "out", N_TOKENS, "cpu", local(1))
+    with pytest.raises(SurveyError, match="a survey of other texts"):
+        survey(corpus, tiny_folder, tmp_path / "out", N_TOKENS + 1, "cpu", local(1))
+    with pytest.raises(SurveyError, match="2 to 24"):
+        survey(corpus, tiny_folder, tmp_path / "out", 25, "cpu", local(1))
+    (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
+    with pytest.raises(SurveyError, match="no text"):
+        survey(tmp_path / "empty.txt", tiny_folder, tmp_path / "none", 12, "cpu", local(1))
+
+
+def test_a_survey_of_other_scores_is_not_gone_on_with(
+    tiny_folder: Path, corpus: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1))
+    record = json.loads((out / "survey.json").read_text(encoding="utf-8"))
+    assert record["scores"] == list(SCORES)
+    record["scores"].remove("entropy")
+    (out / "survey.json").write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(SurveyError, match="by an earlier version"):
+        survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1))
+
+
+def test_what_the_texts_are_may_be_said_anew(
+    tiny_folder: Path, corpus: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    for about in ("", "Five texts."):
+        survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), about)
+        assert json.loads((out / "survey.json").read_text())["about"] == about
+
+
+def same_as_one_worker(engine: Engine, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
+    survey(corpus, tiny_folder, tmp_path / "one", N_TOKENS, "cpu", local(1))
+    survey(corpus, tiny_folder, tmp_path / "two", N_TOKENS, "cpu", engine)
+    for number in range(4):
+        name = f"shard-{number:06}.npz"
+        assert_equal(load(tmp_path / "one" / name), load(tmp_path / "two" / name))
+    for name in ("heads.csv", "passages.csv", "heads.parquet", "passages.parquet"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_two_processes_give_the_same(
+    tiny_folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Streamlit's AppTest leaves a page as __main__, which a spawned process would run again.
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    same_as_one_worker(local(2), tiny_folder, corpus, tmp_path)
+
+
+@pytest.mark.filterwarnings("default")  # Ray's own
+def test_a_ray_of_two_workers_gives_the_same(
+    tiny_folder: Path, corpus: Path, tmp_path: Path
+) -> None:
+    same_as_one_worker(on_ray(2, None), tiny_folder, corpus, tmp_path)
+
+
+def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    said = r"^A survey on Ray needs ray: pip install 'gpt2viz\[ray\]'$"
+    with pytest.raises(gpt2viz.MissingExtraError, match=said):
+        on_ray(1, None)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "one shard's documents are lost",
+        "survey/sums.py",
+        "documents = _added(one.documents, other.documents)",
+        "documents = one.documents",
+        "test_sums_of_parts_are_the_sums_of_all",
+    ),
+    Mutant(
+        "passages taken for independent",
+        "survey/sums.py",
+        "int(n): (there[numbers == n]",
+        "hash((int(n), *where)): (there[numbers == n]",
+        "test_the_interval_is_the_textbooks",
+    ),
+    Mutant(
+        "a normal law for five documents",
+        "survey/sums.py",
+        "stdtrit(n**2 / n2 - 1, 0.975)",
+        "1.96",
+        "test_the_interval_holds_the_true_mean_as_often_as_it_says",
+    ),
+    Mutant(
+        "pieces of a document are documents",
+        "survey/score.py",
+        ".closed(but=shard.cut)",
+        ".closed()",
+        "test_the_pieces_of_a_long_document_are_one_document",
+    ),
+    Mutant(
+        "a cut off survey begins anew",
+        "survey/run.py",
+        "if not files[shard.number].is_file():",
+        "if shard.number >= 0:",
+        "test_a_survey_that_was_cut_off_goes_on",
+    ),
+)

@@ -1,0 +1,203 @@
+"""Imports point down the map in CONTRIBUTING, one module registers hooks, functions stay short."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(
+    [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "gpt2viz").rglob("*.py")]
+)
+
+#: CONTRIBUTING's map, a row a room: which rooms it may import, and which libraries it may not.
+MAP = {
+    room: (set(re.findall(r"`([\w.]+)/?`", rooms)), set(re.findall(r"`(\w+)`", libraries)))
+    for room, rooms, libraries in re.findall(
+        r"^\| `([\w.]+)/?` \|.*\| (.*?) \| (.*?) \|$",
+        (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
+        re.M,
+    )
+}
+#: Modules beside the rooms, which every room may use: plain words and files.
+BASE = {"arrays", "errors", "extras", "files", "labels", "settings"}
+#: May use every room: what a person imports, and the command's start.
+TOP = {"__init__", "__main__", "heads", "offline"}
+
+
+def room_of(module: str) -> str:
+    """The room of a dotted module: the longest name that the map has, or the module's own."""
+    parts = module.split(".")
+    if parts[0] != "gpt2viz":
+        return "pages"
+    if len(parts) == 1:
+        return "__init__"
+    longer = ".".join(parts[1:3])
+    return longer if longer in MAP else parts[1]
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path) for path in SOURCES}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Dotted names of everything imported, inside functions too, and of modules named in strings,
+    as ``import_module`` takes them.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and node.value in MODULES:
+            yield node.value
+
+
+def loaded(tree: ast.Module) -> set[str]:
+    """The libraries that are imported when the code runs, and not to name a type alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    return {name.split(".")[0] for name in imports(tree)}
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_the_map_has_every_room() -> None:
+    folders = {p.name for p in (ROOT / "gpt2viz").iterdir() if (p / "__init__.py").is_file()}
+    assert {room.split(".")[0] for room in MAP} == folders | {"pages"}
+    beside = {p.stem for p in (ROOT / "gpt2viz").glob("*.py")}
+    assert beside == BASE | TOP
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_imports_point_down(path: Path) -> None:
+    room = room_of(module_of(path))
+    found = set(imports(ast.parse(path.read_text(encoding="utf-8"))))
+    ours = {room_of(name) for name in found if name.startswith("gpt2viz.")}
+    libraries = loaded(ast.parse(path.read_text(encoding="utf-8")))
+    if room in BASE:
+        assert ours <= BASE
+        assert not libraries & {"torch", "plotly", "pandas", "streamlit", "tiktoken"}
+    elif room not in TOP:
+        allowed, forbidden = MAP[room]
+        names = {name for name in ours if name in MAP}  # else a name of the package itself
+        assert names <= allowed | {room}
+        assert not libraries & forbidden
+
+
+def test_nobody_imports_training() -> None:
+    assert not [room for room, (allowed, _) in MAP.items() if "training" in allowed]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_functions_fit_a_screen(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 50, node.name
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_everything_public_has_a_docstring(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+    public = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+    for node in public:
+        assert ast.get_docstring(node), f"{path}: {node.name}"
+
+
+def test_only_renderers_and_files_know_plotly() -> None:
+    """All else reads the picture, and nothing back from what was drawn of it."""
+    users = {
+        named(path) for path in SOURCES if "plotly" in loaded(ast.parse(path.read_text("utf-8")))
+    }
+    drawing = {path for path in users if path.startswith("gpt2viz/pictures/plotly/")}
+    assert drawing
+    files = {f"gpt2viz/export/{name}.py" for name in ("page", "paper", "pictures", "sized")}
+    assert users - drawing == files
+
+
+def test_only_the_tracer_registers_hooks_in_the_app() -> None:
+    hooking = {
+        named(path)
+        for path in SOURCES
+        if re.search("register_.*forward|_forward_hooks", path.read_text(encoding="utf-8"))
+        and room_of(module_of(path)) != "training"  # on a model of its own
+    }
+    assert hooking == HOOKING
+
+
+HOOKING = {
+    "gpt2viz/analysis/batch_scores.py",  # measures a network that nobody else runs
+    *(f"gpt2viz/run/{name}.py" for name in ("tracer", "compat", "derived")),
+}
+
+
+def test_the_causal_mask_is_made_in_one_place() -> None:
+    """Elsewhere a triangle is something else: what came before, every two heads, a lesson."""
+    triangle = re.compile(r"\b(?:triu|tril|tri)(?:_indices)?\(|places >|> places")
+    made = {named(path) for path in SOURCES if triangle.search(path.read_text(encoding="utf-8"))}
+    assert made == {"gpt2viz/model/mask.py", *TRIANGLES}
+
+
+TRIANGLES = {
+    "gpt2viz/analysis/scores.py",  # earlier tokens equal to the query's
+    "gpt2viz/training/pressure.py",  # each two heads once
+    *(f"gpt2viz/textbook/{name}.py" for name in ("steps", "variants", "mistakes")),  # shown whole
+}
+
+
+def test_every_picture_and_table_can_be_saved() -> None:
+    """Drawn through ``app/output.py`` they are found by *Save*; drawn otherwise they are not."""
+    elsewhere = {
+        f"{named(path)}:{node.lineno}: use output.picture or output.table"
+        for path in SOURCES
+        if named(path) != "gpt2viz/app/output.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("plotly_chart", "dataframe")
+    }
+    assert not elsewhere
+
+
+#: Where another library's private names may be used: nowhere else.
+PRIVATE_GROUND = {"gpt2viz/app/compat.py", "gpt2viz/model/compat.py", "gpt2viz/run/compat.py"}
+#: Documented, for all their underscore.
+DOCUMENTED = {"_asdict", "_exit", "_fields", "_replace"}
+
+
+def test_private_names_of_others_are_used_in_one_place_a_room() -> None:
+    ours = {
+        node.name if isinstance(node, ast.FunctionDef | ast.ClassDef) else node.attr
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        or (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in ("self", "cls")
+        )
+    }
+    found = {
+        f"{named(path)}:{node.lineno} {node.attr}"
+        for path in SOURCES
+        if named(path) not in PRIVATE_GROUND
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and re.match(r"_[a-z]", node.attr)
+        and node.attr not in ours | DOCUMENTED
+    }
+    assert not found

@@ -1,0 +1,93 @@
+"""A token's label can be read, can't be mistaken for another's, and is never markup."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gpt2viz.labels import counted, label, markup_safe, shorten
+from tests.mutants import Mutant
+
+tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf-8", "ignore"))
+
+
+@pytest.mark.parametrize(
+    ("token", "written"),
+    [
+        (b" crane", "·crane"),
+        ("·".encode(), r"\u00b7"),
+        (b"\n\t\r", r"\n\t\r"),
+        (b"\\n", r"\\n"),
+        (b"\x00", r"\u0000"),
+        (b"\xe2\x80", r"\xe2\x80"),
+        ("\u202e".encode(), r"\u202e"),
+        ("\u200b\u200d".encode(), r"\u200b\u200d"),
+        ("\u0301e\u0301".encode(), "\\u0301e\u0301"),
+        ("\u3164\ufe0f".encode(), r"\u3164\ufe0f"),
+        ("🦩".encode(), "🦩"),
+        ("\U000e0100".encode(), r"\U000e0100"),
+        (b"", "∅"),
+        ("∅".encode(), r"\u2205"),
+        ("مرحبا".encode(), "مرحبا"),
+    ],
+)
+def test_examples(token: bytes, written: str) -> None:
+    assert label(token) == written
+
+
+@given(a=tokens, b=tokens)
+@example(a="·".encode(), b=b" ")
+@settings(max_examples=500)
+def test_two_tokens_never_share_a_label(a: bytes, b: bytes) -> None:
+    assert (label(a) == label(b)) == (a == b)
+
+
+@given(token=tokens)
+def test_nothing_invisible_is_left(token: bytes) -> None:
+    for char in label(token):
+        assert unicodedata.category(char)[0] not in "CZ"
+
+
+@given(text=st.text())
+def test_plotly_finds_no_markup(text: str) -> None:
+    safe = markup_safe(text)
+    assert not set(safe) & set("<>$")
+    for entity in ("&amp;", "&lt;", "&gt;", "&#36;"):
+        safe = safe.replace(entity, "")
+    assert "&" not in safe
+
+
+def test_shorten_keeps_both_ends() -> None:
+    assert shorten("short") == "short"
+    assert shorten("Donaudampfschifffahrt", 9) == "Dona…ahrt"
+    assert len(shorten("x" * 100, 14)) == 14
+
+
+@pytest.mark.parametrize(
+    ("n", "things", "said"),
+    [
+        (1, "tokens", "1 token"),
+        (0, "tokens", "0 tokens"),
+        (1024, "tokens", "1,024 tokens"),
+        (1, "texts at once", "1 text at once"),
+        (1, "entries of the vocabulary", "1 entry of the vocabulary"),
+        (2, "heads of a layer (n_head)", "2 heads of a layer (n_head)"),
+    ],
+)
+def test_one_thing_is_not_said_as_many(n: int, things: str, said: str) -> None:
+    assert counted(n, things) == said
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "two tokens, one label",
+        "labels.py",
+        'SPACE: r"\\u00b7", ',
+        "",
+        "test_two_tokens_never_share_a_label",
+    ),
+)
