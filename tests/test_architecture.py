@@ -79,6 +79,21 @@ def test_the_map_has_every_room() -> None:
     assert beside == BASE | TOP
 
 
+def test_the_map_leads_to_what_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = re.findall(r"^\| (?:to|see|know|add|rename|put|change|test|use) .*$", text, re.M)
+    paths = {path for row in rows for path in re.findall(r"`([\w./]+/[\w./]*)`", row)}
+    assert len(rows) > 12
+    assert len(paths) > 12
+    assert not {p for p in paths if not ((ROOT / p).exists() or (ROOT / "gpt2viz" / p).exists())}
+
+
+def test_the_tests_mirror_the_rooms() -> None:
+    folders = {p.name for p in (ROOT / "tests").iterdir() if (p / "__init__.py").is_file()}
+    rooms = {p.name for p in (ROOT / "gpt2viz").iterdir() if (p / "__init__.py").is_file()}
+    assert folders == rooms | {"browser", "docs", "fuzz", "js", "package", "soak"}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_imports_point_down(path: Path) -> None:
     room = room_of(module_of(path))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+
+import psutil
 
 from gpt2viz.errors import TooLargeError
 from gpt2viz.model.config import GPT2Config
@@ -23,30 +24,29 @@ def run_bytes(config: GPT2Config) -> int:
     return _FLOAT32 * (config.n_positions * (kept + meanwhile) + 3 * config.vocab_size)
 
 
-def free_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes that a program can still take without pushing others out, or None where unknown.
+def free_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that a program can still take without pushing others out.
 
-    The kernel's own estimate, or what a container's limit leaves if that is less. Known on Linux
-    only, from the files below ``proc`` and ``cgroup`` (version 2). psutil reads the same line of
-    the first and knows nothing of the second.
+    The system's own estimate, or what a container's limit leaves if that is less: by the files
+    below ``cgroup`` (version 2), of which psutil doesn't know.
     """
-    known = [_field(proc / "meminfo", "MemAvailable:", 1024)]
+    free: int = psutil.virtual_memory().available
     limit, taken = _number(cgroup / "memory.max"), _number(cgroup / "memory.current")
-    if limit is not None and taken is not None:
-        files = _field(cgroup / "memory.stat", "inactive_file", 1) or 0  # given back when needed
-        known.append(max(0, limit - taken + files))
-    return min((n for n in known if n is not None), default=None)
+    if limit is None or taken is None:
+        return free
+    return min(free, max(0, limit - taken + _given_back(cgroup / "memory.stat")))
 
 
 def total_memory() -> int:
     """Bytes of the machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total: int = psutil.virtual_memory().total
+    return total
 
 
-def check(name: str, weights: int, config: GPT2Config, free: int | None) -> None:
+def check(name: str, weights: int, config: GPT2Config, free: int) -> None:
     """Raise ``TooLargeError`` where ``weights`` bytes and a run don't fit into ``free`` bytes."""
     run = run_bytes(config)
-    if free is not None and weights + run > free:
+    if weights + run > free:
         raise TooLargeError(
             f"{name} needs {spell(weights + run)} of memory: {spell(weights)} for its weights and "
             f"{spell(run)} for a text of {config.n_positions:,} tokens. {spell(free)} is free. "
@@ -64,12 +64,13 @@ def spell(n_bytes: int) -> str:
     return f"{size:,.0f} GB" if size >= 999.5 else f"{size:.3g} GB"
 
 
-def _field(file: Path, name: str, unit: int) -> int | None:
+def _given_back(stat: Path) -> int:
+    """Bytes of files in memory that a container lets go when it needs room; 0 where unknown."""
     try:
-        lines = file.read_text(encoding="ascii").splitlines()
+        lines = stat.read_text(encoding="ascii").splitlines()
     except OSError:
-        return None
-    return next((int(s.split()[1]) * unit for s in lines if s.startswith(f"{name} ")), None)
+        return 0
+    return next((int(s.split()[1]) for s in lines if s.startswith("inactive_file ")), 0)
 
 
 def _number(file: Path) -> int | None:

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 
@@ -42,7 +44,6 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_read(
 def test_the_refusal_says_all_three_numbers() -> None:
     needed = 4 * 1_557_611_200
     memory.check("gpt2-xl", needed, XL, needed + memory.run_bytes(XL))
-    memory.check("gpt2-xl", needed, XL, None)
     with pytest.raises(gpt2viz.TooLargeError) as refusal:
         memory.check("gpt2-xl", needed, XL, 5_300_000_000)
     assert str(refusal.value) == (
@@ -81,19 +82,27 @@ def test_sizes_in_words(n_bytes: int, written: str) -> None:
     assert memory.spell(n_bytes) == written
 
 
-def test_free_memory_is_what_the_kernel_and_the_container_leave(tmp_path: Path) -> None:
-    proc, group = tmp_path / "proc", tmp_path / "cgroup"
-    proc.mkdir()
-    group.mkdir()
-    assert memory.free_memory(proc, group) is None
-    (proc / "meminfo").write_text("MemTotal:  16000 kB\nMemAvailable:   8000 kB\n")
-    assert memory.free_memory(proc, group) == 8_192_000
-    (group / "memory.max").write_text("max\n")
-    (group / "memory.current").write_text("3000000\n")
-    assert memory.free_memory(proc, group) == 8_192_000
-    (group / "memory.max").write_text("5000000\n")
-    (group / "memory.stat").write_text("anon 2000000\ninactive_file 500000\n")
-    assert memory.free_memory(proc, group) == 2_500_000
+def test_free_memory_is_what_the_kernel_and_the_container_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=8_192_000))
+    assert memory.free_memory(tmp_path) == 8_192_000
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("3000000\n")
+    assert memory.free_memory(tmp_path) == 8_192_000
+    (tmp_path / "memory.max").write_text("5000000\n")
+    assert memory.free_memory(tmp_path) == 2_000_000
+    (tmp_path / "memory.stat").write_text("anon 2000000\ninactive_file 500000\n")
+    assert memory.free_memory(tmp_path) == 2_500_000
+    (tmp_path / "memory.max").write_text("90000000000\n")
+    assert memory.free_memory(tmp_path) == 8_192_000
+
+
+def test_the_machines_memory_is_what_the_kernel_says() -> None:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    (total,) = (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
+    assert memory.total_memory() == total
+    assert 0 < memory.free_memory() <= total
 
 
 def test_a_file_larger_than_the_memory_is_refused_with_the_numbers(folder: Path) -> None:

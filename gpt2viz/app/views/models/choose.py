@@ -47,12 +47,10 @@ def table() -> None:
     output.table(
         pd.DataFrame(rows), "Models", hide_index=True, key="models", column_config=localized
     )
-    free = free_memory()
-    if free is not None:
-        prose.caption(
-            f"{spell(free)} of memory is free. Loading a model needs room for its weights and its "
-            "longest run; where there isn't enough, it is refused without trying."
-        )
+    prose.caption(
+        f"{spell(free_memory())} of memory is free. Loading a model needs room for its weights and "
+        "its longest run; where there isn't enough, it is refused without trying."
+    )
     for message in broken:
         st.warning(message, icon=":material/error:")
 
