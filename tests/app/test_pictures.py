@@ -187,6 +187,6 @@ MUTANTS = (
         "pictures/palette.py",
         'FILLS = ("", "\\\\")',
         'FILLS = ("", "")',
-        "test_every_picture_has_words_a_table_and_code[mask-{}]",
+        "test_every_picture_has_words_a_table_and_code[causal_mask-{}]",
     ),
 )
