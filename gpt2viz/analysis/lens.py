@@ -19,6 +19,7 @@ from gpt2viz.analysis.comparison import stream_places
 from gpt2viz.analysis.sampling import CHUNK
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.devices import double
 from gpt2viz.run.edits import attention_is_off
 from gpt2viz.run.trace import Trace
 
@@ -160,9 +161,9 @@ def contributions(
     T = len(trace.token_ids)
     position = _inside(position, -T, T, "position") % T
     network = model.network
-    u = _double(network.lm_head.weight[token])
+    u = double(network.lm_head.weight[token])
     if versus is not None:
-        u = u - _double(network.lm_head.weight[versus])
+        u = u - double(network.lm_head.weight[versus])
     layers = range(model.config.n_layer)
 
     def stage(key: str, layer: int | None = None) -> Numbers:
@@ -171,10 +172,10 @@ def contributions(
 
     end = stage("residual_out", layers[-1])  # (C,)
     sigma = np.sqrt(end.var() + network.ln_f.eps)
-    direction = _double(network.ln_f.weight) * u / sigma  # (C,)
+    direction = double(network.ln_f.weight) * u / sigma  # (C,)
     direction -= direction.mean()  # the same as taking the mean off every part
     heads = np.array([_by_head(model, n, stage("head_output", n)) @ direction for n in layers])
-    bias = np.array([_double(model.merging(n)[1]) @ direction for n in layers])
+    bias = np.array([double(model.merging(n)[1]) @ direction for n in layers])
     off = [attention_is_off(trace.edits, n) for n in layers]
     heads[off], bias[off] = 0, 0
     return Contributions(
@@ -187,13 +188,13 @@ def contributions(
         heads=heads,
         attention_bias=bias,
         mlp=np.array([stage("mlp_output", layer) @ direction for layer in layers]),
-        norm_bias=float(_double(network.ln_f.bias) @ u),
+        norm_bias=float(double(network.ln_f.bias) @ u),
     )
 
 
 def _by_head(model: Model, layer: int, head_output: Numbers) -> Numbers:
     """What every head of a layer writes to the stream: (nh, hs) -> (nh, C)."""
-    by_head = _double(model.merging(layer)[0])  # (nh, hs, C)
+    by_head = double(model.merging(layer)[0])  # (nh, hs, C)
     written: Numbers = np.einsum("hd,hdc->hc", head_output, by_head)
     return written
 
@@ -202,8 +203,3 @@ def _inside(value: int, start: int, stop: int, what: str) -> int:
     if not start <= value < stop:
         raise IndexError(f"{what} {value} is outside {start} to {stop - 1}")
     return value
-
-
-def _double(weight: Tensor) -> Numbers:
-    numbers: Numbers = weight.detach().cpu().double().numpy()
-    return numbers

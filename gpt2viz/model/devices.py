@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gpt2viz.arrays import Array
@@ -47,3 +49,9 @@ def read_only(tensor: Tensor) -> Array:
     array: Array = tensor.detach().cpu().float().numpy()
     array.flags.writeable = False
     return array
+
+
+def double(tensor: Tensor) -> NDArray[np.float64]:
+    """A copy of a tensor in double precision, for sums of many parts."""
+    numbers: NDArray[np.float64] = tensor.detach().cpu().double().numpy()  # MPS has no double
+    return numbers

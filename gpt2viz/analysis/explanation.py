@@ -1,0 +1,296 @@
+"""Why a head looks where it looks: a raw score taken apart by who wrote to query and key.
+
+The stream at a token is a sum of what the embeddings, the earlier heads, their biases and the
+earlier MLPs wrote there (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits").
+With LayerNorm's scale held at the run's own, LayerNorm is linear, and so are W_Q and W_K: query
+and key are sums of parts, and q·k is a sum over pairs of them. Nothing is trained or left over.
+That the scale is held is a convention: a part that is taken away for real changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.labels import counted
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.devices import double
+from gpt2viz.run.edits import attention_is_off, passed_on
+from gpt2viz.run.trace import Trace
+
+Numbers = NDArray[np.float64]
+Side = Literal["query", "key"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreExplanation:
+    """One raw score as a sum over pairs of parts.
+
+    ``names`` are the n parts, who wrote: "token", "position", then of every earlier layer its
+    heads ("head 0.0"), the bias of their merging ("bias 0") and "mlp 0"; last "constant", which is
+    ln_1's bias through W_Q or W_K, and b_Q or b_K. A head's b_V belongs to the head. ``table``
+    (n, n) has the query's parts down and the key's across; it sums to ``score``, the run's own
+    q·k, but for float32's rounding in the run.
+    """
+
+    layer: int
+    head: int
+    query: int
+    key: int
+    names: tuple[str, ...]
+    table: Numbers
+    score: float
+    _stream: _Stream = field(repr=False)
+    _q: Numbers = field(repr=False)
+    _k: Numbers = field(repr=False)
+
+    def opened(self, side: Side, name: str) -> Numbers:
+        """A head's part by the tokens that it had read from: (T, n), T the tokens of the text.
+
+        With ``side`` "key", row t is what the head's weight on token t, times that token's value,
+        adds to the head's column of ``table``, across the query's parts; over the tokens it sums
+        to that column. "query" takes the head's row apart, across the key's parts. A head that an
+        edit switched off has zeros. Raises ``ValueError`` for a part that is no head, and for a
+        head whose output is a mean, which it read from no token of this text.
+        """
+        place = self.key if side == "key" else self.query
+        by_token = self._stream.opened(side, place, self._head_of(name))  # (T, hs)
+        found: Numbers = by_token @ (self._q if side == "key" else self._k).T
+        return found
+
+    def _head_of(self, name: str) -> tuple[int, int]:
+        if name not in self.names or not name.startswith("head "):
+            raise ValueError(f"{name!r} can't be opened; the heads before are: {self._heads()}")
+        layer, head = name.removeprefix("head ").split(".")
+        return int(layer), int(head)
+
+    def _heads(self) -> str:
+        heads = [name for name in self.names if name.startswith("head ")]
+        return f"{heads[0]} to {heads[-1]}" if heads else "none, this is layer 0"
+
+    def __repr__(self) -> str:
+        return (
+            f"ScoreExplanation: {self.score:.4f} of layer {self.layer}, head {self.head}, query "
+            f"{self.query}, key {self.key}, from {len(self.names)} × {len(self.names)} parts"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowExplanation:
+    """The raw scores of one query with every key that it sees, each a sum over pairs of parts.
+
+    ``keys`` (S,) are those keys' positions and ``scores`` (S,) the run's own numbers. What all of
+    them share, softmax forgets: ``deviation`` leaves it out, and explains the weights. ``names``
+    are as for ``ScoreExplanation``. No (S, n, n) array is kept.
+    """
+
+    layer: int
+    head: int
+    query: int
+    names: tuple[str, ...]
+    keys: NDArray[np.int64]
+    scores: Numbers
+    divisor: float
+    """What the scores are divided by before the softmax: √hs, and more in some models."""
+    _stream: _Stream = field(repr=False)
+    _q: Numbers = field(repr=False)
+    _k: Numbers = field(repr=False)
+
+    @cached_property
+    def weights(self) -> Numbers:
+        """The softmax of the row: (S,), the attention weights of the run."""
+        return self._softmax(self.scores)
+
+    @cached_property
+    def mean(self) -> Numbers:
+        """The table of the row's mean score, over the keys that the query sees: (n, n)."""
+        mean: Numbers = self._q @ self._k.mean(axis=0).T
+        return mean
+
+    def table(self, key: int) -> Numbers:
+        """The score with the key at a position, by pairs of parts: (n, n).
+
+        Raises ``IndexError`` for a key that the query doesn't see.
+        """
+        found: Numbers = self._q @ self._k[self._row_of(key)].T
+        return found
+
+    def deviation(self, key: int) -> Numbers:
+        """``table`` minus ``mean``: what sets this key apart from the others, (n, n)."""
+        return self.table(key) - self.mean
+
+    def at(self, key: int) -> ScoreExplanation:
+        """The score with one key, to be opened further. Raises ``IndexError`` as ``table`` does."""
+        n = self._row_of(key)
+        return ScoreExplanation(
+            layer=self.layer,
+            head=self.head,
+            query=self.query,
+            key=key,
+            names=self.names,
+            table=self.table(key),
+            score=float(self.scores[n]),
+            _stream=self._stream,
+            _q=self._q,
+            _k=self._k[n],
+        )
+
+    def without(
+        self, key: int, *, query_part: str | None = None, key_part: str | None = None
+    ) -> float:
+        """The weight that ``key`` would have if a pair of parts added nothing to any score.
+
+        The row's softmax again, LayerNorm's scale held. With one part alone, all its pairs. Raises
+        ``IndexError`` as ``table`` does, ``ValueError`` for an unknown part or none at all.
+        """
+        if query_part is None and key_part is None:
+            raise ValueError("name a part of the query, of the key, or one of each")
+        q = self._q.sum(axis=0) if query_part is None else self._q[self._place_of(query_part)]
+        k = self._k.sum(axis=1) if key_part is None else self._k[:, self._place_of(key_part)]
+        return float(self._softmax(self.scores - k @ q)[self._row_of(key)])
+
+    def _softmax(self, scores: Numbers) -> Numbers:
+        scaled = (scores - scores.max()) / self.divisor
+        weights: Numbers = np.exp(scaled) / np.exp(scaled).sum()
+        return weights
+
+    def _row_of(self, key: int) -> int:
+        found = np.flatnonzero(self.keys == key)
+        if not found.size:
+            raise IndexError(f"query {self.query} doesn't see key {key}")
+        return int(found[0])
+
+    def _place_of(self, part: str) -> int:
+        if part not in self.names:
+            raise ValueError(f"there is no part {part!r}; there are: {' · '.join(self.names)}")
+        return self.names.index(part)
+
+    def __repr__(self) -> str:
+        return (
+            f"RowExplanation: layer {self.layer}, head {self.head}, query {self.query} with "
+            f"{counted(len(self.keys), 'keys')}, each from {len(self.names)} × {len(self.names)} "
+            "parts"
+        )
+
+
+def explain_score(
+    model: Model, trace: Trace, layer: int, head: int, query: int, key: int
+) -> ScoreExplanation:
+    """Take the raw score of a query with a key apart.
+
+    Works with the mask off and for keys that the mask hides, and in edited runs, whose own parts
+    are told. Raises ``IndexError`` for a layer, head or token that isn't there, ``ValueError`` for
+    a trace of another model.
+    """
+    stream = _Stream(model, trace, layer, head)
+    (q,), (k,) = stream.parts("query", [query]), stream.parts("key", [key])
+    score = float(trace.stage("scores", layer, head)[query, key])
+    return ScoreExplanation(layer, head, query, key, stream.names, q @ k.T, score, stream, q, k)
+
+
+def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -> RowExplanation:
+    """Take the raw scores of a query with every key that it sees apart.
+
+    Raises what ``explain_score`` does.
+    """
+    stream = _Stream(model, trace, layer, head)
+    (q,) = stream.parts("query", [query])
+    keys = np.flatnonzero(~trace.hidden_pairs()[query])
+    scores = trace.stage("scores", layer, head)[query, keys].astype(np.float64)
+    divisor = model.config.head_dim**0.5 * model.config.layer_divisor(layer)
+    k = stream.parts("key", keys.tolist())
+    return RowExplanation(layer, head, query, stream.names, keys, scores, divisor, stream, q, k)
+
+
+class _Stream:
+    """What a head's queries and keys are read from, by who wrote it."""
+
+    def __init__(self, model: Model, trace: Trace, layer: int, head: int) -> None:
+        trace.check_made_by(model)
+        trace.stage("q", layer, head)  # raises for a layer or head that isn't there
+        self.model, self.trace, self.layer, self.head = model, trace, layer, head
+        self.names = _names(layer, model.config.n_head)
+
+    def parts(self, side: Side, places: Sequence[int]) -> Numbers:
+        """The queries or keys at some places as sums of n parts: (P, n, hs).
+
+        Raises ``IndexError`` for a token that isn't there.
+        """
+        T, trace = len(self.trace.token_ids), self.trace
+        for place in places:
+            if not 0 <= place < T:
+                raise IndexError(f"no token {place}: this text has tokens 0 to {T - 1}")
+        reading, constant = self._reading(side)
+
+        def read(written: NDArray[np.float32]) -> Numbers:
+            """What was written to the stream (T, C), as the head reads it: (P, hs)."""
+            here: Numbers = written[places].astype(np.float64) @ reading
+            return here
+
+        found = [
+            read(trace.stage("token_embedding")[0]),
+            read(trace.stage("position_embedding")),
+        ]
+        for n in range(self.layer):
+            W_O, b_O = map(double, self.model.merging(n))  # (nh, hs, C), (C,)
+            heads = trace.stage("head_output", n)[0][:, places].astype(np.float64)  # (nh, P, hs)
+            on = 0.0 if attention_is_off(trace.edits, n) else 1.0
+            found += list(on * (heads @ (W_O @ reading)))
+            found += [np.tile(on * b_O @ reading, (len(places), 1))]
+            found += [read(trace.stage("mlp_output", n)[0])]
+        by_place = np.stack(found, axis=1) / self._scale(places)[:, None]
+        constants = np.broadcast_to(constant, (len(places), 1, len(constant)))
+        return np.concatenate([by_place, constants], axis=1)
+
+    def opened(self, side: Side, place: int, writer: tuple[int, int]) -> Numbers:
+        """The part that an earlier head wrote at a place, by the token it had read: (T, hs)."""
+        layer, head = writer
+        trace, edits = self.trace, self.trace.edits
+        factor = float(passed_on(edits, layer, self.model.config.n_head)[head])
+        output = trace.stage("head_output", layer, head)[place]
+        if attention_is_off(edits, layer):
+            factor = 0.0
+        elif factor == 0 and output.any():
+            raise ValueError(f"head {layer}.{head} puts out a mean: it read no token of this text")
+        weights = trace.weights_of_queries(layer, slice(place, place + 1))[head, 0]  # (T,)
+        v = trace.stage("v", layer, head).astype(np.float64)  # (T, hs)
+        taken = factor * weights[:, None] * v if factor else np.zeros_like(v)
+        W_O = double(self.model.merging(layer)[0])[head]  # (hs, C)
+        by_token: Numbers = taken @ (W_O @ self._reading(side)[0]) / self._scale([place])
+        return by_token
+
+    def _reading(self, side: Side) -> tuple[Numbers, Numbers]:
+        """W_Q or W_K of the head with ln_1's centring and gain folded in (C, hs), and what is read
+        whatever was written (hs,).
+        """
+        C, hs = self.model.config.n_embd, self.model.config.head_dim
+        start = self.head * hs + (C if side == "key" else 0)
+        network = self.model.network
+        rows = slice(start, start + hs)
+        W = double(network.get_parameter(f"h.{self.layer}.attn.c_attn.weight")[rows]).T  # (C, hs)
+        b = double(network.get_parameter(f"h.{self.layer}.attn.c_attn.bias")[rows])
+        gain = double(network.get_parameter(f"h.{self.layer}.ln_1.weight"))
+        bias = double(network.get_parameter(f"h.{self.layer}.ln_1.bias"))
+        reading = gain[:, None] * W
+        return reading - reading.mean(axis=0), bias @ W + b
+
+    def _scale(self, places: Sequence[int]) -> Numbers:
+        """The σ of ln_1 at some places of this run: (P, 1)."""
+        before = ("residual_out", self.layer - 1) if self.layer else ("embedding", None)
+        x = self.trace.stage(*before)[0, places].astype(np.float64)
+        sigma: Numbers = np.sqrt(x.var(axis=-1) + self.model.config.layer_norm_epsilon)
+        return sigma[:, None]
+
+
+def _names(layer: int, n_head: int) -> tuple[str, ...]:
+    written = [
+        name
+        for n in range(layer)
+        for name in (*(f"head {n}.{head}" for head in range(n_head)), f"bias {n}", f"mlp {n}")
+    ]
+    return ("token", "position", *written, "constant")

@@ -1,0 +1,343 @@
+"""Scores taken apart, against parts that are computed in another way, and against the runs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis.explanation import explain_row, explain_score
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
+from tests.checkpoints import write_checkpoint
+from tests.numpy_gpt2 import by_head, read, reference
+
+IDS = [5, 300, 17, 17, 219, 88, 400]
+SHAPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "odd sizes": {"n_embd": 15, "n_head": 3},
+    "scores divided in deeper layers": {"scale_attn_by_inverse_layer_idx": True},
+    "untied, another ε": {"tie_word_embeddings": False, "layer_norm_epsilon": 0.3},
+}
+EDITS = {
+    "none": "",
+    "heads": "off:0.1,scale:1.0:-0.5",
+    "mean": "mean:0.2",
+    "silent": "attn:0,mlp:1",
+    "hidden": "forbid:6:2,window:5",
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("explained")
+    write_checkpoint(path, **SHAPES[request.param])
+    return path
+
+
+def written(folder: Path, trace: gpt2viz.Trace, layer: int) -> dict[str, np.ndarray]:
+    """Everything that was written to the stream before a layer, (T, C) each, from the papers.
+
+    Only the heads' outputs and the MLPs' additions are the run's own, as edits change them.
+    """
+    config, w = read(folder)
+    ids, n_head = list(trace.token_ids), config["n_head"]
+    parts = {"token": w["wte.weight"][ids], "position": w["wpe.weight"][: len(ids)]}
+    for n in range(layer):
+        on = not any(edit.kind == "attn" and edit.layer == n for edit in trace.edits)
+        W_O = w[f"h.{n}.attn.c_proj.weight"]
+        for h, z in enumerate(trace.stage("head_output", n)[0]):
+            rows = slice(h * z.shape[1], (h + 1) * z.shape[1])
+            parts[f"head {n}.{h}"] = on * (z.astype(np.float64) @ W_O[rows])
+        assert h == n_head - 1
+        parts[f"bias {n}"] = np.tile(on * w[f"h.{n}.attn.c_proj.bias"], (len(ids), 1))
+        parts[f"mlp {n}"] = trace.stage("mlp_output", n)[0].astype(np.float64)
+    return parts
+
+
+def read_by(
+    folder: Path, layer: int, head: int, which: int, x: np.ndarray, sigma: np.ndarray
+) -> np.ndarray:
+    """LayerNorm with its scale held at ``sigma``, then W_Q (``which`` 0) or W_K (1): no biases."""
+    config, w = read(folder)
+    centred = (x - x.mean(axis=1, keepdims=True)) / sigma
+    normed = centred * w[f"h.{layer}.ln_1.weight"]
+    made = np.split(normed @ w[f"h.{layer}.attn.c_attn.weight"], 3, axis=1)[which]
+    return by_head(made, config["n_head"])[head]
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["mask on", "mask off"])
+@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
+@pytest.mark.parametrize("edits", EDITS)
+def test_every_part_is_what_was_written_there(
+    folder: Path, causal: bool, explicit: bool, edits: str
+) -> None:
+    model = gpt2viz.load_model(folder)
+    trace = gpt2viz.trace(
+        model, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(EDITS[edits])
+    )
+    config, w = read(folder)
+    T, hs = len(IDS), config["n_embd"] // config["n_head"]
+    for layer, head in ((0, 1), (1, 0), (2, config["n_head"] - 1)):
+        parts = written(folder, trace, layer)
+        stream = sum(parts.values())
+        sigma = np.sqrt(stream.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
+        q, k = (
+            [read_by(folder, layer, head, which, x, sigma) for x in parts.values()]
+            for which in (0, 1)
+        )
+        bias = w[f"h.{layer}.ln_1.bias"] @ w[f"h.{layer}.attn.c_attn.weight"]
+        constant = by_head((bias + w[f"h.{layer}.attn.c_attn.bias"])[None], 3 * config["n_head"])
+        q.append(np.tile(constant[head], (T, 1)))
+        k.append(np.tile(constant[config["n_head"] + head], (T, 1)))
+        raw = trace.stage("scores", layer, head)
+        size = float(np.abs(raw).max())
+        for query in range(T):
+            row = explain_row(model, trace, layer, head, query)
+            seen = np.flatnonzero(trace.stage("weights", layer, head)[query])
+            assert_array_equal(row.keys, seen)
+            assert row.names == (*parts, "constant")
+            tables = {
+                key: np.array([[a[query] @ b[key] for b in k] for a in q]) for key in seen.tolist()
+            }
+            mean = np.mean(list(tables.values()), axis=0)
+            for key, table in tables.items():
+                assert_allclose(row.table(key), table, rtol=1e-5, atol=1e-6 * size)
+                assert_allclose(row.deviation(key), table - mean, rtol=1e-5, atol=2e-6 * size)
+                assert row.table(key).sum() == pytest.approx(raw[query, key], abs=1e-5 * size)
+                assert row.at(key).score == raw[query, key]
+            assert_allclose(row.weights, trace.stage("weights", layer, head)[query, seen], 1e-4)
+            assert row.divisor == pytest.approx(hs**0.5 * config_divisor(config, layer))
+
+
+def config_divisor(config: dict[str, Any], layer: int) -> int:
+    return layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1
+
+
+def test_the_sum_is_exact_in_double(folder: Path) -> None:
+    """Against LayerNorm and W_Q, W_K of the summed stream, with no part told apart."""
+    model = gpt2viz.load_model(folder)
+    trace = gpt2viz.trace(model, IDS)
+    config, w = read(folder)
+    layer, head = 2, 1
+    stream = sum(written(folder, trace, layer).values())
+    x = trace.stage("residual_out", layer - 1)[0].astype(np.float64)
+    sigma = np.sqrt(x.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
+    normed = (stream - stream.mean(axis=1, keepdims=True)) / sigma * w[f"h.{layer}.ln_1.weight"]
+    normed = normed + w[f"h.{layer}.ln_1.bias"]
+    made = normed @ w[f"h.{layer}.attn.c_attn.weight"] + w[f"h.{layer}.attn.c_attn.bias"]
+    q, k, _v = (by_head(part, config["n_head"])[head] for part in np.split(made, 3, axis=1))
+    for query, key in np.ndindex(len(IDS), len(IDS)):  # keys that the mask hides, too
+        parts = explain_score(model, trace, layer, head, query, key)
+        assert parts.table.sum() == pytest.approx(q[query] @ k[key], rel=1e-9, abs=1e-9)
+
+
+def test_parts_are_those_of_a_run_in_double(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    made = reference(folder, IDS, causal=True)
+    for layer, head in np.ndindex(3, model.config.n_head):
+        parts = explain_score(model, gpt2viz.trace(model, IDS), layer, head, 6, 2)
+        assert parts.table.sum() == pytest.approx(made["scores"][layer][head, 6, 2], abs=1e-4)
+
+
+@pytest.mark.parametrize("text", [[7], [7, 7]])
+def test_the_shortest_texts(folder: Path, text: list[int]) -> None:
+    model = gpt2viz.load_model(folder)
+    trace = gpt2viz.trace(model, text)
+    row = explain_row(model, trace, 1, 0, 0)
+    assert row.keys.tolist() == [0]
+    assert not row.deviation(0).any()  # one key shares everything with itself
+    assert row.without(0, key_part="token") == 1.0
+    with pytest.raises(IndexError, match="doesn't see key 1"):
+        row.table(1)
+
+
+@torch.no_grad()
+def test_a_part_taken_from_the_stream_of_transformers(tmp_path: Path) -> None:
+    """Its own modules, the scale held: the score falls by exactly the part's row or column."""
+    theirs = write_checkpoint(tmp_path).double()
+    model = gpt2viz.load_model(tmp_path)
+    trace = gpt2viz.trace(model, IDS)
+    layer, head, query, key = 2, 3, 6, 4
+    block = theirs.transformer.h[layer]
+    streams: list[torch.Tensor] = []
+    heads: list[torch.Tensor] = []
+    hooks = [
+        block.ln_1.register_forward_pre_hook(lambda _m, args: streams.append(args[0][0])),
+        theirs.transformer.h[1].attn.c_proj.register_forward_pre_hook(
+            lambda _m, args: heads.append(args[0][0])
+        ),
+    ]
+    theirs(torch.tensor([IDS]))
+    for hook in hooks:
+        hook.remove()
+    rows = slice(6, 12)  # head 1 of 4 of six channels each
+    wrote = heads[0][:, rows] @ theirs.transformer.h[1].attn.c_proj.weight[rows]  # (T, C)
+    sigma = (streams[0].var(dim=1, unbiased=False) + block.ln_1.eps).sqrt()[:, None]
+
+    def score(of_query: torch.Tensor, of_key: torch.Tensor) -> float:
+        def made(x: torch.Tensor) -> torch.Tensor:
+            x = (x - x.mean(dim=1, keepdim=True)) / sigma
+            return block.attn.c_attn((x * block.ln_1.weight + block.ln_1.bias)[None])[0]
+
+        q = made(of_query)[query, head * 6 : head * 6 + 6]
+        return float(q @ made(of_key)[key, 24 + head * 6 : 24 + head * 6 + 6])
+
+    x = streams[0]
+    parts = explain_score(model, trace, layer, head, query, key)
+    n = parts.names.index("head 1.1")
+    whole = score(x, x)
+    assert parts.table[n].sum() == pytest.approx(whole - score(x - wrote, x), abs=1e-4)
+    assert parts.table[:, n].sum() == pytest.approx(whole - score(x, x - wrote), abs=1e-4)
+    both = parts.table[n].sum() + parts.table[:, n].sum() - parts.table[n, n]
+    assert both == pytest.approx(whole - score(x - wrote, x - wrote), abs=1e-4)
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["mask on", "mask off"])
+@pytest.mark.parametrize("edits", EDITS)
+def test_a_head_opens_into_the_tokens_it_read(folder: Path, causal: bool, edits: str) -> None:
+    model = gpt2viz.load_model(folder)
+    trace = gpt2viz.trace(model, IDS, causal, edits=gpt2viz.parse_edits(EDITS[edits]))
+    parts = explain_score(model, trace, 2, 0, 5, 3)
+    for n, name in enumerate(parts.names):
+        if not name.startswith("head"):
+            with pytest.raises(ValueError, match=r"the heads before are: head 0\.0"):
+                parts.opened("key", name)
+        elif EDITS[edits] == f"mean:{name.removeprefix('head ')}":
+            with pytest.raises(ValueError, match="read no token of this text"):
+                parts.opened("key", name)
+        else:
+            by_key, by_query = parts.opened("key", name), parts.opened("query", name)
+            assert by_key.shape == by_query.shape == (len(IDS), len(parts.names))
+            size = np.abs(parts.table).max()
+            assert_allclose(by_key.sum(axis=0), parts.table[:, n], atol=1e-5 * size)
+            assert_allclose(by_query.sum(axis=0), parts.table[n], atol=1e-5 * size)
+            layer, head = map(int, name.removeprefix("head ").split("."))
+            unseen = trace.stage("weights", layer, head)[3] == 0
+            assert not by_key[unseen].any()
+
+
+def test_one_token_of_a_head_is_its_weight_times_its_value(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    trace = gpt2viz.trace(model, IDS)
+    config, w = read(folder)
+    hs = config["n_embd"] // config["n_head"]
+    parts = explain_score(model, trace, 1, 0, 6, 4)
+    x = sum(written(folder, trace, 1).values())
+    sigma = np.sqrt(x.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
+    token = int(np.argmax(trace.stage("weights", 0, 2)[4, :5]))
+    wrote = trace.stage("weights", 0, 2)[4, token] * trace.stage("v", 0, 2)[token]
+    wrote = wrote.astype(np.float64) @ w["h.0.attn.c_proj.weight"][2 * hs : 3 * hs]
+    k = read_by(folder, 1, 0, 1, np.tile(wrote, (7, 1)), sigma)[4]
+    q = read_by(folder, 1, 0, 0, w["wte.weight"][IDS], sigma)[6]
+    assert parts.opened("key", "head 0.2")[token, 0] == pytest.approx(q @ k, rel=1e-4)
+
+
+def test_the_weight_without_a_part(folder: Path) -> None:
+    """The row's softmax again, without the part in any of its scores."""
+    model = gpt2viz.load_model(folder)
+    trace = gpt2viz.trace(model, IDS)
+    row = explain_row(model, trace, 2, 1, 5)
+    scores = trace.stage("scores", 2, 1)[5, :6].astype(np.float64)
+    for query_part, key_part in (("head 0.0", "token"), (None, "mlp 1"), ("position", None)):
+        i = slice(None) if query_part is None else [row.names.index(query_part)]
+        j = slice(None) if key_part is None else [row.names.index(key_part)]
+        less = scores - [row.table(key)[i][:, j].sum() for key in range(6)]
+        expected = np.exp(less / row.divisor) / np.exp(less / row.divisor).sum()
+        for key in range(6):
+            found = row.without(key, query_part=query_part, key_part=key_part)
+            assert found == pytest.approx(expected[key], rel=1e-6)
+    with pytest.raises(ValueError, match="name a part"):
+        row.without(3)
+    with pytest.raises(ValueError, match=r"no part 'head 2\.0'"):
+        row.without(3, key_part="head 2.0")
+
+
+def test_heads_that_change_places_change_rows(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    model, other = gpt2viz.load_model(tmp_path), gpt2viz.load_model(tmp_path)
+    C, hs = 24, 6
+    order = np.concatenate([np.arange(C).reshape(4, hs)[h] for h in (2, 0, 3, 1)])
+    with torch.no_grad():
+        for name in ("weight", "bias"):
+            qkv = other.network.get_parameter(f"h.0.attn.c_attn.{name}")
+            qkv.copy_(qkv[np.concatenate([order, order + C, order + 2 * C])].clone())
+        merge = other.network.get_parameter("h.0.attn.c_proj.weight")
+        merge.copy_(merge[:, order].clone())
+    ours = explain_score(model, gpt2viz.trace(model, IDS), 1, 0, 6, 2)
+    theirs = explain_score(other, gpt2viz.trace(other, IDS), 1, 0, 6, 2)
+    rows = [ours.names.index(f"head 0.{h}") for h in (2, 0, 3, 1)]
+    place = [*range(2), *rows, *range(6, len(ours.names))]
+    assert_allclose(theirs.table, ours.table[place][:, place], atol=1e-5)
+
+
+def copying_model() -> gpt2viz.Model:
+    """Two layers built by hand: head 0.0 looks one back, head 1.0 at what followed the token.
+
+    Channels: 12 of the token, 12 of its place, 12 that head 0.0 writes the token before into, and
+    as many again of the opposite sign, so that LayerNorm finds a mean of 0 and one length.
+    """
+    n, T = 12, 12
+    config = GPT2Config(
+        vocab_size=n, n_positions=T, n_embd=6 * n, n_layer=2, n_head=2, n_inner=1,
+        layer_norm_epsilon=1e-9,
+    )  # fmt: skip
+    network = GPT2(config)
+    one, C, hs = torch.eye(n), 6 * n, 3 * n
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.zero_()
+        for norm in (network.ln_f, *(x for b in network.h for x in (b.ln_1, b.ln_2))):
+            norm.weight.fill_(1)
+        network.wte.weight[:, :n], network.wte.weight[:, hs : hs + n] = one, -one
+        network.wpe.weight[:, n : 2 * n], network.wpe.weight[:, hs + n : hs + 2 * n] = one, -one
+        for layer, block in enumerate(network.h):
+            qkv = block.attn.c_attn.weight  # (3C, C)
+            if layer == 0:
+                back = torch.roll(one, 1, 0)
+                qkv[:n, n : 2 * n] = 40 * back.T  # the query asks for the place before
+                qkv[C : C + n, n : 2 * n] = one
+                qkv[2 * C : 2 * C + n, :n] = one  # the value is the token
+                block.attn.c_proj.weight[2 * n : 3 * n, :n] = one
+                block.attn.c_proj.weight[hs + 2 * n : hs + 3 * n, :n] = -one
+            else:
+                qkv[:n, :n] = 40 * one  # the query asks for its own token
+                qkv[C : C + n, 2 * n : 3 * n] = one  # … among the tokens before
+    gpt2viz_model = gpt2viz.load_model()
+    return gpt2viz.Model("by hand", config, network.eval(), gpt2viz_model.tokenizer)
+
+
+def test_a_copying_head_built_by_hand() -> None:
+    """It looks for what followed the same token: its token × what head 0.0 wrote at the key."""
+    model = copying_model()
+    ids = [3, 7, 1, 9, 5, 7]
+    trace = gpt2viz.trace(model, ids)
+    assert all(b == a + 1 for a, b in pairwise(trace.stage("weights", 0, 0).argmax(axis=1)[1:]))
+    assert trace.stage("weights", 1, 0)[5].argmax() == 2  # after the 7 of before
+    row = explain_row(model, trace, 1, 0, 5)
+    deviation = row.deviation(2)
+    place = row.names.index("token"), row.names.index("head 0.0")
+    assert deviation[place] / deviation.sum() > 0.99
+    by_token = row.at(2).opened("key", "head 0.0")[:, place[0]]
+    assert by_token.argmax() == 1
+    assert by_token[1] / by_token.sum() > 0.99
+
+
+def test_what_cannot_be_asked(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "a")
+    write_checkpoint(tmp_path / "b", seed=1)
+    model, other = gpt2viz.load_model(tmp_path / "a"), gpt2viz.load_model(tmp_path / "b")
+    trace = gpt2viz.trace(model, IDS)
+    for wrong in ((3, 0, 0, 0), (0, 4, 0, 0), (0, 0, 7, 0), (0, 0, 0, -1)):
+        with pytest.raises(IndexError):
+            explain_score(model, trace, *wrong)
+    with pytest.raises(ValueError, match="not by b"):
+        explain_row(other, trace, 0, 0, 0)
+    with pytest.raises(ValueError, match="none, this is layer 0"):
+        explain_score(model, trace, 0, 0, 1, 0).opened("key", "head 0.0")
