@@ -188,7 +188,7 @@ def explain_score(
     a trace of another model.
     """
     stream = _Stream(model, trace, layer, head)
-    (q,), (k,) = stream.parts("query", [query]), stream.parts("key", [key])
+    q, (k,) = stream.parts(query, [key])
     score = float(trace.stage("scores", layer, head)[query, key])
     return ScoreExplanation(layer, head, query, key, stream.names, q @ k.T, score, stream, q, k)
 
@@ -199,11 +199,11 @@ def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -
     Raises what ``explain_score`` does.
     """
     stream = _Stream(model, trace, layer, head)
-    (q,) = stream.parts("query", [query])
+    stream.check(query)
     keys = np.flatnonzero(~trace.hidden_pairs()[query])
     scores = trace.stage("scores", layer, head)[query, keys].astype(np.float64)
     divisor = model.config.head_dim**0.5 * model.config.layer_divisor(layer)
-    k = stream.parts("key", keys.tolist())
+    q, k = stream.parts(query, keys.tolist())
     return RowExplanation(layer, head, query, stream.names, keys, scores, divisor, stream, q, k)
 
 
@@ -216,36 +216,34 @@ class _Stream:
         self.model, self.trace, self.layer, self.head = model, trace, layer, head
         self.names = _names(layer, model.config.n_head)
 
-    def parts(self, side: Side, places: Sequence[int]) -> Numbers:
-        """The queries or keys at some places as sums of n parts: (P, n, hs).
-
-        Raises ``IndexError`` for a token that isn't there.
-        """
-        T, trace = len(self.trace.token_ids), self.trace
+    def check(self, *places: int) -> None:
+        """Raise ``IndexError`` for a token that isn't there."""
+        T = len(self.trace.token_ids)
         for place in places:
             if not 0 <= place < T:
                 raise IndexError(f"no token {place}: this text has tokens 0 to {T - 1}")
-        reading, constant = self._reading(side)
 
-        def read(written: NDArray[np.float32]) -> Numbers:
-            """What was written to the stream (T, C), as the head reads it: (P, hs)."""
-            here: Numbers = written[places].astype(np.float64) @ reading
-            return here
+    def parts(self, query: int, keys: Sequence[int]) -> tuple[Numbers, Numbers]:
+        """The query (n, hs), and the keys at some places (S, n, hs), as sums of n parts.
 
-        found = [
-            read(trace.stage("token_embedding")[0]),
-            read(trace.stage("position_embedding")),
-        ]
+        Raises ``IndexError`` for a token that isn't there.
+        """
+        trace = self.trace
+        self.check(query, *keys)
+        sides = [_Reader(self, "query", [query]), _Reader(self, "key", keys)]
+        for side in sides:
+            side.read(trace.stage("token_embedding")[0])
+            side.read(trace.stage("position_embedding"))
         for n in range(self.layer):
-            W_O, b_O = map(double, self.model.merging(n))  # (nh, hs, C), (C,)
-            heads = trace.stage("head_output", n)[0][:, places].astype(np.float64)  # (nh, P, hs)
             on = 0.0 if attention_is_off(trace.edits, n) else 1.0
-            found += list(on * (heads @ (W_O @ reading)))
-            found += [np.tile(on * b_O @ reading, (len(places), 1))]
-            found += [read(trace.stage("mlp_output", n)[0])]
-        by_place = np.stack(found, axis=1) / self._scale(places)[:, None]
-        constants = np.broadcast_to(constant, (len(places), 1, len(constant)))
-        return np.concatenate([by_place, constants], axis=1)
+            W_O, b_O = map(double, self.model.merging(n))  # (nh, hs, C), (C,)
+            heads, mlp = trace.stage("head_output", n)[0], trace.stage("mlp_output", n)[0]
+            for side in sides:
+                side.read_heads(heads, on * W_O)
+                side.read_everywhere(on * b_O)
+                side.read(mlp)
+        (q,), k = (side.parts() for side in sides)
+        return q, k
 
     def opened(self, side: Side, place: int, writer: tuple[int, int]) -> Numbers:
         """The part that an earlier head wrote at a place, by the token it had read: (T, hs)."""
@@ -261,10 +259,10 @@ class _Stream:
         v = trace.stage("v", layer, head).astype(np.float64)  # (T, hs)
         taken = factor * weights[:, None] * v if factor else np.zeros_like(v)
         W_O = double(self.model.merging(layer)[0])[head]  # (hs, C)
-        by_token: Numbers = taken @ (W_O @ self._reading(side)[0]) / self._scale([place])
+        by_token: Numbers = taken @ (W_O @ self.reading(side)[0]) / self.scale([place])
         return by_token
 
-    def _reading(self, side: Side) -> tuple[Numbers, Numbers]:
+    def reading(self, side: Side) -> tuple[Numbers, Numbers]:
         """W_Q or W_K of the head with ln_1's centring and gain folded in (C, hs), and what is read
         whatever was written (hs,).
         """
@@ -279,12 +277,46 @@ class _Stream:
         reading = gain[:, None] * W
         return reading - reading.mean(axis=0), bias @ W + b
 
-    def _scale(self, places: Sequence[int]) -> Numbers:
+    def scale(self, places: Sequence[int]) -> Numbers:
         """The σ of ln_1 at some places of this run: (P, 1)."""
         before = ("residual_out", self.layer - 1) if self.layer else ("embedding", None)
         x = self.trace.stage(*before)[0, places].astype(np.float64)
         sigma: Numbers = np.sqrt(x.var(axis=-1) + self.model.config.layer_norm_epsilon)
         return sigma[:, None]
+
+
+class _Reader:
+    """A head's queries or keys at P places, part by part."""
+
+    def __init__(self, stream: _Stream, side: Side, places: Sequence[int]) -> None:
+        self._places, self._scale = list(places), stream.scale(places)
+        self._reading, constant = stream.reading(side)
+        self._read = np.empty((len(self._places), len(stream.names), len(constant)))
+        self._read[:, -1] = constant
+        self._n = 0  # parts that were read so far
+
+    def read(self, written: NDArray[np.float32]) -> None:
+        """One part: what was written to the stream (T, C)."""
+        self._put(written[self._places].astype(np.float64) @ self._reading)
+
+    def read_everywhere(self, written: Numbers) -> None:
+        """One part: what was written alike at every token, (C,)."""
+        self._put(written @ self._reading)
+
+    def read_heads(self, outputs: NDArray[np.float32], W_O: Numbers) -> None:
+        """A part for each head, of its output (nh, T, hs) and its rows of W_O (nh, hs, C)."""
+        n_head, hs, C = W_O.shape
+        through = (W_O.reshape(-1, C) @ self._reading).reshape(n_head, hs, -1)  # (nh, hs, hs)
+        for head in outputs[:, self._places].astype(np.float64) @ through:
+            self._put(head)
+
+    def parts(self) -> Numbers:
+        """All that was read, and what is read whatever was written: (P, n, hs)."""
+        return self._read
+
+    def _put(self, part: Numbers) -> None:
+        self._read[:, self._n] = part / self._scale
+        self._n += 1
 
 
 def _names(layer: int, n_head: int) -> tuple[str, ...]:

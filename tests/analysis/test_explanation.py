@@ -16,6 +16,7 @@ from gpt2viz.analysis.explanation import explain_row, explain_score
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
 from tests.numpy_gpt2 import by_head, read, reference
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
@@ -86,7 +87,7 @@ def test_every_part_is_what_was_written_there(
     T, hs = len(IDS), config["n_embd"] // config["n_head"]
     for layer, head in ((0, 1), (1, 0), (2, config["n_head"] - 1)):
         parts = written(folder, trace, layer)
-        stream = sum(parts.values())
+        stream = np.sum(list(parts.values()), axis=0)
         sigma = np.sqrt(stream.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
         q, k = (
             [read_by(folder, layer, head, which, x, sigma) for x in parts.values()]
@@ -126,7 +127,7 @@ def test_the_sum_is_exact_in_double(folder: Path) -> None:
     trace = gpt2viz.trace(model, IDS)
     config, w = read(folder)
     layer, head = 2, 1
-    stream = sum(written(folder, trace, layer).values())
+    stream = np.sum(list(written(folder, trace, layer).values()), axis=0)
     x = trace.stage("residual_out", layer - 1)[0].astype(np.float64)
     sigma = np.sqrt(x.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
     normed = (stream - stream.mean(axis=1, keepdims=True)) / sigma * w[f"h.{layer}.ln_1.weight"]
@@ -161,7 +162,7 @@ def test_the_shortest_texts(folder: Path, text: list[int]) -> None:
 @torch.no_grad()
 def test_a_part_taken_from_the_stream_of_transformers(tmp_path: Path) -> None:
     """Its own modules, the scale held: the score falls by exactly the part's row or column."""
-    theirs = write_checkpoint(tmp_path).double()
+    theirs: Any = write_checkpoint(tmp_path).double()
     model = gpt2viz.load_model(tmp_path)
     trace = gpt2viz.trace(model, IDS)
     layer, head, query, key = 2, 3, 6, 4
@@ -229,7 +230,7 @@ def test_one_token_of_a_head_is_its_weight_times_its_value(folder: Path) -> None
     config, w = read(folder)
     hs = config["n_embd"] // config["n_head"]
     parts = explain_score(model, trace, 1, 0, 6, 4)
-    x = sum(written(folder, trace, 1).values())
+    x = np.sum(list(written(folder, trace, 1).values()), axis=0)
     sigma = np.sqrt(x.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
     token = int(np.argmax(trace.stage("weights", 0, 2)[4, :5]))
     wrote = trace.stage("weights", 0, 2)[4, token] * trace.stage("v", 0, 2)[token]
@@ -289,15 +290,16 @@ def copying_model() -> gpt2viz.Model:
         layer_norm_epsilon=1e-9,
     )  # fmt: skip
     network = GPT2(config)
+    inner: Any = network  # torch types its modules' parts as tensors or modules
     one, C, hs = torch.eye(n), 6 * n, 3 * n
     with torch.no_grad():
         for weight in network.parameters():
             weight.zero_()
-        for norm in (network.ln_f, *(x for b in network.h for x in (b.ln_1, b.ln_2))):
+        for norm in (inner.ln_f, *(x for b in inner.h for x in (b.ln_1, b.ln_2))):
             norm.weight.fill_(1)
-        network.wte.weight[:, :n], network.wte.weight[:, hs : hs + n] = one, -one
-        network.wpe.weight[:, n : 2 * n], network.wpe.weight[:, hs + n : hs + 2 * n] = one, -one
-        for layer, block in enumerate(network.h):
+        inner.wte.weight[:, :n], inner.wte.weight[:, hs : hs + n] = one, -one
+        inner.wpe.weight[:, n : 2 * n], inner.wpe.weight[:, hs + n : hs + 2 * n] = one, -one
+        for layer, block in enumerate(inner.h):
             qkv = block.attn.c_attn.weight  # (3C, C)
             if layer == 0:
                 back = torch.roll(one, 1, 0)
@@ -309,8 +311,8 @@ def copying_model() -> gpt2viz.Model:
             else:
                 qkv[:n, :n] = 40 * one  # the query asks for its own token
                 qkv[C : C + n, 2 * n : 3 * n] = one  # … among the tokens before
-    gpt2viz_model = gpt2viz.load_model()
-    return gpt2viz.Model("by hand", config, network.eval(), gpt2viz_model.tokenizer)
+    tokenizer = gpt2viz.load_model().tokenizer
+    return gpt2viz.Model("by hand", config, network.eval(), tokenizer)
 
 
 def test_a_copying_head_built_by_hand() -> None:
@@ -341,3 +343,59 @@ def test_what_cannot_be_asked(tmp_path: Path) -> None:
         explain_row(other, trace, 0, 0, 0)
     with pytest.raises(ValueError, match="none, this is layer 0"):
         explain_score(model, trace, 0, 0, 1, 0).opened("key", "head 0.0")
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "parts that aren't centred",
+        "analysis/explanation.py",
+        "return reading - reading.mean(axis=0), bias",
+        "return reading, bias",
+        "test_the_sum_is_exact_in_double",
+    ),
+    Mutant(
+        "parts without b_Q and b_K",
+        "analysis/explanation.py",
+        "bias @ W + b",
+        "bias @ W",
+        "test_the_sum_is_exact_in_double",
+    ),
+    Mutant(
+        "the scale of another layer",
+        "analysis/explanation.py",
+        '("residual_out", self.layer - 1)',
+        '("residual_out", self.layer)',
+        "test_the_sum_is_exact_in_double",
+    ),
+    Mutant(
+        "query and key swapped",
+        "analysis/explanation.py",
+        'C if side == "key" else 0',
+        '0 if side == "key" else C',
+        "test_a_part_taken_from_the_stream_of_transformers",
+    ),
+    Mutant(
+        "the row's mean counts keys that are hidden",
+        "analysis/explanation.py",
+        "np.flatnonzero(~trace.hidden_pairs()[query])",
+        "np.arange(len(trace.token_ids))",
+        "test_every_part_is_what_was_written_there",
+    ),
+    Mutant(
+        "a head opened without its values' bias",
+        "analysis/explanation.py",
+        'v = trace.stage("v", layer, head).astype(np.float64)  # (T, hs)',
+        'v = trace.stage("v", layer, head).astype(np.float64) - double(self.model.network.'
+        'get_parameter(f"h.{layer}.attn.c_attn.bias")).reshape(3, -1, '
+        "self.model.config.head_dim)[2, head]",
+        "test_a_head_opens_into_the_tokens_it_read",
+    ),
+    Mutant(
+        "fused outputs without the mask",
+        "run/derived.py",
+        "is_causal=causal and seen is None",
+        "is_causal=False",
+        "test_every_part_is_what_was_written_there",
+    ),
+)
