@@ -32,6 +32,12 @@ from gpt2viz.run.trace import TensorRecord, Trace
 from gpt2viz.settings import BUNDLED
 
 if TYPE_CHECKING:
+    from gpt2viz.analysis.explanation import (
+        RowExplanation,
+        ScoreExplanation,
+        explain_row,
+        explain_score,
+    )
     from gpt2viz.analysis.generation import Choice, generate
     from gpt2viz.analysis.lens import Contributions, LogitLens, contributions, logit_lens
     from gpt2viz.model.checkpoint import Model, load_model
@@ -56,7 +62,11 @@ _LATER = {
     "Contributions": "analysis.lens",
     "LogitLens": "analysis.lens",
     "Model": "model.checkpoint",
+    "RowExplanation": "analysis.explanation",
+    "ScoreExplanation": "analysis.explanation",
     "contributions": "analysis.lens",
+    "explain_row": "analysis.explanation",
+    "explain_score": "analysis.explanation",
     "generate": "analysis.generation",
     "load_model": "model.checkpoint",
     "logit_lens": "analysis.lens",
@@ -83,6 +93,8 @@ __all__ = [
     "LogitLens",
     "MissingExtraError",
     "Model",
+    "RowExplanation",
+    "ScoreExplanation",
     "Stage",
     "TensorRecord",
     "TextError",
@@ -92,6 +104,8 @@ __all__ = [
     "contributions",
     "divergence",
     "entropy",
+    "explain_row",
+    "explain_score",
     "generate",
     "group_words",
     "load_model",
