@@ -48,8 +48,12 @@ def _model(folder: Path) -> gpt2viz.Model:
 
 def work(task: Task) -> tuple[int, Sums]:
     """Score one shard, on one thread so that every engine adds up in the same order."""
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    found = score(_model(task.model), task.shard, task.n_tokens, task.device)
+    try:
+        found = score(_model(task.model), task.shard, task.n_tokens, task.device)
+    finally:
+        torch.set_num_threads(before)  # with one worker the process is the caller's
     return task.shard.number, found
 
 

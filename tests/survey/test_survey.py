@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet
 from scipy import stats
@@ -420,6 +421,18 @@ def test_a_survey_that_was_cut_off_goes_on(tiny_folder: Path, corpus: Path, tmp_
     survey(corpus, tiny_folder, whole, N_TOKENS, "cpu", local(1))
     assert (out / "heads.csv").read_bytes() == (whole / "heads.csv").read_bytes()
     assert (out / "passages.csv").read_bytes() == (whole / "passages.csv").read_bytes()
+
+
+def test_a_survey_in_this_process_gives_its_threads_back(
+    tiny_folder: Path, corpus: Path, tmp_path: Path
+) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        survey(corpus, tiny_folder, tmp_path / "out", N_TOKENS, "cpu", local(1))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_another_survey_is_not_mixed_in(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:

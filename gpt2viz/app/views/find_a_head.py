@@ -15,11 +15,11 @@ from gpt2viz.analysis.patterns import drawn, likeness, similarity
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
-from gpt2viz.app.components import lines, pattern_grid
+from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page, token_strip
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.views import similar_heads, zoom
+from gpt2viz.app.views import pattern_grid, similar_heads, zoom
 from gpt2viz.app.views.head_ranking import ranked
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.arrays import Pairs
