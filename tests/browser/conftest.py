@@ -68,8 +68,19 @@ def running_app(browser: str = "--no-browser", *flags: str, **environment: str) 
             process.wait(60)
             log.seek(0)
             written = log.read()
-    if not started or "Traceback" in written:
+    if not started or complaints(written):
         raise RuntimeError(written)
+
+
+def complaints(log: str) -> list[str]:
+    """The tracebacks in a server's log, but for one of Streamlit 1.67's own.
+
+    A visitor's old and new run have no lock in common (each ``SafeSessionState`` makes its own):
+    while one ends, the other may find the session's values changed. Met once in some ten runs of
+    all the tests; it holds nothing of the app's.
+    """
+    found = log.split("Traceback")[1:]
+    return [one for one in found if not ("_compact_state" in one and "changed size" in one)]
 
 
 def _answers(address: str) -> bool:
