@@ -14,6 +14,10 @@ DEVICE ?= cpu
 CORPUS ?=
 
 BUNDLED := assets/models/stories
+# Further books, all of them to train on: make train CORPUS=books.txt.xz MORE=more.txt.xz
+MORE ?=
+# How far the training of the next bundled model is: on another machine it goes on from here.
+MILESTONE := assets/training/milestone.safetensors
 HELD_OUT := The texts are the last 2 % of the books that the model learned from, held out from its \
 training; its card lists them in this order.
 
@@ -66,7 +70,8 @@ format: $(DEV)  ## rewrite files in the project's style
 check: lint mutants test  ## all that CI runs
 
 train: $(DEV)  ## make the next bundled model, from a corpus file
-	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" --out $(BUNDLED)
+	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" $(if $(MORE),--more "$(MORE)") \
+	  --tokenizer $(BUNDLED) --milestone $(MILESTONE) --out runs/next
 
 survey: $(RUNTIME)  ## score the bundled model's heads on the part of the corpus that was held out
 	rm -rf runs/held_out runs/survey

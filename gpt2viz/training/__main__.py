@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from hashlib import sha256
 from importlib import import_module
@@ -25,7 +26,7 @@ from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
 from gpt2viz.training.corpus import Corpus, read_corpus, without_overlap
 from gpt2viz.training.export import export
 from gpt2viz.training.recipe import Recipe
-from gpt2viz.training.train import Trainer
+from gpt2viz.training.train import MILESTONE, STATE, Trainer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -83,6 +84,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, help="folder with merges to use again")
     parser.add_argument("--out", type=Path, required=True, help="checkpoint folder to write")
     parser.add_argument("--work", type=Path, default=Path("runs/stories"), help="state of the run")
+    parser.add_argument("--milestone", type=Path, help="of another machine, to go on from")
     parser.add_argument("--steps", type=int, help="stop here, to go on later")
     parser.add_argument("--every", type=int, default=250, help="steps between reports")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -120,6 +122,8 @@ def run(arguments: argparse.Namespace) -> None:
         f"{recipe.tokens:,}",
         flush=True,
     )
+    if arguments.milestone and not {STATE, MILESTONE} & {p.name for p in arguments.work.iterdir()}:
+        shutil.copy(arguments.milestone, arguments.work / MILESTONE)
     trainer = Trainer(recipe, stream, held_out, arguments.work, arguments.device)
 
     def report(line: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -11,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from gpt2viz.analysis.batch_scores import batch_scores, repeated_rows, token_losses
@@ -25,8 +28,9 @@ from gpt2viz.training.recipe import Phase, Recipe
 from gpt2viz.training.start import new_network
 
 STATE = "state.pt"
-#: The weights of the last milestone in float16, from which the same run goes on anywhere.
-MILESTONE = "milestone.pt"
+#: The weights of the last milestone in float16, from which the same run goes on anywhere; what
+#: else the run has to know is in the file's metadata, under ``RUN``, as JSON.
+MILESTONE, RUN = "milestone.safetensors", "run"
 
 
 def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
@@ -77,11 +81,14 @@ class Trainer:
         self.step, self.seconds = 0, 0.0
         self.curves: list[dict[str, Any]] = []
         if (folder / STATE).is_file():
-            saved = self._load(folder / STATE)
+            saved = torch.load(folder / STATE, map_location=self.device, weights_only=True)
+            self._go_on(saved, saved["weights"])
             for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
                 optimizer.load_state_dict(state)
         elif (folder / MILESTONE).is_file():
-            self._load(folder / MILESTONE)
+            with safe_open(folder / MILESTONE, "pt") as file:
+                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                self._go_on(json.loads(file.metadata()[RUN]), weights)
 
     def advance(self, until: int, report: Callable[[str], None], *, every: int) -> None:
         """Train up to step ``until``; save and report every ``every`` steps and at each point of
@@ -161,38 +168,42 @@ class Trainer:
 
         The run does here what one that goes on from the file does: the same steps from there on.
         """
-        weights = {name: weight.half() for name, weight in self.network.state_dict().items()}
-        self.network.load_state_dict(weights)
+        weights = {n: w.detach().cpu().half() for n, w in self.network.named_parameters()}
+        self._set(weights)
         self.optimizers = optimizers(self.network, self.recipe)
-        self._write(MILESTONE, weights)
+        with whole(self.folder / MILESTONE) as partial:
+            save_file(weights, partial, metadata={RUN: json.dumps(self._run())})
 
     def _save(self) -> None:
-        states = [optimizer.state_dict() for optimizer in self.optimizers]
-        self._write(STATE, self.network.state_dict(), optimizers=states)
+        """Replace the state in one move, so that a kill leaves the old one or the new one."""
+        state = self._run() | {
+            "weights": dict(self.network.named_parameters()),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+        }
+        with whole(self.folder / STATE) as partial, partial.open("wb") as file:
+            torch.save(state, file)
 
-    def _write(self, name: str, weights: Mapping[str, Tensor], **further: Any) -> None:
-        """Replace a file in one move, so that a kill leaves the old one or the new one."""
-        state = {
+    def _run(self) -> dict[str, Any]:
+        """How far the run is, beside its weights."""
+        return {
             "recipe": asdict(self.recipe),
             "step": self.step,
             "seconds": self.seconds,
             "curves": self.curves,
-            "weights": weights,
-            **further,
         }
-        with whole(self.folder / name) as partial, partial.open("wb") as file:
-            torch.save(state, file)
 
-    def _load(self, path: Path) -> dict[str, Any]:
-        state: dict[str, Any] = torch.load(path, map_location=self.device, weights_only=True)
-        if not self.recipe.goes_on_from(state["recipe"], state["step"]):
+    def _go_on(self, run: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+        if not self.recipe.goes_on_from(run["recipe"], run["step"]):
             raise GPT2VizError(
                 f"{self.folder} holds a run of another recipe; give another folder, or delete it"
             )
-        self.step, self.seconds = state["step"], state["seconds"]
-        self.curves = state["curves"]
-        self.network.load_state_dict(state["weights"])
-        return state
+        self.step, self.seconds, self.curves = run["step"], run["seconds"], run["curves"]
+        self._set(weights)
+
+    def _set(self, weights: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, parameter in self.network.named_parameters():
+                parameter.copy_(weights[name])
 
 
 def measure(network: GPT2, held_out: Ids) -> dict[str, Any]:

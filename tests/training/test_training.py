@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from safetensors import safe_open
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
@@ -45,7 +47,7 @@ from gpt2viz.training.held_out import write_held_out
 from gpt2viz.training.pressure import ALIKE_FROM, alike_loss, nudge_loss, watched
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.start import new_network
-from gpt2viz.training.train import MILESTONE, STATE, Trainer, batch_loss, optimizers
+from gpt2viz.training.train import MILESTONE, RUN, STATE, Trainer, batch_loss, optimizers
 from tests.mutants import Mutant
 from tests.training.runs import RECIPE, held_out, stream, trained
 
@@ -63,9 +65,10 @@ def test_a_milestone_alone_goes_on_like_the_run_that_made_it(tmp_path: Path) -> 
     """On another machine, too: the file holds the weights in float16 and no optimizer's state."""
     recipe = replace(RECIPE, milestone=3, rewarm=2)
     whole = trained(tmp_path / "whole", 5, recipe=recipe)
-    kept = torch.load(tmp_path / "whole" / MILESTONE)
-    assert kept["step"] == 3
-    assert {weight.dtype for weight in kept["weights"].values()} == {torch.float16}
+    with safe_open(tmp_path / "whole" / MILESTONE, "pt") as kept:
+        assert json.loads(kept.metadata()[RUN])["step"] == 3
+        stored = {name: kept.get_tensor(name) for name in kept.keys()}  # noqa: SIM118
+    assert {weight.dtype for weight in stored.values()} == {torch.float16}
     (tmp_path / "other").mkdir()
     shutil.copy(tmp_path / "whole" / MILESTONE, tmp_path / "other")
     other = trained(tmp_path / "other", 5, recipe=recipe)
@@ -436,6 +439,23 @@ def test_the_command_from_corpus_to_checkpoint(
     assert len(trace.tokens) == 4
     curves = json.loads((tmp_path / "out" / "training.json").read_text(encoding="utf-8"))
     assert [point["step"] for point in curves["curves"]] == list(RECIPE.points)
+
+
+def test_the_command_goes_on_from_another_machines_milestone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = replace(RECIPE, milestone=3, rewarm=2)
+    trained(tmp_path / "there", 5, recipe=recipe)
+    book = "\n".join(f"The crane number {n} ate {n * 7} fish by the river." for n in range(900))
+    (tmp_path / "books.txt").write_text(f"{book}\n{SEPARATOR}\n{book}", encoding="utf-8")
+    monkeypatch.setattr(command, "Recipe", lambda: recipe)
+    paths = ["--corpus", "books.txt", "--out", "out", "--work", "work"]
+    paths += ["--milestone", f"there/{MILESTONE}"]
+    paths = [part if part.startswith("-") else str(tmp_path / part) for part in paths]
+    monkeypatch.setattr(sys, "argv", ["training", *paths, "--threads", "1", "--every", "1"])
+    command.main()
+    told = re.findall(r"step (\d)/8", capsys.readouterr().out)
+    assert told == ["4", "5", "6", "7", "8"]
 
 
 @pytest.mark.parametrize("main", [command.main, evaluate.main], ids=["training", "evaluate"])
