@@ -234,8 +234,8 @@ MUTANTS = (
     Mutant(
         "attention's bias forgotten",
         "analysis/lens.py",
-        "_double(model.merging(n)[1]) @ direction",
-        "0 * _double(model.merging(n)[1]) @ direction",
+        "[double(model.merging(n)[1]) @ direction",
+        "[0 * double(model.merging(n)[1]) @ direction",
         "test_contributions_sum_to_transformers_logit",
     ),
     Mutant(

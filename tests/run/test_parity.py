@@ -203,8 +203,8 @@ MUTANTS = (
     Mutant(
         "divisor lost later",
         "run/derived.py",
-        "(qkv, divisor,",
-        "(qkv, 1,",
+        "return attended(qkv, divisor,",
+        "return attended(qkv, 1,",
         "test_every_stage_equals_numpy",
     ),
     Mutant(
