@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gpt2viz.arrays import Array, Pairs
@@ -77,17 +75,9 @@ class Derived:
         if last is None or last.place != (layer, head):
             qkv = [self._captured[name, layer][:, heads] for name in "qkv"]
             divisor = self._config.layer_divisor(layer)
-            stages = self._attended(qkv, divisor, keys)
+            stages = attended(qkv, divisor, self.hidden(), keys)
             self._last[keys] = last = Last((layer, head), stages)
         return last.stages[key] if head is None else last.stages[key][0, 0]
-
-    def _attended(
-        self, qkv: Sequence[Array], divisor: int, keys: tuple[str, ...]
-    ) -> Mapping[str, Array]:
-        if keys == ("head_output",):  # with no need of the weights: fused, as the run made it
-            hidden = None if self._forbidden is None else self.hidden()
-            return {keys[0]: _mixed(qkv, divisor, self._causal, hidden)}
-        return attended(qkv, divisor, self.hidden(), keys)
 
     def _stream(self, key: str, layer: int) -> Array:
         """The stream after a part, added up in the order of the run: the same bits."""
@@ -117,9 +107,9 @@ def attended(
     one before let go.
     """
     q, k, v = qkv
-    n_head, n_queries, hs = q.shape[1:]
     if "head_output" not in keys:
         v = v[..., :0]  # where nobody asks for the output, there is nothing to mix
+    n_head, n_queries, hs = q.shape[1:]
     attend, made, found = Attend(divisor).eval(), dict[str, Tensor](), dict[str, Tensor]()
     for key in keys:
         attend.get_submodule(key).register_forward_hook(_keep(made, key))
@@ -133,22 +123,6 @@ def attended(
                     found[key] = torch.empty(*q.shape[:2], *output.shape[2:])
                 found[key][:, head] = output[:, 0]
     return {key: read_only(tensor) for key, tensor in found.items()}
-
-
-def _mixed(qkv: Sequence[Array], divisor: int, causal: bool, hidden: Pairs | None) -> Array:
-    """The outputs of all heads (B, nh, T, hs) by fused attention; ``hidden`` as for ``attended``,
-    or None where nothing but ``causal`` hides a key.
-    """
-    q, k, v = map(torch.tensor, qkv)
-    _B, n_head, T, hs = q.shape
-    seen = None if hidden is None else torch.from_numpy(~hidden)
-    scale = 1 / (math.sqrt(hs) * divisor)
-    with torch.inference_mode(), threads(4 * n_head * T * T * hs):
-        return read_only(
-            F.scaled_dot_product_attention(
-                q, k, v, attn_mask=seen, is_causal=causal and seen is None, scale=scale
-            )
-        )
 
 
 def _keep(made: dict[str, Tensor], key: str) -> Callable[[nn.Module, Any, Tensor], None]:

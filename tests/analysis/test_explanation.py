@@ -391,11 +391,4 @@ MUTANTS = (
         "self.model.config.head_dim)[2, head]",
         "test_a_head_opens_into_the_tokens_it_read",
     ),
-    Mutant(
-        "fused outputs without the mask",
-        "run/derived.py",
-        "is_causal=causal and seen is None",
-        "is_causal=False",
-        "test_every_part_is_what_was_written_there",
-    ),
 )

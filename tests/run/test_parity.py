@@ -203,8 +203,8 @@ MUTANTS = (
     Mutant(
         "divisor lost later",
         "run/derived.py",
-        "return attended(qkv, divisor,",
-        "return attended(qkv, 1,",
+        "stages = attended(qkv, divisor,",
+        "stages = attended(qkv, 1,",
         "test_every_stage_equals_numpy",
     ),
     Mutant(
