@@ -1,6 +1,6 @@
 """What is used of the hub's client beyond what its documentation promises; a test each.
 
-Read in huggingface_hub 0.34 and 2.4.
+Read in huggingface_hub 1.31 and 2.4.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def folder_of(name: str) -> str:
 def transport_error() -> type[Exception]:
     """What the client lets through where there is no network, from the library that it speaks by.
 
-    That is ``httpx2`` in 2, ``httpx`` in 1 and ``requests`` before, which has another name for it.
+    That is ``httpx2`` in 2 and ``httpx`` before.
     """
     library = import_module(type(get_session()).__module__.partition(".")[0])
-    found = getattr(library, "TransportError", None) or library.ConnectionError
-    return cast(type[Exception], found)
+    return cast(type[Exception], library.TransportError)

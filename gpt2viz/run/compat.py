@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 # PyTorch counts hooks from 0.
 _OURS = -1
-# Nearer frames are this function's, its caller's, the hook's and the three of PyTorch's that called
-# it. To look at those too would take as long as all the rest of the hook.
-_FIRST = 6
+# Nearer frames are this function's, its caller's, the hook's and two of PyTorch's, which has had a
+# third since 2.5. To look at all would take as long as all the rest of the hook.
+_FIRST = 5
+_TORCH = nn.Module._call_impl.__code__.co_filename
 
 
 def hook(module: nn.Module, on_output: Callable[[nn.Module, Any, Tensor], None]) -> None:
@@ -40,4 +41,7 @@ def share_memory(one: Tensor, other: Tensor) -> bool:
 
 def frame_of_model() -> FrameType | None:
     """The frame that called the module whose hook asks, for use two calls inside it."""
-    return sys._getframe(_FIRST)
+    frame: FrameType | None = sys._getframe(_FIRST)
+    while frame is not None and frame.f_code.co_filename == _TORCH:
+        frame = frame.f_back
+    return frame

@@ -67,8 +67,8 @@ def test_torch_says_which_tensors_share_memory() -> None:
     assert not torch_ground.share_memory(whole, whole.clone())
 
 
-def test_the_frame_that_called_a_module_is_six_away_from_its_hook() -> None:
-    """Seen by the module's own method: one frame fewer and it is PyTorch's, one more, the test."""
+def test_the_frame_that_called_a_module_is_found_behind_pytorchs() -> None:
+    """The module's own method: one frame fewer would be PyTorch's, one more, the test's."""
     found: list[str] = []
 
     def line() -> None:
