@@ -394,7 +394,7 @@ MUTANTS = (
     Mutant(
         "a line too far from the tensor",
         "run/compat.py",
-        "_FIRST = 6",
+        "_FIRST = 5",
         "_FIRST = 7",
         "test_code_is_the_line_of_the_model_that_made_the_tensor",
     ),
