@@ -20,6 +20,7 @@ from gpt2viz.errors import (
     ExportError,
     GPT2VizError,
     MissingExtraError,
+    PatchError,
     TextError,
     TooLargeError,
 )
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
     )
     from gpt2viz.analysis.generation import Choice, generate
     from gpt2viz.analysis.lens import Contributions, LogitLens, contributions, logit_lens
+    from gpt2viz.analysis.patching import (
+        PatchedPath,
+        PatchSweep,
+        patch_estimate,
+        patch_path,
+        patch_sweep,
+    )
     from gpt2viz.model.checkpoint import Model, load_model
     from gpt2viz.run.drawn import Drawer
     from gpt2viz.run.tracer import trace
@@ -62,6 +70,8 @@ _LATER = {
     "Contributions": "analysis.lens",
     "LogitLens": "analysis.lens",
     "Model": "model.checkpoint",
+    "PatchSweep": "analysis.patching",
+    "PatchedPath": "analysis.patching",
     "RowExplanation": "analysis.explanation",
     "ScoreExplanation": "analysis.explanation",
     "contributions": "analysis.lens",
@@ -70,6 +80,9 @@ _LATER = {
     "generate": "analysis.generation",
     "load_model": "model.checkpoint",
     "logit_lens": "analysis.lens",
+    "patch_estimate": "analysis.patching",
+    "patch_path": "analysis.patching",
+    "patch_sweep": "analysis.patching",
     "trace": "run.tracer",
 }
 
@@ -93,6 +106,9 @@ __all__ = [
     "LogitLens",
     "MissingExtraError",
     "Model",
+    "PatchError",
+    "PatchSweep",
+    "PatchedPath",
     "RowExplanation",
     "ScoreExplanation",
     "Stage",
@@ -111,6 +127,9 @@ __all__ = [
     "load_model",
     "logit_lens",
     "parse_edits",
+    "patch_estimate",
+    "patch_path",
+    "patch_sweep",
     "sampling_distribution",
     "surprise",
     "trace",

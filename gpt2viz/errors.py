@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class GPT2VizError(ValueError):
     """Base class: catch this to show any of the messages below to a person."""
@@ -29,6 +31,17 @@ class TextError(GPT2VizError):
 
 class EditError(GPT2VizError):
     """A change to the model that can't be read, or that this model and text have no place for."""
+
+
+class PatchError(GPT2VizError):
+    """Two texts, or an answer, that can't be patched into each other.
+
+    ``nearest`` are the ids of a corrupted text that could be, if any.
+    """
+
+    def __init__(self, message: str, nearest: Sequence[int] | None = None) -> None:
+        self.nearest = nearest
+        super().__init__(message)
 
 
 class ExportError(GPT2VizError):

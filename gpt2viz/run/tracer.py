@@ -5,14 +5,16 @@ from __future__ import annotations
 import operator
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from gpt2viz.arrays import Pairs
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import ContextError, EditError, TextError
 from gpt2viz.model import devices, tuning
 from gpt2viz.model.checkpoint import Model
@@ -133,6 +135,76 @@ def _run(
             batch, causal=causal, explicit=explicit, last_only=True, forbidden=pairs
         )
     return logits, seen
+
+
+def run_from(
+    model: Model,
+    layer: int,
+    streams: Tensor,
+    wanted: Sequence[tuple[str, Change]],
+    *,
+    causal: bool,
+    explicit: bool,
+    hidden: Pairs | None = None,
+) -> Array:
+    """Run a model on from a layer: streams (B, T, C) before it -> last logits (B, n_vocab).
+
+    ``wanted`` are the changes of what modules of this and later layers put out, (B, …) each, and
+    ``hidden`` (T, T) is what edits hide. Nothing is kept of the run.
+    """
+    network, (B, T, C) = model.network, streams.shape
+    pairs = None if hidden is None else torch.tensor(hidden).to(streams.device)  # (T, T)
+    with (
+        devices.enough_memory(f"{B} runs of {T:,} tokens", streams.device),
+        _TURN,
+        torch.inference_mode(),
+        tuning.threads(B * T * 12 * (network.config.n_layer - layer) * C**2),
+        _changing(network, wanted),
+    ):
+        x = streams
+        for block in network.h[layer:]:
+            x = block(x, causal, explicit, pairs)  # (B, T, C)
+        logits: Tensor = network.lm_head(network.ln_f(x[:, -1]))  # (B, n_vocab)
+    return read_only(logits)
+
+
+def gradients(
+    model: Model,
+    ids: Sequence[int],
+    places: Sequence[str],
+    metric: Callable[[Tensor], Tensor],
+    wanted: Sequence[tuple[str, Change]],
+    *,
+    causal: bool,
+    hidden: Pairs | None = None,
+) -> list[NDArray[np.float64]]:
+    """How a number changes with what modules put out: ∂metric/∂output, a text's batch axis gone.
+
+    ``places`` are the modules' names and ``metric`` makes one number of the logits (B, n_vocab)
+    after the last token. The other arguments are as for ``run_from``.
+    """
+    network, made = model.network, dict[str, Tensor]()
+    device = network.wte.weight.device
+    pairs = None if hidden is None else torch.tensor(hidden).to(device)  # (T, T)
+
+    def keep(name: str, output: Tensor) -> Tensor:
+        # The weights ask for no gradient: the first tensor of all begins the graph.
+        made[name] = output if output.requires_grad else output.detach().requires_grad_()
+        return made[name]
+
+    first = ("drop",) if "drop" not in places else ()
+    listening = [(name, partial(keep, name)) for name in (*first, *places)]
+    with (
+        devices.enough_memory(f"gradients of {len(ids):,} tokens", device),
+        _TURN,
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        _changing(network, [*wanted, *listening]),
+    ):
+        batch = torch.tensor([list(ids)]).to(device)  # (B, T)
+        logits = network(batch, causal=causal, explicit=True, last_only=True, forbidden=pairs)
+        slopes = torch.autograd.grad(metric(logits[:, -1]), [made[name] for name in places])
+    return [devices.double(slope[0]) for slope in slopes]
 
 
 def token_ids(model: Model, text: str | Sequence[int]) -> list[int]:

@@ -1,0 +1,465 @@
+"""What an answer depends on: a piece of one run put into another, over the whole model.
+
+Two texts that differ in one thing are run; a piece of one run goes into the other, and the answer
+shows how much of the difference comes along (Meng et al. 2022, "Locating and Editing Factual
+Associations in GPT"; Wang et al. 2022, "Interpretability in the Wild"). Zhang & Nanda 2023,
+"Towards Best Practices of Activation Patching", on the choices: the logit difference first, texts
+of one length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import Literal, NamedTuple, cast, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpt2viz.analysis.sampling import divergence, sampling_distribution
+from gpt2viz.arrays import Array
+from gpt2viz.errors import EditError, PatchError
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.network import Block
+from gpt2viz.run.edits import Edit
+from gpt2viz.run.interventions import Change, changes
+from gpt2viz.run.trace import Trace
+from gpt2viz.run.tracer import gradients, reference_run, run_from, token_ids, trace
+
+Numbers = NDArray[np.float64]
+
+#: Pieces of the stream, by layer and position.
+STREAMS = ("residual_in", "attention_output", "mlp_output")
+#: Pieces of a head.
+OF_HEADS = ("head_output", "q", "k", "v", "weights")
+
+Direction = Literal["denoise", "noise"]
+Metric = Literal["logit difference", "probability", "divergence"]
+Into = Literal["q", "k", "v"]
+
+#: Tokens that go through the model at once: more take memory and save no time.
+AT_ONCE = 1024
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PatchSweep:
+    """What a metric is after each patch, beside the two runs as they are.
+
+    ``values`` is (n_layer, T) for the stream before a layer ("residual_in") and for what
+    "attention_output" and "mlp_output" add to it; (n_layer, n_head) for a head's "head_output",
+    "q", "k", "v" or "weights" at all positions, and (n_layer, n_head, T) by position. NaN is not
+    computed yet. ``clean`` and ``corrupted`` are the metric of the runs alone. The metric is the
+    logit difference of ``answer``, (right, wrong), after the last token; or the probability of
+    the right one; or the divergence from the clean run's prediction, in bits.
+
+    ``direction`` "denoise" puts the clean piece into the corrupted run, which shows what is
+    enough for the answer; "noise" the corrupted piece into the clean run, which shows what is
+    needed (Heimersheim & Nanda 2024). An ``estimate`` is of first order and not a run.
+    """
+
+    stage: str
+    answer: tuple[int, int]
+    direction: Direction
+    metric: Metric
+    values: Numbers
+    clean: float
+    corrupted: float
+    estimate: bool = False
+
+    @property
+    def restored(self) -> Numbers:
+        """The share of the way from the corrupted run to the clean one: 0 there, 1 here."""
+        shares: Numbers = (self.values - self.corrupted) / (self.clean - self.corrupted)
+        return shares
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, self.values.shape))
+        what = "estimates" if self.estimate else "patches"
+        return (
+            f"PatchSweep: {shape} {what} of {self.stage} ({self.direction}), {self.metric} "
+            f"{self.corrupted:.3f} corrupted, {self.clean:.3f} clean"
+        )
+
+
+class _Runs(NamedTuple):
+    """A clean and a corrupted run, and how the answer to a patch is read."""
+
+    model: Model
+    clean: Trace
+    corrupted: Trace
+    answer: tuple[int, int]
+    direction: Direction
+    metric: Metric
+    wanted: Sequence[tuple[str, Change]]
+
+    @property
+    def source(self) -> Trace:
+        """The run that the piece is taken from."""
+        return self.clean if self.direction == "denoise" else self.corrupted
+
+    @property
+    def into(self) -> Trace:
+        """The run that it is put into."""
+        return self.corrupted if self.direction == "denoise" else self.clean
+
+    def read(self, logits: NDArray[np.floating]) -> float:
+        """The metric of logits (n_vocab,) after the last token."""
+        right, wrong = self.answer
+        if self.metric == "divergence":
+            return divergence(logits, self.clean.logits_at(-1))
+        if self.metric == "probability":
+            return float(sampling_distribution(logits)[right])
+        return float(logits[right]) - float(logits[wrong])
+
+    def sweep(self, stage: str, values: Numbers, estimate: bool = False) -> PatchSweep:
+        """The sweep with those values."""
+        one, other = (self.read(run.logits_at(-1)) for run in (self.clean, self.corrupted))
+        return PatchSweep(
+            stage, self.answer, self.direction, self.metric, values, one, other, estimate
+        )
+
+    def on(self, layer: int, streams: Tensor, wanted: Sequence[tuple[str, Change]]) -> Numbers:
+        """The metric (B,) of runs that go on from streams (B, T, C) before a layer."""
+        explicit = any(name.endswith(".weights") for name, _ in wanted)
+        logits = run_from(
+            self.model,
+            layer,
+            streams,
+            [*(one for one in self.wanted if _layer_of(one[0]) >= layer), *wanted],
+            causal=self.into.causal,
+            explicit=explicit,
+            hidden=self.into.forbidden,
+        )
+        return np.array([self.read(one) for one in logits])
+
+
+def patch_sweep(
+    model: Model,
+    clean: str | Sequence[int],
+    corrupted: str | Sequence[int],
+    stage: str = "residual_in",
+    answer: int | Sequence[int] | None = None,
+    *,
+    direction: Direction = "denoise",
+    metric: Metric = "logit difference",
+    by_position: bool = False,
+    causal: bool = True,
+    edits: Sequence[Edit] = (),
+    reference: Trace | None = None,
+    progress: Callable[[PatchSweep, float], object] | None = None,
+) -> PatchSweep:
+    """Patch every piece of a stage, one at a time, from one text's run into the other's.
+
+    ``answer`` is the id of the right next token, or (right, wrong); the runs' own answers where
+    it is left out. ``by_position`` patches what a head has at one position, and not at all of
+    them. ``causal``, ``edits`` and ``reference`` are as for ``trace``, for both runs. ``progress``
+    is called after every batch with the sweep so far and the share that is done; an exception
+    that it raises ends the sweep.
+
+    Raises ``PatchError`` for texts that differ in length or not at all, or without two answers,
+    ``ValueError`` for an unknown stage, direction or metric, and what ``trace`` raises.
+    """
+    if stage not in (*STREAMS, *OF_HEADS):
+        raise ValueError(f"no stage {stage!r} to patch; there are: {' '.join(STREAMS + OF_HEADS)}")
+    runs = _runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
+    cells = _cells(runs, stage, by_position)
+    values = np.full(cells.shape, np.nan)
+    for layer in range(model.config.n_layer):
+        here = values[layer].reshape(-1)  # a view
+        new, old = (_piece(run, stage, layer) for run in (runs.source, runs.into))
+        same = [np.array_equal(new[index], old[index]) for index in cells.indices]
+        here[same] = runs.read(runs.into.logits_at(-1))  # as before the first token that differs
+        others = np.flatnonzero(~np.array(same))
+        rows = max(1, AT_ONCE // len(runs.into.token_ids))
+        for start in range(0, len(others), rows):
+            some = others[start : start + rows]
+            here[some] = _patched(runs, stage, layer, [cells.indices[n] for n in some])
+            if progress is not None:
+                progress(runs.sweep(stage, values.copy()), float(np.isfinite(values).mean()))
+    return runs.sweep(stage, values)
+
+
+def patch_estimate(
+    model: Model,
+    clean: str | Sequence[int],
+    corrupted: str | Sequence[int],
+    stage: str = "residual_in",
+    answer: int | Sequence[int] | None = None,
+    *,
+    direction: Direction = "denoise",
+    by_position: bool = False,
+    causal: bool = True,
+    edits: Sequence[Edit] = (),
+    reference: Trace | None = None,
+) -> PatchSweep:
+    """All logit differences of ``patch_sweep`` at once, to first order: attribution patching.
+
+    (source − piece) · ∂metric/∂piece, from one backward pass of the run that is patched (Nanda
+    2023, "Attribution Patching"). Wrong where the model is far from linear, as where a softmax
+    saturates. Arguments and errors are those of ``patch_sweep``.
+    """
+    if stage not in (*STREAMS, *OF_HEADS):
+        raise ValueError(f"no stage {stage!r} to patch; there are: {' '.join(STREAMS + OF_HEADS)}")
+    metric: Metric = "logit difference"
+    runs = _runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
+    right, wrong = runs.answer
+    slopes = gradients(
+        model,
+        runs.into.token_ids,
+        [_module(stage, layer) for layer in range(model.config.n_layer)],
+        lambda logits: logits[0, right] - logits[0, wrong],
+        wanted=runs.wanted,
+        causal=causal,
+        hidden=runs.into.forbidden,
+    )
+    changes_ = np.stack(
+        [
+            (_piece(runs.source, stage, n) - _piece(runs.into, stage, n)).astype(np.float64) * slope
+            for n, slope in enumerate(slopes)
+        ]
+    )  # (n_layer, T, C) or (n_layer, nh, T, ·)
+    added = changes_.sum(axis=-1)
+    if stage in OF_HEADS and not by_position:
+        added = added.sum(axis=-1)
+    return runs.sweep(stage, runs.read(runs.into.logits_at(-1)) + added, estimate=True)
+
+
+@dataclass(frozen=True, eq=False)
+class PatchedPath:
+    """The metric after one path was patched, beside the two runs as they are."""
+
+    value: float
+    clean: float
+    corrupted: float
+
+    @property
+    def restored(self) -> float:
+        """The share of the way from the corrupted run to the clean one."""
+        return (self.value - self.corrupted) / (self.clean - self.corrupted)
+
+
+def patch_path(
+    model: Model,
+    clean: str | Sequence[int],
+    corrupted: str | Sequence[int],
+    sender: str | tuple[int, int],
+    receiver: str | tuple[int, int],
+    into: Into,
+    answer: int | Sequence[int] | None = None,
+    *,
+    direction: Direction = "denoise",
+    metric: Metric = "logit difference",
+    causal: bool = True,
+    edits: Sequence[Edit] = (),
+    reference: Trace | None = None,
+) -> PatchedPath:
+    """Patch the direct path from a head's output to another head's q, k or v, at all positions.
+
+    What the ``sender`` ("8.6") writes is that of the other run, for the ``receiver`` ("9.9")
+    alone: every part between them is held as it is, and so is what all others read (Wang et al.
+    2022, appendix B; Goldowsky-Dill et al. 2023). The stream that the receiver's q, k or v reads
+    changes by that, its LayerNorm's scale included.
+
+    Raises ``PatchError`` for a receiver that doesn't come after the sender, ``EditError`` for a
+    head that isn't there, and what ``patch_sweep`` raises.
+    """
+    (first, writer), (second, reader) = (_head(model, named) for named in (sender, receiver))
+    if second <= first:
+        raise PatchError(f"head {second}.{reader} reads before head {first}.{writer} has written.")
+    if into not in get_args(Into):
+        raise ValueError(f"a path leads into q, k or v, not into {into!r}")
+    runs = _runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
+    outputs = [run.stage("head_output", first, writer) for run in (runs.source, runs.into)]
+    (sends, reads), hs = (_block(model, layer) for layer in (first, second)), model.config.head_dim
+    W_O = sends.attn.c_proj.weight[:, writer * hs : (writer + 1) * hs]  # (C, hs)
+    stream = _stream(runs.into, second, W_O.device)  # (1, T, C)
+    with torch.inference_mode():
+        written = torch.from_numpy(outputs[0] - outputs[1]).to(W_O.device) @ W_O.T  # (T, C)
+        # By their weights and not as modules: a run in another thread listens to those.
+        norm, qkv = reads.ln_1, reads.attn.c_attn
+        normed = F.layer_norm(
+            stream + written, norm.normalized_shape, norm.weight, norm.bias, norm.eps
+        )  # (1, T, C)
+        start = "qkv".index(into) * model.config.n_embd + reader * hs
+        rows = slice(start, start + hs)
+        read = normed[0] @ qkv.weight[rows].T + qkv.bias[rows]  # (T, hs)
+    change = partial(_put, indices=[(0, reader)], pieces=[read])
+    (value,) = runs.on(second, stream, [(_module(into, second), change)])
+    sweep = runs.sweep("head_output", np.empty(0))
+    return PatchedPath(float(value), sweep.clean, sweep.corrupted)
+
+
+def nearest_pair(clean: Sequence[int], corrupted: Sequence[int]) -> list[int] | None:
+    """The corrupted ids, made as long as the clean ones between what both begin and end with.
+
+    What is too long there loses its last tokens, what is too short gets the clean text's. None
+    where both are as long already, or that would leave no difference.
+    """
+    if len(clean) == len(corrupted):
+        return None
+    start, end = _alike(clean, corrupted)
+    old, new = clean[start : len(clean) - end], corrupted[start : len(corrupted) - end]
+    found = [*clean[:start], *new[: len(old)], *old[len(new) :], *clean[len(clean) - end :]]
+    return None if found == list(clean) else found
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """How many tokens both begin with, and end with besides."""
+
+    def same(pairs: Iterator[tuple[int, int]]) -> int:
+        return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+    start = same(zip(one, other, strict=False))
+    rest = min(len(one), len(other)) - start
+    return start, min(rest, same(zip(reversed(one), reversed(other), strict=False)))
+
+
+def _runs(
+    model: Model,
+    clean: str | Sequence[int],
+    corrupted: str | Sequence[int],
+    answer: int | Sequence[int] | None,
+    direction: Direction,
+    metric: Metric,
+    causal: bool,
+    edits: Sequence[Edit],
+    reference: Trace | None,
+) -> _Runs:
+    for value, known in ((direction, Direction), (metric, Metric)):
+        if value not in get_args(known):
+            raise ValueError(f"{value!r} is none of: {', '.join(get_args(known))}")
+    ids = [token_ids(model, text) for text in (clean, corrupted)]
+    _check_pair(model, *ids)
+    if reference is None and any(edit.kind == "mean" for edit in edits):
+        reference = reference_run(model)
+    one, other = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
+    wanted = list(changes(edits, reference))
+    return _Runs(model, one, other, _answer(model, one, other, answer), direction, metric, wanted)
+
+
+def _check_pair(model: Model, clean: list[int], corrupted: list[int]) -> None:
+    if clean == corrupted:
+        raise PatchError("Both texts are the same: there is nothing to patch. Change one word.")
+    if len(clean) == len(corrupted):
+        return
+    start, end = _alike(clean, corrupted)
+    part = [
+        model.tokenizer.decode(ids[start : len(ids) - end]) or "nothing"
+        for ids in (clean, corrupted)
+    ]
+    nearest = nearest_pair(clean, corrupted)
+    raise PatchError(
+        f"The texts have {len(clean)} and {len(corrupted)} tokens, and must have as many: from "
+        f"token {start} on, {part[0]!r} stands against {part[1]!r}."
+        + (f" This would do: {model.tokenizer.decode(nearest)!r}" if nearest else ""),
+        nearest,
+    )
+
+
+def _answer(
+    model: Model, clean: Trace, corrupted: Trace, asked: int | Sequence[int] | None
+) -> tuple[int, int]:
+    """The right and the wrong next token; those of the runs where they aren't asked for."""
+    own = [int(run.logits_at(-1).argmax()) for run in (clean, corrupted)]
+    given = [asked] if isinstance(asked, int) else list(asked or ())
+    right, wrong = [*given, *own[len(given) :]][:2]
+    if max(right, wrong) >= model.config.vocab_size or min(right, wrong) < 0 or len(given) > 2:
+        raise PatchError(f"The answer is one or two ids of the vocabulary, not {asked!r:.40}.")
+    if right == wrong:
+        written = model.tokenizer.decode([right])
+        raise PatchError(
+            f"Right and wrong answer are both {written!r}, so nothing can tell the runs apart. "
+            "Name two answers, or change the texts."
+        )
+    return right, wrong
+
+
+class _Cells(NamedTuple):
+    """The shape of a sweep's values, and where the piece of each stands in every layer's stage."""
+
+    shape: tuple[int, ...]
+    indices: list[tuple[int | slice, ...]]
+
+
+def _cells(runs: _Runs, stage: str, by_position: bool) -> _Cells:
+    config, T = runs.model.config, len(runs.into.token_ids)
+    if stage in STREAMS:
+        return _Cells((config.n_layer, T), [(t,) for t in range(T)])
+    heads = range(config.n_head)
+    if by_position:
+        return _Cells((config.n_layer, len(heads), T), [(h, t) for h in heads for t in range(T)])
+    return _Cells((config.n_layer, len(heads)), [(h, slice(None)) for h in heads])
+
+
+def _patched(
+    runs: _Runs, stage: str, layer: int, indices: Sequence[tuple[int | slice, ...]]
+) -> Numbers:
+    """The metric after each of some patches of a layer: one batch."""
+    streams = _stream(runs.into, layer, runs.model.network.wte.weight.device)
+    streams = streams.expand(len(indices), -1, -1)  # (B, T, C)
+    piece = torch.from_numpy(_piece(runs.source, stage, layer)).to(streams.device)
+    change = partial(
+        _put,
+        indices=[(n, *index) for n, index in enumerate(indices)],
+        pieces=[piece[index] for index in indices],
+    )
+    if stage == "residual_in":
+        return runs.on(layer, change(streams), [])
+    return runs.on(layer, streams, [(_module(stage, layer), change)])
+
+
+def _put(
+    made: Tensor, *, indices: Sequence[tuple[int | slice, ...]], pieces: Sequence[Tensor]
+) -> Tensor:
+    """What a module made, with every piece at its index."""
+    changed = made.clone()
+    for index, piece in zip(indices, pieces, strict=True):
+        changed[index] = piece
+    return changed
+
+
+def _module(stage: str, layer: int) -> str:
+    """The module that puts a piece out."""
+    if stage == "residual_in":
+        return "drop" if layer == 0 else f"h.{layer - 1}.residual_out"
+    inside = {"attention_output": "attn", "mlp_output": "mlp"}
+    inside |= {part: f"attn.{part}" for part in get_args(Into)}
+    return f"h.{layer}.{inside.get(stage, f'attn.attend.{stage}')}"
+
+
+def _block(model: Model, layer: int) -> Block:
+    return cast(Block, model.network.h[layer])
+
+
+def _layer_of(module: str) -> int:
+    return int(module.split(".")[1])
+
+
+def _piece(run: Trace, stage: str, layer: int) -> Array:
+    """A stage of one layer: (T, C) or (nh, T, ·)."""
+    if stage == "residual_in":
+        found = run.stage("residual_out", layer - 1) if layer else run.stage("embedding")
+    else:
+        found = run.stage(stage, layer)
+    piece: Array = found[0].copy()  # torch warns of arrays that nobody may write to
+    return piece
+
+
+def _stream(run: Trace, layer: int, device: torch.device) -> Tensor:
+    """The stream before a layer: (1, T, C)."""
+    return torch.from_numpy(_piece(run, "residual_in", layer)).to(device)[None]
+
+
+def _head(model: Model, named: str | tuple[int, int]) -> tuple[int, int]:
+    try:
+        layer, head = map(int, named.split(".") if isinstance(named, str) else named)
+    except ValueError:
+        raise EditError(f"{named!r:.40} is no head; write one such as 1.3.") from None
+    if not (0 <= layer < model.config.n_layer and 0 <= head < model.config.n_head):
+        raise EditError(f"This model has no head {layer}.{head}.")
+    return layer, head
