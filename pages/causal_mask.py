@@ -1,5 +1,5 @@
-"""Causal mask: the same head and the same prediction with the mask on and off."""
+"""An address of before: it leads on to the page that is there now."""
 
-from gpt2viz.app.views import causal_mask
+from gpt2viz.app.views import moved
 
-causal_mask.show()
+moved.show(__file__)

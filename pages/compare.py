@@ -1,5 +1,5 @@
-"""Compare: two of anything side by side, on one scale, with what differs between them."""
+"""An address of before: it leads on to the page that is there now."""
 
-from gpt2viz.app.views import compare
+from gpt2viz.app.views import moved
 
-compare.show()
+moved.show(__file__)

@@ -1,5 +1,5 @@
-"""An address of before: it leads on to the page that is there now."""
+"""Find: a head by what it does, by where it looks, or by a pattern that you draw."""
 
-from gpt2viz.app.views import moved
+from gpt2viz.app.views import find
 
-moved.show(__file__)
+find.show()

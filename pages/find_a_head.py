@@ -1,5 +1,5 @@
-"""Find a head: by what it does, by where it looks, or by a pattern that you draw."""
+"""An address of before: it leads on to the page that is there now."""
 
-from gpt2viz.app.views import find_a_head
+from gpt2viz.app.views import moved
 
-find_a_head.show()
+moved.show(__file__)

@@ -1,5 +1,5 @@
-"""Generate: write on token by token, and see where a head looks as each one is chosen."""
+"""An address of before: it leads on to the page that is there now."""
 
-from gpt2viz.app.views import generate
+from gpt2viz.app.views import moved
 
-generate.show()
+moved.show(__file__)

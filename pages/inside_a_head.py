@@ -1,5 +1,5 @@
-"""Inside a head: from Q, K and V to the output, and one cell's sum written out."""
+"""An address of before: it leads on to the page that is there now."""
 
-from gpt2viz.app.views import inside_a_head
+from gpt2viz.app.views import moved
 
-inside_a_head.show()
+moved.show(__file__)

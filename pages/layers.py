@@ -1,5 +1,5 @@
-"""Layers: some side by side, one head in all of them, and every head of the model at a glance."""
+"""An address of before: it leads on to the page that is there now."""
 
-from gpt2viz.app.views import layers
+from gpt2viz.app.views import moved
 
-layers.show()
+moved.show(__file__)

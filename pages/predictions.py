@@ -1,5 +1,5 @@
-"""Predictions: what comes next, which step of the stream decided it, and which head wrote it."""
+"""An address of before: it leads on to the page that is there now."""
 
-from gpt2viz.app.views import predictions
+from gpt2viz.app.views import moved
 
-predictions.show()
+moved.show(__file__)

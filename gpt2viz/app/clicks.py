@@ -65,7 +65,7 @@ def answers(
 def open_head(layer: int, head: int) -> NoReturn:
     """Go to the page that shows a head from inside, with all else that is chosen."""
     wanted = address.parameters({parameters.LAYER: layer, parameters.HEAD: head})
-    st.switch_page(pages.INSIDE_A_HEAD.path, query_params=wanted)
+    st.switch_page(pages.HEAD.path, query_params=wanted)
 
 
 def choose_query(rows: Axis) -> Callable[[Cell], None]:

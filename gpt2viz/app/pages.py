@@ -1,42 +1,43 @@
-"""Every page of the app, once: what it is called, where it stands in the menu, what it answers.
+"""Every page of the app, once: what it is called, what it answers, which modes it has.
 
-Its name is its identity: "Layers" is ``pages/layers.py``, which calls ``views/layers.py``; its
-address is /layers.
+Its name is its identity: "Side by side" is ``pages/side_by_side.py``, which calls
+``views/side_by_side.py``; its address is /side_by_side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
 
 from gpt2viz.analysis.scores import SCORES, Score, recorded
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Page:
     """A page.
 
-    ``group`` is its place in the menu, and ``what`` what it answers, in a few words. ``words`` are
-    the keys of the glossary's words that it uses, ``formerly`` the addresses that it had before:
-    links and sessions that have them still open.
+    ``what`` is what it answers, in a few words. ``words`` are the keys of the glossary's words
+    that it uses. ``modes`` are the views that a visitor picks from, the first at first: a value
+    in the address, and what a person reads. ``formerly`` are the addresses that it had before, so
+    that links and sessions that have them still open: each with the modes that were there, the
+    first at first, or with none where nothing is to be picked.
     """
 
     title: str
-    group: str
     what: str
     words: str = ""
-    formerly: tuple[str, ...] = ()
+    modes: Mapping[str, str] = field(default_factory=dict)
+    formerly: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """How files and tests call it: "causal_mask"."""
+        """How files and tests call it: "side_by_side"."""
         return name_of(self.title)
 
     @property
     def address(self) -> str:
         """Its path on the server, "" for the first page."""
-        return "" if self is PAGES[0] else self.name
+        return "" if self is MENU[0] else self.name
 
     @property
     def path(self) -> str:
@@ -54,102 +55,101 @@ def _of(scores: Iterable[Score]) -> str:
     return " ".join(score.term for score in scores if score.term)
 
 
-#: In the menu's order. Pages of one group stand side by side; one alone in its group is a link.
-PAGES: tuple[Page, ...] = (
+#: Where two runs or two heads stood side by side, and what differed between them.
+_COMPARED = ("text", "head", "mask", "edits", "model")
+
+#: The menu, in its order.
+MENU: tuple[Page, ...] = (
     ATTENTION := Page(
         "Attention",
-        group="Attention",
         what="every head of a layer at a glance",
         words="token head layer query key value attention-weight causal-mask attention-sink "
         "value-weighted-attention",
     ),
-    INSIDE_A_HEAD := Page(
-        "Inside a head",
-        group="Attention",
+    HEAD := Page(
+        "Head",
         what="from Q, K and V to the output",
         words="query key value score softmax causal-mask attention-weight head-output shape",
-        formerly=("inside_head",),
+        formerly={"inside_a_head": (), "inside_head": ()},
     ),
-    LAYERS := Page(
-        "Layers",
-        group="Attention",
-        what="side by side, one head in all, every head",
-        words="layer head query key attention-weight attention-sink rollout",
-        formerly=("compare_layers",),
+    SIDE_BY_SIDE := Page(
+        "Side by side",
+        what="layers, the mask on and off, sentences, heads, edits, models",
+        words="layer head query key attention-weight attention-sink rollout causal-mask softmax "
+        "logit vocabulary residual-stream cosine-similarity baseline",
+        modes={
+            "layers": "Layers",
+            "mask": "Causal mask",
+            "text": "Sentences",
+            "head": "Heads",
+            "edits": "Edits",
+            "model": "Models",
+        },
+        formerly={
+            "layers": ("layers",),
+            "compare_layers": ("layers",),
+            "causal_mask": ("mask",),
+            "compare": _COMPARED,
+            "two_texts": _COMPARED,
+        },
     ),
-    CAUSAL_MASK := Page(
-        "Causal mask",
-        group="Attention",
-        what="what it hides, and why it matters",
-        words="causal-mask query key softmax attention-weight logit vocabulary",
-    ),
-    FIND_A_HEAD := Page(
-        "Find a head",
-        group="Heads",
-        what="by what it does or where it looks",
+    FIND := Page(
+        "Find",
+        what="a head by what it does or where it looks",
         words=f"head {_of(SCORES.values())} cosine-similarity",
-        formerly=("find",),
+        modes={
+            "habit": "By what it does",
+            "look": "Who looks from here to there?",
+            "pattern": "Draw a pattern",
+            "head": "Which heads do the same?",
+            "all": "All heads, by similarity",
+        },
+        formerly={"find_a_head": ()},
     ),
-    TRAINING := Page(
-        "Training",
-        group="Heads",
-        what="when each head began its work",
-        words=f"loss nat-and-bit head {_of(recorded())}",
-    ),
-    PREDICTIONS := Page(
-        "Predictions",
-        group="Predictions",
-        what="what comes next, and who wrote it",
-        words="logit vocabulary temperature top-k-and-top-p entropy surprise nat-and-bit "
-        "residual-stream logit-lens unembedding direct-contribution mlp",
+    PREDICT := Page(
+        "Predict",
+        what="what comes next, who wrote it, and how the text goes on",
+        words="token logit vocabulary temperature top-k-and-top-p entropy surprise nat-and-bit "
+        "residual-stream logit-lens unembedding direct-contribution mlp attention-weight query "
+        "key",
+        modes={"next": "Next token", "generate": "Generate"},
+        formerly={"predictions": ("next",), "generate": ("generate",)},
     ),
     WHAT_IF := Page(
         "What if",
-        group="Predictions",
         what="switch a head off, hide a token",
         words="baseline zero-ablation head layer mlp attention-weight kl-divergence logit "
         "logit-lens",
     ),
-    GENERATE := Page(
-        "Generate",
-        group="Predictions",
-        what="continue the text, token by token",
-        words="token temperature top-k-and-top-p surprise attention-weight query key",
+    SHAPES := Page(
+        "Shapes",
+        what="every tensor of the run, in order",
+        words="tensor shape channel context embedding layer layernorm residual-stream parameter",
     ),
-    COMPARE := Page(
-        "Compare",
-        group="Compare",
-        what="two of anything, side by side",
-        words="residual-stream cosine-similarity attention-weight query key baseline",
-        formerly=("two_texts",),
+    TRAINING := Page(
+        "Training",
+        what="when each head began its work",
+        words=f"loss nat-and-bit head {_of(recorded())}",
     ),
     TEXTBOOK := Page(
         "Textbook",
-        group="Learn",
         what="eleven chapters with numbers to change",
         words="token vocabulary embedding tensor shape channel attention query key value score "
         "softmax causal-mask head mlp bias gelu dropout residual-stream layernorm pre-norm "
         "parameter logit loss temperature unembedding",
     ),
-    SHAPES := Page(
-        "Shapes",
-        group="Learn",
-        what="every tensor of the run, in order",
-        words="tensor shape channel context embedding layer layernorm residual-stream parameter",
-    ),
-    GLOSSARY := Page("Glossary", group="Learn", what="what the words mean"),
     MODELS := Page(
         "Models",
-        group="Models",
         what="what can be loaded, and how to get more",
         words="parameter context vocabulary token",
     ),
 )
 
-#: The menu: the pages of each group.
-MENU: Mapping[str, tuple[Page, ...]] = {
-    group: tuple(pages) for group, pages in groupby(PAGES, key=lambda page: page.group)
-}
+#: What the words mean: words lead to it, so that it needs no place in the menu.
+GLOSSARY = Page("Glossary", what="what the words mean")
+
+#: All pages.
+PAGES: tuple[Page, ...] = (*MENU, GLOSSARY)
 
 
 def called(title: str) -> Page | None:

@@ -98,31 +98,22 @@ def _token_of_pattern(raw: str, by: int, everything: Mapping[str, str]) -> str:
     return _place(raw, by, everything) if everything.get("pattern") == "column" else raw
 
 
-#: The pages that read the sentence.
-_READ = tuple(page for page in pages.PAGES if page is not pages.GLOSSARY)
-_HEADS: tuple[Page, ...] = (
-    pages.ATTENTION,
-    pages.INSIDE_A_HEAD,
-    pages.CAUSAL_MASK,
-    pages.FIND_A_HEAD,
-)
-_HEADS += (pages.WHAT_IF, pages.GENERATE, pages.COMPARE, pages.TEXTBOOK)
-_LINES: tuple[Page, ...] = (pages.ATTENTION, pages.INSIDE_A_HEAD, pages.LAYERS)
-_LINES += (pages.CAUSAL_MASK, pages.FIND_A_HEAD, pages.WHAT_IF, pages.COMPARE, pages.TEXTBOOK)
-_PARTS: tuple[Page, ...] = (pages.ATTENTION, pages.INSIDE_A_HEAD, pages.LAYERS)
-_PARTS += (pages.CAUSAL_MASK, pages.WHAT_IF, pages.COMPARE)
-_FIND, _COMPARE = (pages.FIND_A_HEAD,), (pages.COMPARE,)
-_PREDICT, _GENERATE = (pages.PREDICTIONS,), (pages.GENERATE,)
+_HEADS: tuple[Page, ...] = (pages.ATTENTION, pages.HEAD, pages.SIDE_BY_SIDE, pages.FIND)
+_HEADS += (pages.PREDICT, pages.WHAT_IF, pages.TEXTBOOK)
+_LINES = tuple(page for page in _HEADS if page is not pages.PREDICT)
+_PARTS: tuple[Page, ...] = (pages.ATTENTION, pages.HEAD, pages.SIDE_BY_SIDE, pages.WHAT_IF)
+_FIRST: tuple[Page, ...] = (pages.ATTENTION, pages.SIDE_BY_SIDE)
+_SIDES, _FIND, _PREDICT = (pages.SIDE_BY_SIDE,), (pages.FIND,), (pages.PREDICT,)
 _BOOK = (pages.TEXTBOOK,)
 
 #: What every page knows.
 _OF_EVERY_PAGE: tuple[Parameter, ...] = (
-    TEXT := Text("text", "The sentence", on=_READ),
-    MODEL := Choice("model", "The model, by its name", on=_READ),
-    CAUSAL := Switch("causal", "The causal mask", True, on=_READ),
-    END_OF_TEXT := Switch("endoftext", "The end-of-text token goes first", False, on=_READ),
-    QUERY := Choice("query", "The chosen token, by its place", on=_READ, moves=_place),
-    FROM := Choice("from", "Of a long text's tokens: the first that is shown", on=_READ),
+    TEXT := Text("text", "The sentence", on=pages.MENU),
+    MODEL := Choice("model", "The model, by its name", on=pages.MENU),
+    CAUSAL := Switch("causal", "The causal mask", True, on=pages.MENU),
+    END_OF_TEXT := Switch("endoftext", "The end-of-text token goes first", False, on=pages.MENU),
+    QUERY := Choice("query", "The chosen token, by its place", on=pages.MENU, moves=_place),
+    FROM := Choice("from", "Of a long text's tokens: the first that is shown", on=pages.MENU),
     TOUR := Choice("tour", "The step of the tour", on=pages.PAGES),
 )
 
@@ -143,14 +134,18 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "show",
         "What is shown: `weights`, `rest` (without the first column) or `norms` (value-weighted)",
         "weights",
-        on=(pages.ATTENTION, pages.LAYERS),
+        on=_FIRST,
     ),
-    WORDS := Switch(
-        "words", "Tokens grouped into words", False, on=(pages.ATTENTION, pages.LAYERS)
+    WORDS := Switch("words", "Tokens grouped into words", False, on=_FIRST),
+    KEY := Choice("key", "The key token, by its place", 0, on=(pages.HEAD,), moves=_place),
+    DIFFERS := Choice(
+        "differs",
+        "What differs between the sides: `layers`, `mask`, `text`, `head`, `edits` or `model`",
+        "layers",
+        on=_SIDES,
     ),
-    KEY := Choice("key", "The key token, by its place", 0, on=(pages.INSIDE_A_HEAD,), moves=_place),
-    LAYERS := Several("layers", "Two to four layers, side by side", on=(pages.LAYERS,)),
-    COMPARE := Choice("compare", "A head, `mean` or `rollout`", "mean", on=(pages.LAYERS,)),
+    LAYERS := Several("layers", "Two to four layers, side by side", on=_SIDES),
+    COMPARE := Choice("compare", "A head, `mean` or `rollout`", "mean", on=_SIDES),
     FIND := Choice(
         "find", "How to look: `habit`, `look`, `pattern`, `head` or `all`", "habit", on=_FIND
     ),
@@ -164,6 +159,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
     CELLS := Listed("cells", "Cells painted over the pattern: `3:1,4:2`", on=_FIND, moves=_cells),
     ALIKE := Choice("alike", "How alike the heads of a group are at least", 0.9, on=_FIND),
     SCORE := Choice("score", "The score that is followed", on=(pages.TRAINING,)),
+    PREDICT := Choice("predict", "The `next` token, or `generate` more", "next", on=_PREDICT),
     TEMPERATURE := Choice("temperature", "Temperature", 1.0, on=_PREDICT),
     TOP_K := Choice("top_k", "Top-k", "all", on=_PREDICT),
     TOP_P := Choice("top_p", "Top-p", 1.0, on=_PREDICT),
@@ -172,26 +168,22 @@ _OF_PAGES: tuple[Parameter, ...] = (
     EDITS := Listed(
         "edits",
         "Edits in the order in which they act: `off:1.3,window:2`",
-        on=(pages.WHAT_IF, pages.COMPARE),
+        on=(pages.SIDE_BY_SIDE, pages.WHAT_IF),
         moves=_edits,
     ),
-    DRAW_TEMPERATURE := Choice("draw_temperature", "Temperature", 0.0, on=_GENERATE),
-    DRAW_TOP_K := Choice("draw_top_k", "Top-k", "all", on=_GENERATE),
-    DRAW_TOP_P := Choice("draw_top_p", "Top-p", 1.0, on=_GENERATE),
-    SEED := Choice("seed", "What decides the draws", 0, on=_GENERATE),
-    NEW := Listed("new", "Tokens written so far, after a sign of what they continue", on=_GENERATE),
-    DIFFERS := Choice(
-        "differs",
-        "What differs between both sides: `text`, `head`, `mask`, `edits` or `model`",
-        "text",
-        on=_COMPARE,
+    DRAW_TEMPERATURE := Choice(
+        "draw_temperature", "Temperature of what is generated", 0.0, on=_PREDICT
     ),
-    TEXT2 := Text("text2", "The second sentence", on=_COMPARE),
-    MATCH := Listed("match", "Tokens that belong together: `1:6,3:2`", on=_COMPARE, moves=_cells),
-    WHOLE := Switch("whole", "The mean of all heads in place of one", False, on=_COMPARE),
-    LAYER2 := Choice("layer2", "The layer of B", on=_COMPARE),
-    HEAD2 := Choice("head2", "The head of B", 0, on=_COMPARE),
-    MODEL2 := Choice("model2", "The model of B", on=_COMPARE),
+    DRAW_TOP_K := Choice("draw_top_k", "Its top-k", "all", on=_PREDICT),
+    DRAW_TOP_P := Choice("draw_top_p", "Its top-p", 1.0, on=_PREDICT),
+    SEED := Choice("seed", "What decides its draws", 0, on=_PREDICT),
+    NEW := Listed("new", "Tokens written so far, after a sign of what they continue", on=_PREDICT),
+    TEXT2 := Text("text2", "The second sentence", on=_SIDES),
+    MATCH := Listed("match", "Tokens that belong together: `1:6,3:2`", on=_SIDES, moves=_cells),
+    WHOLE := Switch("whole", "The mean of all heads in place of one", False, on=_SIDES),
+    LAYER2 := Choice("layer2", "The layer of B", on=_SIDES),
+    HEAD2 := Choice("head2", "The head of B", 0, on=_SIDES),
+    MODEL2 := Choice("model2", "The model of B", on=_SIDES),
     FILTER := Text("filter", "Rows that are shown: those with this text", "", on=(pages.SHAPES,)),
     PART := Choice("part", "The section", "all", on=(pages.MODELS,)),
     WORD := Text("word", "What is cut into tokens", " unbelievable", on=(pages.MODELS,)),
@@ -260,3 +252,25 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
 PARAMETERS: tuple[Parameter, ...] = (*_OF_EVERY_PAGE, *_OF_PAGES, *_OF_THE_BOOK)
 #: By the name in the address.
 NAMED: Mapping[str, Parameter] = {parameter.name: parameter for parameter in PARAMETERS}
+
+#: What picks a mode, on pages that have some.
+MODE: Mapping[Page, Choice] = {
+    pages.SIDE_BY_SIDE: DIFFERS,
+    pages.FIND: FIND,
+    pages.PREDICT: PREDICT,
+}
+
+
+def of_now(title: str, asked: Mapping[str, str]) -> tuple[Page, dict[str, str]]:
+    """Where what was once opened as ``title`` with the parameters ``asked`` is now.
+
+    ``title`` is a page's title or name, of now or of before. Raises ``ValueError`` where there
+    was no such page.
+    """
+    page = pages.called(title)
+    if page is None:
+        raise ValueError(f"no page was ever called {title!r:.40}")
+    modes = page.formerly.get(pages.name_of(title), ())
+    if modes and asked.get(MODE[page].name) not in modes:
+        return page, {**asked, MODE[page].name: modes[0]}
+    return page, dict(asked)

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.cell import CellArithmetic
-from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.run.stages import AXES, axis_sizes
@@ -105,25 +104,6 @@ def output_table(cell: CellArithmetic) -> pd.DataFrame:
             "model": cell.model_output,
         }
     ).rename_axis("dimension")
-
-
-def next_token_change(on: Array, off: Array, labels: Sequence[str], top: int) -> pd.DataFrame:
-    """Next-token probabilities (n_vocab,) with the mask on and off, in percent.
-
-    The rows are the ``top`` most probable tokens of either case, by the larger of the two.
-    ``labels`` names every token of the vocabulary.
-    """
-    best = np.union1d(np.argsort(-on)[:top], np.argsort(-off)[:top])
-    best = best[np.argsort(-np.maximum(on[best], off[best]), kind="stable")]
-    return pd.DataFrame(
-        {
-            "token": [labels[n] for n in best],
-            "id": best,
-            "mask on (%)": 100 * on[best].astype(np.float64),
-            "mask off (%)": 100 * off[best].astype(np.float64),
-            "change (points)": 100 * (off[best].astype(np.float64) - on[best]),
-        }
-    )
 
 
 def next_token_table(

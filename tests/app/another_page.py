@@ -14,10 +14,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
-PAGE = """    WEATHER := Page(
-        "Fair weather", group="Learn", what="how warm it is", words="token head"
-    ),
-    GLOSSARY := """
+PAGE = """    WEATHER := Page("Fair weather", what="how warm it is", words="token head"),
+    MODELS := """
 PARAMETER = """    DEGREES := Choice("degrees", "How warm it is", 20, on=(pages.WEATHER,)),
     CHAPTER := """
 VIEW = '''"""Fair weather: how warm it is."""

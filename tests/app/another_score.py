@@ -30,10 +30,10 @@ MORE = scores.Score(
 
 
 def find(**parameters: str) -> dict[str, Any]:
-    """What the page Find a head shows of it."""
+    """What the page Find shows of it."""
     from tests.app.pages import array, figure, open_page
 
-    at = open_page("find_a_head", text=TEXT, habit=NAME, **parameters)
+    at = open_page("find", text=TEXT, habit=NAME, **parameters)
     atlas = figure(at, "atlas_maps")
     maps = {one["name"]: array(one["z"]) for one in atlas["data"] if one["meta"] == NAME}
     return {

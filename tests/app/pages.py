@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 from streamlit.components.v2 import manifest_scanner
@@ -23,16 +24,28 @@ manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_componen
 
 ROOT = Path(__file__).parents[2]
 #: The scripts of the pages, by name.
-PAGES = {page.name: page.path for page in pages.PAGES if page is not pages.GLOSSARY}
+PAGES = {page.name: page.path for page in pages.MENU}
 #: Pages that read no sentence.
 WITHOUT = {pages.GLOSSARY.name: pages.GLOSSARY.path}
 
 
-def open_page(page: str, odd: Mapping[str, str] | None = None, /, **chosen: str) -> AppTest:
-    """A fresh visitor opens a page by its address.
+#: Every page, and each of its modes, by its address.
+VIEWS = tuple(
+    address
+    for page in pages.MENU
+    for address in (
+        [f"{page.name}?{parameters.MODE[page].name}={mode}" for mode in page.modes] or [page.name]
+    )
+)
 
-    ``chosen`` are parameters of the app; ``odd`` is what else the address holds.
+
+def open_page(address: str, odd: Mapping[str, str] | None = None, /, **chosen: str) -> AppTest:
+    """A fresh visitor opens a page by its address, such as "predict?predict=generate".
+
+    ``chosen`` are more parameters of the app; ``odd`` is what else the address holds.
     """
+    page, _, query = address.partition("?")
+    chosen = dict(parse_qsl(query)) | chosen
     assert set(chosen) <= set(parameters.NAMED)
     assert not set(odd or {}) & set(parameters.NAMED)
     at = AppTest.from_file(str(ROOT / pages.ATTENTION.path), default_timeout=60)

@@ -17,7 +17,7 @@ def test_a_page_and_a_parameter_are_declared_and_there(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     label, script = found["menu"]
-    assert label == "**Fair weather** :gray[:small[how warm it is]]"
+    assert label == "**Fair weather**"
     assert script == "fair_weather"
     assert found["chips"] == [4]  # the sentence's tokens: the frame is there
     assert any("at 30 degrees" in said for said in found["read"])

@@ -38,7 +38,7 @@ def second_token(model: gpt2viz.Model) -> list[list[float]]:
     ]
 
 
-def test_find_a_head_has_it(seen: Any) -> None:
+def test_find_has_it(seen: Any) -> None:
     page = seen["bundled"]["sentence"]
     assert_allclose(
         page["maps"][f"{NAME}, your sentence"], second_token(gpt2viz.load_model()), rtol=1e-5
@@ -87,12 +87,12 @@ def test_the_guide_must_list_it(seen: Any) -> None:
 MUTANTS = (
     Mutant(
         "only the habits of today are offered",
-        "app/views/find_a_head.py",
+        "app/views/find.py",
         """            list(SCORES),
             required=True,""",
         """            list(SCORES)[:8],
             required=True,""",
-        "test_find_a_head_has_it",
+        "test_find_has_it",
     ),
     Mutant(
         "an older survey has a score of nothing",

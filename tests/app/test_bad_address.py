@@ -15,9 +15,7 @@ import gpt2viz
 from gpt2viz.app import address, pages
 from gpt2viz.app.course import contents
 from gpt2viz.app.parameters import Parameter
-from gpt2viz.app.views.compare_sides import DIFFERS
-from gpt2viz.app.views.find_a_head import WAYS
-from tests.app.pages import PAGES, ROOT, WITHOUT, open_page
+from tests.app.pages import ROOT, VIEWS, WITHOUT, open_page
 from tests.app.test_behaviour import said
 
 CANARY = "gpt2viz-canary"
@@ -75,7 +73,7 @@ def fill(at: AppTest, values: dict[str, str]) -> AppTest:
     return at.run()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", VIEWS)
 def test_every_parameter_takes_any_text(
     page: str, names: dict[str, str], touched: list[str]
 ) -> None:
@@ -95,11 +93,9 @@ def test_every_parameter_takes_any_text(
     assert not Path(CANARY).exists()
 
 
-#: Pages, and the parts of them that have parameters of their own.
-VIEWS: list[tuple[str, dict[str, str]]] = [(page, {}) for page in (*PAGES, *WITHOUT)]
-VIEWS += [("find_a_head", {"find": way}) for way in WAYS][1:]
-VIEWS += [("compare", {"differs": what}) for what in DIFFERS][1:]
-VIEWS += [("models", {"part": "tokenizer"})]
+#: Pages, their modes, and the parts of them that have parameters of their own.
+PARTS: list[tuple[str, dict[str, str]]] = [(view, {}) for view in (*VIEWS, *WITHOUT)]
+PARTS += [("models", {"part": "tokenizer"})]
 #: What numbers, edits, cells, tables and texts look like, as often as they fit into an address.
 LONG = ("1,", "off:0.0,", "1:0,", "1.0,", "a ", "<b>")
 
@@ -110,7 +106,7 @@ def sent(at: AppTest) -> int:
     return sum(proto.ByteSize() for proto in protos if proto is not None)
 
 
-@pytest.mark.parametrize(("page", "part"), VIEWS)
+@pytest.mark.parametrize(("page", "part"), PARTS)
 def test_every_parameter_is_bounded(
     page: str, part: dict[str, str], names: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,11 +16,11 @@ from tests.app.pages import ROOT, open_page
     ("page", "key", "layer"),
     [
         ("attention", "weights", 1),
-        ("layers", "weights", 0),
-        ("causal_mask", "masked_scores", 1),
-        ("predictions", "last_logits", None),
-        ("generate", "weights", 1),
-        ("compare", "weights", 1),
+        ("side_by_side", "weights", 0),
+        ("side_by_side?differs=mask", "masked_scores", 0),
+        ("predict", "last_logits", None),
+        ("predict?predict=generate", "weights", 1),
+        ("side_by_side?differs=text", "weights", 1),
     ],
 )
 def test_the_line_that_made_the_tensor_is_marked(page: str, key: str, layer: int | None) -> None:
@@ -34,7 +34,7 @@ def test_the_line_that_made_the_tensor_is_marked(page: str, key: str, layer: int
 
 
 def test_the_code_is_that_of_what_is_shown() -> None:
-    at: AppTest = open_page("predictions")
+    at: AppTest = open_page("predict")
     said = "\n".join(block.value for block in at.code)
     for function in ("surprise", "logit_lens", "contributions", "sampling_distribution"):
         assert f"def {function}(" in said

@@ -52,7 +52,9 @@ def test_every_page_says_so(page: str) -> None:
     assert "was **put first**" in captions(at)
 
 
-@pytest.mark.parametrize("page", ["attention", "compare", "generate"])
+@pytest.mark.parametrize(
+    "page", ["attention", "side_by_side?differs=text", "predict?predict=generate"]
+)
 def test_nothing_is_said_where_it_is_off(page: str) -> None:
     plain = open_page(page, text=TEXT)
     assert len(chips(plain)) == 8
@@ -63,7 +65,7 @@ def test_nothing_is_said_where_it_is_off(page: str) -> None:
 def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
     shown = heatmaps(figure(open_page("attention", **ON, layer="2"), "all_heads"))
     assert_allclose([shown[str(n)] for n in range(6)], stages["weights"][2], **TOLERANCE)
-    at = open_page("inside_a_head", **ON, layer="2", head="1")
+    at = open_page("head", **ON, layer="2", head="1")
     assert_allclose(heatmaps(figure(at, "stage_q"))["q"], stages["q"][2][1], **TOLERANCE)
 
 
@@ -72,7 +74,8 @@ def test_runs_that_are_compared_all_have_it(ids: list[int], stages: Any) -> None
         return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
 
     off = reference(BUNDLED, ids, causal=False)
-    shown = panels(open_page("causal_mask", **ON, layer="1", head="4"), "on_off")
+    masks = open_page("side_by_side?differs=mask", **ON, layer="1", head="4")
+    shown = [*panels(masks, "weights_a"), *panels(masks, "weights_b")]
     assert_allclose(shown, [stages["weights"][1][4], off["weights"][1][4]], **TOLERANCE)
     shown = panels(open_page("what_if", **ON, edits="nofirst", layer="0"), "before_after")
     assert_allclose(shown[0], stages["weights"][0][0], **TOLERANCE)
@@ -82,7 +85,7 @@ def test_runs_that_are_compared_all_have_it(ids: list[int], stages: Any) -> None
 
 
 def test_predictions_and_the_surprise_of_the_first_word(ids: list[int], stages: Any) -> None:
-    at = open_page("predictions", **ON)
+    at = open_page("predict", **ON)
     p = softmax(stages["logits"])
     table = at.dataframe[0].value
     assert_allclose(table["model (%)"][:12], 100 * p[-1][table["id"][:12].tolist()], rtol=2e-3)
@@ -93,7 +96,7 @@ def test_predictions_and_the_surprise_of_the_first_word(ids: list[int], stages: 
 
 
 def test_writing_on_starts_from_it(stages: Any) -> None:
-    at = open_page("generate", **ON, layer="3", head="2")
+    at = open_page("predict?predict=generate", **ON, layer="3", head="2")
     row = array(figure(at, "row")["data"][0]["y"])
     assert_allclose(row, stages["weights"][3][2][-1], **TOLERANCE)
     (step,) = [button for button in at.button if button.label == "Step"]
@@ -156,7 +159,7 @@ def test_the_part_that_is_shown_is_of_the_same_tokens(stages: Any) -> None:
 
 
 def test_a_pattern_s_number_moves_where_it_is_a_token() -> None:
-    at = open_page("find_a_head", text=TEXT, find="pattern", pattern="back", n="3")
+    at = open_page("find", text=TEXT, find="pattern", pattern="back", n="3")
     at.toggle(key="endoftext").set_value(True).run()
     assert at.query_params["n"] == "3"
 
@@ -174,7 +177,7 @@ def test_it_takes_a_place_of_the_context() -> None:
 
 
 def test_it_may_stand_alone() -> None:
-    at = open_page("generate", text="", endoftext="true")
+    at = open_page("predict?predict=generate", text="", endoftext="true")
     assert len(chips(at)) == 1
     assert not at.info
 

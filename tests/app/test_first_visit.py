@@ -71,7 +71,7 @@ def test_the_tour_is_offered_on_the_first_page_and_has_six_steps_at_most() -> No
 
 def test_a_visitor_who_strays_is_shown_the_way_back() -> None:
     at = open_page("shapes", tour="3")
-    assert "Back to Inside a head" in ways(at)
+    assert "Back to Head" in ways(at)
 
 
 def test_a_step_that_does_not_exist_is_no_tour() -> None:
@@ -118,7 +118,7 @@ def test_every_page_has_its_words() -> None:
 
 
 def test_the_words_stand_on_the_page() -> None:
-    at = open_page("predictions")
+    at = open_page("predict")
     shown = [plain(block.value) for block in at.markdown]
     assert f"**{TERM['logit'].name}**: {TERM['logit'].meaning}" in shown
     assert "All words and sources" in [link.proto.label for link in at.get("page_link")]

@@ -41,7 +41,7 @@ def greedy(model: gpt2viz.Model, n: int) -> list[int]:
 
 
 def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2viz.Model) -> None:
-    at = open_page("generate", text=TEXT)
+    at = open_page("predict?predict=generate", text=TEXT)
     expected = greedy(model, 3)
     for n in (1, 2, 3):
         press(at, "Step")
@@ -53,7 +53,7 @@ def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2
 
 
 def test_the_row_and_the_table_are_those_of_the_moment_of_choosing(model: gpt2viz.Model) -> None:
-    at = press(open_page("generate", text=TEXT, layer="2", head="4"), "Step")
+    at = press(open_page("predict?predict=generate", text=TEXT, layer="2", head="4"), "Step")
     at = press(at, "Step")
     ids = model.tokenizer.encode(TEXT) + new_ids(at)
     before = reference(BUNDLED, ids[:-1], True)
@@ -70,7 +70,7 @@ def test_play_writes_what_as_many_steps_would(
     model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generate, "PLAY", 6)
-    at = open_page("generate", text=TEXT)
+    at = open_page("predict?predict=generate", text=TEXT)
     assert any("**Play** the next 6." in caption.value for caption in at.caption)
     press(at, "Play")
     assert new_ids(at) == greedy(model, 6)
@@ -78,11 +78,11 @@ def test_play_writes_what_as_many_steps_would(
 
 
 def test_play_ends_where_the_page_is_left() -> None:
-    at = open_page("generate", text=TEXT)
+    at = open_page("predict?predict=generate", text=TEXT)
     at.session_state["playing"] = 3  # as while it plays
-    for page in ("attention", "generate"):
+    for page in ("attention", "predict"):
         at.switch_page(str(ROOT / PAGES[page]))
-        at.query_params["text"] = TEXT
+        at.query_params["text"], at.query_params["predict"] = TEXT, "generate"
         at.run()
     assert "new" not in at.query_params
     assert at.button(key="play").label == "Play"
@@ -90,16 +90,20 @@ def test_play_ends_where_the_page_is_left() -> None:
 
 def test_a_seed_is_a_text() -> None:
     settings = {"draw_temperature": "1.5", "seed": "7"}
-    one = press(press(open_page("generate", text=TEXT, **settings), "Step"), "Step")
+    one = press(press(open_page("predict?predict=generate", text=TEXT, **settings), "Step"), "Step")
     back = press(press(one, "Undo"), "Step")
-    again = press(press(open_page("generate", text=TEXT, **settings), "Step"), "Step")
+    again = press(
+        press(open_page("predict?predict=generate", text=TEXT, **settings), "Step"), "Step"
+    )
     assert new_ids(back) == new_ids(again)
 
 
 def test_a_link_holds_what_was_written() -> None:
-    at = press(press(open_page("generate", text=TEXT), "Step"), "Step")
+    at = press(press(open_page("predict?predict=generate", text=TEXT), "Step"), "Step")
     (link,) = [at.query_params["new"]]
-    other = open_page("generate", text=TEXT, new=link[0] if isinstance(link, list) else link)
+    other = open_page(
+        "predict?predict=generate", text=TEXT, new=link[0] if isinstance(link, list) else link
+    )
     assert new_ids(other) == new_ids(at)
     assert len(other.dataframe[0].value) == 2
 
@@ -116,7 +120,7 @@ def test_a_long_link_takes_few_runs(
         "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
     )
     new = ",".join([generate.sign(prompt), *map(str, ids)])
-    at = open_page("generate", text="the cat", new=new, causal=str(causal).lower())
+    at = open_page("predict?predict=generate", text="the cat", new=new, causal=str(causal).lower())
     rows = at.dataframe[0].value
     assert len(rows) == (240 if causal else generate.PLAY)
     assert len(runs) <= (2 if causal else generate.PLAY + 2)
@@ -130,8 +134,12 @@ def test_a_long_link_takes_few_runs(
 @pytest.mark.parametrize("new", ["x", "00000000,1", ",", "00000000,999999999", "{sign}"])
 def test_what_was_written_on_another_sentence_is_left_out_with_a_note(new: str) -> None:
     """``{sign}`` alone belongs to the sentence, but nothing was written on."""
-    sign = press(open_page("generate", text=TEXT), "Step").query_params["new"][0].split(",")[0]
-    at = open_page("generate", text=TEXT, new=new.format(sign=sign))
+    sign = (
+        press(open_page("predict?predict=generate", text=TEXT), "Step")
+        .query_params["new"][0]
+        .split(",")[0]
+    )
+    at = open_page("predict?predict=generate", text=TEXT, new=new.format(sign=sign))
     assert not at.dataframe
     assert not at.exception
     (note,) = at.warning
@@ -141,7 +149,7 @@ def test_what_was_written_on_another_sentence_is_left_out_with_a_note(new: str) 
 
 
 def test_another_sentence_starts_over() -> None:
-    at = press(open_page("generate", text=TEXT), "Step")
+    at = press(open_page("predict?predict=generate", text=TEXT), "Step")
     written = new_ids(at)
     at.text_input(key="text").set_value("Dog bites man").run()
     assert not at.dataframe
@@ -156,7 +164,7 @@ def test_another_sentence_starts_over() -> None:
 
 def test_it_stops_where_the_context_is_full() -> None:
     text = " ".join(["the bank"] * 127 + ["the"])  # 255 of the model's 256 positions
-    at = press(open_page("generate", text=text), "Play")
+    at = press(open_page("predict?predict=generate", text=text), "Play")
     assert len(new_ids(at)) == 1
     assert any("context is full" in info.value for info in at.info)
     (step,) = [button for button in at.button if button.label == "Step"]

@@ -22,7 +22,7 @@ def run() -> dict[str, np.ndarray]:
 
 
 def strip(**parameters: str) -> dict[str, np.ndarray]:
-    found = heatmaps(figure(open_page("layers", text=TEXT, **parameters), "strip_chart"))
+    found = heatmaps(figure(open_page("side_by_side", text=TEXT, **parameters), "strip_chart"))
     assert list(found) == ["0", "1", "2", "3"]
     return found
 

@@ -12,15 +12,13 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from tests.app.pages import PAGES, ROOT, open_page
+from tests.app.pages import PAGES, ROOT, VIEWS, open_page
 from tests.mutants import Mutant
 
 #: What opens the parts of a page that hold the most.
 OPENED = {
     "what_if": {"edits": "off:0.1", "picture": "lines"},
-    "find_a_head": {"find": "pattern"},
-    "compare": {"differs": "text", "picture": "lines"},
-    "generate": {"new": ""},
+    "side_by_side?differs=text": {"picture": "lines"},
 }
 
 
@@ -47,7 +45,7 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return count
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in ("training", "models")])
+@pytest.mark.parametrize("page", [view for view in VIEWS if view not in ("training", "models")])
 def test_a_page_that_is_open_holds_on_to_no_run(page: str, alive: Callable[[], int]) -> None:
     visitor = open_page(page, text="the cat sat on the mat", **OPENED.get(page, {}))
     assert alive() == 0
@@ -66,7 +64,7 @@ def widgets(visitor: AppTest) -> int:
 
 def test_pages_that_are_gone_leave_no_widgets_behind() -> None:
     visitor, kept = open_page("attention"), []
-    for page in ("inside_a_head", "causal_mask", "find_a_head", "attention", "inside_a_head"):
+    for page in ("head", "side_by_side", "find", "attention", "head"):
         visitor.switch_page(str(ROOT / PAGES[page])).run()
         kept.append(widgets(visitor))
     assert kept[-1] == kept[0]  # both times those of this page and of the one before

@@ -13,7 +13,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 
 import gpt2viz
 from gpt2viz.app import compat, limits, owner
-from tests.app.pages import PAGES, WITHOUT, open_page, pictures
+from tests.app.pages import VIEWS, WITHOUT, open_page, pictures
 from tests.app.test_behaviour import said
 
 LONG = "the cat sat on the mat and the dog"
@@ -48,7 +48,7 @@ def test_a_million_spaces_are_too_long_and_no_more() -> None:
     assert "this model reads at most 256 at once" in said(at)
 
 
-@pytest.mark.parametrize("page", ["find_a_head", "generate", "compare"])
+@pytest.mark.parametrize("page", ["find", "predict?predict=generate", "side_by_side?differs=text"])
 def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     monkeypatch.setenv(limits.TOKENS_VARIABLE, "6")
     longest: list[int] = []
@@ -110,7 +110,7 @@ def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:
     assert st.get_option("server.maxCacheDataSize") == "64mb"
 
 
-@pytest.mark.parametrize("page", [*PAGES, *WITHOUT])
+@pytest.mark.parametrize("page", [*VIEWS, *WITHOUT])
 def test_a_device_that_is_not_here_is_one_message(
     monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:

@@ -18,12 +18,12 @@ from gpt2viz.pictures.lines import Lines
 from tests.app.pages import figure, heatmaps, open_page, pictures
 from tests.numpy_gpt2 import Tolerance, reference
 
-PAGES = {"attention": "one_head", "inside_a_head": "stage_weights", "layers": "layers_chart"}
+PAGES = {"attention": "one_head", "head": "stage_weights", "side_by_side": "layers_chart"}
 PAGES |= {
-    "causal_mask": "on_off",
+    "side_by_side?differs=mask": "weights_a",
     "what_if": "before_after",
-    "compare": "weights_a",
-    "find_a_head": "best_heads",
+    "side_by_side?differs=text": "weights_a",
+    "find": "best_heads",
 }
 TEXT, SECOND = "A crane ate fish", "The steel was lifted by a crane"
 TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
@@ -94,7 +94,7 @@ def test_four_heads_at_most_and_none_twice() -> None:
 
 def test_two_sentences_side_by_side() -> None:
     place = {"layer": "2", "head": "3", "picture": "lines"}
-    at = open_page("compare", text=TEXT, text2=SECOND, query="1", **place)
+    at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, query="1", **place)
     agree(alone(at, "lines_a"), weights(ids(TEXT))[2][3])
     agree(alone(at, "lines_b"), weights(ids(SECOND))[2][3])
     assert [sent(at, f"lines_{side}")["chosen"] for side in "ab"] == [1, 6]  # both are crane
@@ -104,7 +104,7 @@ def test_two_sentences_side_by_side() -> None:
 @pytest.mark.parametrize("differs", ["head", "mask", "edits"])
 def test_both_sides_of_one_sentence(differs: str) -> None:
     page = {"layer2": "3", "head2": "4", "edits": "forbid:3:1", "picture": "lines", "layer": "1"}
-    at = open_page("compare", text=TEXT, differs=differs, **page)
+    at = open_page("side_by_side", text=TEXT, differs=differs, **page)
     run = weights(ids(TEXT))
     agree(alone(at, "lines_a"), run[1][0])
     b = alone(at, "lines_b")
@@ -118,7 +118,9 @@ def test_both_sides_of_one_sentence(differs: str) -> None:
 
 
 def test_the_mean_of_heads_as_lines() -> None:
-    at = open_page("compare", text=TEXT, differs="head", whole="true", layer="1", picture="lines")
+    at = open_page(
+        "side_by_side", text=TEXT, differs="head", whole="true", layer="1", picture="lines"
+    )
     agree(alone(at, "lines_a"), np.mean(weights(ids(TEXT))[1], axis=0))
 
 
@@ -136,9 +138,7 @@ def test_a_token_hidden_by_an_edit_is_no_line() -> None:
 
 
 def test_the_best_heads_and_the_chosen_one() -> None:
-    at = open_page(
-        "find_a_head", text=TEXT, find="head", layer="1", head="2", query="2", picture="lines"
-    )
+    at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2", picture="lines")
     run = weights(ids(TEXT))
     agree(alone(at, "chosen_head_lines"), run[1][2])
     ranked = at.dataframe[0].value
@@ -159,7 +159,7 @@ def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways() -> None:
 
 
 def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence() -> None:
-    at = open_page("find_a_head", text=TEXT, query="2", picture="lines")
+    at = open_page("find", text=TEXT, query="2", picture="lines")
     ranked = at.dataframe[0].value
     probe = [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
     layer, head = int(ranked["layer"][0]), int(ranked["head"][0])
@@ -169,6 +169,6 @@ def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence() -> None:
 
 def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.app.views.zoom.GRID", 6)
-    at = open_page("compare", text=TEXT, text2=SECOND, picture="lines")
+    at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, picture="lines")
     assert {"weights_a", "weights_b"} <= charts(at)
     assert any("Lines need" in text.value for text in at.caption)

@@ -16,7 +16,7 @@ import gpt2viz
 from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import run_cache
 from gpt2viz.pictures.from_trace import mask_of
-from tests.app.pages import PAGES, array, figure, heatmaps, open_page, pictures
+from tests.app.pages import VIEWS, array, figure, heatmaps, open_page, pictures
 from tests.app.test_behaviour import said
 from tests.checkpoints import write_checkpoint
 
@@ -48,13 +48,15 @@ def test_the_first_tensor_is_named(overflowing: Path) -> None:
     assert first_not_finite(gpt2viz.trace(gpt2viz.load_model(), "A crane")) is None
 
 
-@pytest.mark.parametrize("page", [name for name in PAGES if name not in ("textbook", "models")])
+@pytest.mark.parametrize("page", [view for view in VIEWS if view not in ("textbook", "models")])
 def test_every_page_says_so(overflowing: Path, page: str) -> None:
     at = open_page(page, model="large", layer="1")
     assert "Raw scores of layer 1" in said(at)
 
 
-@pytest.mark.parametrize("page", ["predictions", "generate", "what_if", "causal_mask"])
+@pytest.mark.parametrize(
+    "page", ["predict", "predict?predict=generate", "what_if", "side_by_side?differs=mask"]
+)
 def test_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
     at = open_page(page, model="large", layer="1")
     assert "Nothing can be predicted from NaN" in said(at)
@@ -64,14 +66,14 @@ def test_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
 
 @pytest.mark.parametrize("what", ["text", "head", "mask", "edits"])
 def test_two_sides_of_nan(overflowing: Path, what: str) -> None:
-    at = open_page("compare", model="large", layer="1", differs=what, edits="off:0.0")
+    at = open_page("side_by_side", model="large", layer="1", differs=what, edits="off:0.0")
     (numbers,) = heatmaps(figure(at, "weights_b")).values()
     assert np.isnan(numbers).any()
     assert (what == "head") != ("Nothing can be predicted from NaN" in said(at))
 
 
 def test_heads_of_nan_are_not_compared(overflowing: Path) -> None:
-    at = open_page("find_a_head", model="large", find="all")
+    at = open_page("find", model="large", find="all")
     assert "its heads can't be compared" in said(at)
     assert not pictures(at)
 
@@ -88,7 +90,7 @@ def test_nan_is_drawn_as_nan(overflowing: Path, shown: str) -> None:
 
 
 def test_thumbnails_show_nan(overflowing: Path) -> None:
-    spec = figure(open_page("layers", model="large"), "overview_chart")
+    spec = figure(open_page("side_by_side", model="large"), "overview_chart")
     (pink,) = [trace for trace in spec["data"] if "NaN:" in trace["hovertemplate"]]
     step = 4 + 1
     cells = ~np.isnan(array(pink["z"]))

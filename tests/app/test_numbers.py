@@ -87,7 +87,7 @@ def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
 
 def test_every_stage_inside_a_head(expected: Any) -> None:
     causal, stages = expected
-    at = open_page("inside_a_head", **address(causal, layer="1", head="4"))
+    at = open_page("head", **address(causal, layer="1", head="4"))
     captions = [c.value for c in at.caption if c.value.startswith("(B, nh, T, ")]
     for key, said in zip(gpt2viz.HEAD_STAGES, captions, strict=True):
         shown = heatmaps(figure(at, f"stage_{key}"))[key]
@@ -103,7 +103,7 @@ def test_every_stage_inside_a_head(expected: Any) -> None:
 
 def test_the_cell_is_worked_out(expected: Any) -> None:
     causal, stages = expected
-    at = open_page("inside_a_head", **address(causal, layer="1", head="4", query="7", key="9"))
+    at = open_page("head", **address(causal, layer="1", head="4", query="7", key="9"))
     dot, softmax, output = (table.value for table in at.dataframe)
     q, k, v = (stages[name][1][4] for name in "qkv")
     weights = stages["weights"][1][4][7]
@@ -123,7 +123,7 @@ def test_rollout_of_layers(expected: Any) -> None:
     for weights in stages["weights"]:
         mixed = (weights.mean(axis=0) + np.eye(12)) / 2 @ mixed
         by_layer.append(mixed)
-    at = open_page("layers", **address(causal, layers="0,3", compare="rollout"))
+    at = open_page("side_by_side", **address(causal, layers="0,3", compare="rollout"))
     spec = figure(at, "layers_chart")
     shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
     assert_allclose(shown, [by_layer[0], by_layer[3]], **TOLERANCE)
@@ -134,7 +134,7 @@ def test_rollout_of_layers(expected: Any) -> None:
 @pytest.mark.parametrize("compare", ["mean", "2"])
 def test_layers_side_by_side_and_their_differences(expected: Any, compare: str) -> None:
     causal, stages = expected
-    at = open_page("layers", **address(causal, layers="0,3,1", compare=compare))
+    at = open_page("side_by_side", **address(causal, layers="0,3,1", compare=compare))
     weights = [layer.mean(axis=0) if compare == "mean" else layer[2] for layer in stages["weights"]]
     spec = figure(at, "layers_chart")
     shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
@@ -148,7 +148,9 @@ def test_layers_side_by_side_and_their_differences(expected: Any, compare: str) 
 
 def test_overview_has_every_head(expected: Any, model: gpt2viz.Model) -> None:
     causal, stages = expected
-    canvas = array(figure(open_page("layers", **address(causal)), "overview_chart")["data"][0]["z"])
+    canvas = array(
+        figure(open_page("side_by_side", **address(causal)), "overview_chart")["data"][0]["z"]
+    )
     step = 12 + 1
     for layer in range(model.config.n_layer):
         for head in range(model.config.n_head):
@@ -167,24 +169,20 @@ def test_a_long_diagonal_stays_visible_in_a_thumbnail() -> None:
 def test_mask_on_and_off_and_what_comes_next(model: gpt2viz.Model) -> None:
     ids = model.tokenizer.encode(TEXT)
     on, off = (reference(BUNDLED, ids, causal) for causal in (True, False))
-    at = open_page("causal_mask", text=TEXT, layer="3", head="1")
-    spec = figure(at, "on_off")
-    shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
-    assert_allclose(shown, [on["weights"][3][1], off["weights"][3][1]], **TOLERANCE)
-    change = heatmaps(figure(at, "on_off_change"))["difference"]
+    at = open_page("side_by_side?differs=mask", text=TEXT, layer="3", head="1")
+    for side, run in (("a", on), ("b", off)):
+        shown = heatmaps(figure(at, f"weights_{side}"))["weights"]
+        assert_allclose(shown, run["weights"][3][1], **TOLERANCE)
+    change = heatmaps(figure(at, "difference"))["difference"]
     assert_allclose(change, off["weights"][3][1] - on["weights"][3][1], **TOLERANCE)
     assert_array_equal(heatmaps(figure(at, "seen"))["mask"], np.tri(12))
 
-    table = at.dataframe[0].value
     p_on, p_off = (100 * run["next_token_probabilities"] for run in (on, off))
-    best = set(np.argsort(-p_on)[:10]) | set(np.argsort(-p_off)[:10])
-    assert set(table["id"]) == best
-    assert_allclose(table["mask on (%)"], p_on[table["id"]], rtol=2e-3)
-    assert_allclose(table["mask off (%)"], p_off[table["id"]], rtol=2e-3)
-    assert_allclose(table["change (points)"], (p_off - p_on)[table["id"]], atol=2e-3)
-    bars = figure(at, "next")["data"]
-    assert_allclose(array(bars[0]["x"]), table["mask on (%)"])
-    assert_allclose(array(bars[1]["x"]), table["mask off (%)"])
+    (table,) = (t.value for t in at.dataframe if "A (%)" in t.value.columns)
+    rises = np.argsort(p_on - p_off)
+    assert set(table["id"]) == {*rises[:6], *rises[-6:]}
+    assert_allclose(table["A (%)"], p_on[table["id"]], rtol=2e-3)
+    assert_allclose(table["B (%)"], p_off[table["id"]], rtol=2e-3)
 
 
 def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:

@@ -18,27 +18,27 @@ from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.provenance import MARK
-from tests.app.pages import PAGES, ROOT, open_page, pictures, plain
+from tests.app.pages import ROOT, VIEWS, open_page, pictures, plain
 from tests.mutants import Mutant
 
 #: Addresses that together show every picture of the pages.
-VIEWS: list[tuple[str, dict[str, str]]] = [(page, {}) for page in PAGES]
-VIEWS += [("find_a_head", {"find": way, "keys": "1"}) for way in ("look", "pattern", "head", "all")]
-VIEWS += [("compare", {"differs": what}) for what in ("head", "mask", "edits")]
-VIEWS += [("what_if", {"edits": "off:0.1"}), ("training", {"score": "first token"})]
-VIEWS += [("attention", {"show": measure}) for measure in ("rest", "norms")]
-VIEWS += [("layers", {"compare": "rollout", "picture": "lines"})]
-VIEWS += [("layers", {"compare": "2", "words": "true"})]
-VIEWS += [
-    (page, {"picture": "lines"})
-    for page in ("attention", "inside_a_head", "causal_mask", "what_if")
+SHOWN: list[tuple[str, dict[str, str]]] = [
+    (view, {"keys": "1"} if view == "find?find=look" else {}) for view in VIEWS
 ]
-VIEWS += [(page, {"picture": "lines"}) for page in ("compare", "find_a_head")]
-VIEWS += [("textbook", {"chapter": name}) for name in CHAPTERS]
-VIEWS += [("models", {"part": name}) for name in ("parameters", "tokenizer", "positions", "cost")]
+SHOWN += [("what_if", {"edits": "off:0.1"}), ("training", {"score": "first token"})]
+SHOWN += [("attention", {"show": measure}) for measure in ("rest", "norms")]
+SHOWN += [("side_by_side", {"compare": "rollout", "picture": "lines"})]
+SHOWN += [("side_by_side", {"compare": "2", "words": "true"})]
+SHOWN += [
+    (page, {"picture": "lines"})
+    for page in ("attention", "head", "side_by_side?differs=mask", "what_if")
+]
+SHOWN += [(page, {"picture": "lines"}) for page in ("side_by_side?differs=text", "find")]
+SHOWN += [("textbook", {"chapter": name}) for name in CHAPTERS]
+SHOWN += [("models", {"part": name}) for name in ("parameters", "tokenizer", "positions", "cost")]
 #: Pages whose pictures belong to the model or to a text's example, and those of heads.
 OF_THE_MODEL = ("training", "models", "textbook")
-OF_HEADS = ("attention", "inside_a_head", "layers", "causal_mask", "what_if", "compare")
+OF_HEADS = ("attention", "head", "side_by_side", "what_if")
 #: Neither headings nor code, formulas, table rows, quotations, names of papers, other senses.
 NOT_PROSE = r"^(#|\|).*|`.*?`|\$.*?\$|“.*?”|^From the texts' own.*|linear layers?|this run's value"
 
@@ -51,7 +51,7 @@ def squeezed(text: str) -> str:
 SOURCE = [squeezed(path.read_text(encoding="utf-8")) for path in (ROOT / "gpt2viz").rglob("*.py")]
 
 
-@pytest.mark.parametrize(("page", "view"), VIEWS, ids=str)
+@pytest.mark.parametrize(("page", "view"), SHOWN, ids=str)
 def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str]) -> None:
     at = open_page(page, text="the cat saw the cat", layer="1", head="2", **view)
     assert view.items() <= at.query_params.items()  # else it is the page's first state
@@ -59,7 +59,7 @@ def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str
     alts = list(pictures(at).values())
     assert len(alts) == len(shown.pictures)
     for alt, name in zip(sorted(alts), sorted(shown.pictures), strict=True):
-        check_alt(page, alt, name)
+        check_alt(page.partition("?")[0], alt, name)
     check_words(at)
     check_code(at, page)
     check_tips(at)
@@ -187,6 +187,6 @@ MUTANTS = (
         "pictures/palette.py",
         'FILLS = ("", "\\\\")',
         'FILLS = ("", "")',
-        "test_every_picture_has_words_a_table_and_code[causal_mask-{}]",
+        "test_every_picture_has_words_a_table_and_code[side_by_side?differs=mask-{}]",
     ),
 )

@@ -17,9 +17,9 @@ from tests.numpy_gpt2 import reference
 #: The layers whose weights a page shows.
 PAGES = {
     "attention": (1,),
-    "inside_a_head": (1,),
-    "layers": (0, 1),
-    "causal_mask": (1,),
+    "head": (1,),
+    "side_by_side": (0, 1),
+    "side_by_side?differs=mask": (1,),
     "what_if": (1,),
 }
 TEXT = "A crane lifted fish"

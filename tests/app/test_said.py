@@ -17,7 +17,7 @@ from gpt2viz.pictures.measure import one_head, weights_measure
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.runs import weights_of_runs
 from gpt2viz.run import stages
-from tests.app.pages import PAGES, array, button_groups, figure, open_page, plain
+from tests.app.pages import VIEWS, array, button_groups, figure, open_page, plain
 from tests.app.test_behaviour import said
 from tests.mutants import Mutant
 from tests.pictures.samples import heatmaps
@@ -26,18 +26,18 @@ from tests.pictures.samples import heatmaps
 CHOOSING = [
     *(
         (page, {}, token_strip.LIGHT_UP)
-        for page in ("attention", "inside_a_head", "layers", "causal_mask", "what_if")
+        for page in ("attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if")
     ),
-    ("compare", {}, token_strip.LIGHT_UP),
-    *((page, {}, "") for page in ("shapes", "generate", "training")),
-    ("predictions", {}, "Choose a token to see what comes after it."),
-    ("find_a_head", {}, ""),
-    ("find_a_head", {"on": "texts"}, token_strip.LIGHT_UP),
-    ("find_a_head", {"on": "sentence"}, token_strip.LIGHT_UP),
-    ("find_a_head", {"find": "look", "keys": "0"}, "Choose the token that looks."),
-    ("find_a_head", {"find": "pattern"}, token_strip.LIGHT_UP),
-    ("find_a_head", {"find": "head"}, token_strip.LIGHT_UP),
-    ("find_a_head", {"find": "all", "on": "sentence"}, ""),
+    ("side_by_side?differs=text", {}, token_strip.LIGHT_UP),
+    *((page, {}, "") for page in ("shapes", "predict?predict=generate", "training")),
+    ("predict", {}, "Choose a token to see what comes after it."),
+    ("find", {}, ""),
+    ("find", {"on": "texts"}, token_strip.LIGHT_UP),
+    ("find", {"on": "sentence"}, token_strip.LIGHT_UP),
+    ("find", {"find": "look", "keys": "0"}, "Choose the token that looks."),
+    ("find", {"find": "pattern"}, token_strip.LIGHT_UP),
+    ("find", {"find": "head"}, token_strip.LIGHT_UP),
+    ("find", {"find": "all", "on": "sentence"}, ""),
     *(("models", {"part": part}, "") for part in ("cost", "modules")),
     *(("textbook", {"chapter": name}, "") for name in ("tokens", "whole", "next-word")),
     ("textbook", {"chapter": "heads"}, token_strip.LIGHT_UP),
@@ -96,7 +96,7 @@ def test_parameters_speak_of_the_unembedding_not_of_a_head() -> None:
 
 @pytest.mark.parametrize(("text", "there"), [("a\nb", True), ("a\rb", True), ("a b", False)])
 def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
-    at = open_page("compare", text=text, text2=text)
+    at = open_page("side_by_side?differs=text", text=text, text2=text)
     for key in ("text", "text2"):
         boxes = [box for box in [*at.text_area, *at.text_input] if box.key == key]
         assert [(box.value, box.type) for box in boxes] == [
@@ -108,7 +108,7 @@ def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "name"), [("shapes", "filter"), ("models", "word"), ("predictions", "explain")]
+    ("page", "name"), [("shapes", "filter"), ("models", "word"), ("predict", "explain")]
 )
 def test_a_box_of_one_line_takes_no_line_break(page: str, name: str) -> None:
     at = open_page(
@@ -126,18 +126,17 @@ def test_a_box_of_one_line_takes_no_line_break(page: str, name: str) -> None:
     ],
 )
 def test_a_space_at_the_end_is_told_and_taken_away(text: str, told: str, button: str) -> None:
-    for page in PAGES:
-        if page not in ("models", "textbook"):
-            assert told in plain(" ".join(c.value for c in open_page(page, text=text).caption)), (
-                page
-            )
-    at = open_page("predictions", text=text)
+    for view in VIEWS:
+        if view not in ("models", "textbook"):
+            captions = [c.value for c in open_page(view, text=text).caption]
+            assert told in plain(" ".join(captions)), view
+    at = open_page("predict", text=text)
     (remove,) = (b for b in at.button if b.label == button)
     remove.click().run()
     assert at.text_input(key="text").value == text.rstrip()
     assert at.query_params["text"] == text.rstrip()
     assert "ends with" not in plain(" ".join(c.value for c in at.caption))
-    at = open_page("compare", text="the cat", text2=text)
+    at = open_page("side_by_side?differs=text", text="the cat", text2=text)
     (remove,) = (b for b in at.button if b.label == button)
     remove.click().run()
     assert at.text_input(key="text2").value == text.rstrip()
@@ -151,7 +150,7 @@ def test_no_other_text_is_told_to_end_with_a_space(text: str) -> None:
 
 @pytest.mark.parametrize("keys", [{}, {"keys": "0"}])
 def test_a_rank_that_is_none_is_noted(keys: dict[str, str]) -> None:
-    at = open_page("find_a_head", find="look", rank="junk", **keys)
+    at = open_page("find", find="look", rank="junk", **keys)
     assert said(at).startswith("rank: junk")
     assert "rank" not in at.query_params
 
@@ -208,9 +207,7 @@ def test_the_pages_say_how_this_run_was_masked(causal: str, told: str) -> None:
     shown = open_page("shapes", causal=causal).session_state["_shown"].tables
     operations = shown["Every tensor of the run"].set_index("key")["operation"]
     assert all(told in text for text in operations["masked_scores"])
-    inside = plain(
-        " ".join(block.value for block in open_page("inside_a_head", causal=causal).markdown)
-    )
+    inside = plain(" ".join(block.value for block in open_page("head", causal=causal).markdown))
     assert told in inside
     assert ("it is off" in inside) == (causal == "false")
 
@@ -222,16 +219,25 @@ def is_blue(color: str) -> bool:
 @pytest.mark.parametrize(
     ("page", "parameters", "keys", "told"),
     [
-        ("causal_mask", {}, ["next"], "Off − on: blue where the run with the mask off has"),
         (
             "what_if",
             {"edits": "off:0.0"},
             ["changes", "lens_runs"],
             "blue where the changed run has",
         ),
-        ("compare", {}, ["bars", "path"], "B − A: blue where B has the larger weight"),
-        ("compare", {"differs": "mask"}, ["bars", "next"], "B − A: blue where B has"),
-        ("layers", {}, [], "blue where the other layer has the larger number"),
+        (
+            "side_by_side?differs=text",
+            {},
+            ["bars", "path"],
+            "B − A: blue where B has the larger weight",
+        ),
+        (
+            "side_by_side?differs=text",
+            {"differs": "mask"},
+            ["bars", "next"],
+            "B − A: blue where B has",
+        ),
+        ("side_by_side", {}, [], "blue where the other layer has the larger number"),
     ],
     ids=str,
 )
@@ -250,7 +256,7 @@ def test_the_second_is_blue_wherever_two_are_compared(
 
 
 def test_layers_differ_by_the_other_minus_the_first() -> None:
-    at = open_page("layers", layers="1,3,2", compare="2")
+    at = open_page("side_by_side", layers="1,3,2", compare="2")
     first, *others = (
         array(t["z"]) for t in figure(at, "layers_chart")["data"] if t.get("coloraxis")
     )
@@ -263,7 +269,7 @@ def test_layers_differ_by_the_other_minus_the_first() -> None:
 
 
 def test_a_logit_minus_itself_is_not_offered() -> None:
-    at = open_page("predictions")
+    at = open_page("predict")
     one, other = (at.selectbox(key=key) for key in ("explain", "minus"))
     assert one.value in one.options
     assert one.value not in other.options
@@ -272,11 +278,9 @@ def test_a_logit_minus_itself_is_not_offered() -> None:
 
 def test_masked_cells_are_counted() -> None:
     for text, said_so in (("A crane ate fish", "; 6 cells masked"), ("A crane", "; 1 cell masked")):
-        captions = [c.value for c in open_page("inside_a_head", text=text).caption]
+        captions = [c.value for c in open_page("head", text=text).caption]
         assert sum(said_so in caption for caption in captions) == 2  # scores and weights
-        assert not any(
-            " masked" in c.value for c in open_page("inside_a_head", causal="false").caption
-        )
+        assert not any(" masked" in c.value for c in open_page("head", causal="false").caption)
 
 
 #: Faults that these tests notice: see ``tests.mutants``.

@@ -70,13 +70,13 @@ def test_a_part_comes_back_over_another_text() -> None:
 
 
 def test_a_second_sentence_that_no_address_holds_comes_back() -> None:
-    at = open_page("compare", text="A crane ate fish", model="stories")
+    at = open_page("side_by_side?differs=text", text="A crane ate fish", model="stories")
     at.text_input(key="text2").set_value(LONG).run()
     assert "text2" not in at.query_params
     assert "too long for the address" in " ".join(block.value for block in at.caption)
     session = saved(at)
     assert session["text2"] == LONG
-    found = opened(open_page("compare", text="Dog bites man"), session)
+    found = opened(open_page("side_by_side?differs=text", text="Dog bites man"), session)
     assert found.session_state["text2"] == LONG
     assert found.session_state["text"] == "A crane ate fish"
     assert not found.warning
@@ -86,17 +86,17 @@ def test_a_long_list_comes_back_as_a_list() -> None:
     cells = ",".join(f"{query}:{key}" for query in range(60) for key in range(query))
     assert len(cells) > 2000
     session = {"text": "the cat " * 30, "find": "pattern", "pattern": "empty", "cells": cells}
-    at = opened(open_page("find_a_head"), session)
+    at = opened(open_page("find"), session)
     assert len(at.session_state["cells"]) == 60 * 59 // 2
     assert saved(at)["cells"] == cells
 
 
 def test_a_session_says_all() -> None:
     """What it doesn't hold is as at first, whatever was chosen before."""
-    at = open_page("compare", text="Dog bites man")
+    at = open_page("side_by_side?differs=text", text="Dog bites man")
     at.text_input(key="text2").set_value(LONG).run()
     assert at.session_state["text2"] == LONG
-    opened(at, {"text": "A crane ate fish"})
+    opened(at, {"text": "A crane ate fish", "differs": "text"})
     assert at.session_state["text2"] == "A crane lifted steel"
 
 

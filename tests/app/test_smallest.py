@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from gpt2viz.app import run_cache
+from gpt2viz.app import pages, run_cache
 from gpt2viz.app.course.contents import CHAPTERS
-from gpt2viz.app.views.compare_sides import DIFFERS
-from gpt2viz.app.views.find_a_head import WAYS
 from gpt2viz.app.views.measures import MEASURES
 from gpt2viz.app.views.models.contents import SECTIONS
-from tests.app.pages import PAGES, figure, heatmaps, open_page, pictures
+from tests.app.pages import VIEWS, figure, heatmaps, open_page, pictures
 from tests.app.test_behaviour import said
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
@@ -26,20 +24,19 @@ SMALLEST: dict[str, dict[str, Any]] = {
     "two": {"n_positions": 2, "n_embd": 1, "n_layer": 1, "n_head": 1},
 }
 EVERY = [
-    *((page, {}) for page in PAGES),
+    *((view, {"text2": "B", "keys": "0"}) for view in VIEWS),
     *(
         (page, {"picture": "lines"})
-        for page in ("attention", "inside_a_head", "layers", "causal_mask", "what_if")
+        for page in ("attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if")
     ),
-    *((page, {"causal": "false"}) for page in PAGES),
+    *((view, {"causal": "false"}) for view in VIEWS),
     *(("attention", {"show": name}) for name in MEASURES),
-    *(("layers", {"compare": which}) for which in ("mean", "rollout", "0")),
+    *(("side_by_side", {"compare": which}) for which in ("mean", "rollout", "0")),
     *(
-        ("find_a_head", {"find": way, "keys": "0", "on": on})
-        for way in WAYS
+        ("find", {"find": way, "on": on})
+        for way in pages.FIND.modes
         for on in ("probe", "sentence")
     ),
-    *(("compare", {"differs": what, "text2": "B"}) for what in DIFFERS),
     *(("models", {"part": part}) for part in SECTIONS),
     *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.reads_sentence),
     ("what_if", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),
@@ -72,16 +69,16 @@ def test_every_page_of_the_smallest_models(names: None, name: str) -> None:
 
 
 def test_a_model_without_room_for_a_text_said_twice(names: None) -> None:
-    at = open_page("find_a_head", model="one", text="A")
+    at = open_page("find", model="one", text="A")
     assert "atlas_maps" in pictures(at)
     words = " ".join(block.value for block in at.caption)
     assert "measured on your sentence" in words
     assert "Second row" not in words
     assert at.session_state["on"] == "sentence"
-    maps = heatmaps(figure(open_page("find_a_head", model="two", text="A"), "atlas_maps"))
+    maps = heatmaps(figure(open_page("find", model="two", text="A"), "atlas_maps"))
     assert maps is not None
     assert "Second row" in " ".join(
-        block.value for block in open_page("find_a_head", model="two", text="A").caption
+        block.value for block in open_page("find", model="two", text="A").caption
     )
 
 

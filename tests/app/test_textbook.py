@@ -376,7 +376,7 @@ def test_typed_answers(given: str, answer: str, expected: bool) -> None:
 
 
 def test_the_code_stands_beside_the_pictures_of_a_head() -> None:
-    at = open_page("inside_a_head", layer="2")
+    at = open_page("head", layer="2")
     run = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
     blocks = [block.value for block in at.code if MARK in block.value]
     assert len(blocks) == len(gpt2viz.HEAD_STAGES)

@@ -103,7 +103,7 @@ def test_layers_compared_in_words(stages: Any, members: np.ndarray, compare: str
         mixed = (mean + np.eye(len(mean))) / 2 @ mixed
         layers.append({"mean": mean, "rollout": mixed}.get(compare, weights[4]))
     expected = grouped([layers[0], layers[3]], members)
-    at = open_page("layers", **ON, layers="0,3", compare=compare)
+    at = open_page("side_by_side", **ON, layers="0,3", compare=compare)
 
     def panels(key: str) -> list[np.ndarray]:
         return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
@@ -117,7 +117,7 @@ def test_layers_compared_in_words(stages: Any, members: np.ndarray, compare: str
     assert_allclose(tile, grouped(stages["weights"][3][2], members), **TOLERANCE)
 
 
-@pytest.mark.parametrize("page", ["attention", "layers"])
+@pytest.mark.parametrize("page", ["attention", "side_by_side"])
 @pytest.mark.parametrize(
     "text",
     [

@@ -92,11 +92,11 @@ def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
 @pytest.mark.parametrize(
     ("page", "chart", "panel", "key"),
     [
-        ("inside_a_head", "stage_scores", "scores", "scores"),
-        ("inside_a_head", "stage_weights", "weights", "weights"),
-        ("causal_mask", "on_off", "weights", "weights"),
+        ("head", "stage_scores", "scores", "scores"),
+        ("head", "stage_weights", "weights", "weights"),
+        ("side_by_side?differs=mask", "weights_a", "weights", "weights"),
         ("what_if", "before_after", "weights", "weights"),
-        ("layers", "layers_chart", "2", "weights"),
+        ("side_by_side", "layers_chart", "2", "weights"),
     ],
 )
 def test_every_page_shows_the_part(
@@ -111,7 +111,7 @@ def test_every_page_shows_the_part(
 
 
 def test_dimensions_stay_whole(expected: Any) -> None:
-    at = look("inside_a_head", zoom="300,340,290,350")
+    at = look("head", zoom="300,340,290,350")
     q = heatmaps(figure(at, "stage_q"))["q"]
     assert_allclose(q, expected["q"][1][2][300:340], **TOLERANCE)
 
@@ -123,12 +123,12 @@ def test_a_part_that_is_not_there_is_the_whole(zoom: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["attention", "inside_a_head", "causal_mask", "what_if", "layers", "compare"]
+    "page", ["attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if"]
 )
 def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     text = "The cat sat on the mat and the cat sat"
     part = "queries 3 to 6, keys 2 to 5"
-    view = {"layer": "1", "head": "2", "differs": "mask", "model": "stories"}
+    view = {"layer": "1", "head": "2", "model": "stories"}
     at = open_page(page, text=text, zoom="3,7,2,6", **view)
     cut = at.session_state["_shown"].pictures
     shapes = {

@@ -101,7 +101,7 @@ def test_what_is_drawn_is_what_the_model_computed(visit: Visit) -> None:
 
 def test_equal_tokens_keep_cells_of_their_own(visit: Visit) -> None:
     text = "the cat saw the cat"
-    page = visit("inside_a_head", text=text, layer=2, head=1)
+    page = visit("head", text=text, layer=2, head=1)
     shown = next(panel for panel in drawn(page, "stages") if panel["name"] == "weights")
     assert_allclose(shown["z"], weights(text, layer=2)[1], rtol=1e-6, atol=1e-7)
     assert_allclose(shown["x"], np.arange(6) - 0.5)
@@ -109,7 +109,7 @@ def test_equal_tokens_keep_cells_of_their_own(visit: Visit) -> None:
 
 
 def test_dimensions_are_drawn_one_by_one(visit: Visit) -> None:
-    page = visit("inside_a_head")
+    page = visit("head")
     q = next(panel for panel in drawn(page, "stages") if panel["name"] == "q")
     assert_allclose(q["x"], np.arange(33) - 0.5)
     expected = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish").stage("q", 0)[0, 0]
@@ -137,8 +137,8 @@ def test_switching_the_mask(visit: Visit) -> None:
     expected = weights("A crane ate fish", 0, causal=False)
     assert_allclose(drawn(page, "heads")[3]["z"], expected[3], atol=1e-6)
     expect(page.get_by_text("this is an experiment")).to_be_visible()
-    open_from_menu(page, "Inside a head")
-    page.wait_for_url("**/inside_a_head?*causal=false*")
+    open_from_menu(page, "Head")
+    page.wait_for_url("**/head?*causal=false*")
     settle(page)
     expect(page.get_by_text("this is an experiment")).to_be_visible()
 
@@ -161,14 +161,14 @@ def test_the_large_matrix_as_a_table(visit: Visit) -> None:
 
 
 def test_clicking_a_score_writes_its_sum_out(visit: Visit) -> None:
-    page = visit("inside_a_head", layer=1, head=2)
+    page = visit("head", layer=1, head=2)
     click_cell(page, "stages", row=2, column=1, chart=3)
     heading = page.get_by_role("heading", name="One cell in full")
     expect(heading).to_contain_text("query ·ate (2), key ·crane (1)")
 
 
 def test_comparing_layers_and_opening_a_thumbnail(visit: Visit) -> None:
-    page = visit("layers", text="Man bites dog")
+    page = visit("side_by_side", text="Man bites dog")
     page.get_by_test_id("stButtonGroup").filter(has_text="Layers").get_by_text("1").click()
     page.wait_for_timeout(300)
     settle(page)
@@ -177,7 +177,7 @@ def test_comparing_layers_and_opening_a_thumbnail(visit: Visit) -> None:
     assert_allclose(shown, [a, b, c, b - a, c - a], atol=1e-6)
     step = 3 + 1
     click_cell(page, "overview", row=2 * step + 1, column=5 * step)
-    page.wait_for_url("**/inside_a_head?*")
+    page.wait_for_url("**/head?*")
     settle(page)
     assert "layer=2" in page.url
     assert "head=5" in page.url
@@ -185,9 +185,9 @@ def test_comparing_layers_and_opening_a_thumbnail(visit: Visit) -> None:
 
 
 def test_a_picture_of_the_strip_opens_its_head(visit: Visit) -> None:
-    page = visit("layers", text="Man bites dog", compare=4)
+    page = visit("side_by_side", text="Man bites dog", compare=4)
     click_cell(page, "strip", row=1, column=0, panel=2)
-    page.wait_for_url("**/inside_a_head?*")
+    page.wait_for_url("**/head?*")
     assert "layer=2" in page.url
     assert "head=4" in page.url
 
@@ -195,7 +195,7 @@ def test_a_picture_of_the_strip_opens_its_head(visit: Visit) -> None:
 def test_a_row_of_the_training_map_opens_its_head(visit: Visit) -> None:
     page = visit("training", text="Dog bites man")
     click_cell(page, "growth", row=6 + 3, column=2)
-    page.wait_for_url("**/inside_a_head?*")
+    page.wait_for_url("**/head?*")
     settle(page)
     assert "layer=1" in page.url
     assert "head=3" in page.url
@@ -232,7 +232,7 @@ def test_a_fast_typist_ends_with_the_last_sentence(visit: Visit) -> None:
 def test_colours_follow_the_theme_even_when_it_changes(visit: Visit) -> None:
     plot = "document.querySelector('.st-key-stages .js-plotly-plot')"
     zero = f"{plot}?._fullLayout?.coloraxis?.colorscale[2][1]"  # of a signed scale
-    page = visit("inside_a_head")
+    page = visit("head")
     assert page.evaluate(zero) == "#ffffff"
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(f"{zero} === '#12141c'")

@@ -31,7 +31,7 @@ def test_started_at_home_it_opens_by_itself_and_nothing_lies_over_it(
 def test_the_tour_goes_through_the_app_and_can_be_left(visit: Callable[..., Page]) -> None:
     page = visit()
     page.get_by_role("button", name="Tour", exact=True).click()
-    for n, path in ((2, "/"), (3, "/inside_a_head"), (4, "/causal_mask")):
+    for n, path in ((2, "/"), (3, "/head"), (4, "/side_by_side")):
         page.locator(".st-key-tour").get_by_text("Next", exact=True).click()
         page.wait_for_function(f"location.search.includes('tour={n}')")
         settle(page)
@@ -41,7 +41,7 @@ def test_the_tour_goes_through_the_app_and_can_be_left(visit: Callable[..., Page
     page.wait_for_function("location.search.includes('tour=3')")
     settle(page)
     expect(page.get_by_text("3 of 6")).to_be_visible()
-    for n, path in ((4, "/causal_mask"), (3, "/inside_a_head"), (2, "/")):
+    for n, path in ((4, "/side_by_side"), (3, "/head"), (2, "/")):
         page.go_back()  # the browser's own: page and parameters belong together
         page.wait_for_function(f"location.search.includes('tour={n}')")
         settle(page)

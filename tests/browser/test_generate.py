@@ -16,7 +16,7 @@ def written(page: Page) -> int:
 
 
 def test_play_can_be_stopped_and_the_link_holds_what_was_written(visit: Visit) -> None:
-    page = visit("generate", text="Dog bites man")
+    page = visit("predict", predict="generate", text="Dog bites man")
     page.get_by_role("button", name="Play").click()
     page.wait_for_function("location.href.includes('new=')")
     page.get_by_role("button", name="Stop").click()

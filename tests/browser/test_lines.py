@@ -95,7 +95,9 @@ def test_tokens_are_walked_and_chosen_by_keyboard(visit: Visit) -> None:
 
 def test_a_query_of_the_second_sentence_chooses_its_partner(visit: Visit) -> None:
     second = "The steel was lifted by a crane"
-    page = visit("compare", text="A crane ate fish", text2=second, picture="lines")
+    page = visit(
+        "side_by_side", differs="text", text="A crane ate fish", text2=second, picture="lines"
+    )
     side = page.locator(".st-key-side_b .rows")
     side.get_by_role("button", name="query 6 ·crane", exact=True).click()
     page.wait_for_url("**query=1*")
@@ -105,7 +107,7 @@ def test_a_query_of_the_second_sentence_chooses_its_partner(visit: Visit) -> Non
         expect(button).to_contain_class("here")
 
 
-@pytest.mark.parametrize("path", ["inside_a_head", "layers", "causal_mask"])
+@pytest.mark.parametrize("path", ["head", "side_by_side", "side_by_side?differs=mask"])
 def test_other_pages_draw_lines_too(visit: Visit, path: str) -> None:
     trap = "<img src=x onerror=canary=1> cat"
     page = visit(path, text=trap, picture="lines", compare=4, head=4, query=6)

@@ -14,7 +14,7 @@ ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPag
 
 @pytest.mark.parametrize("width", [1000, 2560])
 def test_the_menu_is_one_row(visit: Visit, width: int) -> None:
-    page = visit("layers", width=width)
+    page = visit("side_by_side", width=width)
     boxes = [box for entry in page.locator(ENTRIES).all() if (box := entry.bounding_box())]
     assert len(boxes) == len(MENU) + 3  # Words, Numbers and Save
     tops = {round(box["y"] / 10) for box in boxes}
@@ -22,24 +22,16 @@ def test_the_menu_is_one_row(visit: Visit, width: int) -> None:
 
 
 def test_a_page_is_opened_by_keyboard_alone(visit: Visit) -> None:
-    page = visit("inside_a_head", text="Dog bites man", layer=1)
-    page.locator(".st-key-menu_Attention button").focus()
+    page = visit("head", text="Dog bites man", layer=1)
+    here = page.locator(".st-key-menu a[aria-current='page']")
+    expect(here).to_have_text("Head")
+    here.focus()
+    page.keyboard.press("Tab")
+    expect(page.locator(".st-key-menu a:focus")).to_have_text("Side by side")
     page.keyboard.press("Enter")
-    here = page.locator("[data-testid='stPopoverBody'] a[aria-current='page']")
-    expect(here).to_contain_text("Inside a head")
-    focused = page.locator("[data-testid='stPopoverBody'] a:focus")
-    expect(focused).to_contain_text("every head of a layer at a glance")
-    page.keyboard.press("Escape")
-    expect(page.locator(".st-key-menu_Attention button")).to_be_focused()
-    page.keyboard.press("Enter")
-    for _ in range(6):  # round the four links, and not out of the popover
-        page.keyboard.press("Tab")
-    expect(focused).to_contain_text("side by side")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/layers?*text=Dog+bites+man*")
+    page.wait_for_url("**/side_by_side?*text=Dog+bites+man*")
     settle(page)
-    expect(page.get_by_test_id("stPopoverBody")).to_have_count(0)
-    expect(page.locator(".st-key-menu_Attention")).to_contain_text("Layers")
+    expect(here).to_have_text("Side by side")
 
 
 def test_the_numbers_of_a_picture_are_a_table(visit: Visit) -> None:
@@ -65,7 +57,7 @@ _REGIONS: tuple[str, ...] = (
 def test_tab_goes_from_the_menu_over_sentence_and_choices_to_the_pictures(visit: Visit) -> None:
     page = visit("", text="Dog bites man")
     where = f"() => {list(_REGIONS)}.findIndex(region => document.activeElement.closest(region))"
-    page.locator(".st-key-menu_Attention button").focus()
+    page.locator(".st-key-menu a").first.focus()
     seen = [0]
     while seen[-1] != len(_REGIONS) - 1 and len(seen) < 80:
         page.keyboard.press("Tab")

@@ -11,9 +11,12 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from gpt2viz.app import pages
+from tests.app.pages import VIEWS
+from tests.app.test_pages import MOVED
 from tests.browser.conftest import settle
 
-PAGES = [page.address for page in pages.PAGES if page is not pages.GLOSSARY]
+#: Every page and mode; the first page has no name.
+PATHS = [view.removeprefix(pages.ATTENTION.name) for view in VIEWS]
 
 #: HTML, Markdown, Plotly's own markup, LaTeX, an icon, the end of a script, an override of the
 #: writing direction, and addresses.
@@ -26,7 +29,7 @@ TRAP = (
 AWAY = ", ".join(f"a[href^='{way}']" for way in ("http://", "https://", "//", "mailto:"))
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", PATHS)
 def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
     visit: Callable[..., Page], path: str
 ) -> None:
@@ -46,26 +49,25 @@ def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
     look(page, runOnly=["color-contrast"])  # all that a theme changes
 
 
-@pytest.mark.parametrize("now", [page for page in pages.PAGES if page.formerly])
-def test_an_old_link_shows_the_same_view(visit: Callable[..., Page], now: pages.Page) -> None:
+@pytest.mark.parametrize(("name", "now"), MOVED.items())
+def test_an_old_link_shows_the_same_view(visit: Callable[..., Page], name: str, now: str) -> None:
     chosen = {"text": "Dog bites man", "layer": "2", "head": "1", "query": "1", "causal": "false"}
-    wanted = visit(now.address, **chosen).locator(".stMain").inner_text()
-    for name in now.formerly:
-        page = visit(name, **chosen)
-        page.wait_for_url(f"**/{now.address}?*")
-        settle(page)
-        assert dict(parse_qsl(urlsplit(page.url).query)) == chosen
-        expect(page).to_have_title(f"{now.title} · gpt2viz")
-        assert page.locator(".stMain").inner_text() == wanted
+    wanted = visit(now, **chosen).locator(".stMain").inner_text()
+    page = visit(name, **chosen)
+    path, _, mode = now.partition("?")
+    page.wait_for_url(f"**/{path}?*")
+    settle(page)
+    assert dict(parse_qsl(urlsplit(page.url).query)) == chosen | dict(parse_qsl(mode))
+    assert page.locator(".stMain").inner_text() == wanted
 
 
 def test_on_a_narrow_page_pictures_end_where_their_squares_do(visit: Callable[..., Page]) -> None:
-    page = visit("causal_mask", width=1000)
+    page = visit("what_if", width=1000)
     below = """plots => plots.map(plot => {
       const bottom = (part) => part.getBoundingClientRect().bottom
       return bottom(plot) - bottom(plot.querySelector(".xtitle"))
     })"""
-    left = page.locator(".st-key-masks .js-plotly-plot").evaluate_all(below)
+    left = page.locator(".st-key-whatif .js-plotly-plot").evaluate_all(below)
     assert len(left) == 2
     assert all(0 <= room < 60 for room in left)
 
@@ -76,7 +78,12 @@ def opened(page: Page, path: str) -> None:
         sentence = page.get_by_role("textbox", name="Sentence", exact=True)
         assert sentence.input_value() == TRAP
     expect(page.locator(".stException")).to_have_count(0)
-    if path not in ("shapes", "models", "generate"):  # tables; nothing before the first new token
+    if path not in (
+        "shapes",
+        "models",
+        "predict?predict=generate",
+        "side_by_side?differs=model",
+    ):  # tables; nothing before the first new token
         assert page.locator(".js-plotly-plot .heatmaplayer image, .tiles canvas").count() > 0
 
 

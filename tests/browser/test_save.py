@@ -67,7 +67,7 @@ def test_a_table_is_saved_only_where_formulas_are_made_safe(visit: Callable[...,
 
 def test_a_session_comes_back_on_its_page(visit: Callable[..., Page], tmp_path: Path) -> None:
     chosen = {"text": "Dog bites man", "layer": 2, "head": 3, "query": 1, "causal": "false"}
-    page = visit("inside_a_head", **chosen)
+    page = visit("head", **chosen)
     open_save(page, "Page")
     name, path = saved(page, "Session")
     assert name == f"{NAME}Inside-a-head_no-mask.json"
@@ -83,7 +83,7 @@ def test_a_session_comes_back_on_its_page(visit: Callable[..., Page], tmp_path: 
     session = tmp_path / "session.json"
     session.write_bytes(path.read_bytes())
     chooser.set_input_files(session)
-    other.wait_for_url("**/inside_a_head?**")
+    other.wait_for_url("**/head?**")
     for found in (other, visit()):
         if found is not other:
             found.goto(link)

@@ -43,9 +43,8 @@ class Person:
         assert self.actions <= MOST
         click_cell(self.page, area, row, column)
 
-    def menu(self, group: str, name: str) -> None:
-        self.click(self.page.locator(f".st-key-menu_{group} button"))
-        self.press(name, "link")
+    def menu(self, name: str) -> None:
+        self.click(self.page.locator(".st-key-menu").get_by_role("link", name=name, exact=True))
 
 
 def weights(text: str, causal: bool = True) -> Any:
@@ -56,7 +55,7 @@ def weights(text: str, causal: bool = True) -> Any:
 
 def test_which_heads_look_at_the_previous_word(visit: Visit) -> None:
     person = Person(visit())
-    person.menu("Heads", "Find a head")
+    person.menu("Find")
     person.press("previous token", "radio")
     person.press("your sentence", "radio")
     first, *_others = drawn(person.page, "best")
@@ -68,20 +67,22 @@ def test_which_heads_look_at_the_previous_word(visit: Visit) -> None:
 
 def test_show_that_the_mask_matters(visit: Visit) -> None:
     person = Person(visit())
-    person.menu("Attention", "Causal mask")
-    on, off, change = (panel["z"] for panel in drawn(person.page, "masks"))
+    person.menu("Side by side")
+    person.press("Causal mask", "radio")
+    areas = ("side_a", "side_b", "side_change")
+    on, off, change = (drawn(person.page, area)[0]["z"] for area in areas)
     expected = weights(CRANE)[0, 0], weights(CRANE, causal=False)[0, 0]
     assert_allclose([on, off], expected, atol=1e-5)
     assert_allclose(change, expected[1] - expected[0], atol=1e-5)
-    expect(person.page.get_by_text("What comes next, with the mask on and off")).to_be_visible()
+    expect(person.page.get_by_text("What comes next?")).to_be_visible()
 
 
 def test_find_the_head_that_copies_a_repeated_name(visit: Visit) -> None:
     person = Person(visit())
     person.press("Repeated name", "radio")
-    person.menu("Heads", "Find a head")
+    person.menu("Find")
     person.click_cell("best", 1, 1)
-    person.page.wait_for_url(re.compile("inside_a_head.*text=When"))
+    person.page.wait_for_url(re.compile("/head.*text=When"))
     settle(person.page)
     layer, head = (int(re.findall(f"{of}=(\\d+)", person.page.url)[0]) for of in ("layer", "head"))
     second_john = weights(NAMES)[layer, head, 9]

@@ -92,7 +92,7 @@ def test_what_is_no_number_is_refused_where_it_stands(visit: Visit) -> None:
 def test_a_click_on_the_diagram_opens_the_page_of_the_tensor(visit: Visit) -> None:
     page = visit("textbook", chapter="whole", layer=2)
     page.get_by_role("button", name="attn.attend.weights").click()
-    page.wait_for_url("**/inside_a_head*")
+    page.wait_for_url("**/head*")
     settle(page)
     assert "layer=2" in page.url
     page.go_back()

@@ -23,6 +23,6 @@ def test_a_click_on_a_word_chooses_its_first_token(visit: Visit) -> None:
     assert "head=2" in page.url
     click_cell(page, "head_large", row=2, column=1)
     assert "query=2" in page.url
-    page = visit("layers", text=TEXT, words="true")
+    page = visit("side_by_side", text=TEXT, words="true")
     click_cell(page, "layer_charts", row=3, column=1)
     assert "query=4" in page.url

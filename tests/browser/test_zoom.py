@@ -120,21 +120,21 @@ def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(visit: Callable[.
 
 
 def test_a_part_of_plotlys_pictures_is_the_same_part(visit: Callable[..., Page]) -> None:
-    page = visit("causal_mask", text=SHORT, layer=1, head=4)
-    shake(page, "masks", (6, 4))
+    page = visit("side_by_side", differs="mask", text=SHORT, layer=1, head=4)
+    shake(page, "side_a", (6, 4))
     assert "zoom" not in page.url
     assert "query=6" in page.url
-    drag(page, "masks", (5.7, 3.7), (8.3, 6.3))
+    drag(page, "side_a", (5.7, 3.7), (8.3, 6.3))
     assert window(page) == [6, 9, 4, 7]
-    for key in ("mask", "masks"):
+    for key in ("mask", "side_a", "side_b"):
         shown = drawn(page, key)
         assert {np.shape(one["z"]) for one in shown} == {(3, 3)}
         titles = picture(page, key).evaluate("plot => plot.layout.annotations.map(one => one.text)")
         assert all(title.endswith("queries 6 to 8, keys 4 to 6") for title in titles)
     without = gpt2viz.trace(gpt2viz.load_model(), SHORT, causal=False).stage("weights", 1, 4)
-    assert_allclose(drawn(page, "masks")[1]["z"], without[6:9, 4:7], rtol=1e-5)
+    assert_allclose(drawn(page, "side_b")[0]["z"], without[6:9, 4:7], rtol=1e-5)
 
-    drag(page, "masks", (-0.4, -0.4), (0.1, 0.1))  # only one cell
+    drag(page, "side_a", (-0.4, -0.4), (0.1, 0.1))  # only one cell
     page.get_by_role("textbox", name="Sentence").fill(f"{SHORT} on")
     page.keyboard.press("Enter")
     page.wait_for_timeout(300)
@@ -143,12 +143,12 @@ def test_a_part_of_plotlys_pictures_is_the_same_part(visit: Callable[..., Page])
 
 
 def test_dragging_over_queries_shows_their_rows(visit: Callable[..., Page]) -> None:
-    page = visit("inside_a_head", text=SHORT, layer=1, head=4)
+    page = visit("head", text=SHORT, layer=1, head=4)
     drag(page, "stages", (1.7, 3), (4.3, 9))
     assert window(page) == [2, 5, 0, 10]
 
 
-@pytest.mark.parametrize("path", ["inside_a_head", "causal_mask", "layers", "predictions"])
+@pytest.mark.parametrize("path", ["head", "side_by_side", "side_by_side?differs=mask", "predict"])
 def test_nothing_lies_over_a_picture_under_the_pointer(
     visit: Callable[..., Page], path: str
 ) -> None:
@@ -161,7 +161,7 @@ def test_nothing_lies_over_a_picture_under_the_pointer(
         plot.hover(force=True)
         page.wait_for_timeout(200)
         assert plot.evaluate(_COVERED) == []
-    if path == "inside_a_head":  # every cell of the first row of the raw scores takes a click
+    if path == "head":  # every cell of the first row of the raw scores takes a click
         for column in range(10):
             click_cell(page, "stages", row=0, column=column, chart=3)
             assert f"key={column}" in page.url

@@ -16,9 +16,10 @@ WORDS = (
     *("the", "cat", "sat", "on", "a", "mat", "and", "then", "dog", "ate", "fish", "near", "old"),
     *("river", "bank", "while", "John", "slept"),
 )
+MASK, GENERATE = "side_by_side?differs=mask", "predict?predict=generate"
 #: Pages whose pictures are compared, and pages that only must not fail.
-COMPARED = ("", "inside_a_head", "causal_mask")
-OTHERS = ("predictions", "layers", "shapes", "find_a_head", "what_if", "training", "generate")
+COMPARED = ("", "head", MASK)
+OTHERS = ("predict", "side_by_side", "shapes", "find", "what_if", "training", GENERATE)
 
 _turn = Lock()
 
@@ -82,10 +83,13 @@ class Serial:
     def pictures(self, wanted: Wish) -> dict[str, list[np.ndarray]]:
         """Chart -> its matrices, for a page of ``COMPARED``."""
         layer, head = wanted.layer, wanted.head
-        if wanted.page == "causal_mask":
+        if wanted.page == MASK:
             both = (self.weights(wanted.model, wanted.text, causal) for causal in (True, False))
-            return {"on_off": [weights[layer, head] for weights in both]}
+            return {
+                f"weights_{side}": [weights[layer, head]]
+                for side, weights in zip("ab", both, strict=True)
+            }
         weights = self.weights(wanted.model, wanted.text, wanted.causal)[layer]
-        if wanted.page == "inside_a_head":
+        if wanted.page == "head":
             return {"stage_weights": [weights[head]]}
         return {"all_heads": list(weights), "one_head": [weights[head]]}

@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -76,7 +76,8 @@ class Visitor:
 
     def open(self, page: str, parameters: Mapping[str, Any]) -> Screen:
         """Open a page by a link, in this session."""
-        self._page, self._query = page, urlencode(parameters)
+        self._page, _, mode = page.partition("?")
+        self._query = urlencode(dict(parse_qsl(mode)) | dict(parameters))
         return self._run({})
 
     def type(self, widget: str, text: str) -> Screen:

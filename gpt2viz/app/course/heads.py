@@ -205,7 +205,7 @@ def _real(book: Book) -> list[Question]:
         Question(
             "real_self",
             f"Find a head in which every token looks most at **itself**. {told}",
-            "Look for a diagonal of strong colour. The page “Layers” shows several layers at once.",
+            "Look for a diagonal of strong colour. “Side by side” shows several layers at once.",
             f"Mean weight on the token itself: {here:.2f}; the largest of all "
             f"{config.n_layer * config.n_head} heads for this sentence is {best:.2f}. Where it is "
             "1, nothing moves between tokens: what the head adds comes from each token alone.",

@@ -6,6 +6,21 @@ import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.frame.page import View
+from gpt2viz.app.pages import Page
+
+
+def mode(which: Page) -> str:
+    """Pick one of a page's modes: a key of ``which.modes``."""
+    chosen: str = st.segmented_control(
+        "What to show",
+        list(which.modes),
+        format_func=which.modes.__getitem__,
+        required=True,
+        wrap=True,
+        label_visibility="collapsed",
+        **address.choice(parameters.MODE[which], list(which.modes)),
+    )
+    return chosen
 
 
 def layer(view: View, among: int | None = None) -> int:

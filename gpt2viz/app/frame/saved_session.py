@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz import CheckpointError, ExportError
-from gpt2viz.app import address, pages, parameters, run_cache
+from gpt2viz.app import address, parameters, run_cache
 from gpt2viz.app.literal import literal
+from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.export import Session, read_session
 from gpt2viz.export.session import LARGEST
@@ -31,13 +32,13 @@ def upload() -> None:
         return
     try:
         session = read_session(uploaded.read(LARGEST + 1))
-        where = _path(session)
+        where, asked = _opened(session)
         same = _same_model(session)
     except (ExportError, CheckpointError) as error:
         st.error(literal(str(error)), icon=":material/error:")
         return
     if same or st.button("Open it anyway", key="open_anyway"):
-        st.switch_page(where, query_params=address.restored(session.parameters))
+        st.switch_page(where.path, query_params=address.restored(asked))
     st.warning(
         "The model of that name here has **other weights** than the one in this session. The "
         "numbers won't be the same.",
@@ -45,10 +46,14 @@ def upload() -> None:
     )
 
 
-def _path(session: Session) -> str:
-    if page := pages.called(session.page):
-        return page.path
-    raise ExportError(f"This session was saved on the page {session.page!r:.40}, which isn't here.")
+def _opened(session: Session) -> tuple[Page, dict[str, str]]:
+    """The page that a session opens, and its parameters."""
+    try:
+        return parameters.of_now(session.page, session.parameters)
+    except ValueError as error:
+        raise ExportError(
+            f"This session was saved on the page {session.page!r:.40}, which isn't here."
+        ) from error
 
 
 def _same_model(session: Session) -> bool:

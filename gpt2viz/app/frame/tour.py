@@ -11,7 +11,7 @@ import streamlit as st
 
 from gpt2viz.app import address, pages, parameters, prose
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameters import EDITS, HEAD, KEY, LAYER, QUERY, Parameter
+from gpt2viz.app.parameters import DIFFERS, EDITS, HEAD, KEY, LAYER, PREDICT, QUERY, Parameter
 
 TEXT = "The cat sat on the mat and the cat sat"
 
@@ -44,7 +44,7 @@ STEPS = (
         "that **followed** the first “sat”. Such a head copies what came before.",
     ),
     Step(
-        pages.INSIDE_A_HEAD,
+        pages.HEAD,
         {
             LAYER: COPY[0],
             HEAD: COPY[1],
@@ -56,14 +56,14 @@ STEPS = (
         "writes out that one.",
     ),
     Step(
-        pages.CAUSAL_MASK,
-        {LAYER: COPY[0], HEAD: COPY[1], QUERY: 2},
+        pages.SIDE_BY_SIDE,
+        {DIFFERS: "mask", LAYER: COPY[0], HEAD: COPY[1], QUERY: 2},
         "The first “sat” may see only itself and what comes before it: the rest is **masked**. "
         "Without the mask the same row spreads over words that come later.",
     ),
     Step(
-        pages.PREDICTIONS,
-        {},
+        pages.PREDICT,
+        {PREDICT: "next"},
         "What the heads gathered becomes a guess at the **next token**. “on” comes first: the "
         "model has read it after “sat” before.",
     ),

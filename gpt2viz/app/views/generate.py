@@ -8,14 +8,15 @@ from dataclasses import replace
 import streamlit as st
 
 from gpt2viz import STAGE, Trace
-from gpt2viz.analysis.generation import appraise, draw
-from gpt2viz.app import address, limits, output, pages, parameters, prose, run_cache
+from gpt2viz.analysis.generation import appraise
+from gpt2viz.analysis.generation import draw as draw_token
+from gpt2viz.app import address, limits, output, parameters, prose, run_cache
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
-from gpt2viz.app.views import predictions
-from gpt2viz.app.views.predictions import Sampling
+from gpt2viz.app.views import next_token
+from gpt2viz.app.views.next_token import Sampling
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.prediction import token_bars
@@ -31,14 +32,13 @@ DRAWING = (parameters.DRAW_TEMPERATURE, parameters.DRAW_TOP_K, parameters.DRAW_T
 PLAY = 20
 
 
-def show() -> None:
-    """Draw the page."""
-    view = page.open_page(pages.GENERATE, choosing="")
+def draw(view: View) -> None:
+    """Draw the mode."""
     page.stop_without_numbers(view.trace)
     ids = _written(view)
     text, settings = st.columns([5, 4], gap="large")
     with settings:
-        sampling = predictions.sampling(*DRAWING)
+        sampling = next_token.sampling(*DRAWING)
         seed = _seed()
         prose.caption(
             "At temperature 0 the most probable token is taken each time. Above it, tokens are "
@@ -87,7 +87,7 @@ def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
         ),
         view.colors,
         key="row",
-        made_by=(Line(before, "weights", layer), draw, appraise),
+        made_by=(Line(before, "weights", layer), draw_token, appraise),
     )
 
 
@@ -155,7 +155,7 @@ def _put(prompt: RunKey, ids: tuple[int, ...]) -> None:
 
 def _step(prompt: RunKey, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
     read = run_cache.run(_with(prompt, ids))
-    _put(prompt, (*ids, draw(read, **settings, seed=seed)))
+    _put(prompt, (*ids, draw_token(read, **settings, seed=seed)))
 
 
 def _play(tokens: int) -> None:

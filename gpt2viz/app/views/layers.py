@@ -9,7 +9,7 @@ import streamlit as st
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.clicks import choose_query, on_click, open_head
 from gpt2viz.app.components import lines
-from gpt2viz.app.frame import controls, page
+from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.views import measures, zoom
@@ -46,9 +46,8 @@ class _Chosen:
         return measures.made_by(view, self.layers[0], str(self.head), self.whole_words)
 
 
-def show() -> None:
-    """Draw the page."""
-    view = page.open_page(pages.LAYERS)
+def draw(view: View) -> None:
+    """Draw the mode."""
     part = zoom.window(view)
     with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
         layers, head = controls.several_layers(view), controls.head_or_whole(view)

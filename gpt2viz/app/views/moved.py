@@ -7,12 +7,10 @@ from typing import NoReturn
 
 import streamlit as st
 
-from gpt2viz.app import pages
+from gpt2viz.app import parameters
 
 
 def show(script: str) -> NoReturn:
     """Go to the page that formerly had the name of this ``script``."""
-    page = pages.called(Path(script).stem)
-    if page is None:
-        raise ValueError(f"no page was ever called {Path(script).stem}")
-    st.switch_page(page.path, query_params=st.query_params.to_dict())
+    page, asked = parameters.of_now(Path(script).stem, st.query_params.to_dict())
+    st.switch_page(page.path, query_params=asked)

@@ -28,7 +28,7 @@ Numbers = NDArray[np.float64]
 
 
 def draw(view: View) -> None:
-    """The map of all heads and the table of groups; a click opens a head, or a pair on Compare."""
+    """The map of all heads and the table of groups; a click opens a head, or two side by side."""
     config = view.model.config
     values, joined = _similarities(view.trace.key)
     if not np.isfinite(values).all():
@@ -104,6 +104,6 @@ def _open(one: tuple[int, int], other: tuple[int, int]) -> None:
     pair |= {parameters.LAYER2: other[0], parameters.HEAD2: other[1]}
     heads = {parameters.DIFFERS: "head", parameters.WHOLE: False}
     st.switch_page(
-        pages.COMPARE.path,
+        pages.SIDE_BY_SIDE.path,
         query_params=address.parameters(heads | pair),
     )

@@ -15,7 +15,7 @@ from gpt2viz.app import output, run_cache
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
-from gpt2viz.app.views import find_a_head
+from gpt2viz.app.views import find
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.compare import difference_of_matched, side_panel
 from gpt2viz.pictures.find import head_map
@@ -141,21 +141,16 @@ def draw(
     *,
     key: str,
     as_lines: bool,
-    over_each_other: bool = False,
     made_by: Sequence[Made],
 ) -> None:
     """Two matrices on one scale, or their lines, and the difference.
 
-    ``alt`` names the two, and the difference. Lines stand beside each other, or
-    ``over_each_other`` in two colours.
+    ``alt`` names the two, and the difference.
     """
     first, third = st.columns([2, 1.1])
     said, panels = shown.a.named(alt[0]), [shown.a, shown.b]
     with first:
-        if as_lines and over_each_other:
-            names = [panel.title for panel in panels]
-            lines.draw(view, panels, names, key=f"{key}_lines", alt=said)
-        elif as_lines:
+        if as_lines:
             lines.two_by_two(view, panels, key=f"{key}_lines", alt=said)
         else:
             output.picture(
@@ -201,7 +196,7 @@ def draw_heads(
         Heatmaps(
             alt,
             [head_map(numbers, quantity)],
-            height=find_a_head.map_height(view),
+            height=find.map_height(view),
             numbers=16,
             row=place[0],
             column=place[1],

@@ -1,4 +1,4 @@
-"""Compare's two sentences: the second text, which words belong together, what differs."""
+"""Two sentences: the second text, which words belong together, what differs."""
 
 from __future__ import annotations
 

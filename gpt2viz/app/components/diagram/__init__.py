@@ -21,9 +21,9 @@ def page_of(node: Node) -> Page | None:
     if node.made is None:
         return None
     if node.made.key in HEAD_STAGES:
-        return pages.INSIDE_A_HEAD
+        return pages.HEAD
     if node.name in ("ln_f", "lm_head"):
-        return pages.PREDICTIONS
+        return pages.PREDICT
     return pages.SHAPES
 
 

@@ -1,4 +1,4 @@
-"""Compare: two of anything side by side, on one scale, with what differs between them."""
+"""Two of anything on one scale, with what differs between them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 import streamlit as st
 
 from gpt2viz.analysis.comparison import align
-from gpt2viz.app import output, pages, prose
+from gpt2viz.app import output, prose
 from gpt2viz.app.clicks import on_click
 from gpt2viz.app.components import lines
-from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
-from gpt2viz.app.views import compare_outcome, compare_sides, two_runs, two_texts
-from gpt2viz.app.views.compare_outcome import Choose
+from gpt2viz.app.views import causal_mask, measures, pick_sides, two_outcomes, two_runs, two_texts
+from gpt2viz.app.views.two_outcomes import Choose
 from gpt2viz.app.views.two_runs import HEIGHT, Place, Side, Sides
+from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.compare import aligned_bars
 from gpt2viz.pictures.from_trace import difference_in_words
 from gpt2viz.pictures.panel import Panel
@@ -36,40 +36,42 @@ class _Drawn:
     panel: Panel
 
 
-def show() -> None:
-    """Draw the page."""
-    view = page.open_page(pages.COMPARE)
-    what = compare_sides.differs()
-    both = compare_sides.sides(view, what)
+def draw(view: View, what: str) -> None:
+    """Draw the mode ``what``, a key of the page's modes."""
+    both = pick_sides.sides(view, what)
+    parts = pick_sides.parts(both, what)
     for letter, side in zip("AB", both.both, strict=True):
         if side.trace is not view.trace:
             output.run(letter, side.trace)
-    paths = compare_outcome.paths(both, what)
+    paths = two_outcomes.paths(both, what)
     if what == "text":
         two_texts.verdict(view, both.b.view, (both.a.token, both.b.token), paths)
-    places = _side_by_side(view, both, what)
-    compare_outcome.draw_map(both, what, places)
-    on_click("side_heads", compare_outcome.choose_head(what))
+    places = _side_by_side(view, both, what, parts)
+    if what == "mask":
+        causal_mask.draw(both.a.view, parts[0])
+    two_outcomes.draw_map(both, what, places)
+    on_click("side_heads", two_outcomes.choose_head(what))
     if paths:
         names = [f"{letter}: {side.name}" for letter, side in zip("AB", both.both, strict=True)]
-        compare_outcome.draw_paths(both, paths, what, names)
+        two_outcomes.draw_paths(both, paths, what, names)
     if what != "head":
-        compare_outcome.next_tokens(both)
+        two_outcomes.next_tokens(both)
 
 
-def _side_by_side(view: View, both: Sides, what: str) -> tuple[Place, Place]:
+def _side_by_side(
+    view: View, both: Sides, what: str, parts: tuple[Window, Window]
+) -> tuple[Place, Place]:
     """The weights of both sides, their difference and the chosen token's row; where they are
     from."""
-    parts = compare_sides.parts(both, what)
-    *places, as_lines = compare_sides.places(both, what, parts)
+    *places, as_lines = pick_sides.places(both, what, parts)
     drawn = []
     for letter, side, place, part in zip("AB", both.both, places, parts, strict=True):
-        title = compare_sides.title(side, letter, place)
+        title = pick_sides.title(side, letter, place)
         whole = side.weights(place, title)
         drawn.append(_Drawn(letter.lower(), side, place, title, whole, part.fit(whole)))
     a, b = drawn
     change = parts[0].fit(both.difference(a.whole, b.whole, "B − A"))
-    choose = compare_outcome.choose_token(both, what)
+    choose = two_outcomes.choose_token(both, what)
     *pictures, third = st.columns([4, 4, 5])
     for one, picture, chosen in zip(drawn, pictures, choose, strict=True):
         with picture, st.container(key=f"side_{one.letter}"):
@@ -79,12 +81,17 @@ def _side_by_side(view: View, both: Sides, what: str) -> tuple[Place, Place]:
         two_runs.draw_difference(view, change, alt, key="difference", row=both.a.token)
     drag = None if what == "text" else parts[0].drag(a.panel)  # two sentences aren't one window
     for area, n in (("a", 0), ("b", 1), ("change", 0)):
-        on_click(f"side_{area}", compare_outcome.choose_row(drawn[n].panel.rows, choose[n]), drag)
+        on_click(f"side_{area}", two_outcomes.choose_row(drawn[n].panel.rows, choose[n]), drag)
     prose.caption(
         "Attention weights, A and B on one scale from 0 to 1. "
         + difference_in_words("B − A", "A", "B")
         + (" Only tokens with a partner are shown." if what == "text" else "")
         + f" Click a {'query' if as_lines else 'row'} to choose its token on both sides."
+    )
+    measures.proof(
+        both.a.view,
+        sorted({a.place[0], b.place[0]}),
+        "the run of A",
     )
     _rows(view, drawn)
     return a.place, b.place

@@ -1,4 +1,4 @@
-"""Predictions: what comes next, which step of the stream decided it, and which head wrote it."""
+"""The next token: what comes next, which step of the stream decided it, and which head wrote it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from gpt2viz import contributions, entropy, logit_lens, sampling_distribution, surprise
-from gpt2viz.app import address, output, pages, parameters, prose, run_cache
+from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import on_click, open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
@@ -46,9 +46,8 @@ class Sampling(TypedDict):
 UNCHANGED: Sampling = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
 
 
-def show() -> None:
-    """Draw the page."""
-    view = page.open_page(pages.PREDICTIONS, "Choose a token to see what comes after it.")
+def draw(view: View) -> None:
+    """Draw the mode."""
     page.stop_without_numbers(view.trace)
     position = view.n_tokens - 1 if view.query is None else view.query
     _next_token(view, position)

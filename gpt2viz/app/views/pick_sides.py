@@ -1,4 +1,4 @@
-"""The two sides of Compare: what differs between them, the other side, what is shown of both."""
+"""The two sides: how the other one is picked, and what is shown of both."""
 
 from __future__ import annotations
 
@@ -28,28 +28,6 @@ from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import load_tokenizer
 
-#: Value in the address -> what a person picks.
-DIFFERS = {
-    "text": "Two sentences",
-    "head": "Two heads or layers",
-    "mask": "Mask on and off",
-    "edits": "Baseline and what-if",
-    "model": "Two models",
-}
-
-
-def differs() -> str:
-    """Pick what differs between A and B: a key of ``DIFFERS``."""
-    chosen: str = st.segmented_control(
-        "What differs between A and B?",
-        list(DIFFERS),
-        format_func=DIFFERS.__getitem__,
-        required=True,
-        wrap=True,
-        **address.choice(parameters.DIFFERS, list(DIFFERS)),
-    )
-    return chosen
-
 
 def sides(view: View, what: str) -> Sides:
     """Ask for side B and run it; or one message and the end of the page."""
@@ -73,8 +51,9 @@ def _same_run(view: View) -> Sides:
 
 def _both_masks(view: View) -> Sides:
     prose.caption(
-        "GPT-2 was trained with the mask **on**: no token sees a later one. Switching it off is "
-        "an experiment: the model was never trained that way."
+        "GPT-2 was trained with the mask **on**: to learn to predict the next token, no token may "
+        "see the ones after it. Switching it off is an experiment: the model was never trained "
+        "that way."
     )
     return with_mask_and_without(view)
 

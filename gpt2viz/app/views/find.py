@@ -1,4 +1,4 @@
-"""Find a head: by what it does, by where it looks, or by a pattern that you draw."""
+"""Find: a head by what it does, by where it looks, or by a pattern that you draw."""
 
 from __future__ import annotations
 
@@ -30,14 +30,6 @@ from gpt2viz.run.trace import Trace
 from gpt2viz.survey.stored import Survey, read_survey
 
 SIMILARITY = "cosine similarity"
-#: Value in the address -> what a person picks.
-WAYS = {
-    "habit": "By what it does",
-    "look": "Who looks from here to there?",
-    "pattern": "Draw a pattern",
-    "head": "Which heads do the same?",
-    "all": "All heads, by similarity",
-}
 #: Value in the address -> which text the heads are measured on.
 TEXTS = {
     "sentence": "your sentence",
@@ -51,8 +43,8 @@ WEIGHT, GIVEN = "attention weight", "length given"
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page(pages.FIND_A_HEAD, _choosing())
-    chosen = _way()
+    view = page.open_page(pages.FIND, _choosing())
+    chosen = controls.mode(pages.FIND)
     _stop_where_all_are_alike(view, chosen)
     ways = {"habit": _by_habit, "look": _by_look, "pattern": _by_pattern, "head": _by_head}
     ways.get(chosen, similar_heads.draw)(view)
@@ -179,19 +171,6 @@ def _similarity_map(view: View, values: Scores) -> None:
             key="map_similarity",
             made_by=(similarity, likeness),
         )
-
-
-def _way() -> str:
-    """Pick how to look for a head: a key of ``WAYS``."""
-    chosen: str = st.segmented_control(
-        "How do you want to find it?",
-        list(WAYS),
-        format_func=WAYS.__getitem__,
-        required=True,
-        label_visibility="collapsed",
-        **address.choice(parameters.FIND, list(WAYS)),
-    )
-    return chosen
 
 
 def _choosing() -> str:

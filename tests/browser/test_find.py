@@ -1,4 +1,4 @@
-"""Find a head, with real clicks: maps, pictures and rows open a head; cells are painted."""
+"""Find, with real clicks: maps, pictures and rows open a head; cells are painted."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
     ("find", "area"), [("habit", "atlas"), ("look", "maps"), ("pattern", "maps")]
 )
 def test_a_click_on_a_map_opens_the_head(visit: Visit, find: str, area: str) -> None:
-    page = visit("find_a_head", text=TEXT, find=find, keys="1")
+    page = visit("find", text=TEXT, find=find, keys="1")
     click_cell(page, area, 2, 3)
-    page.wait_for_url("**/inside_a_head?*")
+    page.wait_for_url("**/head?*")
     assert "layer=2" in page.url
     assert "head=3" in page.url
     page.go_back()
     settle(page)
-    assert "/find_a_head?" in page.url
+    assert "/find?" in page.url
 
 
 def test_a_click_on_a_picture_or_a_row_opens_the_head_once(visit: Visit) -> None:
-    page = visit("find_a_head", text=TEXT, find="pattern", only="1")
+    page = visit("find", text=TEXT, find="pattern", only="1")
     click_cell(page, "best", 5, 5, panel=0)
-    page.wait_for_url("**/inside_a_head?*")
+    page.wait_for_url("**/head?*")
     assert "layer=1" in page.url
-    open_from_menu(page, "Find a head")
+    open_from_menu(page, "Find")
     settle(page)
     page.get_by_test_id("stDataFrame").click(position={"x": 18, "y": 55})  # the first row's box
-    page.wait_for_url("**/inside_a_head?*")
+    page.wait_for_url("**/head?*")
     assert "layer=1" in page.url
-    open_from_menu(page, "Find a head")
+    open_from_menu(page, "Find")
     page.wait_for_timeout(500)
     settle(page)
-    assert "/find_a_head?" in page.url  # the row that was chosen doesn't open its head again
+    assert "/find?" in page.url  # the row that was chosen doesn't open its head again
 
 
 def test_painting_cells(visit: Visit) -> None:
-    page = visit("find_a_head", text="A crane ate fish", find="pattern", pattern="empty")
+    page = visit("find", text="A crane ate fish", find="pattern", pattern="empty")
     click_cell(page, "drawing", 3, 1)
     click_cell(page, "drawing", 2, 0)
     click_cell(page, "drawing", 1, 2)  # masked: nothing happens
@@ -58,12 +58,12 @@ def test_painting_cells(visit: Visit) -> None:
 
 
 def test_a_cell_of_the_map_of_all_heads_opens_both(visit: Visit) -> None:
-    page = visit("find_a_head", text=TEXT, find="all")
+    page = visit("find", text=TEXT, find="all")
     names = page.evaluate(
         "[...document.querySelector('.st-key-all_heads_alike .js-plotly-plot').data[0].x]"
     )
     click_cell(page, "all_heads_alike", 2, 7)
-    page.wait_for_url("**/compare?*")
+    page.wait_for_url("**/side_by_side?*")
     settle(page)
     (one, head), (other, second) = names[2].split("."), names[7].split(".")
     for said in ("differs=head", f"layer={one}", f"head={head}", f"layer2={other}"):
@@ -72,12 +72,12 @@ def test_a_cell_of_the_map_of_all_heads_opens_both(visit: Visit) -> None:
     page.go_back()
     settle(page)
     click_cell(page, "all_heads_alike", 4, 4)
-    page.wait_for_url("**/inside_a_head?*")
+    page.wait_for_url("**/head?*")
 
 
 def test_who_sends_it_to_animal_is_two_clicks(visit: Visit) -> None:
     text = "The animal didn't cross the street because it was too tired"
-    page = visit("find_a_head", text=text, find="look")
+    page = visit("find", text=text, find="look")
     page.locator(".st-key-tokens").get_by_role("radio", name="·it", exact=False).first.click()
     settle(page)
     page.locator(".st-key-keys").get_by_text("·animal").click()

@@ -1,4 +1,4 @@
-"""Inside a head: from Q, K and V to the output, and one cell's sum written out."""
+"""Head: from Q, K and V to the output, and one cell's sum written out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpt2viz.app.views.stages import PAIRS, choose, drag, draw_stage
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page(pages.INSIDE_A_HEAD)
+    view = page.open_page(pages.HEAD)
     part = zoom.window(view)
     with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
         layer, head = controls.layer(view), controls.head(view)

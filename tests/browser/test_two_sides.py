@@ -1,4 +1,4 @@
-"""Compare, with real clicks: what is chosen on one side is chosen on the other."""
+"""Two sides, with real clicks: what is chosen on one side is chosen on the other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AFTER = "The steel was lifted by a crane"
 
 def test_a_choice_on_one_side_is_one_on_the_other(visit: Visit) -> None:
     page = visit("two_texts", text2=AFTER, layer=2)  # where it once was
-    page.wait_for_url("**/compare?*")
+    page.wait_for_url("**/side_by_side?*")
     settle(page)
     partner = page.get_by_role("radio", name="6 ·crane ↔ 1")
     assert partner.get_attribute("aria-checked") == "true"
@@ -32,7 +32,7 @@ def test_a_choice_on_one_side_is_one_on_the_other(visit: Visit) -> None:
 
 
 def test_a_head_that_is_clicked_is_shown_on_both_sides(visit: Visit) -> None:
-    page = visit("compare", differs="mask", layer=0, head=0)
+    page = visit("side_by_side", differs="mask", layer=0, head=0)
     click_cell(page, "side_heads", 2, 3)
     assert "layer=2" in page.url
     assert "head=3" in page.url
@@ -41,7 +41,7 @@ def test_a_head_that_is_clicked_is_shown_on_both_sides(visit: Visit) -> None:
     for side, causal in (("side_a", True), ("side_b", False)):
         (panel,) = drawn(page, side)
         assert_allclose(panel["z"], weights("A crane ate fish", 2, causal)[3], atol=1e-6)
-    page.get_by_role("radio", name="Two heads or layers").click()
+    page.get_by_role("radio", name="Heads").click()
     settle(page)
     click_cell(page, "side_heads", 1, 5)
     assert "layer2=1" in page.url

@@ -1,4 +1,4 @@
-"""What Compare shows of both sides: paths, every head at a glance, and what comes next."""
+"""What is shown of both sides: paths, every head at a glance, and what comes next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpt2viz.app.clicks import Cell, choose_map_head
 from gpt2viz.app.components.lines import on_every_page
 from gpt2viz.app.frame import page
 from gpt2viz.app.literal import literal
-from gpt2viz.app.views import find_a_head, two_predictions, two_runs, two_texts
+from gpt2viz.app.views import find, two_predictions, two_runs, two_texts
 from gpt2viz.app.views.two_runs import Place, Sides
 from gpt2viz.pictures.compare import nearest_table, path_lines
 from gpt2viz.pictures.panel import Axis
@@ -75,7 +75,7 @@ def draw_map(both: Sides, what: str, places: Sequence[Place]) -> None:
     like = what == "head"
     prose.markdown(f"#### {MAP_TITLE[like]}")
     (layer, head), shown = places
-    numbers = find_a_head.alike(both.a.view, layer, head) if like else both.apart()
+    numbers = find.alike(both.a.view, layer, head) if like else both.apart()
     quantity = "cosine similarity" if like else "largest difference"
     with st.container(key="side_heads"):
         two_runs.draw_heads(

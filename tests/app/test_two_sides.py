@@ -1,4 +1,4 @@
-"""The Compare page: its numbers against the NumPy GPT-2, and how both sides are linked."""
+"""Two sides: its numbers against the NumPy GPT-2, and how both sides are linked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def chosen(at: AppTest) -> int:
 
 
 def test_before_the_verb_crane_is_the_same_to_the_last_digit() -> None:
-    at = open_page("compare", text=FIRST, text2=VERB)
+    at = open_page("side_by_side?differs=text", text=FIRST, text2=VERB)
     on, off = at.metric[:2]
     assert on.value == "exactly 0"
     one, other = runs(FIRST, VERB, causal=False)
@@ -56,7 +56,7 @@ def test_before_the_verb_crane_is_the_same_to_the_last_digit() -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_path_of_crane_after_its_context(causal: bool) -> None:
-    at = open_page("compare", text=FIRST, text2=AFTER)
+    at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER)
     one, other = runs(FIRST, AFTER, causal=causal)
     mask = "mask on" if causal else "mask off"
     stream = [1.0, cosine(one["embedding"][1], other["embedding"][6])]
@@ -70,7 +70,7 @@ def test_the_path_of_crane_after_its_context(causal: bool) -> None:
 
 
 def test_where_the_word_looks_in_both_texts() -> None:
-    at = open_page("compare", text=FIRST, text2=AFTER, layer="2", head="3")
+    at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, layer="2", head="3")
     one, other = (run["weights"][2][3] for run in runs(FIRST, AFTER))
     assert_allclose(heatmaps(figure(at, "weights_a"))["weights"], one, **TOLERANCE)
     assert_allclose(heatmaps(figure(at, "weights_b"))["weights"], other, **TOLERANCE)
@@ -88,7 +88,7 @@ def test_where_the_word_looks_in_both_texts() -> None:
 
 
 def test_nearest_tokens() -> None:
-    at = open_page("compare", text=FIRST, text2=AFTER)
+    at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER)
     table = at.dataframe[0].value  # before that of what comes next
     weights = gpt2viz.load_model().network.wte.weight.detach().numpy().astype(np.float64)
     rows = weights / np.linalg.norm(weights, axis=1, keepdims=True)
@@ -103,23 +103,23 @@ def test_nearest_tokens() -> None:
 
 
 def test_partners_and_the_readers_own() -> None:
-    at = open_page("compare", text=FIRST, text2=AFTER, query="1")
+    at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, query="1")
     assert chosen(at) == 6
-    at = open_page("compare", text=FIRST, text2=AFTER, query="1", match="1:3")
+    at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, query="1", match="1:3")
     assert chosen(at) == 3
     one, other = runs(FIRST, AFTER)
     expected = cosine(one["residual_out"][3][1], other["residual_out"][3][3])
     assert lines(at)["mask on: stream"][-1] == pytest.approx(expected, abs=2e-3)
-    at = open_page("compare", text=FIRST, text2="A crane", query="3")
+    at = open_page("side_by_side?differs=text", text=FIRST, text2="A crane", query="3")
     assert "no partner" in at.info[0].value
     assert not pictures(at)
 
 
 def test_an_empty_second_text_and_one_that_is_too_long() -> None:
-    at = open_page("compare", text=FIRST, text2="")
+    at = open_page("side_by_side?differs=text", text=FIRST, text2="")
     assert at.info[0].value.startswith("Second sentence: There is no text yet")
     assert not pictures(at)
-    at = open_page("compare", text=FIRST, text2="fish " * 300)
+    at = open_page("side_by_side?differs=text", text=FIRST, text2="fish " * 300)
     assert at.warning[0].value.startswith("Second sentence: The text has 301 tokens")
     assert not at.get("plotly_chart")
     (offer,) = (button for button in at.button if button.label == "Use the first 256 tokens")
@@ -131,7 +131,7 @@ def test_an_empty_second_text_and_one_that_is_too_long() -> None:
 
 
 def test_end_of_text_comes_first_in_both() -> None:
-    at = open_page("compare", text=FIRST, text2=VERB, endoftext="true")
+    at = open_page("side_by_side?differs=text", text=FIRST, text2=VERB, endoftext="true")
     assert heatmaps(figure(at, "weights_b"))["weights"].shape == (5, 5)
 
 
@@ -155,7 +155,7 @@ def probabilities(at: AppTest) -> Any:
 def test_two_heads_and_two_layers() -> None:
     (run,) = runs(FIRST)
     page = {"text": FIRST, "differs": "head", "layer": "1", "head": "2", "layer2": "3"}
-    at = open_page("compare", **page, head2="4")
+    at = open_page("side_by_side?differs=text", **page, head2="4")
     a, b, _ = shown(at)
     assert_allclose(a, run["weights"][1][2], **TOLERANCE)
     assert_allclose(b, run["weights"][3][4], **TOLERANCE)
@@ -164,7 +164,7 @@ def test_two_heads_and_two_layers() -> None:
         expected = cosine(run["weights"][layer][head][1:].ravel(), run["weights"][1][2][1:].ravel())
         assert found[layer, head] == pytest.approx(expected, abs=2e-3)
     assert not at.dataframe  # one run: one path, and the same comes next
-    whole = open_page("compare", **page, whole="true")
+    whole = open_page("side_by_side?differs=text", **page, whole="true")
     a, b, _ = shown(whole)
     assert_allclose(a, np.mean(run["weights"][1], axis=0), **TOLERANCE)
     assert_allclose(b, np.mean(run["weights"][3], axis=0), **TOLERANCE)
@@ -173,7 +173,7 @@ def test_two_heads_and_two_layers() -> None:
 @pytest.mark.parametrize("causal", ["true", "false"])
 def test_mask_on_and_off(causal: str) -> None:
     page = {"text": FIRST, "differs": "mask", "layer": "2", "query": "1", "causal": causal}
-    at = open_page("compare", **page)
+    at = open_page("side_by_side?differs=text", **page)
     on, off = (runs(FIRST, causal=mask)[0] for mask in (True, False))
     a, b, _ = shown(at)
     assert_allclose(a, on["weights"][2][0], **TOLERANCE)
@@ -200,7 +200,7 @@ def test_mask_on_and_off(causal: str) -> None:
 
 
 def test_baseline_and_what_if() -> None:
-    at = open_page("compare", text=FIRST, differs="edits", edits="off:0.3,window:2", layer="2")
+    at = open_page("side_by_side", text=FIRST, differs="edits", edits="off:0.3,window:2", layer="2")
     model = gpt2viz.load_model()
     changed = gpt2viz.trace(model, FIRST, edits=gpt2viz.parse_edits("off:0.3,window:2"))
     a, b, _ = shown(at)
@@ -209,10 +209,10 @@ def test_baseline_and_what_if() -> None:
     assert (b[3, :2] == 0).all()
     p = softmax(changed.logits_at(-1).astype(np.float64))
     assert_allclose(probabilities(at)["B (%)"], 100 * p[probabilities(at).index], atol=1e-3)
-    none = open_page("compare", text=FIRST, differs="edits")
+    none = open_page("side_by_side", text=FIRST, differs="edits")
     assert not shown(none)[2].any()
     assert any("Both predict the same" in caption.value for caption in none.caption)
-    wrong = open_page("compare", text=FIRST, differs="edits", edits="off:9.0")
+    wrong = open_page("side_by_side", text=FIRST, differs="edits", edits="off:9.0")
     assert len(wrong.warning) == 1
     assert not pictures(wrong)
 
@@ -227,7 +227,7 @@ def test_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_checkpoint(other, seed=2)
     models(monkeypatch, one, other)
     page = {"text": FIRST, "differs": "model", "model": "step100", "layer": "2", "head": "3"}
-    at = open_page("compare", **page, model2="step200")
+    at = open_page("side_by_side?differs=text", **page, model2="step200")
     ids = gpt2viz.load_model(one).tokenizer.encode(FIRST)
     first, second = (reference(folder, ids, causal=True) for folder in (one, other))
     a, b, _ = shown(at)
@@ -250,7 +250,7 @@ def test_models_of_two_sizes_share_some_heads(
     write_checkpoint(tmp_path / "small", n_layer=2, n_head=2, n_embd=16, vocab_size=410)
     models(monkeypatch, tmp_path / "large", tmp_path / "small")
     page = {"text": FIRST, "differs": "model", "model": "large", "model2": "small"}
-    at = open_page("compare", **page, layer="2")
+    at = open_page("side_by_side?differs=text", **page, layer="2")
     assert at.query_params.get("layer") is None  # the small one has no layer 2
     assert every_head(at).shape == (2, 2)
     ids = gpt2viz.load_model(tmp_path / "large").tokenizer.encode(FIRST)
@@ -264,19 +264,19 @@ def test_models_of_two_sizes_share_some_heads(
 def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(run_cache.MODELS_VARIABLE, raising=False)
     monkeypatch.setattr("gpt2viz.app.run_cache.from_hub", dict)
-    at = open_page("compare", text=FIRST, differs="model")
+    at = open_page("side_by_side", text=FIRST, differs="model")
     assert "only one model" in at.info[0].value
     write_checkpoint(tmp_path / "mine")
     models(monkeypatch, tmp_path / "mine")
-    at = open_page("compare", text=FIRST, differs="model", model="stories")
+    at = open_page("side_by_side", text=FIRST, differs="model", model="stories")
     assert ["different tokenizers" in error.value for error in at.error] == [True]
     write_checkpoint(tmp_path / "yours", seed=3)
     write_checkpoint(tmp_path / "short", n_positions=3)
     models(monkeypatch, tmp_path / "mine", tmp_path / "yours", tmp_path / "short")
-    at = open_page("compare", text=FIRST, differs="model", model="mine", model2="short")
+    at = open_page("side_by_side", text=FIRST, differs="model", model="mine", model2="short")
     assert ["reads at most 3" in error.value for error in at.error] == [True]
     monkeypatch.setattr(run_cache.models(), "budget", 10)
-    at = open_page("compare", text=FIRST, differs="model", model="mine", model2="yours")
+    at = open_page("side_by_side", text=FIRST, differs="model", model="mine", model2="yours")
     assert [
         "together, and this server has room for 10 bytes" in e.value.replace("\\", "")
         for e in at.error
@@ -287,5 +287,5 @@ def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("causal", ["true", "false"])
 def test_both_sides_runs_can_be_saved_whichever_the_page_has(causal: str) -> None:
     """With the mask off on the page, side A is the other run: it was missing from *Save*."""
-    at = open_page("compare", text=FIRST, differs="mask", causal=causal)
+    at = open_page("side_by_side", text=FIRST, differs="mask", causal=causal)
     assert {key.causal for key in at.session_state["_shown"].runs.values()} == {True, False}

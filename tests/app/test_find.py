@@ -1,4 +1,4 @@
-"""The Find a head page: every number worked out again from the NumPy GPT-2, by loops."""
+"""The page Find: every number worked out again from the NumPy GPT-2, by loops."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stages(ids: list[int]) -> Any:
 
 
 def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
-    at = open_page("find_a_head", text=TEXT)
+    at = open_page("find", text=TEXT)
     half = np.random.default_rng(0).choice(5120, 50, replace=False)
     probe = [int(n) for n in half] * 2
     texts = {
@@ -55,7 +55,7 @@ def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
 
 
 def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: list[int]) -> None:
-    at = open_page("find_a_head", text=TEXT, habit="duplicate token", on="sentence", only="2,3")
+    at = open_page("find", text=TEXT, habit="duplicate token", on="sentence", only="2,3")
     table = at.dataframe[0].value
     assert list(table.columns[:3]) == ["layer", "head", "duplicate token"]
     assert set(table["layer"]) == {2, 3}
@@ -72,7 +72,7 @@ def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: li
 
 
 def test_one_token_has_no_score() -> None:
-    at = open_page("find_a_head", text="A", on="sentence")
+    at = open_page("find", text="A", on="sentence")
     notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
     assert notes.count("nothing to<br>measure") == 8
     assert "could show “induction”" in at.info[0].value
@@ -81,9 +81,7 @@ def test_one_token_has_no_score() -> None:
 
 
 def test_who_looks_from_here_to_there(stages: Any) -> None:
-    at = open_page(
-        "find_a_head", text=TEXT, find="look", query="14", keys="1,3", rank="length given"
-    )
+    at = open_page("find", text=TEXT, find="look", query="14", keys="1,3", rank="length given")
     from safetensors.numpy import load_file
 
     weights = load_file(BUNDLED / "model.safetensors")
@@ -106,19 +104,17 @@ def test_who_looks_from_here_to_there(stages: Any) -> None:
 
 
 def test_only_keys_that_the_query_may_see_are_offered() -> None:
-    at = open_page("find_a_head", text=TEXT, find="look", query="4")
+    at = open_page("find", text=TEXT, find="look", query="4")
     (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
     assert len(pills.proto.options) == 5
     assert not pictures(at)  # none is chosen
-    off = open_page("find_a_head", text=TEXT, find="look", query="4", causal="false")
+    off = open_page("find", text=TEXT, find="look", query="4", causal="false")
     (pills,) = [group for group in button_groups(off) if group.proto.id.endswith("-keys")]
     assert len(pills.proto.options) == 15
 
 
 def test_heads_most_like_a_drawn_pattern(stages: Any) -> None:
-    at = open_page(
-        "find_a_head", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2,9:6"
-    )
+    at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2,9:6")
     wanted = np.zeros((15, 15))
     for t in range(15):
         keys = [j for j in range(t) if (t - j) % 3 == 0]
@@ -139,7 +135,7 @@ def test_heads_most_like_a_drawn_pattern(stages: Any) -> None:
 
 
 def test_heads_most_like_a_chosen_one(stages: Any) -> None:
-    at = open_page("find_a_head", text=TEXT, find="head", layer="2", head="3")
+    at = open_page("find", text=TEXT, find="head", layer="2", head="3")
     assert_allclose(
         heatmaps(figure(at, "chosen_head"))["weights"], stages["weights"][2][3], **TOLERANCE
     )
@@ -156,7 +152,7 @@ def test_heads_most_like_a_chosen_one(stages: Any) -> None:
 
 
 def test_all_heads_by_likeness(stages: Any) -> None:
-    at = open_page("find_a_head", text=TEXT, find="all", alike="0.8")
+    at = open_page("find", text=TEXT, find="all", alike="0.8")
     (drawn,) = figure(at, "alike_map")["data"]
     names, shown = drawn["x"], array(drawn["z"])
     assert sorted(names) == [f"{layer}.{head}" for layer in range(4) for head in range(6)]
@@ -173,13 +169,13 @@ def test_all_heads_by_likeness(stages: Any) -> None:
     assert table["least alike"][0] == pytest.approx(
         min(shown[names.index(a), names.index(b)] for a in group for b in group), abs=1e-6
     )
-    alone = open_page("find_a_head", text="A", find="all")
+    alone = open_page("find", text="A", find="all")
     assert "With one token" in alone.info[0].value
     assert not pictures(alone)
 
 
 def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
-    at = open_page("find_a_head", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2")
+    at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2")
     assert at.button[-1].label == "Clear 1 painted cell"
     at.selectbox(key="pattern").set_value("empty").run()
     assert not at.exception
@@ -202,7 +198,7 @@ def test_scores_across_many_texts(
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
-    at = open_page("find_a_head", model=folder.name, text="A crane", on="texts", habit="entropy")
+    at = open_page("find", model=folder.name, text="A crane", on="texts", habit="entropy")
     stored = pd.read_csv(folder / "survey" / "heads.csv").set_index("score")
     drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
     for name in stored.index.unique():
@@ -244,7 +240,7 @@ def test_a_score_that_a_survey_was_made_without(
     lines = table.read_text(encoding="utf-8").splitlines(keepends=True)
     table.write_text("".join(line for line in lines if "entropy" not in line), encoding="utf-8")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
-    at = open_page("find_a_head", model="older", text="A crane ate", on="texts", habit="entropy")
+    at = open_page("find", model="older", text="A crane ate", on="texts", habit="entropy")
     assert not at.warning
     maps = figure(at, "atlas_maps")["data"]
     assert len(maps) == 24
@@ -257,7 +253,7 @@ def test_a_score_that_a_survey_was_made_without(
 
 def test_the_bundled_survey_is_of_the_bundled_model() -> None:
     """Where this fails, the weights are new: make survey CORPUS=…"""
-    at = open_page("find_a_head", text="A crane", on="texts", habit="induction")
+    at = open_page("find", text="A crane", on="texts", habit="induction")
     assert not at.warning
     said = " ".join(caption.value for caption in at.caption)
     assert "held out from its training" in said
@@ -285,7 +281,7 @@ def test_a_survey_of_other_weights_is_one_message(
     (folder / "survey" / "heads.csv").write_text("score\n")
     (folder / "survey" / "survey.json").write_text('{"model": "another"}')
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
-    at = open_page("find_a_head", model="stale", text="A crane")
+    at = open_page("find", model="stale", text="A crane")
     assert ["made with other weights" in warning.value for warning in at.warning] == [True]
     assert len(figure(at, "atlas_maps")["data"]) == 16
 
@@ -294,7 +290,7 @@ def test_a_survey_of_other_weights_is_one_message(
 MUTANTS = (
     Mutant(
         "a mean as its own margin",
-        "app/views/find_a_head.py",
+        "app/views/find.py",
         "= across.margin[score]",
         "= across.mean[score]",
         "test_scores_across_many_texts",

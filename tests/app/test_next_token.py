@@ -30,7 +30,7 @@ def stages(model: gpt2viz.Model) -> Any:
 
 @pytest.mark.parametrize("query", [None, 4])
 def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -> None:
-    at = open_page("predictions", text=TEXT, **({} if query is None else {"query": str(query)}))
+    at = open_page("predict", text=TEXT, **({} if query is None else {"query": str(query)}))
     expected = 100 * softmax(stages["logits"][-1 if query is None else query])
     table = at.dataframe[0].value
     best = np.argsort(-expected)[:12]
@@ -47,7 +47,7 @@ def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -
 
 
 def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
-    at = open_page("predictions", text=TEXT, temperature="0.5", top_k="5", top_p="0.9")
+    at = open_page("predict", text=TEXT, temperature="0.5", top_k="5", top_p="0.9")
     p = softmax(2 * stages["logits"][-1])
     best = np.argsort(-p)[:5]
     shares = p[best] / p[best].sum()
@@ -60,19 +60,19 @@ def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
 
 
 def test_surprise_of_every_token(model: gpt2viz.Model, stages: Any) -> None:
-    at = open_page("predictions", text=TEXT)
+    at = open_page("predict", text=TEXT)
     ids = model.tokenizer.encode(TEXT)
     p = softmax(stages["logits"])
     expected = [-np.log2(p[n, ids[n + 1]]) for n in range(len(ids) - 1)]
     shown = array(figure(at, "surprise")["data"][0]["y"])
     assert np.isnan(shown[0])
     assert_allclose(shown[1:], expected, rtol=1e-3)
-    off = open_page("predictions", text=TEXT, causal="false")
+    off = open_page("predict", text=TEXT, causal="false")
     assert "already seen" in " ".join(caption.value for caption in off.caption)
 
 
 def test_the_lens_ends_in_the_models_own_prediction(model: gpt2viz.Model, stages: Any) -> None:
-    at = open_page("predictions", text=TEXT)
+    at = open_page("predict", text=TEXT)
     shown = heatmaps(figure(at, "lens_map"))["lens"]
     p = softmax(stages["logits"])
     assert shown.shape == (9, 10)
@@ -84,7 +84,7 @@ def test_the_lens_ends_in_the_models_own_prediction(model: gpt2viz.Model, stages
 
 
 def test_contributions_and_what_they_sum_to(stages: Any) -> None:
-    at = open_page("predictions", text=TEXT, explain="·and", minus=",")
+    at = open_page("predict", text=TEXT, explain="·and", minus=",")
     names = gpt2viz.load_model().tokenizer
     (one,), (other,) = names.encode(" and"), names.encode(",")
     logits = stages["logits"][-1]
@@ -101,9 +101,9 @@ def test_contributions_and_what_they_sum_to(stages: Any) -> None:
 
 
 def test_what_nobody_chose_follows_the_sentence() -> None:
-    at = open_page("predictions", text=TEXT)
+    at = open_page("predict", text=TEXT)
     at.button_group(key="query").set_value(4).run()
-    reloaded = open_page("predictions", **at.query_params)
+    reloaded = open_page("predict", **at.query_params)
     assert "explain" not in at.query_params
     assert at.selectbox(key="explain").value == reloaded.selectbox(key="explain").value
     best = at.dataframe[0].value["token"][0]
@@ -115,24 +115,24 @@ def test_what_nobody_chose_follows_the_sentence() -> None:
 
 
 def test_a_token_can_be_typed_as_people_write_it(stages: Any) -> None:
-    at = open_page("predictions", text=TEXT, explain="crane")
+    at = open_page("predict", text=TEXT, explain="crane")
     (crane,) = gpt2viz.load_model().tokenizer.encode(" crane")
     total = at.dataframe[1].value["added (nats)"].sum()
     assert total == pytest.approx(stages["logits"][-1][crane], abs=1e-3)
 
 
 def test_what_is_no_token_gets_one_message() -> None:
-    at = open_page("predictions", text=TEXT, explain="<b>antidisestablishment")
+    at = open_page("predict", text=TEXT, explain="<b>antidisestablishment")
     assert len(at.warning) == 1
     assert "is not a single token" in at.warning[0].value
 
 
 def test_long_texts_show_a_window_of_the_lens() -> None:
     text = " ".join(["the bank of the river"] * 8)
-    at = open_page("predictions", text=text, query="3")
+    at = open_page("predict", text=text, query="3")
     columns = figure(at, "lens_map")["data"][0]["x"]
     assert len(columns) == 10
     assert columns[0].startswith("0 ")
-    at = open_page("predictions", text=text)
+    at = open_page("predict", text=text)
     assert_array_equal(len(figure(at, "lens_map")["data"][0]["x"]), 10)
     assert any("Tokens 30 to 39 are shown" in caption.value for caption in at.caption)

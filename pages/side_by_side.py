@@ -1,0 +1,5 @@
+"""Side by side: layers, the mask on and off, sentences, heads, edits or models, on one scale."""
+
+from gpt2viz.app.views import side_by_side
+
+side_by_side.show()
