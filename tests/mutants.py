@@ -13,6 +13,7 @@ numbers are compared with independent oracles; this shows that the comparison bi
 from __future__ import annotations
 
 import ast
+import gc
 import logging
 import os
 import shutil
@@ -20,8 +21,10 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import chdir, redirect_stdout
+from contextlib import redirect_stdout
+from importlib.util import cache_from_source
 from io import StringIO
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,6 +73,7 @@ def planted(mutant: Mutant, copy: Path) -> Path:
     if source.count(mutant.right) != 1:
         raise ValueError(f"{mutant.name}: {mutant.right!r} must stand once in {mutant.file}")
     path.write_text(source.replace(mutant.right, mutant.wrong), encoding="utf-8")
+    Path(cache_from_source(str(path))).unlink(missing_ok=True)  # as the code was before
     return path
 
 
@@ -98,34 +102,41 @@ def turns_red(mutant: Mutant) -> bool:
     return code == pytest.ExitCode.TESTS_FAILED
 
 
+def enter_a_copy(folder: str) -> None:
+    """Make a copy of the clone for this process, and go there."""
+    logging.raiseExceptions = False  # Streamlit goes on logging to the stderr of a test before
+    copy = Path(tempfile.mkdtemp(dir=folder))
+    for name in ("gpt2viz", "tests", "pages"):
+        left = shutil.ignore_patterns("__pycache__", "node_modules")
+        shutil.copytree(ROOT / name, copy / name, ignore=left)
+    for name in ("app.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, copy)
+    for name in ("assets", "docs"):
+        (copy / name).symlink_to(ROOT / name)
+    os.chdir(copy)
+    sys.path.insert(0, str(copy))
+
+
 def survivors(share: Sequence[Mutant]) -> int:
-    """Plant a share of the mutants in a copy of their own, one by one; how many no test noticed.
+    """Plant a share of the mutants in the copy, one by one; how many no test noticed.
 
     Raises ``RuntimeError`` where the tests don't pass as the code is.
     """
     survived = 0
-    logging.raiseExceptions = False  # Streamlit goes on logging to the stderr of a test before
+    sys.dont_write_bytecode = False  # compiled once, for all of the share
+    code, printed = exit_code(sorted({mutant.test for mutant in share}))
+    if code:
+        raise RuntimeError(f"{printed}\nThe tests must pass before a fault is planted.")
     sys.dont_write_bytecode = True  # two mutants of one length within a second look alike to it
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        copy = Path(folder)
-        sys.path.insert(0, folder)
-        for name in ("gpt2viz", "tests", "pages"):
-            left = shutil.ignore_patterns("__pycache__", "node_modules")
-            shutil.copytree(ROOT / name, copy / name, ignore=left)
-        for name in ("app.py", "pyproject.toml"):
-            shutil.copy(ROOT / name, copy)
-        for name in ("assets", "docs"):
-            (copy / name).symlink_to(ROOT / name)
-        code, printed = exit_code(sorted({mutant.test for mutant in share}))
-        if code:
-            raise RuntimeError(f"{printed}\nThe tests must pass before a fault is planted.")
-        for mutant in share:
-            path = planted(mutant, copy)
-            red = turns_red(mutant)
-            survived += not red
-            verdict = "noticed" if red else "SURVIVED"
-            print(f"{mutant.name:34} {verdict:9} {mutant.test.split('::')[-1]}", flush=True)
-            shutil.copy(place(mutant, ROOT), path)
+    gc.freeze()  # pytest looks through all that is in memory, each time it ends
+    for mutant in share:
+        path = planted(mutant, Path.cwd())
+        red = turns_red(mutant)
+        survived += not red
+        verdict = "noticed" if red else "SURVIVED"
+        print(f"{mutant.name:34} {verdict:9} {mutant.test.split('::')[-1]}", flush=True)
+        shutil.copy(place(mutant, ROOT), path)
+    gc.unfreeze()
     return survived
 
 
@@ -136,9 +147,14 @@ def main(wanted: list[str]) -> int:
         print(f"No fault is in a file or test named {' or '.join(wanted)}.")
         return 1
     os.environ["OMP_NUM_THREADS"] = "1"  # each core has a process of its own
-    shares = min(os.cpu_count() or 1, len(chosen))
-    with ProcessPoolExecutor(shares) as processes:
-        survived = sum(processes.map(survivors, [chosen[n::shares] for n in range(shares)]))
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # what a test starts leaves no fault behind
+    rooms = groupby(chosen, lambda mutant: Path(mutant.test.split("::")[0]).parent)
+    shares = sorted((list(of_one) for _, of_one in rooms), key=len, reverse=True)  # longest first
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(initializer=enter_a_copy, initargs=(folder,)) as processes,
+    ):
+        survived = sum(processes.map(survivors, shares))
     print(f"mutants: {len(chosen) - survived} noticed, {survived} survived")
     return 1 if survived else 0
 
