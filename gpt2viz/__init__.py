@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         patch_path,
         patch_sweep,
     )
+    from gpt2viz.analysis.reasons import Reason, reason
     from gpt2viz.model.checkpoint import Model, load_model
     from gpt2viz.run.drawn import Drawer
     from gpt2viz.run.tracer import trace
@@ -72,6 +73,7 @@ _LATER = {
     "Model": "model.checkpoint",
     "PatchSweep": "analysis.patching",
     "PatchedPath": "analysis.patching",
+    "Reason": "analysis.reasons",
     "RowExplanation": "analysis.explanation",
     "ScoreExplanation": "analysis.explanation",
     "contributions": "analysis.lens",
@@ -83,6 +85,7 @@ _LATER = {
     "patch_estimate": "analysis.patching",
     "patch_path": "analysis.patching",
     "patch_sweep": "analysis.patching",
+    "reason": "analysis.reasons",
     "trace": "run.tracer",
 }
 
@@ -109,6 +112,7 @@ __all__ = [
     "PatchError",
     "PatchSweep",
     "PatchedPath",
+    "Reason",
     "RowExplanation",
     "ScoreExplanation",
     "Stage",
@@ -130,6 +134,7 @@ __all__ = [
     "patch_estimate",
     "patch_path",
     "patch_sweep",
+    "reason",
     "sampling_distribution",
     "surprise",
     "trace",

@@ -9,7 +9,7 @@ That the scale is held is a convention: a part that is taken away for real chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -24,6 +24,7 @@ from gpt2viz.run.edits import attention_is_off, passed_on
 from gpt2viz.run.trace import Trace
 
 Numbers = NDArray[np.float64]
+Places = Sequence[int] | NDArray[np.int64]
 Side = Literal["query", "key"]
 
 
@@ -86,7 +87,8 @@ class RowExplanation:
 
     ``keys`` (S,) are those keys' positions and ``scores`` (S,) the run's own numbers. What all of
     them share, softmax forgets: ``deviation`` leaves it out, and explains the weights. ``names``
-    are as for ``ScoreExplanation``. No (S, n, n) array is kept.
+    are as for ``ScoreExplanation``. What belongs to a single key is worked out when it is asked
+    for: nothing of size (S, n) is kept.
     """
 
     layer: int
@@ -99,7 +101,11 @@ class RowExplanation:
     """What the scores are divided by before the softmax: √hs, and more in some models."""
     _stream: _Stream = field(repr=False)
     _q: Numbers = field(repr=False)
-    _k: Numbers = field(repr=False)
+
+    @property
+    def trace(self) -> Trace:
+        """The run whose scores they are."""
+        return self._stream.trace
 
     @cached_property
     def weights(self) -> Numbers:
@@ -109,7 +115,7 @@ class RowExplanation:
     @cached_property
     def mean(self) -> Numbers:
         """The table of the row's mean score, over the keys that the query sees: (n, n)."""
-        mean: Numbers = self._q @ self._k.mean(axis=0).T
+        mean: Numbers = self._q @ self._stream.mean_parts("key", self.keys).T
         return mean
 
     def table(self, key: int) -> Numbers:
@@ -117,8 +123,7 @@ class RowExplanation:
 
         Raises ``IndexError`` for a key that the query doesn't see.
         """
-        found: Numbers = self._q @ self._k[self._row_of(key)].T
-        return found
+        return self.at(key).table
 
     def deviation(self, key: int) -> Numbers:
         """``table`` minus ``mean``: what sets this key apart from the others, (n, n)."""
@@ -126,19 +131,8 @@ class RowExplanation:
 
     def at(self, key: int) -> ScoreExplanation:
         """The score with one key, to be opened further. Raises ``IndexError`` as ``table`` does."""
-        n = self._row_of(key)
-        return ScoreExplanation(
-            layer=self.layer,
-            head=self.head,
-            query=self.query,
-            key=key,
-            names=self.names,
-            table=self.table(key),
-            score=float(self.scores[n]),
-            _stream=self._stream,
-            _q=self._q,
-            _k=self._k[n],
-        )
+        score = float(self.scores[self.row_of(key)])
+        return self._stream.score(self.query, self._q, key, score)
 
     def without(
         self, key: int, *, query_part: str | None = None, key_part: str | None = None
@@ -150,16 +144,19 @@ class RowExplanation:
         """
         if query_part is None and key_part is None:
             raise ValueError("name a part of the query, of the key, or one of each")
-        q = self._q.sum(axis=0) if query_part is None else self._q[self._place_of(query_part)]
-        k = self._k.sum(axis=1) if key_part is None else self._k[:, self._place_of(key_part)]
-        return float(self._softmax(self.scores - k @ q)[self._row_of(key)])
+        n = self.row_of(key)
+        asked = self._q.sum(axis=0) if query_part is None else self._q[self._place_of(query_part)]
+        answers = self._stream.along(self.keys, asked)  # (S, n)
+        parts = slice(None) if key_part is None else [self._place_of(key_part)]
+        return float(self._softmax(self.scores - answers[:, parts].sum(axis=1))[n])
 
     def _softmax(self, scores: Numbers) -> Numbers:
         scaled = (scores - scores.max()) / self.divisor
         weights: Numbers = np.exp(scaled) / np.exp(scaled).sum()
         return weights
 
-    def _row_of(self, key: int) -> int:
+    def row_of(self, key: int) -> int:
+        """The place of a key among ``keys``. Raises ``IndexError`` as ``table`` does."""
         found = np.flatnonzero(self.keys == key)
         if not found.size:
             raise IndexError(f"query {self.query} doesn't see key {key}")
@@ -188,9 +185,9 @@ def explain_score(
     a trace of another model.
     """
     stream = _Stream(model, trace, layer, head)
-    q, (k,) = stream.parts(query, [key])
+    stream.check(query, key)
     score = float(trace.stage("scores", layer, head)[query, key])
-    return ScoreExplanation(layer, head, query, key, stream.names, q @ k.T, score, stream, q, k)
+    return stream.score(query, stream.mean_parts("query", [query]), key, score)
 
 
 def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -> RowExplanation:
@@ -203,8 +200,8 @@ def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -
     keys = np.flatnonzero(~trace.hidden_pairs()[query])
     scores = trace.stage("scores", layer, head)[query, keys].astype(np.float64)
     divisor = model.config.head_dim**0.5 * model.config.layer_divisor(layer)
-    q, k = stream.parts(query, keys.tolist())
-    return RowExplanation(layer, head, query, stream.names, keys, scores, divisor, stream, q, k)
+    q = stream.mean_parts("query", [query])
+    return RowExplanation(layer, head, query, stream.names, keys, scores, divisor, stream, q)
 
 
 class _Stream:
@@ -223,27 +220,42 @@ class _Stream:
             if not 0 <= place < T:
                 raise IndexError(f"no token {place}: this text has tokens 0 to {T - 1}")
 
-    def parts(self, query: int, keys: Sequence[int]) -> tuple[Numbers, Numbers]:
-        """The query (n, hs), and the keys at some places (S, n, hs), as sums of n parts.
+    def score(self, query: int, q: Numbers, key: int, score: float) -> ScoreExplanation:
+        """A score, of a query whose parts ``q`` (n, hs) are known."""
+        k = self.mean_parts("key", [key])
+        names = self.names
+        return ScoreExplanation(
+            self.layer, self.head, query, key, names, q @ k.T, score, self, q, k
+        )
 
-        Raises ``IndexError`` for a token that isn't there.
-        """
+    def mean_parts(self, side: Side, places: Places) -> Numbers:
+        """The parts of the queries or keys at some places, and of these the mean: (n, hs)."""
+        reading, constant = self.reading(side)
+        shares = 1 / self.scale(places) / len(places)  # (P,)
+        streams = [wrote.in_stream(shares @ wrote.at(places)) for wrote in self.written()]
+        return np.vstack([np.array(streams) @ reading, constant])
+
+    def along(self, places: Places, asked: Numbers) -> Numbers:
+        """What each part of the keys at some places adds to q·k, of a query's (hs,): (P, n)."""
+        reading, constant = self.reading("key")
+        wanted = reading @ asked  # (C,): no key is made whole for it
+        parts = [wrote.at(places) @ wrote.from_stream(wanted) for wrote in self.written()]
+        scaled = np.column_stack(parts) / self.scale(places)[:, None]
+        return np.column_stack([scaled, np.full(len(places), constant @ asked)])
+
+    def written(self) -> Iterator[_Written]:
+        """Who wrote to the stream, in the order of ``names`` but for the constant."""
         trace = self.trace
-        self.check(query, *keys)
-        sides = [_Reader(self, "query", [query]), _Reader(self, "key", keys)]
-        for side in sides:
-            side.read(trace.stage("token_embedding")[0])
-            side.read(trace.stage("position_embedding"))
+        yield _Written(trace.stage("token_embedding")[0])
+        yield _Written(trace.stage("position_embedding"))
+        everywhere = np.ones((len(trace.token_ids), 1), np.float32)
         for n in range(self.layer):
             on = 0.0 if attention_is_off(trace.edits, n) else 1.0
             W_O, b_O = map(double, self.model.merging(n))  # (nh, hs, C), (C,)
-            heads, mlp = trace.stage("head_output", n)[0], trace.stage("mlp_output", n)[0]
-            for side in sides:
-                side.read_heads(heads, on * W_O)
-                side.read_everywhere(on * b_O)
-                side.read(mlp)
-        (q,), k = (side.parts() for side in sides)
-        return q, k
+            for z, merging in zip(trace.stage("head_output", n)[0], on * W_O, strict=True):
+                yield _Written(z, merging)
+            yield _Written(everywhere, on * b_O[None])
+            yield _Written(trace.stage("mlp_output", n)[0])
 
     def opened(self, side: Side, place: int, writer: tuple[int, int]) -> Numbers:
         """The part that an earlier head wrote at a place, by the token it had read: (T, hs)."""
@@ -277,46 +289,35 @@ class _Stream:
         reading = gain[:, None] * W
         return reading - reading.mean(axis=0), bias @ W + b
 
-    def scale(self, places: Sequence[int]) -> Numbers:
-        """The σ of ln_1 at some places of this run: (P, 1)."""
+    def scale(self, places: Places) -> Numbers:
+        """The σ of ln_1 at some places of this run: (P,)."""
         before = ("residual_out", self.layer - 1) if self.layer else ("embedding", None)
         x = self.trace.stage(*before)[0, places].astype(np.float64)
         sigma: Numbers = np.sqrt(x.var(axis=-1) + self.model.config.layer_norm_epsilon)
-        return sigma[:, None]
+        return sigma
 
 
-class _Reader:
-    """A head's queries or keys at P places, part by part."""
+@dataclass(frozen=True, eq=False)
+class _Written:
+    """What one part wrote at every token: ``numbers`` (T, c), merged into the stream's channels.
 
-    def __init__(self, stream: _Stream, side: Side, places: Sequence[int]) -> None:
-        self._places, self._scale = list(places), stream.scale(places)
-        self._reading, constant = stream.reading(side)
-        self._read = np.empty((len(self._places), len(stream.names), len(constant)))
-        self._read[:, -1] = constant
-        self._n = 0  # parts that were read so far
+    ``merging`` is (c, C); None where ``numbers`` are channels already.
+    """
 
-    def read(self, written: NDArray[np.float32]) -> None:
-        """One part: what was written to the stream (T, C)."""
-        self._put(written[self._places].astype(np.float64) @ self._reading)
+    numbers: NDArray[np.float32]
+    merging: Numbers | None = None
 
-    def read_everywhere(self, written: Numbers) -> None:
-        """One part: what was written alike at every token, (C,)."""
-        self._put(written @ self._reading)
+    def at(self, places: Places) -> Numbers:
+        """Its numbers at some places, not merged yet: (P, c)."""
+        return self.numbers[places].astype(np.float64)
 
-    def read_heads(self, outputs: NDArray[np.float32], W_O: Numbers) -> None:
-        """A part for each head, of its output (nh, T, hs) and its rows of W_O (nh, hs, C)."""
-        n_head, hs, C = W_O.shape
-        through = (W_O.reshape(-1, C) @ self._reading).reshape(n_head, hs, -1)  # (nh, hs, hs)
-        for head in outputs[:, self._places].astype(np.float64) @ through:
-            self._put(head)
+    def in_stream(self, numbers: Numbers) -> Numbers:
+        """Some of its numbers (c,) as they are in the stream, (C,)."""
+        return numbers if self.merging is None else numbers @ self.merging
 
-    def parts(self) -> Numbers:
-        """All that was read, and what is read whatever was written: (P, n, hs)."""
-        return self._read
-
-    def _put(self, part: Numbers) -> None:
-        self._read[:, self._n] = part / self._scale
-        self._n += 1
+    def from_stream(self, wanted: Numbers) -> Numbers:
+        """A direction of the stream (C,) in its own numbers, (c,)."""
+        return wanted if self.merging is None else self.merging @ wanted
 
 
 def _names(layer: int, n_head: int) -> tuple[str, ...]:

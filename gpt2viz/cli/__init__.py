@@ -11,6 +11,7 @@ from gpt2viz.cli.group import Group
 COMMANDS = {
     "app": "Open the app; Ctrl-C ends it.",
     "trace": "Run the model on TEXT and show one tensor.",
+    "why": "Say why a head looks at a token of TEXT.",
     "shapes": "List every tensor of the run on TEXT.",
     "heads": "Score every head on every passage of a corpus.",
     "models": "List the models: bundled, configured, and in the Hugging Face cache.",

@@ -31,8 +31,8 @@ model = click.option(
 device = click.option(
     "--device", default="cpu", show_default=True, help="Where the model computes: cpu, cuda or mps."
 )
-#: Runs the model on what the command was given.
-Run = Callable[[], gpt2viz.Trace]
+#: Runs the model on what the command was given: the model and its trace.
+Run = Callable[[], tuple[gpt2viz.Model, gpt2viz.Trace]]
 
 
 def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,8 +125,8 @@ def _run(
     edits: str,
     silent: bool,
     device: str,
-) -> gpt2viz.Trace:
-    """Trace a text; "-" reads it from stdin."""
+) -> tuple[gpt2viz.Model, gpt2viz.Trace]:
+    """Load the model and trace a text; "-" reads it from stdin."""
     try:
         changes = gpt2viz.parse_edits(edits)
     except EditError as error:
@@ -138,7 +138,7 @@ def _run(
     ids = loaded.tokenizer.encode(written, end_of_text_first=endoftext, special=special)
     if not special:
         note_special(silent, loaded.tokenizer.special_in(written))
-    return gpt2viz.trace(loaded, ids, causal=causal, edits=changes)
+    return loaded, gpt2viz.trace(loaded, ids, causal=causal, edits=changes)
 
 
 def note_special(silent: bool, typed: Iterable[str]) -> None:

@@ -28,7 +28,7 @@ def shapes(run: options.Run, as_json: bool, quiet: bool, out: tuple[Path, ...]) 
     """
     for path in out:
         kind_of(path, TABLE_KINDS)
-    made = run()
+    _, made = run()
     table = tables.shape_table(made)
     for path in out:
         save_table(table, path, about(made, "shapes"))

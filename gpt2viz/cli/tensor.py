@@ -126,11 +126,16 @@ def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:
 
     Raises ``GPT2VizError`` for a layer or head that the model doesn't have.
     """
+    check_head(run, layer, head)
+    of_head = key in HEAD_STAGES
+    return Tensor(run, key, layer if STAGE[key].per_layer else None, head if of_head else None)
+
+
+def check_head(run: Trace, layer: int, head: int) -> None:
+    """Raise ``GPT2VizError`` for a layer or head that the model doesn't have."""
     n_layer, n_head = run.config.n_layer, run.config.n_head
     if layer >= n_layer or head >= n_head:
         raise GPT2VizError(
             f"{run.model_name} has layers 0 to {n_layer - 1}, each with heads 0 to {n_head - 1}; "
             f"there is no layer {layer}, head {head}"
         )
-    of_head = key in HEAD_STAGES
-    return Tensor(run, key, layer if STAGE[key].per_layer else None, head if of_head else None)

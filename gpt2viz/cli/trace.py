@@ -67,7 +67,8 @@ def trace(
     kinds = {kind_of(path, KINDS) for path in out}
     if width and not kinds.intersection(PICTURE_KINDS):
         raise click.UsageError("--width is for pictures: name one with --out (svg, pdf, png)")
-    tensor = choose(run(), stage, layer or 0, head or 0)
+    _, made = run()
+    tensor = choose(made, stage, layer or 0, head or 0)
     for path in out:
         tensor.save(path, width)
         options.note(quiet, f"Wrote {path}")

@@ -33,7 +33,8 @@ class Last(NamedTuple):
 class Derived:
     """The stages that a run of T tokens left out, from those that it ``captured``.
 
-    ``causal`` and ``forbidden`` (T, T) say what it hid. The last of each kind is remembered.
+    ``causal`` and ``forbidden`` (T, T) say what it hid. The last of each kind is remembered, and
+    the outputs of every layer's heads, which take T · C numbers: all of them explain a score.
     """
 
     def __init__(
@@ -71,12 +72,13 @@ class Derived:
         """One stage of all heads, or all stages of one."""
         keys = FROM_HEADS if head is not None else (key,)
         heads = slice(None) if head is None else slice(head, head + 1)
-        last = self._last.get(keys)
+        kind = (key, str(layer)) if keys == ("head_output",) else keys
+        last = self._last.get(kind)
         if last is None or last.place != (layer, head):
             qkv = [self._captured[name, layer][:, heads] for name in "qkv"]
             divisor = self._config.layer_divisor(layer)
             stages = attended(qkv, divisor, self.hidden(), keys)
-            self._last[keys] = last = Last((layer, head), stages)
+            self._last[kind] = last = Last((layer, head), stages)
         return last.stages[key] if head is None else last.stages[key][0, 0]
 
     def _stream(self, key: str, layer: int) -> Array:

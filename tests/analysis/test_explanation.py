@@ -13,8 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz.analysis.explanation import explain_row, explain_score
-from gpt2viz.model.config import GPT2Config
-from gpt2viz.model.network import GPT2
+from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import by_head, read, reference
@@ -276,43 +275,6 @@ def test_heads_that_change_places_change_rows(tmp_path: Path) -> None:
     rows = [ours.names.index(f"head 0.{h}") for h in (2, 0, 3, 1)]
     place = [*range(2), *rows, *range(6, len(ours.names))]
     assert_allclose(theirs.table, ours.table[place][:, place], atol=1e-5)
-
-
-def copying_model() -> gpt2viz.Model:
-    """Two layers built by hand: head 0.0 looks one back, head 1.0 at what followed the token.
-
-    Channels: 12 of the token, 12 of its place, 12 that head 0.0 writes the token before into, and
-    as many again of the opposite sign, so that LayerNorm finds a mean of 0 and one length.
-    """
-    n, T = 12, 12
-    config = GPT2Config(
-        vocab_size=n, n_positions=T, n_embd=6 * n, n_layer=2, n_head=2, n_inner=1,
-        layer_norm_epsilon=1e-9,
-    )  # fmt: skip
-    network = GPT2(config)
-    inner: Any = network  # torch types its modules' parts as tensors or modules
-    one, C, hs = torch.eye(n), 6 * n, 3 * n
-    with torch.no_grad():
-        for weight in network.parameters():
-            weight.zero_()
-        for norm in (inner.ln_f, *(x for b in inner.h for x in (b.ln_1, b.ln_2))):
-            norm.weight.fill_(1)
-        inner.wte.weight[:, :n], inner.wte.weight[:, hs : hs + n] = one, -one
-        inner.wpe.weight[:, n : 2 * n], inner.wpe.weight[:, hs + n : hs + 2 * n] = one, -one
-        for layer, block in enumerate(inner.h):
-            qkv = block.attn.c_attn.weight  # (3C, C)
-            if layer == 0:
-                back = torch.roll(one, 1, 0)
-                qkv[:n, n : 2 * n] = 40 * back.T  # the query asks for the place before
-                qkv[C : C + n, n : 2 * n] = one
-                qkv[2 * C : 2 * C + n, :n] = one  # the value is the token
-                block.attn.c_proj.weight[2 * n : 3 * n, :n] = one
-                block.attn.c_proj.weight[hs + 2 * n : hs + 3 * n, :n] = -one
-            else:
-                qkv[:n, :n] = 40 * one  # the query asks for its own token
-                qkv[C : C + n, 2 * n : 3 * n] = one  # … among the tokens before
-    tokenizer = gpt2viz.load_model().tokenizer
-    return gpt2viz.Model("by hand", config, network.eval(), tokenizer)
 
 
 def test_a_copying_head_built_by_hand() -> None:

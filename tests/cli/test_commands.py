@@ -31,7 +31,7 @@ from tests.mutants import Mutant
 
 
 @pytest.mark.parametrize(
-    "command", ["app", "convert", "fetch", "heads", "models", "shapes", "trace"]
+    "command", ["app", "convert", "fetch", "heads", "models", "shapes", "trace", "why"]
 )
 def test_help_has_an_example_for_each_command(run: Run, command: str) -> None:
     of_command = run(command, "--help").stdout
@@ -80,7 +80,7 @@ finally:
 
 def test_help_does_not_wait_for_torch(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "7"
+    assert done.stdout.splitlines()[-1] == "8"
     assert "Open the app; Ctrl-C ends it." in done.stdout
 
 

@@ -105,6 +105,14 @@ def test_its_size_is_told_while_another_thread_looks_at_a_stage(tiny: gpt2viz.Mo
     assert trace.nbytes == sum(array.nbytes for array in trace.captured.values())
 
 
+def test_a_long_run_remembers_what_its_heads_put_out(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [5, 300, 17], explicit=False)
+    before = trace.nbytes
+    made = [trace.stage("head_output", layer) for layer in range(3)]
+    assert all(trace.stage("head_output", layer) is made[layer] for layer in range(3))
+    assert trace.nbytes - before == sum(array.nbytes for array in made)
+
+
 def test_long_texts_are_derived_and_short_ones_captured(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

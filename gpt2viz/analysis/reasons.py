@@ -1,0 +1,354 @@
+"""Why a head looks at one key, in words made only from computed numbers.
+
+The deviation of a key's score from the row's mean is a sum over pairs of parts, of both signs. So
+that a share is one whatever cancels, it is of one sign's sum: for a key that lies above the mean,
+of all pairs that raise it; below the mean, of all that lower it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.analysis.explanation import RowExplanation, Side
+from gpt2viz.analysis.scores import first_token, weight_on
+from gpt2viz.arrays import Array
+from gpt2viz.run.edits import attention_is_off, passed_on
+
+#: A rule holds from this share on, and a head has read a token to which it gave so much weight:
+#: more than all the rest together.
+HALF = 0.5
+#: A rule is told of a key with so many times the weight that it would have if all keys were alike.
+STANDS_OUT = 1.5
+#: Pairs that are told of.
+LEADING = 3
+
+
+@dataclass(frozen=True)
+class Read:
+    """The token, by its place, that a head gave most weight to, where a part was read."""
+
+    token: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A part of the query with a part of the key.
+
+    ``value`` is what it adds to the deviation, ``share`` its part of all that has the same sign;
+    ``without`` is the key's weight if the pair added nothing to any score of the row. What a part
+    that is a head had read is ``query_read`` or ``key_read``.
+    """
+
+    query_part: str
+    key_part: str
+    value: float
+    share: float
+    without: float
+    query_read: Read | None
+    key_read: Read | None
+
+    def __str__(self) -> str:
+        return f"{spoken(self.query_part, 'query')} × {spoken(self.key_part, 'key')}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a key's reason has a name.
+
+    ``measure`` gives a number in [0, 1] that must reach ``HALF``, of a key that stands out by
+    ``STANDS_OUT``; 0 where the rule can't hold. ``measured`` says what the number is, as in "77 %
+    of …", and ``says`` what follows from it.
+    """
+
+    name: str
+    says: str
+    measured: str
+    measure: Callable[[Reason], float]
+    source: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reason:
+    """Why a query gives one key its weight: see ``reason``.
+
+    ``raised`` and ``lowered`` are the sums of the pairs above and below 0 of the deviation.
+    """
+
+    row: RowExplanation
+    key: int
+
+    @cached_property
+    def weight(self) -> float:
+        """The key's attention weight."""
+        return float(self.row.weights[self.row.row_of(self.key)])
+
+    @cached_property
+    def deviation(self) -> NDArray[np.float64]:
+        """What sets the key apart from the row's mean: (n, n), query's parts down."""
+        return self.row.deviation(self.key)
+
+    @property
+    def raised(self) -> float:
+        """The sum of all pairs that raise the score over the row's mean."""
+        return float(self.deviation.clip(min=0).sum())
+
+    @property
+    def lowered(self) -> float:
+        """The sum of all pairs that lower it, 0 or below."""
+        return float(self.deviation.clip(max=0).sum())
+
+    @property
+    def above(self) -> bool:
+        """Whether the score is above the row's mean; shares are then of ``raised``."""
+        return self.raised + self.lowered > 0
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The ``LEADING`` pairs of the sign that prevails, largest first; none without any."""
+        whole = self.raised if self.above else self.lowered
+        sign = 1 if self.above else -1
+        order = np.argsort(-sign * self.deviation, axis=None, kind="stable")[:LEADING]
+        places = zip(*np.unravel_index(order, self.deviation.shape), strict=True)
+        return tuple(
+            self._pair(int(i), int(j), whole) for i, j in places if sign * self.deviation[i, j] > 0
+        )
+
+    @cached_property
+    def rule(self) -> tuple[Rule, float] | None:
+        """The first of ``RULES`` that holds, and its measure."""
+        alike = 1 / len(self.row.keys)
+        if not self.above or self.weight < STANDS_OUT * alike:
+            return None
+        measured = ((rule, rule.measure(self)) for rule in RULES)
+        return next(((rule, share) for rule, share in measured if share >= HALF), None)
+
+    def share(self, query_parts: NDArray[np.bool_], key_parts: NDArray[np.bool_]) -> float:
+        """The share of ``raised`` that all pairs of some parts (n,) have together."""
+        return float(self.deviation[np.ix_(query_parts, key_parts)].sum()) / self.raised
+
+    def carries(self, side: Side, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which parts of query or key were read from some tokens (T,) of the text: (n,).
+
+        The part "token" from the one that stands there; a head's where it gave them ``HALF`` of
+        its weight or more.
+        """
+        place = self.row.query if side == "query" else self.key
+        reads = self._weights[side]
+        return np.array(
+            [
+                bool(tokens[place]) if name == "token" else
+                name in reads and float(reads[name][tokens].sum()) >= HALF
+                for name in self.row.names
+            ]
+        )  # fmt: skip
+
+    def part(self, name: str) -> NDArray[np.bool_]:
+        """One part by its name, as a choice among all: (n,)."""
+        return np.array([part == name for part in self.row.names])
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The text's token ids: (T,)."""
+        return np.array(self.row.trace.token_ids)
+
+    @cached_property
+    def _weights(self) -> dict[Side, dict[str, Array]]:
+        """The weights (T,) of every earlier head that passed on what it read, by part."""
+        return {"query": self._weights_at(self.row.query), "key": self._weights_at(self.key)}
+
+    def _weights_at(self, place: int) -> dict[str, Array]:
+        trace, n_head = self.row.trace, self.row.trace.config.n_head
+        found = {}
+        for layer in range(self.row.layer):
+            if attention_is_off(trace.edits, layer):
+                continue
+            rows = trace.weights_of_queries(layer, slice(place, place + 1))[:, 0]  # (nh, T)
+            factors = passed_on(trace.edits, layer, n_head)
+            found.update({f"head {layer}.{n}": rows[n] for n in np.flatnonzero(factors)})
+        return found
+
+    def _read(self, side: Side, part: str) -> Read | None:
+        weights = self._weights[side].get(part)
+        return None if weights is None else Read(int(weights.argmax()), float(weights.max()))
+
+    def _pair(self, i: int, j: int, whole: float) -> Pair:
+        asks, answers = self.row.names[i], self.row.names[j]
+        value = float(self.deviation[i, j])
+        without = self.row.without(self.key, query_part=asks, key_part=answers)
+        reads = self._read("query", asks), self._read("key", answers)
+        return Pair(asks, answers, value, value / whole, without, *reads)
+
+    def words(self, labels: Sequence[str] = ()) -> tuple[str, ...]:
+        """All of it in a few sentences; ``labels`` (T,) are the tokens as they shall be written."""
+        return tuple(_sentences(self, labels or self.row.trace.labels))
+
+    def __repr__(self) -> str:
+        return "\n".join(self.words())
+
+
+def reason(row: RowExplanation, key: int) -> Reason:
+    """Why the query of ``row`` gives ``key`` its weight: leading pairs, and a rule if one holds.
+
+    Raises ``IndexError`` for a key that the query doesn't see.
+    """
+    row.row_of(key)
+    return Reason(row, key)
+
+
+def _own(case: Reason) -> NDArray[np.bool_]:
+    """The query's parts that were read from its own token, wherever that stands."""
+    return case.carries("query", case.ids == case.ids[case.row.query])
+
+
+def _follows(case: Reason) -> float:
+    ids, query, key = case.ids, case.row.query, case.key
+    if not 1 <= key <= query or ids[key - 1] != ids[query]:
+        return 0.0
+    return case.share(_own(case), case.carries("key", np.arange(len(ids)) == key - 1))
+
+
+def _alike(case: Reason) -> float:
+    return case.share(_own(case), case.carries("key", case.ids == case.ids[case.key]))
+
+
+def _duplicate(case: Reason) -> float:
+    query, key = case.row.query, case.key
+    return _alike(case) if key != query and case.ids[key] == case.ids[query] else 0.0
+
+
+def _same(case: Reason) -> float:
+    return _alike(case) if case.key == case.row.query else 0.0
+
+
+def _places(case: Reason) -> float:
+    return case.share(case.part("position"), case.part("position"))
+
+
+def _rests(case: Reason) -> float:
+    row = case.row
+    if case.key != 0 or row.query == 0 or case.weight < HALF:
+        return 0.0
+    weights = row.trace.stage("weights", row.layer, row.head)
+    return float(weight_on(weights, first_token(row.trace.token_ids)))
+
+
+#: The reasons that have a name, in the order in which they are tried.
+RULES = (
+    Rule(
+        "induction",
+        "So it looks for what followed the same token before.",
+        "of what raises it pairs the query's own token with a head's copy, at the key, of the "
+        "token before the key, and these two are the same token",
+        _follows,
+        "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
+    ),
+    Rule(
+        "duplicate token",
+        "So it looks for the same token elsewhere.",
+        "of what raises it pairs the query's own token with the key's, which is the same",
+        _duplicate,
+        "Wang et al. 2023, Interpretability in the Wild, section 3.1",
+    ),
+    Rule(
+        "same token",
+        "So it looks for its own token, here at its own place.",
+        "of what raises it pairs the query's own token with the key's, which is the query itself",
+        _same,
+        "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
+    ),
+    Rule(
+        "places",
+        "So it goes by the places of the two.",
+        "of what raises it pairs the query's position with the key's",
+        _places,
+        "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
+    ),
+    Rule(
+        "first token",
+        "So it rests on the first token, as on this text as a whole.",
+        "of its weight goes there, in the mean over this text's queries",
+        _rests,
+        "Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks",
+    ),
+)
+
+
+def _sentences(case: Reason, labels: Sequence[str]) -> list[str]:
+    row, mean = case.row, 1 / len(case.row.keys)
+    asks, answers = (f"{n} {labels[n]}" for n in (row.query, case.key))
+    where = (
+        f"Layer {row.layer}, head {row.head}, from {asks} to {answers}: weight {case.weight:.2f}"
+    )
+    if len(row.keys) == 1:
+        return [f"{where}. The query sees no other key, so the weight is 1 whatever the score."]
+    said = [
+        f"{where}; if all keys were alike it would be {mean:.2f}.",
+        f"The raw score is {_signed(case.raised + case.lowered)} from the row's mean: pairs of "
+        f"parts that raise it add {_signed(case.raised)}, pairs that lower it "
+        f"{_signed(case.lowered)}.",
+    ]
+    if not case.pairs:
+        return said
+    verb = "raises" if case.above else "lowers"
+    shares = ", ".join(f"{_percent(pair.share)} is {pair}" for pair in case.pairs)
+    said.append(f"Of what {verb} it, {shares}.")
+    said += _reads(case, labels)
+    said.append(
+        "Without the first of these pairs, LayerNorm's scale held, the weight would be "
+        f"{case.pairs[0].without:.2f}."
+    )
+    if case.rule is not None:
+        rule, share = case.rule
+        author = rule.source.partition(",")[0]
+        said.append(f"{rule.says} {_percent(share)} {rule.measured} ({rule.name}: {author}).")
+    return said
+
+
+def _reads(case: Reason, labels: Sequence[str]) -> list[str]:
+    """What the heads among the leading pairs had read, a sentence a side."""
+    row, said = case.row, []
+    asked = [(pair.query_part, pair.query_read) for pair in case.pairs]
+    answered = [(pair.key_part, pair.key_read) for pair in case.pairs]
+    for side, place, reads in (("query", row.query, asked), ("key", case.key, answered)):
+        parts = [
+            f"{part} had read {read.token} {labels[read.token]}{_apart(place - read.token)} "
+            f"(weight {read.weight:.2f})"
+            for part, read in dict.fromkeys(reads)
+            if read is not None
+        ]
+        if parts:
+            said.append(f"At the {side}, {' and '.join(parts)}.")
+    return said
+
+
+def _apart(back: int) -> str:
+    """How far a token stands before a place, in words."""
+    if back == 0:
+        return ", the token there"
+    tokens = "one token" if abs(back) == 1 else f"{abs(back)} tokens"
+    return f", {tokens} {'back' if back > 0 else 'ahead'}"
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.2f}".replace("-", "−")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def spoken(part: str, side: Side) -> str:
+    """A part as it is said: "the key's token", "head 0.0 at the key", "layer 0's MLP …"."""
+    kind, _, number = part.partition(" ")
+    if not number:
+        return f"the {side}'s {part}"
+    if kind == "head":
+        return f"{part} at the {side}"
+    name = "MLP" if kind == "mlp" else "attention bias"
+    return f"layer {number}'s {name} at the {side}"

@@ -1,0 +1,110 @@
+"""``gpt2viz why``: why a head looks at a token, from who wrote to its query and its key."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+import gpt2viz
+from gpt2viz import GPT2VizError, Reason
+from gpt2viz.cli import options
+from gpt2viz.cli.files import file_option, kind_of
+from gpt2viz.cli.tensor import check_head
+from gpt2viz.export import PICTURE_KINDS, TABLE_KINDS, about, save_figure, save_table
+from gpt2viz.labels import spelled
+from gpt2viz.pictures.explanation import pair_table, reason_map
+
+#: Endings of files: the table of all parts as a picture, or as numbers.
+KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS)
+
+
+@click.command()
+@options.runs_a_model
+@click.option("-l", "--layer", type=click.IntRange(0), default=0, show_default=True)
+@click.option("-H", "--head", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--query", type=click.IntRange(0), help="By its place; the last if not given.")
+@click.option(
+    "--key", type=click.IntRange(0), help="By its place; the one with most weight if not given."
+)
+@click.option("--raw", is_flag=True, help="Files and JSON hold q·k itself, mean and all.")
+@file_option(KINDS)
+def why(
+    run: options.Run,
+    as_json: bool,
+    quiet: bool,
+    layer: int,
+    head: int,
+    query: int | None,
+    key: int | None,
+    raw: bool,
+    out: tuple[Path, ...],
+) -> None:
+    """Say why a head looks at a token of TEXT ("-" reads stdin).
+
+    A raw score is a sum over pairs: what one part of the model (a head, an
+    MLP, the embeddings) wrote to the query, times what another wrote to the
+    key, with LayerNorm's scale held at the run's own. Printed are the pairs
+    that set this key apart from the row's mean. Tokens count from 0.
+
+    \b
+        gpt2viz why "The cat sat on the mat and the cat sat" -l 1 -H 4 --query 8
+        gpt2viz why "A crane ate fish" --layer 2 --query 3 --key 0 --json
+        gpt2viz why "A crane ate fish" -l 1 --out parts.svg --out parts.csv
+    """
+    for path in out:
+        kind_of(path, KINDS)
+    case = _reason(*run(), layer, head, query, key)
+    picture = reason_map(case, raw=raw)
+    for path in out:
+        said = about(case.row.trace, picture.what)
+        save = save_table if kind_of(path, KINDS) in TABLE_KINDS else save_figure
+        save(picture.table() if save is save_table else picture, path, said)
+        options.note(quiet, f"Wrote {path}")
+    if as_json:
+        options.print_json(_document(case, raw))
+    elif not out:
+        click.echo(spelled("\n".join(case.words())))
+        if case.pairs:
+            click.echo()
+            click.echo(pair_table(case).to_string(index=False, float_format=lambda x: f"{x:.2f}"))
+
+
+def _reason(
+    model: gpt2viz.Model,
+    trace: gpt2viz.Trace,
+    layer: int,
+    head: int,
+    query: int | None,
+    key: int | None,
+) -> Reason:
+    check_head(trace, layer, head)
+    query = len(trace.tokens) - 1 if query is None else query
+    try:
+        row = gpt2viz.explain_row(model, trace, layer, head, query)
+        return gpt2viz.reason(row, int(row.keys[row.weights.argmax()]) if key is None else key)
+    except IndexError as error:  # a token that isn't there, or is hidden from the query
+        raise GPT2VizError(str(error)) from None
+
+
+def _document(case: Reason, raw: bool) -> dict[str, Any]:
+    """All of it for JSON: where it comes from, the words, the leading pairs and the whole table."""
+    row = case.row
+    table = row.table(case.key) if raw else case.deviation
+    return asdict(about(row.trace, "why", row.layer, row.head)) | {
+        "tokens": row.trace.tokens,
+        "query": row.query,
+        "key": case.key,
+        "weight": case.weight,
+        "score": float(row.scores[row.row_of(case.key)]),
+        "raised": case.raised,
+        "lowered": case.lowered,
+        "rule": None if case.rule is None else {"name": case.rule[0].name, "share": case.rule[1]},
+        "words": case.words(),
+        "pairs": [asdict(pair) for pair in case.pairs],
+        "parts": row.names,
+        "compared_with_the_mean": not raw,
+        "table": table.tolist(),
+    }

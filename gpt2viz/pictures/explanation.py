@@ -1,0 +1,101 @@
+"""A score taken apart, as a picture: the query's parts down, the key's across, sums at the ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Heatmaps
+
+if TYPE_CHECKING:  # torch stays out of the pictures
+    from gpt2viz.analysis.reasons import Read, Reason
+
+#: Parts of a side that have a row or column of their own; the others stand together in one more.
+MOST = 32
+#: What these are called, and the sums at the ends.
+OTHERS, SUM = "all others", "sum"
+
+
+def reason_map(case: Reason, *, raw: bool = False) -> Heatmaps:
+    """What every pair of parts adds to a key's score beyond the row's mean; ``raw``, to q·k."""
+    row = case.row
+    what = f"Layer {row.layer}, head {row.head}, query {row.query}, key {case.key}, by who wrote"
+    if raw:
+        table, quantity = row.table(case.key), "adds to q·k:"
+        what = f"Raw score of {what[0].lower()}{what[1:]}"
+    else:
+        table, quantity = case.deviation, "adds to the score beyond the row's mean:"
+    return parts_map(what, row.names, table, quantity)
+
+
+def parts_map(
+    what: str, names: Sequence[str], table: NDArray[np.float64], quantity: str
+) -> Heatmaps:
+    """A table (n, n) of pairs of parts, with its sums in one more row and column.
+
+    A side with more than ``MOST`` parts shows those whose numbers are largest, in their order, and
+    the sum of the others in one row or column. The last cell is the sum of all.
+    """
+    rows, down = _gathered(table, names)
+    across_down, across = _gathered(rows.T, names)
+    shown = across_down.T
+    whole = np.block(
+        [
+            [shown, shown.sum(axis=1, keepdims=True)],
+            [shown.sum(axis=0, keepdims=True), shown.sum(keepdims=True)],
+        ]
+    )
+    panel = Panel(
+        title="",
+        values=whole.astype(np.float32),
+        rows=Axis("the query's part", [*down, SUM], numbered=False),
+        columns=Axis("the key's part", [*across, SUM], numbered=False),
+        name="parts",
+        quantity=quantity,
+    )
+    return Heatmaps(
+        what,
+        [panel],
+        scale="signed",
+        height=max(320, 120 + 18 * len(whole)),
+        plus=True,
+        legend=False,
+        rules=((len(down),), (len(across),)),
+    )
+
+
+def _gathered(
+    table: NDArray[np.float64], names: Sequence[str]
+) -> tuple[NDArray[np.float64], list[str]]:
+    """The rows with the largest numbers, and the others as one: up to (MOST + 1, …)."""
+    if len(names) <= MOST:
+        return table, list(names)
+    largest = np.sort(np.argsort(-np.abs(table).max(axis=1), kind="stable")[:MOST])
+    others = np.delete(table, largest, axis=0).sum(axis=0)
+    return np.vstack([table[largest], others]), [*(names[n] for n in largest), OTHERS]
+
+
+def pair_table(case: Reason) -> pd.DataFrame:
+    """The leading pairs of parts, one row each, with the tokens that their heads had read."""
+    labels = case.row.trace.labels
+    return pd.DataFrame(
+        {
+            "the query's part": pair.query_part,
+            "the key's part": pair.key_part,
+            "adds": pair.value,
+            "share (%)": 100 * pair.share,
+            "weight without it": pair.without,
+            "the query's head had read": _read(pair.query_read, labels),
+            "the key's head had read": _read(pair.key_read, labels),
+        }
+        for pair in case.pairs
+    )
+
+
+def _read(read: Read | None, labels: Sequence[str]) -> str:
+    return "" if read is None else f"{read.token} {labels[read.token]}"

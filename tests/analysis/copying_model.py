@@ -1,0 +1,48 @@
+"""A model that copies, built by hand: whoever explains it must find what was put in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import gpt2viz
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
+
+
+def copying_model() -> gpt2viz.Model:
+    """Two layers built by hand: head 0.0 looks one back, head 1.0 at what followed the token.
+
+    Channels: 12 of the token, 12 of its place, 12 that head 0.0 writes the token before into, and
+    as many again of the opposite sign, so that LayerNorm finds a mean of 0 and one length.
+    """
+    n, T = 12, 12
+    config = GPT2Config(
+        vocab_size=n, n_positions=T, n_embd=6 * n, n_layer=2, n_head=2, n_inner=1,
+        layer_norm_epsilon=1e-9,
+    )  # fmt: skip
+    network = GPT2(config)
+    inner: Any = network  # torch types its modules' parts as tensors or modules
+    one, C, hs = torch.eye(n), 6 * n, 3 * n
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.zero_()
+        for norm in (inner.ln_f, *(x for b in inner.h for x in (b.ln_1, b.ln_2))):
+            norm.weight.fill_(1)
+        inner.wte.weight[:, :n], inner.wte.weight[:, hs : hs + n] = one, -one
+        inner.wpe.weight[:, n : 2 * n], inner.wpe.weight[:, hs + n : hs + 2 * n] = one, -one
+        for layer, block in enumerate(inner.h):
+            qkv = block.attn.c_attn.weight  # (3C, C)
+            if layer == 0:
+                back = torch.roll(one, 1, 0)
+                qkv[:n, n : 2 * n] = 40 * back.T  # the query asks for the place before
+                qkv[C : C + n, n : 2 * n] = one
+                qkv[2 * C : 2 * C + n, :n] = one  # the value is the token
+                block.attn.c_proj.weight[2 * n : 3 * n, :n] = one
+                block.attn.c_proj.weight[hs + 2 * n : hs + 3 * n, :n] = -one
+            else:
+                qkv[:n, :n] = 40 * one  # the query asks for its own token
+                qkv[C : C + n, 2 * n : 3 * n] = one  # … among the tokens before
+    tokenizer = gpt2viz.load_model().tokenizer
+    return gpt2viz.Model("by hand", config, network.eval(), tokenizer)

@@ -1,0 +1,302 @@
+"""Why a head looks there, in words: the shares by loops, and the rules on models known by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gpt2viz
+from gpt2viz.analysis.explanation import explain_row
+from gpt2viz.analysis.reasons import RULES, Reason, reason
+from gpt2viz.analysis.scores import head_scores
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
+from gpt2viz.run.edits import parse_edits
+from tests.analysis.copying_model import copying_model
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+
+#: The text that the app's first page opens with.
+CAT = "The cat sat on the mat and the cat sat"
+IDS = [5, 300, 17, 17, 219, 88, 400]
+
+
+@pytest.fixture(scope="module")
+def model() -> gpt2viz.Model:
+    return gpt2viz.load_model()
+
+
+@pytest.fixture(scope="module")
+def cat(model: gpt2viz.Model) -> gpt2viz.Trace:
+    return gpt2viz.trace(model, CAT)
+
+
+def why(
+    model: gpt2viz.Model, trace: gpt2viz.Trace, layer: int, head: int, query: int, key: int
+) -> Reason:
+    return reason(explain_row(model, trace, layer, head, query), key)
+
+
+def named(case: Reason) -> str:
+    return "" if case.rule is None else case.rule[0].name
+
+
+def test_shares_are_of_all_that_has_their_sign(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    model = gpt2viz.load_model(tmp_path)
+    trace = gpt2viz.trace(model, IDS)
+    signs = set()
+    for key in range(6):
+        case = why(model, trace, 2, 1, 5, key)
+        row = case.row
+        tables = [row.table(other) for other in range(6)]
+        apart = tables[key] - sum(tables) / 6
+        above = float(apart.sum()) > 0
+        signs.add(above)
+        same = [x for x in apart.ravel().tolist() if (x > 0) == above]
+        best = sorted(same, key=abs, reverse=True)[:3]
+        assert case.above == above
+        assert [pair.value for pair in case.pairs] == pytest.approx(best)
+        assert [pair.share for pair in case.pairs] == pytest.approx([x / sum(same) for x in best])
+        assert case.raised + case.lowered == pytest.approx(apart.sum())
+        for pair in case.pairs:
+            i, j = row.names.index(pair.query_part), row.names.index(pair.key_part)
+            assert apart[i, j] == pytest.approx(pair.value)
+            less = row.scores - [table[i, j] for table in tables]
+            weights = np.exp(less / row.divisor)
+            assert pair.without == pytest.approx(weights[key] / weights.sum())
+        assert case.weight == pytest.approx(trace.stage("weights", 2, 1)[5, key], rel=1e-4)
+    assert signs == {True, False}
+
+
+def test_a_part_that_is_a_head_names_what_it_had_read(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    model = gpt2viz.load_model(tmp_path)
+    for edits, silent in (("", ()), ("mean:0.1,mean:1.2", ("0.1", "1.2")), ("attn:0", ("0.",))):
+        trace = gpt2viz.trace(model, IDS, causal=False, edits=parse_edits(edits))
+        found = dict.fromkeys([True, False], 0)
+        for query, key in np.ndindex(7, 7):
+            case = why(model, trace, 2, 1, query, key)
+            for pair in case.pairs:
+                for part, read, at in (
+                    (pair.query_part, pair.query_read, query),
+                    (pair.key_part, pair.key_read, key),
+                ):
+                    name = part.removeprefix("head ")
+                    if part == name or name.startswith(silent or "none"):
+                        assert read is None
+                        found[False] += part != name
+                        continue
+                    assert read is not None
+                    row = trace.stage("weights", *map(int, name.split(".")))[at]
+                    assert read.token == row.argmax()
+                    assert read.weight == row.max()
+                    found[True] += 1
+        assert found[True]
+        assert bool(found[False]) == ("mean" in edits)  # one that is off adds nothing at all
+
+
+def test_induction_built_by_hand() -> None:
+    model = copying_model()
+    trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7])
+    case = why(model, trace, 1, 0, 5, 2)
+    first = case.pairs[0]
+    assert (first.query_part, first.key_part) == ("token", "head 0.0")
+    assert first.key_read is not None
+    assert first.key_read.token == 1
+    assert case.rule is not None
+    assert (case.rule[0].name, case.rule[1] > 0.99) == ("induction", True)
+    said = case.words(tuple("abcdef"))
+    assert "Of what raises it, 100 % is the query's token × head 0.0 at the key" in said[2]
+    assert said[3] == "At the key, head 0.0 had read 1 b, one token back (weight 1.00)."
+    assert said[-1].startswith("So it looks for what followed the same token before. 100 % of")
+    assert {named(why(model, trace, 1, 0, 5, key)) for key in (0, 1, 3, 4, 5)} == {""}
+
+
+def test_what_followed_another_token_is_no_induction() -> None:
+    """Each token looks for what followed the next one of the vocabulary."""
+    model = copying_model()
+    inner: Any = model.network
+    with torch.no_grad():
+        inner.h[1].attn.c_attn.weight[:12, :12] = 40 * torch.roll(torch.eye(12), 1, 0)
+    trace = gpt2viz.trace(model, [3, 8, 1, 9, 5, 7])
+    case = why(model, trace, 1, 0, 5, 2)
+    assert (case.pairs[0].query_part, case.pairs[0].key_part) == ("token", "head 0.0")
+    assert case.pairs[0].share > 0.99
+    assert case.rule is None
+
+
+def test_a_model_that_looks_for_its_own_token() -> None:
+    """Layer 0's queries and keys are the tokens alone."""
+    model = copying_model()
+    inner: Any = model.network
+    with torch.no_grad():
+        qkv = inner.h[0].attn.c_attn.weight
+        qkv[:144] = 0
+        qkv[:12, :12] = 6 * torch.eye(12)
+        qkv[72:84, :12] = torch.eye(12)
+    trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7])
+    assert named(why(model, trace, 0, 0, 5, 1)) == "duplicate token"
+    assert named(why(model, trace, 0, 0, 5, 5)) == "same token"
+    assert named(why(model, trace, 0, 0, 5, 2)) == ""
+    assert named(why(model, trace, 0, 0, 2, 2)) == "same token"
+
+
+def test_copying_heads_name_the_previous_token_head_first(
+    model: gpt2viz.Model, cat: gpt2viz.Trace
+) -> None:
+    scores = head_scores(cat)
+    layer, back = np.unravel_index(scores["previous token"].argmax(), (4, 6))
+    copying = np.argwhere(scores["induction"] > 0.5).tolist()
+    assert copying
+    for place in copying:
+        case = why(
+            model, cat, place[0], place[1], 8, 2
+        )  # the second cat at what followed the first
+        assert case.pairs[0].key_part == f"head {layer}.{back}"
+        assert case.pairs[0].key_read is not None
+        assert case.pairs[0].key_read.token == 1
+        assert named(case) == "induction"
+        reads = [cat.stage("weights", 0, head) for head in range(6)]
+        own = [n for n, weights in enumerate(reads) if weights[8, 1] + weights[8, 8] >= 0.5]
+        back_one = [n for n, weights in enumerate(reads) if weights[2, 1] >= 0.5]
+        i = [case.row.names.index(part) for part in ["token", *(f"head 0.{n}" for n in own)]]
+        j = [case.row.names.index(f"head 0.{n}") for n in back_one]
+        apart = case.row.deviation(2)
+        share = sum(apart[a, b] for a in i for b in j) / apart[apart > 0].sum()
+        assert case.rule is not None
+        assert case.rule[1] == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ((0, 0, 6, 5), "places"),
+        ((0, 3, 8, 8), "same token"),
+        ((2, 0, 8, 0), "first token"),
+        ((0, 1, 3, 2), ""),  # many pairs, each of them small
+        ((1, 4, 8, 3), ""),  # a key that hardly has any weight
+        ((1, 4, 0, 0), ""),  # the first query sees nothing else
+    ],
+)
+def test_what_heads_of_the_bundled_model_go_by(
+    model: gpt2viz.Model, cat: gpt2viz.Trace, place: tuple[int, int, int, int], name: str
+) -> None:
+    case = why(model, cat, *place)
+    assert named(case) == name
+    said = " ".join(case.words())
+    assert [rule.name for rule in RULES if f"({rule.name}: " in said] == [name] * bool(name)
+    if place == (1, 4, 0, 0):
+        assert said.endswith("The query sees no other key, so the weight is 1 whatever the score.")
+
+
+def test_a_bland_model_has_no_rule() -> None:
+    """Weights as small as those that training begins with: every key about alike."""
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=50, n_positions=16, n_embd=24, n_layer=3, n_head=4)
+    network = GPT2(config).eval()
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            gain = ".ln_" in name and name.endswith("weight")
+            weight.copy_(float(gain) + 0.02 * torch.randn_like(weight))
+    model = gpt2viz.Model("bland", config, network, gpt2viz.load_model().tokenizer)
+    trace = gpt2viz.trace(model, [3, 7, 1, 9, 3, 7, 7])
+    for layer, head, query in np.ndindex(3, 4, 7):
+        row = explain_row(model, trace, layer, head, query)
+        assert {named(reason(row, key)) for key in row.keys.tolist()} == {""}
+
+
+def test_heads_that_change_places_change_names(model: gpt2viz.Model, cat: gpt2viz.Trace) -> None:
+    order, hs = [4, 0, 5, 1, 3, 2], model.config.head_dim
+    other = gpt2viz.load_model()
+    C = model.config.n_embd
+    rows = np.concatenate([np.arange(C).reshape(6, hs)[h] for h in order])
+    with torch.no_grad():
+        for name in ("weight", "bias"):
+            qkv = other.network.get_parameter(f"h.0.attn.c_attn.{name}")
+            qkv.copy_(qkv[np.concatenate([rows, rows + C, rows + 2 * C])].clone())
+        merge = other.network.get_parameter("h.0.attn.c_proj.weight")
+        merge.copy_(merge[:, rows].clone())
+    renamed = {f"head 0.{h}": f"head 0.{n}" for n, h in enumerate(order)}
+    ours = why(model, cat, 1, 4, 8, 2)
+    theirs = why(other, gpt2viz.trace(other, CAT), 1, 4, 8, 2)
+    for a, b in zip(ours.pairs, theirs.pairs, strict=True):
+        parts = [renamed.get(part, part) for part in (a.query_part, a.key_part)]
+        assert [b.query_part, b.key_part] == parts
+        assert b.share == pytest.approx(a.share, abs=1e-4)
+        assert (a.key_read is None) == (b.key_read is None)
+        if a.key_read is not None and b.key_read is not None:
+            assert a.key_read.token == b.key_read.token
+    assert named(theirs) == named(ours) == "induction"
+
+
+def test_without_the_mask_a_later_key_is_no_induction() -> None:
+    model = copying_model()
+    trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7], causal=False)
+    assert named(why(model, trace, 1, 0, 1, 2)) == ""  # the token before the key is the query
+    assert named(why(model, trace, 1, 0, 5, 2)) == "induction"
+
+
+def test_the_words_take_tokens_as_they_are_to_be_written(
+    model: gpt2viz.Model, cat: gpt2viz.Trace
+) -> None:
+    case = why(model, cat, 1, 4, 8, 2)
+    said = " ".join(case.words([f"<{n}>" for n in range(10)]))
+    assert "from 8 <8> to 2 <2>" in said
+    assert "head 0.0 had read 1 <1>, one token back" in said
+    assert not set("catsat") & {a for a, b in pairwise(said) if b == ">"}
+    assert repr(case) == "\n".join(case.words(cat.labels))
+    with pytest.raises(IndexError, match="doesn't see key 9"):
+        reason(case.row, 9)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "shares of what is left of both signs",
+        "analysis/reasons.py",
+        "self.raised if self.above else self.lowered",
+        "self.raised + self.lowered",
+        "test_shares_are_of_all_that_has_their_sign",
+    ),
+    Mutant(
+        "a key's head read at the query",
+        "analysis/reasons.py",
+        '"key": self._weights_at(self.key)',
+        '"key": self._weights_at(self.row.query)',
+        "test_a_part_that_is_a_head_names_what_it_had_read",
+    ),
+    Mutant(
+        "heads that are off have read",
+        "analysis/reasons.py",
+        "np.flatnonzero(factors)",
+        "range(n_head)",
+        "test_a_part_that_is_a_head_names_what_it_had_read",
+    ),
+    Mutant(
+        "induction without the same token before",
+        "analysis/reasons.py",
+        "if not 1 <= key <= query or ids[key - 1] != ids[query]",
+        "if not 1 <= key <= query",
+        "test_what_followed_another_token_is_no_induction",
+    ),
+    Mutant(
+        "every key stands out",
+        "analysis/reasons.py",
+        "STANDS_OUT = 1.5",
+        "STANDS_OUT = 0",
+        "test_a_bland_model_has_no_rule",
+    ),
+    Mutant(
+        "any share is enough",
+        "analysis/reasons.py",
+        "if share >= HALF",
+        "if share > 0",
+        "test_what_heads_of_the_bundled_model_go_by",
+    ),
+)

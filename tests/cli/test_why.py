@@ -1,0 +1,111 @@
+"""``gpt2viz why``: its numbers are the library's, in every form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.export import can_draw
+from tests.cli.conftest import Run
+from tests.mutants import Mutant
+
+CAT = "The cat sat on the mat and the cat sat"
+
+
+def test_it_says_what_the_pairs_are(run: Run) -> None:
+    said = run("why", CAT, "-l", "1", "-H", "4", "--query", "8").stdout.splitlines()
+    model = gpt2viz.load_model()
+    row = gpt2viz.explain_row(model, gpt2viz.trace(model, CAT), 1, 4, 8)
+    case = gpt2viz.reason(row, 2)  # the key with most weight
+    n = len(case.words())
+    assert said[:n] == list(case.words())
+    heading, *rows = said[n + 1 :]
+    assert heading.split()[:3] == ["the", "query's", "part"]
+    for line, pair in zip(rows, case.pairs, strict=True):
+        assert f"{pair.value:.2f}" in line
+        assert f"{100 * pair.share:.2f}" in line
+        assert f"{pair.without:.2f}" in line
+
+
+def test_its_json_has_the_whole_table(run: Run) -> None:
+    where = ("-l", "1", "-H", "4", "--query", "9", "--key", "3", "--edits", "off:0.1")
+    common = ("why", CAT, "--no-causal", *where, "--json", "-q")
+    apart, raw = (json.loads(run(*common, *more).stdout) for more in ((), ("--raw",)))
+    model = gpt2viz.load_model()
+    edits = gpt2viz.parse_edits("off:0.1")
+    trace = gpt2viz.trace(model, CAT, causal=False, edits=edits)
+    row = gpt2viz.explain_row(model, trace, 1, 4, 9)
+    assert_allclose(apart["table"], row.deviation(3), atol=1e-9)
+    assert_allclose(raw["table"], row.table(3), atol=1e-9)
+    scores = trace.stage("scores", 1, 4)[9]
+    assert np.sum(raw["table"]) == pytest.approx(scores[3], abs=1e-3)
+    assert np.sum(apart["table"]) == pytest.approx(scores[3] - scores.mean(), abs=1e-3)
+    assert (apart["compared_with_the_mean"], raw["compared_with_the_mean"]) == (True, False)
+    assert (apart["layer"], apart["head"], apart["query"], apart["key"]) == (1, 4, 9, 3)
+    assert apart["weight"] == pytest.approx(trace.stage("weights", 1, 4)[9, 3], rel=1e-4)
+    assert apart["parts"] == list(row.names)
+    assert apart["edits"] == "off:0.1"
+
+
+def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
+    files = ("w.csv", "w.parquet", "w.html")
+    run("why", CAT, "-l", "2", "--raw", *(part for name in files for part in ("-o", name)))
+    model = gpt2viz.load_model()
+    row = gpt2viz.explain_row(model, gpt2viz.trace(model, CAT), 2, 0, 9)
+    table = row.table(int(row.keys[row.weights.argmax()]))
+    for found in (pd.read_csv("w.csv"), pd.read_parquet("w.parquet")):
+        values = found["value"].to_numpy(float).reshape(len(table) + 1, -1)
+        assert_allclose(values[:-1, :-1], table, rtol=1e-5, atol=1e-5)
+        assert_allclose(values[-1, :-1], table.sum(axis=0), rtol=1e-5, atol=1e-5)
+        assert_allclose(values[:-1, -1], table.sum(axis=1), rtol=1e-5, atol=1e-5)
+        assert values[-1, -1] == pytest.approx(table.sum(), rel=1e-5)
+    assert "Raw score of layer 2, head 0" in Path("w.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
+def test_its_picture(run: Run) -> None:
+    assert run("why", "A crane", "--out", "w.svg", "-q").stderr == ""
+    assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--query", "10"), 1, "no token 10: this text has tokens 0 to 9"),
+        (("--query", "3", "--key", "4"), 1, "query 3 doesn't see key 4"),
+        (("--layer", "4"), 1, "there is no layer 4, head 0"),
+        (("--key", "-1"), 2, "-1"),
+        (("--out", "w.npz"), 2, "w.npz must end with one of .svg"),
+    ],
+)
+def test_what_cannot_be_asked(
+    run: Run, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    result = run("why", CAT, *arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the first key in place of the one with most weight",
+        "cli/why.py",
+        "row.keys[row.weights.argmax()]",
+        "row.keys[0]",
+        "test_it_says_what_the_pairs_are",
+    ),
+    Mutant(
+        "a picture's sums across left out",
+        "pictures/explanation.py",
+        "shown.sum(axis=0, keepdims=True)",
+        "0 * shown.sum(axis=0, keepdims=True)",
+        "test_its_files_have_the_table_and_its_sums",
+    ),
+)
