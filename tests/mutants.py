@@ -89,8 +89,10 @@ def exit_code(tests: Iterable[str]) -> tuple[int, str]:
     for name in list(sys.modules):
         if name.split(".")[0] in ("gpt2viz", "tests"):
             del sys.modules[name]
+    ours = sys.modules["__main__"]  # a page under test takes its place
     with redirect_stdout(StringIO()) as printed:
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
+    sys.modules["__main__"] = ours
     return int(code), printed.getvalue()
 
 
