@@ -1,14 +1,13 @@
-"""Clicks on heatmap cells, and parts that are dragged out: Streamlit reports neither."""
+"""Clicks on the cells of matrices, and parts that are dragged out: what they do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Self
 
 import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
-from gpt2viz.app.components.clicks import listen
 from gpt2viz.app.parameters import Choice
 from gpt2viz.pictures.panel import Axis
 
@@ -20,6 +19,11 @@ class Cell(NamedTuple):
     row: int
     column: int
 
+    @classmethod
+    def sent(cls, found: Mapping[str, Any]) -> Self:
+        """The cell that the browser has sent."""
+        return cls(str(found["panel"]), int(found["row"]), int(found["column"]))
+
 
 class Dragged(NamedTuple):
     """The panel's ``name``, and the first and last row and column that a drag has taken in."""
@@ -29,31 +33,18 @@ class Dragged(NamedTuple):
     columns: tuple[int, int]
 
 
-def on_click(
-    area: str,
-    then: Callable[[Cell], None] | None = None,
-    drag: Callable[[Dragged], None] | None = None,
-) -> Cell | None:
-    """The heatmap cell inside ``st.container(key=area)`` that was just clicked, or None.
-
-    ``then`` is called with it before the page runs again, in time to set widgets; ``drag`` with
-    the part of a picture that was dragged out, if any. Both stay with the visitor while the page
-    is open, so neither may hold on to a run: give them labels and sizes only.
-    """
-    key = f"{area}_clicks"
-    data = {"area": area, "drag": drag is not None}
-    found = listen(key=key, data=data, **answers(key, then, drag))
-    return _cell(found.cell) if found.cell else None
-
-
 def answers(
     key: str, then: Callable[[Cell], None] | None, drag: Callable[[Dragged], None] | None
 ) -> dict[str, Any]:
-    """The callbacks of a component that sends clicked cells and parts that are dragged out."""
+    """The callbacks of a component that sends clicked cells and parts that are dragged out.
+
+    They stay with the visitor while the page is open, so neither may hold on to a run: give them
+    labels and sizes only.
+    """
 
     def clicked() -> None:
         if then and (sent := st.session_state[key].cell):
-            then(_cell(sent))
+            then(Cell.sent(sent))
 
     def dragged() -> None:
         if drag and (sent := st.session_state[key].part):
@@ -66,6 +57,17 @@ def open_head(layer: int, head: int) -> NoReturn:
     """Go to the page that shows a head from inside, with all else that is chosen."""
     wanted = address.parameters({parameters.LAYER: layer, parameters.HEAD: head})
     st.switch_page(pages.HEAD.path, query_params=wanted)
+
+
+def open_map_head(cell: Cell) -> NoReturn:
+    """Go to the head of a cell in a map of all heads."""
+    open_head(cell.row, cell.column)
+
+
+def open_named_head(cell: Cell) -> NoReturn:
+    """Go to the head that a cell's picture is named after: "layer.head"."""
+    layer, head = cell.panel.split(".")
+    open_head(int(layer), int(head))
 
 
 def choose_query(rows: Axis) -> Callable[[Cell], None]:
@@ -93,7 +95,3 @@ def choose_map_head(
         address.put(head, cell.column)
 
     return choose
-
-
-def _cell(sent: Mapping[str, Any]) -> Cell:
-    return Cell(str(sent["panel"]), int(sent["row"]), int(sent["column"]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,6 +14,8 @@ import streamlit as st
 
 from gpt2viz import Trace, export
 from gpt2viz.app import run_cache, source_code
+from gpt2viz.app.clicks import Cell, Dragged
+from gpt2viz.app.components import tiles
 from gpt2viz.app.frame import popover
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import counted
@@ -88,11 +91,17 @@ def picture(
     place: Any = st,
     made_by: Sequence[Made] = (),
     of_run: bool = True,
-    shrinks: bool = False,
+    choose: Callable[[Cell], None] | None = None,
+    drag: Callable[[Dragged], None] | None = None,
+    then: Callable[[Cell], None] | None = None,
 ) -> None:
-    """Draw a picture by Plotly, in the container ``place`` if it is given.
+    """Draw a picture in the container ``place`` if it is given: matrices on a canvas, others by
+    Plotly.
 
-    One that ``shrinks`` is as high as the frame's style says, which knows the width of the page.
+    Of matrices, ``choose`` is called with a cell that is clicked and ``drag`` with the part that is
+    dragged out, before the page runs again and in time to set widgets. They stay with the visitor
+    while the page is open, so neither may hold on to a run: give them labels and sizes only.
+    ``then`` is called with a clicked cell while the page runs, where it can open another.
 
     ``made_by`` is the code that made its numbers; it can be read below the picture.
 
@@ -100,15 +109,13 @@ def picture(
     where it is ``of_run``, what was read.
     """
     said = remember(drawn, of_run)
-    # Plotly's own zoom would leave a part that no title names: ``clicks`` listens for a drag.
-    figure = render(drawn, colors).update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
-    place.plotly_chart(
-        figure,
-        config=_CONFIG,
-        key=f"shrinks-{key}" if shrinks else key,
-        alt=said,
-        height="stretch" if shrinks else "content",
-    )
+    if isinstance(drawn, tiles.Matrices):
+        with nullcontext() if place is st else place:
+            tiles.draw(drawn, said, colors, key=key, choose=choose, drag=drag, then=then)
+    else:
+        # Plotly's own zoom would leave a part that no title names.
+        figure = render(drawn, colors).update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
+        place.plotly_chart(figure, config=_CONFIG, key=key, alt=said)
     if made_by:
         code(*made_by, of=[drawn.what], place=place)
 

@@ -21,7 +21,7 @@ from gpt2viz.run.stages import Scale
 #: Up to this many columns the number stands in the cell, where pictures stand side by side.
 NUMBERS_FIT = 6
 #: The same for a large picture.
-NUMBERS_FIT_LARGE = 10
+NUMBERS_FIT_LARGE = 12
 
 #: A field of the palette, or a number: the n-th of the cases that share the picture.
 Role = Literal["ink", "accent", "second", "query", "key", "value", "nan"] | int
@@ -131,6 +131,21 @@ class Heatmaps(Picture):
     def matrices(self) -> tuple[Panel, ...]:
         """The panels."""
         return tuple(self.panels)
+
+    def framed(self, panel: Panel) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """First and last cell, down and across, of a panel's frame: a row, a column or a cell.
+
+        None where nothing is chosen, or it lies outside the part that is shown.
+        """
+        if self.row is None and self.column is None:
+            return None
+        ends = []
+        for axis, chosen in ((panel.rows, self.row), (panel.columns, self.column)):
+            place = None if chosen is None else axis.place(chosen)
+            if chosen is not None and place is None:
+                return None
+            ends.append((0, len(axis.labels) - 1) if place is None else (place, place))
+        return ends[0], ends[1]
 
 
 @dataclass(frozen=True, eq=False)

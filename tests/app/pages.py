@@ -94,37 +94,56 @@ def pictures(at: AppTest) -> dict[str, str]:
     return {name.split("-")[-1]: alt for name, alt in drawn.items()}
 
 
-def unpacked(message: bytes) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-    """What a canvas gets: the header, numbers and masked cells (n, rows, columns)."""
+def unpacked(message: bytes) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
+    """What a canvas gets: the header, and the numbers and masked cells of each panel."""
     (length,) = struct.unpack_from("<I", message)
     header = json.loads(message[4 : 4 + length])
-    shape = len(header["names"]), len(header["rows"]), len(header["columns"])
-    values = np.frombuffer(message, "<f4", int(np.prod(shape)), 4 + length).reshape(shape)
+    grids = [header["grids"][panel["grid"]] for panel in header["panels"]]
+    shapes = [(len(grid["rows"]), len(grid["columns"])) for grid in grids]
+    ends = np.cumsum([rows * columns for rows, columns in shapes])
+    values = np.frombuffer(message, "<f4", int(ends[-1]), 4 + length)
     bits = np.frombuffer(message, np.uint8, offset=4 + length + values.nbytes)
-    return header, values, np.unpackbits(bits, count=values.size, bitorder="little").reshape(shape)
+    masked = np.unpackbits(bits, count=values.size, bitorder="little")
+    cut = [np.split(flat, ends[:-1]) for flat in (values, masked)]
+    first, second = (
+        [one.reshape(shape) for one, shape in zip(part, shapes, strict=True)] for part in cut
+    )
+    return header, first, second
 
 
 def as_figure(message: bytes) -> dict[str, Any]:
     """The matrices of a canvas as Plotly would be given them."""
     header, values, masked = unpacked(message)
     data: list[dict[str, Any]] = []
-    for n, name in enumerate(header["names"]):
-        one = {"type": "heatmap", "meta": name, "x": header["columns"], "y": header["rows"]}
+    shapes: list[dict[str, float]] = []
+    for n, panel in enumerate(header["panels"]):
+        grid = header["grids"][panel["grid"]]
+        text, of_layers, _ = grid["down"].partition(" · layer")  # a map of one of several texts
+        name = f"{panel['title'].splitlines()[0]}, {text}" if of_layers else panel["name"]
+        one = {"type": "heatmap", "meta": panel["name"], "name": name}
+        one |= {"x": grid["columns"], "y": grid["rows"]}
+        one |= {"zmin": panel["low"], "zmax": panel["high"]}
         cells = np.where(masked[n], np.float32(1), np.float32("nan"))
-        said = f"{header['quantity']} %{{z:.6g}}"
+        said = f"{panel['quantity']} %{{z:.6g}}"
         data.append(one | {"z": values[n], "coloraxis": "coloraxis", "hovertemplate": said})
         if masked[n].any():
-            data.append(one | {"z": cells, "hovertemplate": header["special"][0]["text"]})
-    frame = {"y0": header["row"] - 0.5, "y1": header["row"] + 0.5}
-    frame |= {"x0": -0.5, "x1": len(header["columns"]) - 0.5}
+            data.append(one | {"z": cells, "hovertemplate": panel["hidden"]})
+        framed = [] if grid["frame"] is None else [grid["frame"]]
+        for top, bottom, first, last in [*framed, *header["frames"]]:
+            ends = {"x0": first - 0.5, "x1": last + 0.5, "y0": top - 0.5, "y1": bottom + 0.5}
+            shapes.append(ends)
+    grid = header["grids"][0]
+    titles = [
+        {"text": text} for panel in header["panels"] for text in (panel["title"], panel["empty"])
+    ]
     layout = {
-        "shapes": [frame] * len(values) if header["row"] >= 0 else [],
-        "annotations": [{"text": title} for title in header["titles"]],
-        "xaxis": {"title": {"text": header["wide"]}, "ticktext": header["columnEnds"]},
-        "yaxis": {"title": {"text": header["down"]}, "ticktext": header["rowEnds"]},
+        "shapes": shapes,
+        "annotations": [title for title in titles if title["text"]],
+        "xaxis": {"title": {"text": grid["wide"]}, "ticktext": grid["columnEnds"]},
+        "yaxis": {"title": {"text": grid["down"]}, "ticktext": grid["rowEnds"]},
         "coloraxis": {
-            "cmin": header["low"],
-            "cmax": header["high"],
+            "cmin": header["panels"][0]["low"],
+            "cmax": header["panels"][0]["high"],
             "colorscale": header["scale"],
             "colorbar": {"title": {"text": header["bar"]}},
         },

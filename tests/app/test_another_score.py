@@ -55,7 +55,7 @@ def test_a_survey_from_before_is_read_and_says_that_it_lacks_it(seen: Any) -> No
     page = seen["bundled"]["survey"]
     assert page["warnings"] == []
     assert page["maps"][f"{NAME}, many texts"] is None
-    assert page["notes"].count("not in this<br>survey") == 1
+    assert page["notes"].count("not in this\nsurvey") == 1
     assert page["ranked"] == []
     assert [f"made without “{NAME}”" in info for info in page["info"]] == [True]
 
@@ -64,7 +64,7 @@ def test_a_new_survey_has_it(seen: Any) -> None:
     assert seen["stored"] == sorted([*OTHERS, NAME])
     page = seen["tiny"]["survey"]
     assert page["ranked"] == ["layer", "head", NAME, "± (95 %)", *OTHERS]
-    assert "not in this<br>survey" not in page["notes"]
+    assert "not in this\nsurvey" not in page["notes"]
     assert np.shape(page["maps"][f"{NAME}, many texts"]) == (3, 4)
 
 

@@ -74,7 +74,7 @@ def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: li
 def test_one_token_has_no_score() -> None:
     at = open_page("find", text="A", on="sentence")
     notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
-    assert notes.count("nothing to<br>measure") == 8
+    assert notes.count("nothing to\nmeasure") == 8
     assert "could show “induction”" in at.info[0].value
     assert not at.dataframe
     assert len(pictures(at)) == 1
@@ -246,7 +246,7 @@ def test_a_score_that_a_survey_was_made_without(
     assert len(maps) == 24
     assert [np.isnan(array(one["z"])).all() for one in maps[16:]] == [False] * 7 + [True]
     notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
-    assert notes.count("not in this<br>survey") == 1
+    assert notes.count("not in this\nsurvey") == 1
     assert ["made without “entropy”" in info.value for info in at.info] == [True]
     assert not at.dataframe
 

@@ -148,13 +148,11 @@ def test_layers_side_by_side_and_their_differences(expected: Any, compare: str) 
 
 def test_overview_has_every_head(expected: Any, model: gpt2viz.Model) -> None:
     causal, stages = expected
-    canvas = array(
-        figure(open_page("side_by_side", **address(causal)), "overview_chart")["data"][0]["z"]
-    )
-    step = 12 + 1
+    tiles = heatmaps(figure(open_page("side_by_side", **address(causal)), "overview_chart"))
+    assert len(tiles) == model.config.n_layer * model.config.n_head
     for layer in range(model.config.n_layer):
         for head in range(model.config.n_head):
-            tile = canvas[layer * step :, head * step :][:12, :12]
+            tile = tiles[f"{layer}.{head}"]
             assert_allclose(tile, stages["weights"][layer][head], **TOLERANCE)
 
 

@@ -16,7 +16,6 @@ import pytest
 from gpt2viz import textbook
 from gpt2viz.app import course as chapters
 from gpt2viz.app import output, source_code
-from gpt2viz.app.components import tiles
 from gpt2viz.app.course import checks, parts
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import examples, heads, mistakes, steps
@@ -29,7 +28,7 @@ MODULES = str(Path(textbook.__file__).parent)
 PLUMBING = {steps.rows.__code__, mistakes.message.__code__}
 HEADING, ENDING = parts.heading.__code__, checks.ask.__code__
 LISTING = source_code.listing.__code__
-PICTURES = {output.picture.__code__: "key", tiles.draw.__code__: "key"}
+PICTURES = {output.picture.__code__: "key"}
 CLAIMS = inspect.unwrap(examples.claims).__code__
 
 

@@ -59,9 +59,7 @@ def test_painting_cells(visit: Visit) -> None:
 
 def test_a_cell_of_the_map_of_all_heads_opens_both(visit: Visit) -> None:
     page = visit("find", text=TEXT, find="all")
-    names = page.evaluate(
-        "[...document.querySelector('.st-key-all_heads_alike .js-plotly-plot').data[0].x]"
-    )
+    names = drawn(page, "all_heads_alike")[0]["columns"]
     click_cell(page, "all_heads_alike", 2, 7)
     page.wait_for_url("**/side_by_side?*")
     settle(page)

@@ -40,12 +40,11 @@ async ([html, css, code, message, width]) => {
 _PAINTED = """
 () => {
   const view = document.querySelector(".tiles"), canvas = view.querySelector("canvas")
-  const { boxes, cell } = view.look, { rows, columns } = view.p
-  const pen = canvas.getContext("2d"), span = (n) => [...Array(n).keys()]
-  const at = (n) => Math.round((n + .15) * cell * devicePixelRatio)
-  return boxes.map(({ x, y }) => span(rows.length).map((row) => span(columns.length).map((column) =>
-    [...pen.getImageData(x * devicePixelRatio + at(column), y * devicePixelRatio + at(row), 1, 1)
-      .data].slice(0, 3))))
+  const pen = canvas.getContext("2d"), at = (low, n, side) =>
+    Math.round((low + (n + .15) * side) * devicePixelRatio)
+  return view.look.boxes.map(({ x, y, cw, ch }, n) =>
+    view.p.panels[n].rows.map((_, row) => view.p.panels[n].columns.map((_, column) =>
+      [...pen.getImageData(at(x, column, cw), at(y, row, ch), 1, 1).data].slice(0, 3))))
 }
 """
 
@@ -78,7 +77,7 @@ def message(of: list[Panel], **more: Any) -> str:
         name: more.pop(name) for name in ("scale", "row", "numbers", "bar") if name in more
     }
     header = tiles._header(Heatmaps("what", of, **options), LIGHT)
-    header |= {"alt": "Two heads.", "tallest": 200}
+    header |= {"alt": "Two heads.", "tallest": 200, "chooses": True, "drags": True}
     return base64.b64encode(tiles.packed(header | more, of)).decode()
 
 
@@ -201,7 +200,7 @@ def test_a_part_says_so_over_each_picture(page: Page, across: int) -> None:
     whole = [replace(one, part=Part(range(1000, 1004), range(20, 24))) for one in of]
     show(page, whole, across=across)
     long, short = "queries 1000 to 1003, keys 20 to 23", "1000–1003 × 20–23"
-    assert page.locator(".tiles").evaluate("view => view.look.part") == (
+    assert page.locator(".tiles").evaluate("view => view.look.boxes[0].title[1]") == (
         long if across == 1 else short
     )
     below = page.locator(".tiles").evaluate("view => view.look.boxes[0].y")

@@ -6,7 +6,7 @@ import { pixels, read } from "../../gpt2viz/app/components/tiles/component.js"
 const p = read(new Uint8Array(readFileSync(process.argv[2])))
 const bits = new Uint32Array(p.values.buffer, p.values.byteOffset, p.values.length)
 console.log(JSON.stringify({
-  rows: p.rows,
+  rows: p.panels[0].rows,
   bits: [...bits],
   masked: [...bits].map((_, n) => p.masked(n)),
   pixels: pixels(p).map((bytes) => [...bytes]),

@@ -86,15 +86,15 @@ MUTANTS = (
     Mutant(
         "tiles: the rows of another panel",
         "app/components/tiles/component.js",
-        "const cell = panel * size + n,",
-        "const cell = (panel ^ 1) * size + n,",
+        "const cell = panel.start + n,",
+        "const cell = p.panels[0].start + n,",
         "test_script[tiles]",
     ),
     Mutant(
         "tiles: rows for columns",
         "app/components/tiles/component.js",
-        "(panel * p.rows.length + row) * p.columns.length + column, what",
-        "(panel * p.rows.length + column) * p.columns.length + row, what",
+        "start + row * columns.length + column, what",
+        "start + column * columns.length + row, what",
         "test_script[tiles]",
     ),
     Mutant(
@@ -107,8 +107,8 @@ MUTANTS = (
     Mutant(
         "tiles: half a cell off the pointer",
         "app/components/tiles/component.js",
-        "row: (y - boxes[panel].y) / cell - .5,",
-        "row: (y - boxes[panel].y) / cell,",
+        "row: (y - box.y) / box.ch - .5,",
+        "row: (y - box.y) / box.ch,",
         "test_script[tiles]",
     ),
     Mutant(
@@ -121,8 +121,8 @@ MUTANTS = (
     Mutant(
         "tiles: a key leads past the last cell",
         "app/components/tiles/component.js",
-        "Math.max(at[what] + by, 0), length - 1)",
-        "Math.max(at[what] + by, 0), length)",
+        "Math.max(n, 0), length - 1)",
+        "Math.max(n, 0), length)",
         "test_script[tiles]",
     ),
     Mutant(
@@ -196,11 +196,25 @@ MUTANTS = (
         "test_script[keyboard]",
     ),
     Mutant(
-        "clicks: from the window's edge",
-        "app/components/clicks/component.js",
-        "pixel - from - axis._offset",
-        "pixel - from",
-        "test_script[clicks]",
+        "tiles: all panels as large as the first",
+        "app/components/tiles/component.js",
+        "count += grid.rows.length * grid.columns.length",
+        "count += head.grids[0].rows.length * head.grids[0].columns.length",
+        "test_script[tiles]",
+    ),
+    Mutant(
+        "tiles: numbers wider than their cells",
+        "app/components/tiles/component.js",
+        "FONT * (cw - 4) / longest(found, measure)",
+        "FONT * cw / 4",
+        "test_script[tiles]",
+    ),
+    Mutant(
+        "tiles: the scale of the first panel",
+        "app/components/tiles/component.js",
+        "Math.round(1023 * along(panel, p.values[cell]))",
+        "Math.round(1023 * along(p.panels[0], p.values[cell]))",
+        "test_script[tiles]",
     ),
     Mutant(
         "diagram: the stream ends too high",

@@ -2,12 +2,16 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  dragged, every, ink, kind, pixels, place, plan, read, said, shade, step, under,
+  dragged, every, fitting, ink, kind, pixels, place, plan, read, said, shade, step, under, wrapped,
+  written,
 } from "../../gpt2viz/app/components/tiles/component.js"
+
+const GRID = { rows: ["a", "b"], columns: ["a", "b", "c"] }
 
 // A message by hand, byte by byte: two panels of 2 × 3, of which the cells `masked` are masked.
 function message(values, masked, more = {}) {
-  const head = { names: ["0", "1"], rows: ["a", "b"], columns: ["a", "b", "c"], ...more }
+  const panels = ["0", "1"].map((name) => ({ name, grid: 0, low: 0, high: 11, empty: "" }))
+  const head = { panels, grids: [GRID], ...more }
   const json = new TextEncoder().encode(JSON.stringify(head))
   const padded = Math.ceil(json.length / 4) * 4
   const bytes = new Uint8Array(4 + padded + 4 * values.length + Math.ceil(values.length / 8))
@@ -21,9 +25,9 @@ function message(values, masked, more = {}) {
 }
 
 const SPECIAL = [
-  { color: "#010203", other: "#040506", sign: "−∞", text: "masked" },
-  { color: "#070809", other: "#070809", sign: "NaN", text: "NaN, not a number" },
-  { color: "#0a0b0c", other: "#0a0b0c", sign: "∞", text: "infinite" },
+  { color: "#010203", other: "#040506", sign: "×", name: "masked" },
+  { color: "#070809", other: "#070809", sign: "NaN", name: "NaN, not a number" },
+  { color: "#0a0b0c", other: "#0a0b0c", sign: "∞", name: "infinite" },
 ]
 
 test("a message is read from the middle of a buffer, each number and each bit", () => {
@@ -35,7 +39,16 @@ test("a message is read from the middle of a buffer, each number and each bit", 
   const found = read(beside.subarray(3))
   assert.deepEqual([...found.values], values.map(Math.fround))
   assert.deepEqual(values.flatMap((_, n) => found.masked(n) ? [n] : []), masked)
-  assert.deepEqual([found.rows, found.alt], [["a", "b"], "“schön”"])
+  assert.deepEqual([found.panels[1].rows, found.alt], [["a", "b"], "“schön”"])
+})
+
+test("panels of several sizes have their own names, and numbers one after the other", () => {
+  const grids = [GRID, { rows: ["x"], columns: ["y", "z"] }]
+  const panels = [1, 0, 1].map((grid) => ({ name: "", grid }))
+  const found = read(message(Array.from({ length: 10 }, (_, n) => n), [9], { panels, grids }))
+  assert.deepEqual(found.panels.map(({ start, columns }) => [start, columns.length]),
+    [[0, 2], [2, 3], [8, 2]])
+  assert.deepEqual([found.values.length, found.masked(8), found.masked(9)], [10, 0, 1])
 })
 
 test("masked, NaN and infinite are told apart, and NaN is NaN where it is masked too", () => {
@@ -45,18 +58,17 @@ test("masked, NaN and infinite are told apart, and NaN is NaN where it is masked
 })
 
 test("a colour lies between the stops on both sides of its number", () => {
-  const p = { low: -2, high: 2, scale: [[0, "#000000"], [0.25, "#ff0000"], [1, "#ff8040"]] }
-  assert.deepEqual(shade(p, -2), [0, 0, 0])
-  assert.deepEqual(shade(p, -1.5), [128, 0, 0]) // half of the way to the second stop
-  assert.deepEqual(shade(p, -1), [255, 0, 0])
-  assert.deepEqual(shade(p, 0.5), [255, 64, 32]) // half of the way from there to the last
-  assert.deepEqual(shade(p, 2), [255, 128, 64])
-  assert.deepEqual([shade(p, -9), shade(p, 9)], [[0, 0, 0], [255, 128, 64]])
+  const scale = [[0, "#000000"], [0.25, "#ff0000"], [1, "#ff8040"]]
+  assert.deepEqual(shade(scale, 0), [0, 0, 0])
+  assert.deepEqual(shade(scale, .125), [128, 0, 0]) // half of the way to the second stop
+  assert.deepEqual(shade(scale, .25), [255, 0, 0])
+  assert.deepEqual(shade(scale, .625), [255, 64, 32]) // half of the way from there to the last
+  assert.deepEqual(shade(scale, 1), [255, 128, 64])
 })
 
 test("each cell of each panel has its own pixel, row by row", () => {
   const values = Array.from({ length: 12 }, (_, n) => n)
-  const p = { ...read(message(values, [4, 5])), low: 0, high: 11, squares: 100, special: SPECIAL,
+  const p = { ...read(message(values, [4, 5])), squares: 100, special: SPECIAL,
     scale: [[0, "#000000"], [1, "#ffffff"]] }
   const found = pixels(p)
   const pixel = (n) => [...found[Math.floor(n / 6)].slice(4 * (n % 6), 4 * (n % 6) + 4)]
@@ -69,10 +81,26 @@ test("each cell of each panel has its own pixel, row by row", () => {
   assert.deepEqual(pixel(5), [4, 5, 6, 255])
 })
 
+test("a number has its own panel's range, and beyond its ends the last colour", () => {
+  const own = [[0, 4], [-2, 2]].map(([low, high]) => ({ name: "", grid: 0, low, high, empty: "" }))
+  const p = { ...read(message([1, -9, 9, 0, 0, 0, 1, -9, 9, 0, 0, 0], [], { panels: own })),
+    squares: 9, special: SPECIAL, scale: [[0, "#000000"], [1, "#ffffff"]] }
+  const found = pixels(p).map((bytes) => [0, 1, 2, 3].map((n) => bytes[4 * n]))
+  assert.deepEqual(found, [[64, 0, 255, 0], [191, 0, 255, 128]])
+})
+
+test("a panel without any number is left to the page's own background", () => {
+  const panels = ["nothing", ""].map((empty) => ({ name: "", grid: 0, low: 0, high: 1, empty }))
+  const p = { ...read(message(Array(12).fill(NaN), [], { panels })), squares: 9, special: SPECIAL,
+    scale: [[0, "#000000"], [1, "#ffffff"]] }
+  assert.deepEqual(pixels(p).map((bytes) => bytes[3]), [0, 255])
+  assert.equal(said(p, { panel: 0, row: 0, column: 0 }), "nothing")
+})
+
 test("what is masked is a chessboard, of larger squares where there are many cells", () => {
-  const n = 40, all = { names: ["0"], rows: Array(n).fill("q"), columns: Array(n).fill("k") }
-  const p = { ...all, values: new Float32Array(n * n), masked: () => 1, low: 0, high: 1,
-    squares: 20, special: SPECIAL, scale: [[0, "#000000"], [1, "#ffffff"]] }
+  const n = 40, all = { rows: Array(n).fill("q"), columns: Array(n).fill("k") }
+  const p = { panels: [{ ...all, start: 0, low: 0, high: 1 }], values: new Float32Array(n * n),
+    masked: () => 1, squares: 20, special: SPECIAL, scale: [[0, "#000000"], [1, "#ffffff"]] }
   const [bytes] = pixels(p)
   const first = (row, column) => bytes[4 * (row * n + column)]
   assert.deepEqual([0, 1, 2, 3, 4].map((column) => first(0, column)), [1, 1, 4, 4, 1])
@@ -82,28 +110,39 @@ test("what is masked is a chessboard, of larger squares where there are many cel
 
 const NAMES = Array.from({ length: 7 }, (_, n) => `${n} word`)
 
-// Three panels of 5 × 7, two in a row, each letter 6 pixels wide.
-function layout(more = {}, width = 800) {
-  const p = { names: ["0", "1", "2"], rows: NAMES.slice(0, 5), columns: NAMES,
-    across: 2, tallest: 300,
-    rowEnds: NAMES.slice(0, 5), columnEnds: NAMES, part: [], special: [], bar: "", ...more }
-  return { p, look: plan(p, width, (text) => 6 * text.length) }
+const letters = (text) => 6 * text.length
+
+// Three panels of 5 × 7, two in a row, each letter 6 pixels wide; `each` has what differs.
+function layout(more = {}, width = 800, each = [{}, {}, {}]) {
+  const one = { grid: 0, rows: NAMES.slice(0, 5), columns: NAMES, square: true, title: "Head 0",
+    rowEnds: NAMES.slice(0, 5), columnEnds: NAMES, part: [] }
+  const { across = 2, tallest = 300, bar = "", legend = [], ...all } = more
+  const panels = each.map((own) => ({ ...one, ...all, ...own }))
+  const p = { across, tallest, bar, legend, panels }
+  return { p, look: plan(p, width, letters) }
 }
 
-for (const [which, more, width] of [
+const VECTORS = [
+  { grid: 0, square: false }, { grid: 1, rows: ["x"], rowEnds: ["x"], square: false },
+  { grid: 2, columns: ["a", "b"], columnEnds: ["a", "b"], square: false },
+]
+
+for (const [which, more, width, each] of [
   ["in a wide window", {}, 1200],
   ["in a narrow one", { bar: "weight" }, 420],
   ["with long names", { rowEnds: ["an endless word of many letters"], columnEnds: ["a long one"] }],
-  ["under a legend", { special: [{ there: true }], part: ["queries 1 to 5", "1–5"] }],
+  ["under a legend", { legend: [["masked", "#000000"]], part: ["queries 1 to 5", "1–5"] }],
+  ["of several sizes", { across: 3 }, 900, VECTORS],
 ])
   test(`every cell is found under the pointer, at its middle and its corners, ${which}`, () => {
-    const { p, look } = layout(more, width)
+    const { p, look } = layout(more, width, each)
     const shares = [[0.5, 0.5], [0.01, 0.01], [0.99, 0.01], [0.01, 0.99], [0.99, 0.99]]
     look.boxes.forEach((box, panel) => {
-      for (let row = 0; row < p.rows.length; row++)
-        for (let column = 0; column < p.columns.length; column++)
+      const { rows, columns } = p.panels[panel]
+      for (let row = 0; row < rows.length; row++)
+        for (let column = 0; column < columns.length; column++)
           for (const [right, below] of shares) {
-            const x = box.x + (column + right) * look.cell, y = box.y + (row + below) * look.cell
+            const x = box.x + (column + right) * box.cw, y = box.y + (row + below) * box.ch
             const found = under(place(look, x, y))
             assert.deepEqual([found.panel, found.row + 0, found.column + 0], [panel, row, column])
           }
@@ -112,15 +151,15 @@ for (const [which, more, width] of [
 
 test("no cell is beside a panel, over it or below it", () => {
   const { look } = layout()
-  const { w, h, boxes: [{ x, y }] } = look
+  const { boxes: [{ x, y, w, h }] } = look
   for (const [left, top] of [[x - 0.1, y + 5], [x + w, y + 5], [x + 5, y - 0.1], [x + 5, y + h]])
     assert.equal(under(place(look, left, top)), null)
 })
 
 test("panels lie side by side, and nothing lies over another or outside", () => {
   for (const width of [320, 800, 1600]) {
-    const { look: { boxes, w, h, height } } = layout({ bar: "weight" }, width)
-    const [a, b, c] = boxes
+    const { look: { boxes, height } } = layout({ bar: "weight" }, width)
+    const [a, b, c] = boxes, { w, h } = a
     assert.equal(a.y, b.y)
     assert.ok(a.x + w <= b.x && b.x + w <= width)
     assert.ok(a.y + h <= c.y && c.y + h <= height)
@@ -130,9 +169,61 @@ test("panels lie side by side, and nothing lies over another or outside", () => 
   }
 })
 
+test("where there is little room, fewer stand side by side, and none is lost", () => {
+  const { look: { boxes, across } } = layout({ across: 3, title: "" }, 240)
+  assert.equal(across, 2)
+  assert.ok(boxes.every(({ w }) => w >= 64) && boxes[1].x + boxes[1].w <= 240)
+  assert.deepEqual([boxes[2].x, boxes[2].first], [boxes[0].x, true])
+  assert.ok(boxes[2].y >= boxes[0].y + boxes[0].h)
+})
+
+test("tokens meet tokens in squares; the cells of vectors fill the room there is", () => {
+  const { look: { boxes: [a] } } = layout({ across: 1 }, 800, [{}])
+  assert.equal(a.cw, a.ch)
+  assert.ok(a.h <= 300 && a.w < 500)
+  const { look: { boxes: [b] } } = layout({ across: 1, square: false, tallest: 100 }, 800, [{}])
+  assert.equal(b.h, 100)
+  assert.ok(b.w > 700)
+})
+
+test("panels with names of their own show them, and have room for them", () => {
+  const { look: { boxes: [a, b, c] } } = layout({ across: 3 }, 900, VECTORS)
+  assert.deepEqual([a, b, c].map(({ first, last }) => first && last), [true, true, true])
+  assert.ok(b.x - (a.x + a.w) >= b.names && c.x - (b.x + b.w) >= c.names)
+  assert.ok(c.x + c.w <= 900)
+})
+
+test("a title takes as many lines as it needs, and the picture begins below them", () => {
+  const { look: { boxes: [a] } } = layout({ across: 1, title: "one two\nthree" }, 800, [{}])
+  assert.deepEqual(a.title, ["one two", "three"])
+  assert.deepEqual(wrapped("values, and the crane afterwards", 100, letters),
+    ["values, and the", "crane afterwards"])
+  assert.deepEqual(wrapped("", 100, letters), [])
+  const { look: { boxes: [b] } } = layout({ across: 1, title: "" }, 800, [{}])
+  assert.ok(a.y - b.y === 26 && b.y >= 1)
+})
+
+test("numbers are written as large as their cells allow, or not at all", () => {
+  const said12 = ["0.50", "0.25"] // 24 pixels wide at 12
+  assert.equal(fitting(said12, { cw: 40, ch: 40 }, letters), 12)
+  assert.equal(fitting(said12, { cw: 24, ch: 40 }, letters), 10)
+  assert.equal(fitting(said12, { cw: 40, ch: 13 }, letters), 10)
+  assert.equal(fitting(said12, { cw: 19, ch: 40 }, letters), 0)
+  assert.equal(fitting([], { cw: 40, ch: 40 }, letters), 0)
+})
+
+test("a number in a cell has its sign where that says more", () => {
+  const p = { ...read(message([0.126, -0.5, 0, NaN, 0, 0, 0, 0, 0, 0, 0, 0], [4])), decimals: 2,
+    special: SPECIAL }
+  assert.deepEqual([0, 1, 3, 4].map((n) => written(p, n)), ["0.13", "−0.50", "NaN", "×"])
+  const plus = { ...p, plus: true }
+  assert.deepEqual([0, 1, 2, 3].map((n) => written(plus, n)), ["+0.13", "−0.50", "+0.00", "NaN"])
+})
+
 test("a part is named in full where there is room, in short where there is none", () => {
   const part = ["queries 1000 to 1003, keys 20 to 23", "1000–1003 × 20–23"]
-  assert.deepEqual([1200, 420].map((width) => layout({ part }, width).look.part), part)
+  const over = (width) => layout({ part, title: "" }, width).look.boxes.map(({ title }) => title[0])
+  assert.deepEqual([1200, 420].map(over), part.map((name) => [name, name, name]))
 })
 
 test("names stand as close as there is room for", () => {
@@ -154,6 +245,14 @@ test("keys go from cell to cell and stop at the ends", () => {
     assert.deepEqual(step(p, last, key), last)
 })
 
+test("keys lead into a panel of another size at its last row and column", () => {
+  const { p } = layout({ across: 3 }, 900, VECTORS)
+  const at = { panel: 0, row: 3, column: 4 }
+  assert.deepEqual(step(p, at, "PageDown"), { panel: 1, row: 0, column: 4 })
+  const below = { ...at, panel: 1, row: 0 }
+  assert.deepEqual(step(p, below, "PageDown"), { panel: 2, row: 0, column: 1 })
+})
+
 test("a drag takes in the cells whose middle it passed, from either side", () => {
   assert.deepEqual(dragged(4.2, 9.2), [5, 9])
   assert.deepEqual(dragged(9.2, 4.2), [5, 9])
@@ -163,13 +262,14 @@ test("a drag takes in the cells whose middle it passed, from either side", () =>
 
 test("what stands in a cell is said in six digits, or in words", () => {
   const p = { ...read(message([0.12345678, 2e-9, NaN, 0, 5, 6, 7, 8, 9, 10, 11, 12.5], [3])),
-    special: SPECIAL, quantity: "attention weight" }
+    special: SPECIAL }
+  for (const panel of p.panels) Object.assign(panel, { quantity: "weight", hidden: "a later key" })
   const at = (panel, row, column) => said(p, { panel, row, column })
-  assert.equal(at(0, 0, 0), "attention weight 0.123457")
-  assert.equal(at(0, 0, 1), "attention weight 2e-9")
+  assert.equal(at(0, 0, 0), "weight 0.123457")
+  assert.equal(at(0, 0, 1), "weight 2e-9")
   assert.equal(at(0, 0, 2), "NaN, not a number")
-  assert.equal(at(0, 1, 0), "masked")
-  assert.equal(at(1, 1, 2), "attention weight 12.5")
+  assert.equal(at(0, 1, 0), "a later key")
+  assert.equal(at(1, 1, 2), "weight 12.5")
 })
 
 test("a number in a cell can be read on its colour", () => {

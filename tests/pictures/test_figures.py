@@ -14,7 +14,6 @@ from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Thumbnails
 from gpt2viz.pictures.plotly.render import render
-from gpt2viz.pictures.plotly.thumbnails import thumbnail_at
 from gpt2viz.pictures.pooling import crop, pool_panel
 from gpt2viz.pictures.thumbnails import thumbnails
 from tests.mutants import Mutant
@@ -214,14 +213,6 @@ def test_pooled_words_keep_the_places_of_their_tokens() -> None:
     assert [words.place(words.position(n)) for n in range(5)] == list(range(5))
 
 
-@pytest.mark.parametrize("n_tokens", [1, 4, 41, 1024])
-def test_a_thumbnail_is_found_by_its_cells(n_tokens: int) -> None:
-    side = min(n_tokens, 40)
-    step = side + max(1, side // 8)
-    assert thumbnail_at(0, 0, n_tokens) == (0, 0)
-    assert thumbnail_at(2 * step + side - 1, 5 * step, n_tokens) == (2, 5)
-
-
 @pytest.mark.parametrize("n_tokens", [3, 100])
 def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None:
     rng = np.random.default_rng(0)
@@ -238,7 +229,6 @@ def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None
         row = rows.index(f"layer {layer} · query {query}")
         column = columns.index(f"head {head} · key {key}")
         assert drawn.z[row, column] == tiles[layer, head, i, j]
-        assert thumbnail_at(row, column, n_tokens) == (layer, head)
 
 
 @pytest.mark.parametrize("added", [[np.nan, -0.6], [-0.6, np.nan], [np.nan, np.nan]])

@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz.app import output, pages, prose
 from gpt2viz.app.clicks import choose_head_and_query, choose_query
-from gpt2viz.app.components import lines, tiles
+from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.views import measures, zoom
@@ -104,18 +104,19 @@ def _every_head(view: View, part: Window, numbers: Measure, alt: str, n_rows: in
             f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is the largest number in its "
             "block."
         )
-    tiles.draw(
+    n_columns = 3 if n_head <= 9 else 4
+    output.picture(
         Heatmaps(
             alt,
             small,
             numbers.scale,
-            n_columns=3 if n_head <= 9 else 4,
+            n_columns=n_columns,
+            height=240 * -(-n_head // n_columns),
             row=view.query,
             numbers=0,
         ),
         view.colors,
         key="all_heads",
-        tallest=180,
         choose=choose_head_and_query(small[0].rows),
         drag=part.drag(small[0]),
     )
@@ -133,7 +134,7 @@ def _large(
         alt = one.named(f"{chosen.what} of layer {layer}, head {listed}")
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
         return
-    tiles.draw(
+    output.picture(
         Heatmaps(
             one.named(f"{chosen.what}, layer {layer}, head {chosen.head}"),
             [one],
@@ -144,7 +145,6 @@ def _large(
         ),
         view.colors,
         key="one_head",
-        tallest=360,
         choose=choose_query(one.rows),
         drag=part.drag(one),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.app import output, prose
-from gpt2viz.app.clicks import choose_query, on_click
+from gpt2viz.app.clicks import choose_query
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.views.stages import mask_in_words
@@ -33,5 +33,6 @@ def draw(view: View, part: Window) -> None:
             view.colors,
             key="seen",
             made_by=(who_sees_whom, Line(view.trace, "masked_scores", 0)),
+            choose=choose_query(shown.rows),
+            drag=part.drag(shown),
         )
-    on_click("mask", choose_query(shown.rows), part.drag(shown))

@@ -14,7 +14,7 @@ from gpt2viz.analysis.attribution import taken
 from gpt2viz.analysis.patterns import drawn, likeness, similarity
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import on_click, open_head
+from gpt2viz.app.clicks import open_map_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page, token_strip
 from gpt2viz.app.frame.page import View
@@ -48,9 +48,6 @@ def show() -> None:
     _stop_where_all_are_alike(view, chosen)
     ways = {"habit": _by_habit, "look": _by_look, "pattern": _by_pattern, "head": _by_head}
     ways.get(chosen, similar_heads.draw)(view)
-    for area in ("atlas", "maps"):
-        if clicked := on_click(area):
-            open_head(clicked.row, clicked.column)
 
 
 def _by_habit(view: View) -> None:
@@ -71,6 +68,7 @@ def _by_habit(view: View) -> None:
             view.colors,
             key="atlas_maps",
             made_by=(head_scores, *dict.fromkeys(chain(*(s.code for s in SCORES.values())))),
+            then=open_map_head,
         )
     score, text = _habit(scores)
     if score not in scores[text]:
@@ -109,6 +107,7 @@ def _by_look(view: View) -> None:
                 place=place,
                 key=f"map_{name}",
                 made_by=(taken,) if name == GIVEN else (given,),
+                then=open_map_head,
             )
     ranked(view, numbers, by, view.trace, view.labels)
 
@@ -126,8 +125,8 @@ def _by_pattern(view: View) -> None:
             view.colors,
             key="drawn",
             made_by=(drawn,),
+            choose=pattern_grid.paint(view),
         )
-    on_click("drawing", pattern_grid.paint(view))
     if not wanted[1:].any():
         found.info("The pattern is empty: paint a cell below the first row, or choose a pattern.")
         return
@@ -170,6 +169,7 @@ def _similarity_map(view: View, values: Scores) -> None:
             view.colors,
             key="map_similarity",
             made_by=(similarity, likeness),
+            then=open_map_head,
         )
 
 

@@ -6,11 +6,10 @@ import streamlit as st
 
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.app import pages, prose
-from gpt2viz.app.clicks import on_click
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.views import cell, measures, zoom
-from gpt2viz.app.views.stages import PAIRS, choose, drag, draw_stage
+from gpt2viz.app.views.stages import PAIRS, answers, draw_stage
 
 
 def show() -> None:
@@ -27,15 +26,16 @@ def show() -> None:
         if view.trace.causal
         else "The mask would strike out later keys; it is off."
     )
+    chosen = answers(view, part)
     with st.container(key="stages"):
         for row in (("q", "k", "v"), PAIRS):
             widths = [2 if as_lines and stage == "weights" else 1 for stage in row]
             for column, stage, width in zip(st.columns(widths), row, widths, strict=True):
                 with column:
-                    drawn = draw_stage(view, part, stage, layer, head, key, as_lines=width > 1)
+                    draw_stage(view, part, stage, layer, head, key, width > 1, **chosen)
         output, words = st.columns([2, 1], gap="large", vertical_alignment="center")
         with output:
-            draw_stage(view, part, "head_output", layer, head)
+            draw_stage(view, part, "head_output", layer, head, **chosen)
         prose.markdown(
             "**How to read this page.** Every token asks with its row of :blue[**Q**] and answers "
             "with its row of :orange[**K**]. Their product is the raw score, divided by √hs so "
@@ -43,7 +43,6 @@ def show() -> None:
             "and the output mixes the rows of :green[**V**] by these weights.",
             place=words,
         )
-    on_click("stages", choose(drawn), drag(part, drawn))
     measures.proof(view, [layer])
 
     query = view.query if view.query is not None else view.n_tokens - 1

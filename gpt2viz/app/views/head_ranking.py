@@ -11,7 +11,7 @@ import streamlit as st
 
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.clicks import on_click, open_head
+from gpt2viz.app.clicks import open_head, open_named_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
@@ -65,10 +65,6 @@ def ranked(
             if as_lines is None:
                 as_lines = lines.wanted(zoom.whole_text(len(labels)))
             _pictures(view, best, by, trace, labels, as_lines)
-    clicked = on_click("best")
-    if clicked:
-        layer, head = clicked.panel.split(".")
-        open_head(int(layer), int(head))
     for row in picked["selection"]["rows"]:
         open_head(int(table["layer"].iloc[row]), int(table["head"].iloc[row]))
 
@@ -95,7 +91,14 @@ def _pictures(
             row=view.query if own else None,
             numbers=0,
         )
-        output.picture(picture, view.colors, key="best_heads", made_by=made_by, of_run=own)
+        output.picture(
+            picture,
+            view.colors,
+            key="best_heads",
+            made_by=made_by,
+            of_run=own,
+            then=open_named_head,
+        )
 
 
 def _layers(view: View) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from gpt2viz.app import address, output, pages, parameters, prose
-from gpt2viz.app.clicks import choose_query, on_click, open_head
+from gpt2viz.app.clicks import choose_query, open_head, open_named_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
@@ -17,7 +17,6 @@ from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import difference, difference_in_words
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps, Thumbnails
-from gpt2viz.pictures.plotly.thumbnails import thumbnail_at
 from gpt2viz.pictures.thumbnails import THUMBNAIL, thumbnails
 
 
@@ -76,16 +75,15 @@ def _side_by_side(view: View, part: Window, chosen: _Chosen) -> None:
         f"{quantity}, {chosen.what}: layers {', '.join(others)} − layer {first}"
     )
     with st.container(key="layer_charts"):
-        _layers(view, panels, chosen, alt)
+        _layers(view, part, panels, chosen, alt)
         if others:
             _differences(view, part, whole, chosen, change)
     output.code(*chosen.made_by(view), *([difference] if others else []), of=[alt, change])
     if chosen.head != "rollout":
         measures.proof(view, chosen.layers)
-    on_click("layer_charts", choose_query(panels[0].rows), part.drag(panels[0]))
 
 
-def _layers(view: View, panels: list[Panel], chosen: _Chosen, alt: str) -> None:
+def _layers(view: View, part: Window, panels: list[Panel], chosen: _Chosen, alt: str) -> None:
     """One matrix a layer, or the lines of all."""
     prose.markdown(
         "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
@@ -104,6 +102,8 @@ def _layers(view: View, panels: list[Panel], chosen: _Chosen, alt: str) -> None:
             Heatmaps(alt, panels, n_columns=4, height=380, row=view.query, bar=panels[0].quantity),
             view.colors,
             key="layers_chart",
+            choose=choose_query(panels[0].rows),
+            drag=part.drag(panels[0]),
         )
 
 
@@ -132,6 +132,8 @@ def _differences(view: View, part: Window, whole: list[Panel], chosen: _Chosen, 
         view.colors,
         place=charts,
         key="differences",
+        choose=choose_query(changes[0].rows),
+        drag=part.drag(changes[0]),
     )
 
 
@@ -159,14 +161,15 @@ def _in_every_layer(view: View, chosen: _Chosen) -> None:
             view.colors,
             key="strip_chart",
             made_by=chosen.made_by(view),
+            then=lambda cell: _open(int(cell.panel), head),
         )
-    if clicked := on_click("strip"):
-        layer = int(clicked.panel)
-        if isinstance(head, int):
-            open_head(layer, head)
-        st.switch_page(
-            pages.ATTENTION.path, query_params=address.parameters({parameters.LAYER: layer})
-        )
+
+
+def _open(layer: int, head: int | str) -> None:
+    """Go to a head of a layer, or to the layer where all its heads were shown as one."""
+    if isinstance(head, int):
+        open_head(layer, head)
+    st.switch_page(pages.ATTENTION.path, query_params=address.parameters({parameters.LAYER: layer}))
 
 
 def _every_head(view: View, whole_words: bool) -> None:
@@ -174,8 +177,7 @@ def _every_head(view: View, whole_words: bool) -> None:
     prose.markdown("#### Every head of every layer")
     prose.caption("Click one to look inside.")
     masked = measures.weights(view.trace, 0, whole_words).hidden[0]
-    n_sides = len(masked)
-    if n_sides > THUMBNAIL:
+    if len(masked) > THUMBNAIL:
         prose.caption(
             f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight in its block."
         )
@@ -189,6 +191,5 @@ def _every_head(view: View, whole_words: bool) -> None:
             view.colors,
             key="overview_chart",
             made_by=(*measures.made_by(view, 0, "weights", whole_words), thumbnails),
+            then=open_named_head,
         )
-    if clicked := on_click("overview"):
-        open_head(*thumbnail_at(clicked.row, clicked.column, n_sides))

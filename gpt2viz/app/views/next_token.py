@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gpt2viz import contributions, entropy, logit_lens, sampling_distribution, surprise
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.clicks import on_click, open_head
+from gpt2viz.app.clicks import Cell, open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -200,6 +200,7 @@ def _contributions(view: View, position: int) -> None:
             view.colors,
             key="contribution_map",
             made_by=(contributions,),
+            then=lambda cell: _open(cell, view.model.config.n_head),
         )
         prose.caption(
             "What a part wrote into the stream, through the final LayerNorm with its scale held at "
@@ -214,9 +215,12 @@ def _contributions(view: View, position: int) -> None:
         height=330,
         column_config={"added (nats)": st.column_config.NumberColumn(format="%+.4f")},
     )
-    clicked = on_click("contributions")
-    if clicked and clicked.column < view.model.config.n_head:
-        open_head(clicked.row, clicked.column)
+
+
+def _open(cell: Cell, n_head: int) -> None:
+    """Look inside a head; what stands beside the heads is none."""
+    if cell.column < n_head:
+        open_head(cell.row, cell.column)
 
 
 def sampling(temperature: Choice, top_k: Choice, top_p: Choice) -> Sampling:

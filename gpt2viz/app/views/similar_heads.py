@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.analysis.similarity import similarities
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import on_click, open_head
+from gpt2viz.app.clicks import Cell, open_head
 from gpt2viz.app.frame.page import View
 from gpt2viz.labels import counted
 from gpt2viz.pictures.similarity import (
@@ -39,8 +39,13 @@ def draw(view: View) -> None:
     words, picture = st.columns([4, 6], gap="large")
     with words:
         found = _groups(values, joined, names)
+    starts = cells_of(order)
+
+    def open_pair(cell: Cell) -> None:
+        _open(*(divmod(order[starts[n]], config.n_head) for n in (cell.row, cell.column)))
+
     with picture, st.container(key="all_heads_alike"):
-        if len(cells_of(order)) < len(order):
+        if len(starts) < len(order):
             prose.caption(f"{len(order):,} heads: each point is the largest number in its block.")
         what = "Similarity of every pair of heads, in groups"
         output.picture(
@@ -48,10 +53,8 @@ def draw(view: View) -> None:
             view.colors,
             key="alike_map",
             made_by=(similarities, tree),
+            then=open_pair,
         )
-    if clicked := on_click("all_heads_alike"):
-        starts = cells_of(order)
-        _open(*(divmod(order[starts[n]], config.n_head) for n in (clicked.row, clicked.column)))
 
 
 def _groups(values: Numbers, joined: Numbers, names: list[str]) -> list[list[int]]:

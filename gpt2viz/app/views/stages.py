@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.labels import counted
-from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.panel import Matrix, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT, Heatmaps
@@ -36,10 +37,12 @@ def draw_stage(
     head: int,
     column: int | None = None,
     as_lines: bool = False,
-) -> Panel:
-    """Draw the ``part`` of a stage that is shown, with a caption about the whole; what was drawn.
+    **answers: Any,
+) -> None:
+    """Draw the ``part`` of a stage that is shown, with a caption about the whole.
 
-    ``column`` frames a chosen key on the (T, T) stages.
+    ``column`` frames a chosen key on the (T, T) stages. ``answers`` say what clicks and drags do,
+    as for ``output.picture``.
     """
     stage = STAGE[key]
     whole = head_stage(view.trace, view.labels, key, layer, head, title="")
@@ -64,10 +67,10 @@ def draw_stage(
             ),
             view.colors,
             key=f"stage_{key}",
+            **answers,
         )
     prose.caption(_caption(view, whole, layer))
     output.code(Line(view.trace, key, layer), of=[alt])
-    return panel
 
 
 def draw_weights(
@@ -117,11 +120,14 @@ def _caption(view: View, panel: Panel, layer: int) -> str:
     return f"({axes}) = ({shape}), this head {this}  \n{span}  \n{made}"
 
 
-def choose(drawn: Panel) -> Callable[[Cell], None]:
-    """A click on a score or weight chooses its query and key; on Q, K or V, the token.
+def answers(view: View, part: Window) -> dict[str, Any]:
+    """What clicks and drags do on every stage of a head."""
+    pairs = part.fit(who_sees_whom(view.trace, view.labels, title=""))
+    return {"choose": _choose(pairs), "drag": _drag(part, pairs)}
 
-    ``drawn`` is any of the pictures of ``PAIRS``.
-    """
+
+def _choose(drawn: Panel) -> Callable[[Cell], None]:
+    """A click on a score or weight chooses its query and key; on Q, K or V, the token."""
     rows, columns = drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
@@ -132,11 +138,8 @@ def choose(drawn: Panel) -> Callable[[Cell], None]:
     return clicked
 
 
-def drag(part: Window, drawn: Panel) -> Callable[[Dragged], None]:
-    """A part of the scores or weights is shown larger, or of Q, K and V the rows that are chosen.
-
-    ``drawn`` is any of the pictures of ``PAIRS``.
-    """
+def _drag(part: Window, drawn: Panel) -> Callable[[Dragged], None]:
+    """A part of the scores or weights is shown larger, or of Q, K and V the chosen rows."""
     enlarge, every = part.drag(drawn), (0, len(drawn.columns.labels) - 1)
 
     def dragged(what: Dragged) -> None:

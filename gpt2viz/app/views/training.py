@@ -11,7 +11,7 @@ from gpt2viz.analysis.batch_scores import batch_score, token_losses
 from gpt2viz.analysis.scores import SCORES, Read, Score
 from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import on_click, open_head
+from gpt2viz.app.clicks import open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -40,8 +40,6 @@ def show() -> None:
     if card:
         with st.expander("The model's card: data, figures, what it can't do"):
             st.markdown(card.text)
-    if clicked := on_click("growth"):
-        open_head(*divmod(clicked.row, view.model.config.n_head))
 
 
 def _losses(view: View, record: TrainingRecord) -> None:
@@ -73,6 +71,7 @@ def _growth(view: View, record: TrainingRecord) -> None:
             key="score_growth",
             of_run=False,
             made_by=(batch_score, *shown.code),
+            then=lambda cell: open_head(*divmod(cell.row, view.model.config.n_head)),
         )
     prose.caption(
         f"**{shown.name.capitalize()}**, on {READ[shown.measured_on]}. {shown.words} Click a row "

@@ -86,6 +86,7 @@ def draw_map(both: Sides, what: str, places: Sequence[Place]) -> None:
             f"Every head of every layer: {quantity}",
             key="heads_map",
             made_by=likeness if like else largest_differences,
+            choose=choose_head(what),
         )
     prose.caption(MAP_CAPTION[like])
 

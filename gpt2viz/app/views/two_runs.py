@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import streamlit as st
 
@@ -12,6 +11,7 @@ from gpt2viz import Edit, Model
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import output, run_cache
+from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
@@ -28,7 +28,7 @@ from gpt2viz.run.trace import Trace
 #: A layer and a head of it, or None for the mean of its heads.
 Place = tuple[int, int | None]
 
-#: Pixels of a matrix, where the frame's style doesn't say otherwise.
+#: Pixels of a matrix at most.
 HEIGHT = 380
 
 
@@ -142,8 +142,10 @@ def draw(
     key: str,
     as_lines: bool,
     made_by: Sequence[Made],
+    choose: Callable[[Cell], None],
+    drag: Callable[[Dragged], None],
 ) -> None:
-    """Two matrices on one scale, or their lines, and the difference.
+    """Two matrices on one scale, or their lines, and the difference, which answer a person alike.
 
     ``alt`` names the two, and the difference.
     """
@@ -159,16 +161,26 @@ def draw(
                 ),
                 view.colors,
                 key=key,
-                shrinks=True,
+                choose=choose,
+                drag=drag,
             )
-    draw_difference(
-        view, shown.change, shown.change.named(alt[1]), key=f"{key}_change", place=third
-    )
+    change = shown.change
+    with third:
+        draw_difference(
+            view, change, change.named(alt[1]), key=f"{key}_change", choose=choose, drag=drag
+        )
     output.code(*made_by, place=first, of=[said])
 
 
 def draw_difference(
-    view: View, change: Panel, alt: str, *, key: str, row: int | None = None, place: Any = st
+    view: View,
+    change: Panel,
+    alt: str,
+    *,
+    key: str,
+    row: int | None = None,
+    choose: Callable[[Cell], None],
+    drag: Callable[[Dragged], None] | None,
 ) -> None:
     """A difference of weights, with the chosen query framed, or another ``row``."""
     output.picture(
@@ -181,15 +193,23 @@ def draw_difference(
             bar="difference of weights",
         ),
         view.colors,
-        place=place,
         key=key,
         made_by=(difference_of_matched,),
-        shrinks=True,
+        choose=choose,
+        drag=drag,
     )
 
 
 def draw_heads(
-    view: View, numbers: Scores, quantity: str, place: Place, alt: str, *, key: str, made_by: Made
+    view: View,
+    numbers: Scores,
+    quantity: str,
+    place: Place,
+    alt: str,
+    *,
+    key: str,
+    made_by: Made,
+    choose: Callable[[Cell], None],
 ) -> None:
     """A number for every head, (n_layer, n_head), with one of them framed, or a layer."""
     output.picture(
@@ -206,4 +226,5 @@ def draw_heads(
         view.colors,
         key=key,
         made_by=(made_by,),
+        choose=choose,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
 
 from gpt2viz.analysis.comparison import align
 from gpt2viz.app import output, prose
-from gpt2viz.app.clicks import on_click
+from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -50,7 +50,6 @@ def draw(view: View, what: str) -> None:
     if what == "mask":
         causal_mask.draw(both.a.view, parts[0])
     two_outcomes.draw_map(both, what, places)
-    on_click("side_heads", two_outcomes.choose_head(what))
     if paths:
         names = [f"{letter}: {side.name}" for letter, side in zip("AB", both.both, strict=True)]
         two_outcomes.draw_paths(both, paths, what, names)
@@ -72,16 +71,17 @@ def _side_by_side(
     a, b = drawn
     change = parts[0].fit(both.difference(a.whole, b.whole, "B − A"))
     choose = two_outcomes.choose_token(both, what)
+    drag = None if what == "text" else parts[0].drag(a.panel)  # two sentences aren't one window
     *pictures, third = st.columns([4, 4, 5])
     for one, picture, chosen in zip(drawn, pictures, choose, strict=True):
         with picture, st.container(key=f"side_{one.letter}"):
-            _one_side(one, as_lines, chosen)
+            _one_side(one, as_lines, chosen, drag)
     with third, st.container(key="side_change"):
         alt = change.named(f"Weights of B minus weights of A ({b.title}; {a.title})")
-        two_runs.draw_difference(view, change, alt, key="difference", row=both.a.token)
-    drag = None if what == "text" else parts[0].drag(a.panel)  # two sentences aren't one window
-    for area, n in (("a", 0), ("b", 1), ("change", 0)):
-        on_click(f"side_{area}", two_outcomes.choose_row(drawn[n].panel.rows, choose[n]), drag)
+        row = two_outcomes.choose_row(change.rows, choose[0])
+        two_runs.draw_difference(
+            view, change, alt, key="difference", row=both.a.token, choose=row, drag=drag
+        )
     prose.caption(
         "Attention weights, A and B on one scale from 0 to 1. "
         + difference_in_words("B − A", "A", "B")
@@ -97,7 +97,9 @@ def _side_by_side(
     return a.place, b.place
 
 
-def _one_side(one: _Drawn, as_lines: bool, choose: Choose) -> None:
+def _one_side(
+    one: _Drawn, as_lines: bool, choose: Choose, drag: Callable[[Dragged], None] | None
+) -> None:
     """The weights of one side as a matrix or lines."""
     made_by, alt = (Line(one.side.trace, "weights", one.place[0]),), one.panel.named(one.title)
     if as_lines:
@@ -117,7 +119,8 @@ def _one_side(one: _Drawn, as_lines: bool, choose: Choose) -> None:
             one.side.view.colors,
             key=f"weights_{one.letter}",
             made_by=made_by,
-            shrinks=True,
+            choose=two_outcomes.choose_row(one.panel.rows, choose),
+            drag=drag,
         )
 
 

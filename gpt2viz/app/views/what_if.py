@@ -7,7 +7,7 @@ import streamlit as st
 from gpt2viz import logit_lens
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.app import output, pages, prose, run_cache
-from gpt2viz.app.clicks import choose_map_head, on_click
+from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.literal import literal
@@ -18,7 +18,6 @@ from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import difference_in_words
 from gpt2viz.pictures.lens import lens_of_runs
-from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.interventions import changes
 
 
@@ -45,9 +44,8 @@ def show() -> None:
     with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.wanted(part)
-    before = _weights(both, part, (layer, head), as_lines)
+    _weights(both, part, (layer, head), as_lines)
     measures.proof(view, [layer], "the baseline's run")
-    on_click("whatif", editing.hide(view, part, before), part.drag(before))
 
     page.stop_without_numbers(*both.traces)
     _next_tokens(both)
@@ -57,11 +55,8 @@ def show() -> None:
         _where(both, layer, head)
 
 
-def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> Panel:
-    """The weights of the head ``at`` (layer, head) in both runs, and their difference.
-
-    Returns the picture of the baseline, whose axes all of them have.
-    """
+def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> None:
+    """The weights of the head ``at`` (layer, head) in both runs, and their difference."""
     (layer, head), view, edited = at, both.a.view, both.b.trace.edits
     titles = "Baseline: the model as it is", "Changed"
     found = two_runs.weights(both, layer, head, titles, "Changed − baseline")
@@ -79,6 +74,8 @@ def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> 
             key="before_after",
             as_lines=as_lines,
             made_by=(Line(both.b.trace, "weights", layer), changes),
+            choose=editing.hide(view, part, shown.a),
+            drag=part.drag(shown.a),
         )
     cell = "a cell of the difference" if as_lines else "a cell"
     prose.caption(
@@ -90,7 +87,6 @@ def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> 
             "query."
         )
     )
-    return shown.a
 
 
 def _next_tokens(both: Sides) -> None:
@@ -153,6 +149,6 @@ def _where(both: Sides, layer: int, head: int) -> None:
             "Largest change of a weight in every head",
             key="where_map",
             made_by=largest_differences,
+            choose=choose_map_head(),
         )
     prose.caption("Click a head to see its weights above.")
-    on_click("where", choose_map_head())

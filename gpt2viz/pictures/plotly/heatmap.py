@@ -47,7 +47,7 @@ def draw(picture: Heatmaps, colors: Palette) -> Figure:
         fits = panel.values.shape[1] <= picture.numbers
         traces += _traces(panel, on, colors, written if fits else None, kinds)
         layout |= _axes(panel, on, colors, place)
-        layout["shapes"] += _frame(panel, on, colors, picture.row, picture.column)
+        layout["shapes"] += _frame(picture, panel, on, colors)
         layout["shapes"] += _groups(picture, on, colors)
         layout["annotations"] += [title(panel, place)] if panel.title or panel.part else []
     layout |= {
@@ -134,45 +134,28 @@ def _side(axis: Axis, named: bool) -> dict[str, Any]:
     return {"title": {"text": axis.title, "font": {"size": 11}}, **axis.ticks()}
 
 
-def _frame(
-    panel: Panel, on: str, colors: Palette, row: int | None, column: int | None
-) -> list[dict[str, Any]]:
+def _frame(picture: Heatmaps, panel: Panel, on: str, colors: Palette) -> list[dict[str, Any]]:
     """A frame round the chosen row, the chosen column or, where both are chosen, their cell."""
-    if row is None and column is None:
+    framed = picture.framed(panel)
+    if framed is None:
         return []
-    n_rows, n_columns = panel.values.shape
-    x, y = (-0.5, n_columns - 0.5), (-0.5, n_rows - 0.5)
-    if column is not None:
-        across = panel.columns.place(column)
-        if across is None:  # it lies outside the part that is shown
-            return []
-        x = (across - 0.5, across + 0.5)
-    if row is not None:
-        down = panel.rows.place(row)
-        if down is None:
-            return []
-        y = (down - 0.5, down + 0.5)
-    few = max(n_rows, n_columns) <= 2 * NUMBERS_FIT_LARGE  # a thick line would hide one row of many
-    line = {"color": colors.second, "width": 2.5 if few else 1}
-    ends = {"x0": x[0], "x1": x[1], "y0": y[0], "y1": y[1]}
-    return [{"type": "rect", "xref": f"x{on}", "yref": f"y{on}", "line": line, **ends}]
+    few = max(panel.values.shape) <= 2 * NUMBERS_FIT_LARGE  # else a thick line would hide one row
+    return [_rectangle(framed, on, colors.second, 2.5 if few else 1)]
+
+
+def _rectangle(
+    cells: tuple[tuple[int, int], tuple[int, int]], on: str, color: str, width: float
+) -> dict[str, Any]:
+    """A line round cells, from the first to the last, down and across."""
+    (top, bottom), (first, last) = cells
+    ends = {"x0": first - 0.5, "x1": last + 0.5, "y0": top - 0.5, "y1": bottom + 0.5}
+    line = {"color": color, "width": width}
+    return {"type": "rect", "xref": f"x{on}", "yref": f"y{on}", "line": line, **ends}
 
 
 def _groups(picture: Heatmaps, on: str, colors: Palette) -> list[dict[str, Any]]:
     """Frames round groups of cells, and lines from edge to edge between them."""
-    framed = [
-        {
-            "type": "rect",
-            "line": {"color": colors.second, "width": 2},
-            "xref": f"x{on}",
-            "yref": f"y{on}",
-            "x0": across[0] - 0.5,
-            "x1": across[1] + 0.5,
-            "y0": down[0] - 0.5,
-            "y1": down[1] + 0.5,
-        }
-        for down, across in picture.frames
-    ]
+    framed = [_rectangle(cells, on, colors.second, 2) for cells in picture.frames]
     ruled = [
         {
             "type": "line",

@@ -11,18 +11,11 @@ from gpt2viz.arrays import Array
 from gpt2viz.pictures.palette import ColorScale, Palette, chessboard
 from gpt2viz.pictures.picture import Thumbnails
 from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.thumbnails import THUMBNAIL
 
 
 def _step(side: int) -> int:
     """Cells from one thumbnail to the next."""
     return side + max(1, side // 8)
-
-
-def thumbnail_at(row: int, column: int, n_tokens: int) -> tuple[int, int]:
-    """(layer, head) of the thumbnail at a cell of the drawn picture."""
-    step = _step(min(n_tokens, THUMBNAIL))
-    return row // step, column // step
 
 
 def draw(picture: Thumbnails, colors: Palette) -> Figure:

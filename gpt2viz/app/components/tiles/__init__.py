@@ -1,7 +1,7 @@
-"""Small matrices side by side on one canvas: all heads of a layer at a glance.
+"""Matrices on a canvas: a layer's heads at a glance, one head large, a map of all of them.
 
 Plotly takes ten times as long to draw twelve of them. Range, colours and signs are those of
-``pictures.plotly.heatmap``, which draws the same picture for those who save it.
+``pictures.plotly``, which draws the same pictures for those who save them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from gpt2viz.app import output
 from gpt2viz.app.clicks import Cell, Dragged, answers
 from gpt2viz.app.components import component
 from gpt2viz.pictures.palette import SQUARES, Palette
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.pictures.picture import HeadMaps, Heatmaps, Thumbnails
 from gpt2viz.pictures.scales import decimals, shared_range
 from gpt2viz.pictures.special import specials
 
@@ -34,80 +33,160 @@ _HTML = """
 
 _KEYS = (
     "All its numbers are in the menu, under Numbers. Arrow keys go from cell to cell, Page Up "
-    "and Page Down from matrix to matrix, Enter chooses."
+    "and Page Down from matrix to matrix"
 )
+#: What a picture's height has besides its matrices: title, names and the axis' own.
+_AROUND = 60
 
 _draw = component(__name__, _HTML)
 
+#: What stands here rather than in a figure of Plotly's.
+Matrices = Heatmaps | HeadMaps | Thumbnails
+
 
 def draw(
-    picture: Heatmaps,
+    picture: Matrices,
+    said: str,
     colors: Palette,
     *,
     key: str,
-    tallest: int,
-    choose: Callable[[Cell], None],
-    drag: Callable[[Dragged], None],
+    choose: Callable[[Cell], None] | None,
+    drag: Callable[[Dragged], None] | None,
+    then: Callable[[Cell], None] | None,
 ) -> None:
-    """Draw matrices of the same tokens, each at most ``tallest`` pixels high.
+    """Draw matrices; those who can't see them hear what is ``said``.
 
-    ``choose`` is called with a cell that is clicked, and ``drag`` with the part that is dragged
-    out.
+    Before the page runs again, ``choose`` is called with a cell that was clicked, and ``drag`` with
+    the part that was dragged out; ``then`` while it runs.
     """
-    height = (tallest + 60) * -(-len(picture.panels) // picture.n_columns)
-    said = output.remember(replace(picture, height=height))
-    header = _header(picture, colors) | {"alt": f"{said} {_KEYS}", "tallest": tallest}
-    _draw(key=key, data=packed(header, picture.panels), **answers(key, choose, drag))
+    chooses = bool(choose or then)
+    alt = f"{said} {_KEYS}{', Enter chooses' if chooses else ''}."
+    header = _header(picture, colors) | {"alt": alt, "chooses": chooses, "drags": bool(drag)}
+    data = packed(header, _laid_out(picture).panels)
+    found = _draw(key=key, data=data, **answers(key, choose, drag))
+    if then and found.cell:
+        then(Cell.sent(found.cell))
 
 
-def _header(picture: Heatmaps, colors: Palette) -> dict[str, Any]:
-    panels, row = picture.panels, picture.row
-    one = panels[0]
-    low, high = shared_range(panels, picture.scale)
-    place = None if row is None else one.rows.place(row)
+def _laid_out(picture: Matrices) -> Heatmaps:
+    """Any picture of matrices as matrices side by side."""
+    if isinstance(picture, Heatmaps):
+        return picture
+    panels: list[Panel] = []
+    if isinstance(picture, Thumbnails):
+        n_head = picture.tiles.shape[1]
+        for n, panel in enumerate(picture.matrices):
+            name = f"{n // n_head}.{n % n_head}"
+            panels.append(replace(panel, title=name, name=name))
+        rows = len(picture.tiles)
+        height = rows * min(190, 760 // rows + 20)
+        return Heatmaps(picture.what, panels, n_columns=n_head, height=height, numbers=0)
+    for text, maps in zip(picture.texts, picture.maps, strict=True):
+        for name, high, unit, panel in zip(
+            picture.scores, picture.highest, picture.units, maps, strict=True
+        ):
+            rows_of = replace(panel.rows, title=f"{text} · layer")
+            title = f"{name}\n0 to {high:.3g} {unit}".rstrip()
+            panels.append(replace(panel, title=title, rows=rows_of))
+    n_layer = len(panels[0].values)
+    height = len(picture.texts) * min(100 + 20 * n_layer, 260)
+    return Heatmaps(
+        picture.what, panels, "amount", len(picture.scores), height, numbers=0, legend=False
+    )
+
+
+def _header(picture: Matrices, colors: Palette) -> dict[str, Any]:
+    """Everything but the numbers: the looks of all panels, and their names, said once a grid."""
+    laid = _laid_out(picture)
+    panels = laid.panels
     kinds = [specials(panel, colors) for panel in panels]
-    found = [any(kind[n].cells.any() for kind in kinds) for n in range(3)]
+    legend = {one.name: one.color for kind in kinds for one in kind if one.cells.any()}
+    low, high = shared_range(panels, laid.scale)
+    ranges = [(low, high)] * len(panels)
+    if isinstance(picture, HeadMaps):
+        ranges = [(0.0, high) for _ in picture.texts for high in picture.highest]
+    grids: list[dict[str, Any]] = []
+    listed = [
+        _panel(panel, grids, _grid(laid, panel), ends, empty=isinstance(picture, HeadMaps))
+        for panel, ends in zip(panels, ranges, strict=True)
+    ]
+    down = -(-len(panels) // laid.n_columns)
     return {
-        "names": [panel.name for panel in panels],
-        "titles": [panel.title for panel in panels],
-        "part": [] if one.part is None else [str(one.part), one.part.short()],
-        "rows": one.rows.plain_names(),
-        "columns": one.columns.plain_names(),
-        "rowEnds": one.rows.plain_ends(),
-        "columnEnds": one.columns.plain_ends(),
-        "down": one.rows.title,
-        "wide": one.columns.title,
-        "quantity": one.quantity,
-        "low": low,
-        "high": high,
+        "panels": listed,
+        "grids": grids,
         "decimals": decimals(high),
-        "scale": colors.signed if picture.scale == "signed" else colors.unit,
+        "scale": colors.signed if laid.scale == "signed" else colors.unit,
         "special": [
-            {**kind._asdict(), "cells": None, "there": there}
-            for kind, there in zip(kinds[0], found, strict=True)
+            {"name": one.name, "color": one.color, "other": one.other, "sign": one.sign}
+            for one in kinds[0]
         ],
+        "legend": list(legend.items()) if laid.legend else [],
         "squares": SQUARES,
-        "row": -1 if place is None else place,
         "line": colors.grid,
         "frame": colors.second,
-        "across": picture.n_columns,
-        "numbers": picture.numbers,
-        "bar": picture.bar,
+        "frames": [(*rows, *columns) for rows, columns in laid.frames],
+        "rules": laid.rules,
+        "across": laid.n_columns,
+        "tallest": max(30, laid.height // down - _AROUND),
+        "numbers": laid.numbers,
+        "plus": laid.plus,
+        "bar": laid.bar,
+    }
+
+
+def _panel(
+    panel: Panel,
+    grids: list[dict[str, Any]],
+    grid: dict[str, Any],
+    ends: tuple[float, float],
+    *,
+    empty: bool,
+) -> dict[str, Any]:
+    """What a panel has of its own; its ``grid`` is added to the ``grids`` where it is a new one."""
+    if grid not in grids:
+        grids.append(grid)
+    return {
+        "name": panel.name,
+        "title": panel.title,
+        "part": [] if panel.part is None else [str(panel.part), panel.part.short()],
+        "quantity": panel.quantity,
+        "hidden": panel.masked_text,
+        "empty": panel.masked_text if empty and np.isnan(panel.values).all() else "",
+        "low": ends[0],
+        "high": ends[1],
+        "grid": grids.index(grid),
+    }
+
+
+def _grid(picture: Heatmaps, panel: Panel) -> dict[str, Any]:
+    """The names of rows and columns, and which of them are framed."""
+    framed = picture.framed(panel)
+    return {
+        "rows": panel.rows.plain_names(),
+        "columns": panel.columns.plain_names(),
+        "rowEnds": panel.rows.plain_ends(),
+        "columnEnds": panel.columns.plain_ends(),
+        "down": panel.rows.title,
+        "wide": panel.columns.title,
+        "square": panel.of_pairs,
+        "frame": framed and (*framed[0], *framed[1]),
     }
 
 
 def packed(header: dict[str, Any], panels: Sequence[Panel]) -> bytes:
-    """A message: the header as JSON, n matrices of float32, and a bit a cell for what is masked.
+    """A message: the header as JSON, matrices of float32, and a bit a cell for what is masked.
 
     The JSON's length in bytes comes first, as 32 bits, and its end is filled up with spaces so
     that the numbers begin at a multiple of four. All little-endian.
     """
     said = json.dumps(header, allow_nan=False).encode()
     said += b" " * (-len(said) % 4)
-    values = np.stack([panel.values for panel in panels]).astype("<f4")
-    masked = np.zeros(values.shape, bool)
-    for n, panel in enumerate(panels):
-        if panel.masked is not None:
-            masked[n] = panel.masked
+    values = np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4")
+    masked = np.concatenate(
+        [
+            np.zeros(panel.values.size, bool) if panel.masked is None else panel.masked.ravel()
+            for panel in panels
+        ]
+    )
     bits = np.packbits(masked, bitorder="little")
     return struct.pack("<I", len(said)) + said + values.tobytes() + bits.tobytes()

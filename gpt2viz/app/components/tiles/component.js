@@ -1,18 +1,23 @@
-// Small matrices: all cells on one canvas, numbers under the pointer and by keys, clicks, and parts
-// that are dragged out.
+// Matrices: all cells on one canvas, numbers under the pointer and by keys, clicks, and parts that
+// are dragged out.
 
-const GAP = 10, LINE = 13, FONT = 12, BAR = 64, LARGEST = 110
+const GAP = 10, LINE = 13, FONT = 12, BAR = 64, LARGEST = 110, NARROWEST = 64
 
 // A message: a JSON header, the numbers, and one bit a cell for what is masked. `packed` in
-// __init__.py writes it.
+// __init__.py writes it. Panels that share their names have one `grid`.
 export function read(bytes) {
   const { buffer } = bytes.slice()
   const length = new DataView(buffer).getUint32(0, true)
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
-  const count = head.names.length * head.rows.length * head.columns.length
+  let count = 0
+  const panels = head.panels.map((panel) => {
+    const grid = head.grids[panel.grid], start = count
+    count += grid.rows.length * grid.columns.length
+    return { ...grid, ...panel, start }
+  })
   const values = new Float32Array(buffer, 4 + length, count)
   const bits = new Uint8Array(buffer, 4 + length + 4 * count)
-  return { ...head, values, masked: (n) => bits[n >> 3] >> (n & 7) & 1 }
+  return { ...head, panels, values, masked: (n) => bits[n >> 3] >> (n & 7) & 1 }
 }
 
 const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
@@ -23,9 +28,11 @@ export function kind({ values, masked }, n) {
   return masked(n) ? 1 : Number.isFinite(values[n]) ? 0 : 3
 }
 
-// The colour of a number, between the two stops of the scale round it: red, green and blue.
-export function shade({ scale, low, high }, value) {
-  const share = Math.min(1, Math.max(0, (value - low) / (high - low)))
+// How far along its panel's range a number is, from 0 to 1.
+const along = ({ low, high }, value) => Math.min(1, Math.max(0, (value - low) / (high - low)))
+
+// The colour there, between the two stops of the scale round it: red, green and blue.
+export function shade(scale, share) {
   const n = Math.max(1, scale.findIndex(([stop]) => share <= stop))
   const [[from, first], [to, second]] = [scale[n - 1], scale[n]]
   const part = (share - from) / (to - from), a = rgb(first), b = rgb(second)
@@ -34,19 +41,18 @@ export function shade({ scale, low, high }, value) {
 
 // Every panel as the bytes of a picture of one pixel a cell: red, green, blue and opaque.
 export function pixels(p) {
-  const [rows, columns] = [p.rows.length, p.columns.length], size = rows * columns
-  const shades = Array.from({ length: 1024 }, (_, n) =>
-    shade(p, p.low + (p.high - p.low) * n / 1023))
+  const shades = Array.from({ length: 1024 }, (_, n) => shade(p.scale, n / 1023))
   const special = p.special.map(({ color, other }) => [rgb(color), rgb(other)])
-  const square = Math.max(1, Math.floor(Math.max(rows, columns) / p.squares))
-  return p.names.map((_, panel) => {
-    const bytes = new Uint8ClampedArray(4 * size)
-    for (let n = 0; n < size; n++) {
-      const cell = panel * size + n, what = kind(p, cell)
-      const share = (p.values[cell] - p.low) / (p.high - p.low)
+  return p.panels.map((panel) => {
+    const [rows, columns] = [panel.rows.length, panel.columns.length], count = rows * columns
+    const square = Math.max(1, Math.floor(Math.max(rows, columns) / p.squares))
+    const bytes = new Uint8ClampedArray(4 * count)
+    if (panel.empty) return bytes
+    for (let n = 0; n < count; n++) {
+      const cell = panel.start + n, what = kind(p, cell)
       const turn = Math.floor(n / columns / square) + Math.floor(n % columns / square) & 1
       bytes.set(what ? special[what - 1][turn]
-        : shades[Math.round(1023 * Math.min(1, Math.max(0, share)))], 4 * n)
+        : shades[Math.round(1023 * along(panel, p.values[cell]))], 4 * n)
       bytes[4 * n + 3] = 255
     }
     return bytes
@@ -54,74 +60,135 @@ export function pixels(p) {
 }
 
 function images(p) {
-  const [rows, columns] = [p.rows.length, p.columns.length]
-  return pixels(p).map((bytes) => {
-    const canvas = document.createElement("canvas")
-    canvas.width = columns
-    canvas.height = rows
-    canvas.getContext("2d").putImageData(new ImageData(bytes, columns, rows), 0, 0)
+  return pixels(p).map((bytes, n) => {
+    const { rows, columns } = p.panels[n], canvas = document.createElement("canvas")
+    canvas.width = columns.length
+    canvas.height = rows.length
+    canvas.getContext("2d").putImageData(new ImageData(bytes, columns.length, rows.length), 0, 0)
     return canvas
   })
 }
 
-// Where everything stands, in CSS pixels; `measure` says how wide a text is.
+// A title in as many lines as it takes to fit.
+export function wrapped(title, room, measure) {
+  return title.split("\n").flatMap((part) => {
+    const lines = []
+    for (const word of part.split(" ")) {
+      const longer = lines.length ? `${lines.at(-1)} ${word}` : word
+      if (lines.length && measure(longer) <= room) lines.splice(-1, 1, longer)
+      else lines.push(word)
+    }
+    return lines
+  }).filter(Boolean)
+}
+
+const longest = (names, measure) => Math.max(0, ...names.map(measure))
+
+// Which names a panel shows: its rows', unless the panel on its left has the same ones, and its
+// columns', unless the one below has.
+function named({ panels }, n, across) {
+  const same = (other) => panels[other]?.grid === panels[n].grid
+  return { first: n % across === 0 || !same(n - 1), last: !same(n + across) }
+}
+
+// Where so many panels stand side by side: their left edges, and how wide each may be.
+function slots(p, width, across, rooms) {
+  const left = Array.from({ length: across }, (_, column) => Math.max(0,
+    ...rooms.filter((_room, n) => n % across === column && named(p, n, across).first)))
+  const sum = (lengths) => lengths.reduce((a, b) => a + b, 0)
+  const slot = (width - sum(left) - (p.bar ? BAR : 2) - GAP * (across - 1)) / across
+  return { slot: Math.max(20, slot), across,
+    edges: left.map((_, n) => sum(left.slice(0, n + 1)) + n * (slot + GAP)) }
+}
+
+// Where everything stands, in CSS pixels; `measure` says how wide a text is. Where there is little
+// room, fewer panels than asked for stand side by side.
 export function plan(p, width, measure) {
-  const nRows = p.rows.length, nColumns = p.columns.length
-  const longest = (names) => Math.max(...names.map(measure))
-  const left = longest(p.rowEnds) + LINE + 12
-  const across = Math.min(p.across, p.names.length), down = Math.ceil(p.names.length / across)
-  const pitch = (width - left - (p.bar ? BAR : 2) + GAP) / across
-  const cell = Math.min((pitch - GAP) / nColumns, p.tallest / nRows, LARGEST)
-  const names = longest(p.columnEnds), upright = names > cell - 4
-  const below = upright ? names : LINE
-  const signs = p.special.some(({ there }) => there) ? LINE + 9 : 0
-  const [w, h] = [cell * nColumns, cell * nRows]
-  const title = 20 + (p.part.length && LINE)
-  const boxes = p.names.map((_, n) => ({
-    x: left + (n % across) * pitch,
-    y: signs + title + Math.floor(n / across) * (h + title + 4),
-    first: n % across === 0, last: n + across >= p.names.length,
-  }))
-  const height = signs + down * (h + title + 4) + below + LINE + 12
-  const part = p.part.find((name) => measure(name) < pitch - GAP) ?? p.part.at(-1)
-  return { boxes, cell, w, h, upright, below, height, part }
+  const { panels } = p, rooms = panels.map(({ rowEnds }) => longest(rowEnds, measure) + LINE + 12)
+  let fits = slots(p, width, Math.min(p.across, panels.length), rooms)
+  while (fits.across > 1 && fits.slot < NARROWEST) fits = slots(p, width, fits.across - 1, rooms)
+  const { slot, across, edges } = fits
+  const all = panels.map((panel, n) => {
+    const part = panel.part.find((name) => measure(name) < slot) ?? panel.part.at(-1)
+    return { ...named(p, n, across), ...size(panel, slot, p.tallest, measure), names: rooms[n],
+      x: edges[n % across], title: [...wrapped(panel.title, slot, measure), part].filter(Boolean) }
+  })
+  let y = p.legend.length ? LINE + 9 : 0
+  for (let n = 0; n < all.length; n += across) {
+    const boxes = all.slice(n, n + across), most = (of) => Math.max(...boxes.map(of))
+    const title = 7 + LINE * most((box) => box.title.length)
+    for (const box of boxes) box.y = y + title
+    y += title + most(({ h }) => h) + 4
+    y += most(({ last, below }) => last ? below + LINE + 8 : 0)
+  }
+  return { boxes: all, height: y, across }
+}
+
+// The sides of a panel and of its cells, which are squares where things of one kind meet; and
+// whether the names below stand upright, with the room they take.
+function size({ rows, columns, columnEnds, square }, slot, tallest, measure) {
+  const names = longest(columnEnds, measure)
+  let cw = Math.min(slot / columns.length, LARGEST), ch = Math.min(tallest / rows.length, LARGEST)
+  if (square) cw = ch = Math.min(cw, ch)
+  const upright = names > cw - 4 && names > 2 * LINE
+  const w = cw * columns.length, h = ch * rows.length
+  return { cw, ch, w, h, upright, below: upright ? names : LINE, by: names }
 }
 
 function draw(view) {
   const { p, canvas } = view, width = view.clientWidth
   if (!width) return
-  const style = getComputedStyle(view), font = `${FONT}px ${style.fontFamily}`
-  const pen = canvas.getContext("2d")
-  pen.font = font
-  const look = view.look = plan(p, width, (name) => pen.measureText(name).width)
+  const style = getComputedStyle(view), pen = canvas.getContext("2d")
+  const type = (px) => `${px}px ${style.fontFamily}`
+  pen.font = type(FONT)
+  const measure = (name) => pen.measureText(name).width
+  const look = view.look = plan(p, width, measure)
   canvas.width = Math.round(width * devicePixelRatio)
   canvas.height = Math.round(look.height * devicePixelRatio)
   canvas.style.height = `${look.height}px`
   pen.scale(devicePixelRatio, devicePixelRatio)
-  pen.font = font
+  pen.font = type(FONT)
   pen.fillStyle = style.color
   pen.imageSmoothingEnabled = false
   legend(pen, p, width)
   if (p.bar) colorBar(pen, p, look)
-  look.boxes.forEach((box, n) => {
-    const { cell, w, h } = look
-    pen.drawImage(view.images[n], box.x, box.y, w, h)
-    if (p.columns.length <= p.numbers) numbers(pen, p, n, look)
+  p.panels.forEach((panel, n) => {
+    const box = look.boxes[n]
+    pen.drawImage(view.images[n], box.x, box.y, box.w, box.h)
+    const font = fitting(texts(p, panel), box, measure)
     pen.lineWidth = 1
-    pen.fillStyle = style.color
     pen.strokeStyle = p.line
-    pen.strokeRect(box.x - .5, box.y - .5, w + 1, h + 1)
-    pen.textAlign = "center"
-    pen.textBaseline = "alphabetic"
-    pen.fillText(p.titles[n], box.x + w / 2, box.y - 6 - (look.part ? LINE : 0))
-    if (look.part) pen.fillText(look.part, box.x + w / 2, box.y - 5)
-    ends(pen, p, look, box)
-    if (p.row >= 0) {
-      pen.strokeStyle = p.frame
-      pen.lineWidth = p.rows.length <= 20 ? 2.5 : 1
-      pen.strokeRect(box.x, box.y + p.row * cell, w, cell)
-    }
+    if (font) {
+      pen.font = type(font)
+      numbers(pen, p, panel, box)
+      pen.font = type(FONT)
+    } else if (!panel.square) between(pen, panel, box)
+    pen.strokeStyle = p.line
+    pen.fillStyle = style.color
+    pen.strokeRect(box.x - .5, box.y - .5, box.w + 1, box.h + 1)
+    titles(pen, panel, box)
+    ends(pen, panel, box)
+    marks(pen, p, panel, box, style.color)
   })
+}
+
+// The size at which these texts can be read in the cells of a box; 0 where they can't.
+export function fitting(found, { cw, ch }, measure) {
+  const font = Math.floor(Math.min(FONT, ch - 3, FONT * (cw - 4) / longest(found, measure)) * 2) / 2
+  return found.length && font >= 8 ? font : 0
+}
+
+// What is written into the cells of a panel, if there are few enough of them: row by row.
+function texts(p, { start, rows, columns, empty }) {
+  if (empty || columns.length > p.numbers) return []
+  return Array.from({ length: rows.length * columns.length }, (_, n) => written(p, start + n))
+}
+
+// A number as it stands in its cell, or a sign for what is none.
+export function written(p, n) {
+  const what = kind(p, n), value = p.values[n]
+  if (what) return p.special[what - 1].sign
+  return (p.plus && value >= 0 ? "+" : "") + value.toFixed(p.decimals).replace("-", "−")
 }
 
 // Dark or light, as can be read on a colour (WCAG 2.2, relative luminance).
@@ -130,25 +197,57 @@ export function ink(color) {
   return .2126 * r + .7152 * g + .0722 * b > .179 ? "#1c2030" : "#ffffff"
 }
 
-function numbers(pen, p, panel, { boxes, cell }) {
-  const { x, y } = boxes[panel]
+function numbers(pen, p, panel, { x, y, cw, ch }) {
   pen.textAlign = "center"
   pen.textBaseline = "middle"
-  pen.strokeStyle = p.line
-  const [rows, columns] = [p.rows.length, p.columns.length]
-  for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) {
-    const n = (panel * rows + row) * columns + column, what = kind(p, n)
-    const color = what ? rgb(p.special[what - 1].color) : shade(p, p.values[n])
-    const [left, above] = [x + column * cell, y + row * cell]
+  texts(p, panel).forEach((text, n) => {
+    const at = panel.start + n, what = kind(p, at)
+    const color = what ? rgb(p.special[what - 1].color) : shade(p.scale, along(panel, p.values[at]))
+    const left = x + n % panel.columns.length * cw
+    const above = y + Math.floor(n / panel.columns.length) * ch
     pen.fillStyle = ink(color)
-    pen.fillText(what ? p.special[what - 1].sign : p.values[n].toFixed(p.decimals),
-      left + cell / 2, above + cell / 2)
-    pen.strokeRect(left, above, cell, cell)
-  }
+    pen.fillText(text, left + cw / 2, above + ch / 2)
+    pen.strokeRect(left, above, cw, ch)
+  })
 }
 
-function colorBar(pen, p, { boxes, w, h }) {
-  const x = boxes[0].x + w + 14, y = boxes[0].y, tall = Math.min(200, h)
+// A thin line between rows, so that rows that are alike can be told apart.
+function between(pen, { rows }, { x, y, w, ch }) {
+  for (let n = 1; ch >= 8 && n < rows.length; n++) line(pen, x, y + n * ch, x + w, y + n * ch)
+}
+
+function line(pen, x, y, right, bottom) {
+  pen.beginPath()
+  pen.moveTo(x, y)
+  pen.lineTo(right, bottom)
+  pen.stroke()
+}
+
+// The frames round what is chosen and round groups, and the rules from edge to edge.
+function marks(pen, p, { rows, columns, frame }, { x, y, w, h, cw, ch }, text) {
+  const around = ([top, bottom, first, last]) => pen.strokeRect(x + first * cw, y + top * ch,
+    (last - first + 1) * cw, (bottom - top + 1) * ch)
+  pen.strokeStyle = text
+  for (const after of p.rules[0]) line(pen, x, y + after * ch, x + w, y + after * ch)
+  for (const after of p.rules[1]) line(pen, x + after * cw, y, x + after * cw, y + h)
+  pen.strokeStyle = p.frame
+  pen.lineWidth = 2
+  p.frames.forEach(around)
+  pen.lineWidth = Math.max(rows.length, columns.length) <= 24 ? 2.5 : 1
+  if (frame) around(frame)
+}
+
+function titles(pen, { empty }, { x, y, w, h, title }) {
+  pen.textAlign = "center"
+  pen.textBaseline = "alphabetic"
+  title.forEach((text, n) => pen.fillText(text, x + w / 2, y - 5 - LINE * (title.length - 1 - n)))
+  const lines = empty.split("\n"), top = y + h / 2 + LINE / 3 - LINE * (lines.length - 1) / 2
+  lines.forEach((text, n) => pen.fillText(text, x + w / 2, top + LINE * n))
+}
+
+function colorBar(pen, p, { boxes, across }) {
+  const { y, h } = boxes[0], { low, high } = p.panels[0], tall = Math.min(200, h)
+  const x = Math.max(...boxes.slice(0, across).map((box) => box.x + box.w)) + 14
   const shades = pen.createLinearGradient(0, y + tall, 0, y)
   for (const [stop, color] of p.scale) shades.addColorStop(stop, color)
   const text = pen.fillStyle
@@ -160,17 +259,18 @@ function colorBar(pen, p, { boxes, w, h }) {
   pen.textAlign = "left"
   pen.textBaseline = "middle"
   for (const share of [0, .5, 1]) {
-    const value = Number((p.low + share * (p.high - p.low)).toPrecision(3))
-    pen.fillText(String(value), x + 14, y + tall - share * (tall - 10) - 5)
+    const value = Number((low + share * (high - low)).toPrecision(3))
+    pen.fillText(String(value).replace("-", "−"), x + 14, y + tall - share * (tall - 10) - 5)
   }
-  turned(pen, p.bar, x + 44, y + tall / 2, "center")
+  const fits = pen.measureText(p.bar).width <= tall
+  turned(pen, p.bar, x + 44, fits ? y + tall / 2 : y, fits ? "center" : "right")
 }
 
 function legend(pen, p, width) {
   pen.textAlign = "right"
   pen.textBaseline = "middle"
   let right = width - 2
-  for (const { name, color } of p.special.filter(({ there }) => there)) {
+  for (const [name, color] of p.legend) {
     pen.fillText(name, right, LINE / 2 + 1)
     right -= pen.measureText(name).width + 17
     const text = pen.fillStyle
@@ -185,29 +285,29 @@ function legend(pen, p, width) {
 export const every = (cell, space) =>
   [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
 
-// The names on the left of a row of panels and below the last one.
-function ends(pen, p, { cell, w, h, upright, below }, box) {
+// The names on the left of a panel and below it.
+function ends(pen, { rowEnds, columnEnds, down, wide }, box) {
+  const { x, y, w, h, cw, ch, upright, below } = box
   if (box.first) {
     pen.textAlign = "right"
     pen.textBaseline = "middle"
-    for (let n = 0; n < p.rows.length; n += every(cell, LINE))
-      pen.fillText(p.rowEnds[n], box.x - 5, box.y + (n + .5) * cell)
-    turned(pen, p.down, LINE / 2, box.y + h / 2, "center")
+    for (let n = 0; n < rowEnds.length; n += every(ch, LINE))
+      pen.fillText(rowEnds[n], x - 5, y + (n + .5) * ch)
+    turned(pen, down, x - box.names + LINE / 2, y + h / 2, "center")
   }
   if (!box.last) return
-  const by = every(cell, upright ? LINE : 0)
-  for (let n = 0; n < p.columns.length; n += by) {
-    const x = box.x + (n + .5) * cell
-    if (upright) turned(pen, p.columnEnds[n], x, box.y + h + 5, "right")
+  for (let n = 0; n < columnEnds.length; n += every(cw, upright ? LINE : box.by + 4)) {
+    const middle = x + (n + .5) * cw
+    if (upright) turned(pen, columnEnds[n], middle, y + h + 5, "right")
     else {
       pen.textAlign = "center"
       pen.textBaseline = "top"
-      pen.fillText(p.columnEnds[n], x, box.y + h + 5)
+      pen.fillText(columnEnds[n], middle, y + h + 5)
     }
   }
   pen.textAlign = "center"
   pen.textBaseline = "top"
-  pen.fillText(p.wide, box.x + w / 2, box.y + h + below + 8)
+  pen.fillText(wide, x + w / 2, y + h + below + 8)
 }
 
 function turned(pen, text, x, y, align) {
@@ -220,19 +320,16 @@ function turned(pen, text, x, y, align) {
   pen.restore()
 }
 
-// A pointer that moved less, in pixels, between down and up has clicked: Plotly's own limit.
+// A pointer that moved less, in pixels, between down and up has clicked.
 const CLICK = 8
 
 // The panel and the place in it, in cells, where the middle of the first cell is 0.
-export function place({ boxes, cell, w, h }, x, y) {
+export function place({ boxes }, x, y) {
   const panel = boxes.findIndex((box) =>
-    x >= box.x && x < box.x + w && y >= box.y && y < box.y + h)
+    x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h)
   if (panel < 0) return null
-  return {
-    panel,
-    row: (y - boxes[panel].y) / cell - .5,
-    column: (x - boxes[panel].x) / cell - .5,
-  }
+  const box = boxes[panel]
+  return { panel, row: (y - box.y) / box.ch - .5, column: (x - box.x) / box.cw - .5 }
 }
 
 // The cell of such a place.
@@ -240,19 +337,20 @@ export const under = (at) => at &&
   { panel: at.panel, row: Math.round(at.row), column: Math.round(at.column) }
 
 function cover(view, element, panel, top, bottom, first, last) {
-  const { boxes, cell } = view.look
+  const { x, y, cw, ch } = view.look.boxes[panel]
   Object.assign(element.style, {
-    display: "block", left: `${boxes[panel].x + first * cell}px`,
-    top: `${boxes[panel].y + top * cell}px`,
-    width: `${(last - first) * cell}px`, height: `${(bottom - top) * cell}px`,
+    display: "block", left: `${x + first * cw}px`, top: `${y + top * ch}px`,
+    width: `${(last - first) * cw}px`, height: `${(bottom - top) * ch}px`,
   })
 }
 
 // What stands in a cell, in words.
 export function said(p, { panel, row, column }) {
-  const n = (panel * p.rows.length + row) * p.columns.length + column, what = kind(p, n)
-  return what ? p.special[what - 1].text
-    : `${p.quantity} ${String(Number(p.values[n].toPrecision(6)))}`
+  const { start, columns, quantity, hidden, empty } = p.panels[panel]
+  const n = start + row * columns.length + column, what = kind(p, n)
+  if (empty) return empty.replace("\n", " ")
+  return what ? what === 1 ? hidden : p.special[what - 1].name
+    : `${quantity} ${String(Number(p.values[n].toPrecision(6)))}`
 }
 
 // A cell under the pointer or reached by keys, in text nodes only: tokens are anybody's text.
@@ -261,9 +359,10 @@ function tell(view, at) {
   view.at = at
   tip.style.display = frame.style.display = "none"
   if (!at) return
+  const { title, down, wide, rows, columns } = p.panels[at.panel]
   const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
-  tip.replaceChildren(`${p.titles[at.panel]}\n${p.down} `, bold(p.rows[at.row]),
-    `\n${p.wide} `, bold(p.columns[at.column]), `\n${said(p, at)}`)
+  tip.replaceChildren(title && `${title}\n`, down && `${down} `, bold(rows[at.row]), "\n",
+    wide && `${wide} `, bold(columns[at.column]), `\n${said(p, at)}`)
   cover(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
   tip.style.display = "block"
   const x = frame.offsetLeft + frame.offsetWidth + 8, y = frame.offsetTop + frame.offsetHeight + 8
@@ -277,12 +376,14 @@ const MOVES = {
   PageUp: ["panel", -1], PageDown: ["panel", 1],
 }
 
-// The cell that a key leads to from the one it is pressed at, or from none.
-export function step(p, at, key) {
+// The cell that a key leads to from the one it is pressed at, or from none. A panel with fewer rows
+// or columns is entered at its last.
+export function step({ panels }, at, key) {
   if (!at) return { panel: 0, row: 0, column: 0 }
-  const [what, by] = MOVES[key]
-  const { length } = { row: p.rows, column: p.columns, panel: p.names }[what]
-  return { ...at, [what]: Math.min(Math.max(at[what] + by, 0), length - 1) }
+  const [what, by] = MOVES[key], moved = { ...at, [what]: at[what] + by }
+  const within = (n, { length }) => Math.min(Math.max(n, 0), length - 1)
+  const panel = within(moved.panel, panels), { rows, columns } = panels[panel]
+  return { panel, row: within(moved.row, rows), column: within(moved.column, columns) }
 }
 
 function walk(view, event) {
@@ -294,7 +395,7 @@ function walk(view, event) {
 }
 
 function choose(view, { panel, row, column }) {
-  view.send("cell", { panel: view.p.names[panel], row, column })
+  if (view.p.chooses) view.send("cell", { panel: view.p.panels[panel].name, row, column })
 }
 
 // The first and the last of the cells whose middle was dragged over, from either side.
@@ -307,14 +408,15 @@ function listen(view) {
   let from = null, start = null
   canvas.onpointerdown = (event) => {
     start = [event.offsetX, event.offsetY]
-    from = place(view.look, ...start)
+    from = event.button ? null : place(view.look, ...start)
     if (from) canvas.setPointerCapture(event.pointerId)
   }
   const end = ({ offsetX, offsetY }) => {
-    if (!from || Math.hypot(offsetX - start[0], offsetY - start[1]) < CLICK) return null
-    const { w, h, boxes } = view.look, box = boxes[from.panel]
-    const inside = (value, low, size) => Math.min(Math.max(value, low), low + size - .01)
-    return place(view.look, inside(offsetX, box.x, w), inside(offsetY, box.y, h))
+    if (!from || !view.p.drags) return null
+    if (Math.hypot(offsetX - start[0], offsetY - start[1]) < CLICK) return null
+    const box = view.look.boxes[from.panel]
+    const inside = (value, low, side) => Math.min(Math.max(value, low), low + side - .01)
+    return place(view.look, inside(offsetX, box.x, box.w), inside(offsetY, box.y, box.h))
   }
   canvas.onpointermove = (event) => {
     const to = end(event)
@@ -328,7 +430,7 @@ function listen(view) {
     const to = end(event), clicked = from && under(from)
     band.style.display = "none"
     if (to) view.send("part", {
-      panel: view.p.names[from.panel],
+      panel: view.p.panels[from.panel].name,
       rows: dragged(from.row, to.row), columns: dragged(from.column, to.column),
     })
     else if (clicked) choose(view, clicked)
@@ -355,6 +457,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   view.send = setTriggerValue
   view.images = images(p)
   view.setAttribute("aria-label", p.alt)
+  view.classList.toggle("answers", p.chooses || p.drags)
   if (!known) {
     for (const name of ["canvas", "frame", "band", "tip"])
       view[name] = view.querySelector(`[data-part=${name}]`)
