@@ -76,7 +76,7 @@ def message(of: list[Panel], **more: Any) -> str:
     options = {"n_columns": 2, "numbers": 0} | {
         name: more.pop(name) for name in ("scale", "row", "numbers", "bar") if name in more
     }
-    header = tiles._header(Heatmaps("what", of, **options), LIGHT)
+    header = tiles.header(Heatmaps("what", of, **options), LIGHT)
     header |= {"alt": "Two heads.", "tallest": 200, "chooses": True, "drags": True}
     return base64.b64encode(tiles.packed(header | more, of)).decode()
 

@@ -61,8 +61,8 @@ def draw(
     """
     chooses = bool(choose or then)
     alt = f"{said} {_KEYS}{', Enter chooses' if chooses else ''}."
-    header = _header(picture, colors) | {"alt": alt, "chooses": chooses, "drags": bool(drag)}
-    data = packed(header, _laid_out(picture).panels)
+    drawn = header(picture, colors) | {"alt": alt, "chooses": chooses, "drags": bool(drag)}
+    data = packed(drawn, _laid_out(picture).panels)
     found = _draw(key=key, data=data, **answers(key, choose, drag))
     if then and found.cell:
         then(Cell.sent(found.cell))
@@ -95,8 +95,9 @@ def _laid_out(picture: Matrices) -> Heatmaps:
     )
 
 
-def _header(picture: Matrices, colors: Palette) -> dict[str, Any]:
-    """Everything but the numbers: the looks of all panels, and their names, said once a grid."""
+def header(picture: Matrices, colors: Palette) -> dict[str, Any]:
+    """What a message says beside its numbers: colours, and names, said once where panels share
+    them."""
     laid = _laid_out(picture)
     panels = laid.panels
     kinds = [specials(panel, colors) for panel in panels]
@@ -173,14 +174,14 @@ def _grid(picture: Heatmaps, panel: Panel) -> dict[str, Any]:
     }
 
 
-def packed(header: dict[str, Any], panels: Sequence[Panel]) -> bytes:
-    """A message: the header as JSON, matrices of float32, and a bit a cell for what is masked.
+def packed(said: dict[str, Any], panels: Sequence[Panel]) -> bytes:
+    """A message: what is ``said`` as JSON, matrices of float32, a bit a cell for what is masked.
 
     The JSON's length in bytes comes first, as 32 bits, and its end is filled up with spaces so
     that the numbers begin at a multiple of four. All little-endian.
     """
-    said = json.dumps(header, allow_nan=False).encode()
-    said += b" " * (-len(said) % 4)
+    head = json.dumps(said, allow_nan=False).encode()
+    head += b" " * (-len(head) % 4)
     values = np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4")
     masked = np.concatenate(
         [
@@ -189,4 +190,4 @@ def packed(header: dict[str, Any], panels: Sequence[Panel]) -> bytes:
         ]
     )
     bits = np.packbits(masked, bitorder="little")
-    return struct.pack("<I", len(said)) + said + values.tobytes() + bits.tobytes()
+    return struct.pack("<I", len(head)) + head + values.tobytes() + bits.tobytes()
