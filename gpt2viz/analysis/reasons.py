@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,11 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.explanation import RowExplanation, Side
 from gpt2viz.analysis.scores import first_token, weight_on
 from gpt2viz.arrays import Array
+from gpt2viz.errors import MissingExtraError
 from gpt2viz.run.edits import attention_is_off, passed_on
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
 
 #: A rule holds from this share on, and a head has read a token to which it gave so much weight:
 #: more than all the rest together.
@@ -188,8 +193,20 @@ class Reason:
         """All of it in a few sentences; ``labels`` (T,) are the tokens as they shall be written."""
         return tuple(_sentences(self, labels or self.row.trace.labels))
 
+    def heatmap(self, *, raw: bool = False) -> Figure:
+        """A Plotly figure of all pairs of parts and their sums; ``raw`` with the row's mean."""
+        return type(self.row.trace).drawn_by().reason(self, raw)
+
     def __repr__(self) -> str:
         return "\n".join(self.words())
+
+    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+        """What a notebook shows: the sentences and the leading pairs. Else its text."""
+        try:
+            html = type(self.row.trace).drawn_by().reason_html(self)
+            return {"text/plain": repr(self), "text/html": html}
+        except MissingExtraError as error:
+            return {"text/plain": f"{self!r}\n{error}"}
 
 
 def reason(row: RowExplanation, key: int) -> Reason:

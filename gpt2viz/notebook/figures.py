@@ -1,10 +1,11 @@
-"""A trace in a notebook: what it shows of itself, and its pictures as Plotly figures."""
+"""A trace and a reason in a notebook: what they show of themselves, and Plotly figures."""
 
 from __future__ import annotations
 
 import base64
 import io
 from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gpt2viz.labels import counted
+from gpt2viz.pictures.explanation import pair_table, reason_map
 from gpt2viz.pictures.from_trace import head_stage, mask_of
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import LIGHT, chessboard
@@ -23,6 +25,9 @@ from gpt2viz.pictures.tables import panel_table
 from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.stages import STAGE
 from gpt2viz.run.trace import WRITTEN, Trace
+
+if TYPE_CHECKING:  # torch stays out of the pictures
+    from gpt2viz.analysis.reasons import Reason
 
 #: Pixels from one head to the next in the picture that a trace shows of itself.
 TILE = 44
@@ -108,6 +113,20 @@ def html(trace: Trace) -> str:
         f"{counted(len(labels), 'tokens')} · causal mask {'on' if trace.causal else 'off'}"
         f"{escape(edits)}</p><p>{chips}{more}</p>{picture}</div>"
     )
+
+
+def reason(case: Reason, raw: bool) -> Figure:
+    """Every pair of parts, beyond the row's mean or ``raw``, with its sums in one more row."""
+    picture = reason_map(case, raw=raw)
+    return _on_its_own(picture, 220 + 26 * picture.matrices[0].values.shape[1])
+
+
+def reason_html(case: Reason) -> str:
+    """A reason as HTML without scripts: its sentences and its leading pairs, all of it escaped."""
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in case.words())
+    pairs = pair_table(case)
+    shown = pairs.to_html(index=False, border=0, float_format="{:.2f}".format) if len(pairs) else ""
+    return f"<div>{said}{shown}<small><code>heatmap()</code> draws all pairs.</small></div>"
 
 
 def _size(trace: Trace) -> str:

@@ -1,8 +1,8 @@
-"""A trace's pictures and tables, for a notebook: asked of it here, made by a room above."""
+"""Pictures and tables of a run, for a notebook: asked of it here, made by a room above."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,3 +28,9 @@ class Drawer(Protocol):
 
     def html(self, trace: Trace) -> str:
         """What a notebook shows of the trace itself."""
+
+    def reason(self, case: Any, raw: bool) -> Figure:
+        """A ``gpt2viz.Reason``, which stands above this room: all its pairs of parts."""
+
+    def reason_html(self, case: Any) -> str:
+        """What a notebook shows of a ``gpt2viz.Reason`` itself."""

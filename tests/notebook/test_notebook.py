@@ -115,6 +115,24 @@ def test_all_heads_of_a_layer(trace: gpt2viz.Trace) -> None:
     assert len(trace.overview().layout.shapes) == 24
 
 
+def test_a_reason_shows_itself(trace: gpt2viz.Trace) -> None:
+    model = gpt2viz.load_model()
+    row = gpt2viz.explain_row(model, trace, 2, 1, 5)
+    case = gpt2viz.reason(row, 3)
+    html = case._repr_mimebundle_(include=None, exclude=None)["text/html"]
+    parts = Parts(html)
+    assert not {"img", "script"} & set(parts.tags)  # the text's own tag is text
+    for sentence in case.words():
+        assert sentence in parts.text
+    for pair in case.pairs:
+        assert f"{pair.value:.2f}" in parts.text
+        assert pair.key_part in parts.text
+    for raw, table in ((True, row.table(3)), (False, row.deviation(3))):
+        drawn = np.asarray(case.heatmap(raw=raw).data[0].z)
+        np.testing.assert_allclose(drawn[:-1, :-1], table, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(drawn[-1, -1], table.sum(), rtol=1e-5)
+
+
 def test_what_is_not_there_is_said(trace: gpt2viz.Trace) -> None:
     with pytest.raises(KeyError, match="no stage 'wights'"):
         trace.heatmap(0, 0, "wights")
