@@ -108,6 +108,11 @@ def counted(n: int, things: str) -> str:
     return " ".join(filter(None, [f"{n:,}", singular if n == 1 else first, rest]))
 
 
+def difference(n: float) -> str:
+    """A difference that should be rounding and no more: "3e-07"; "none" where it is 0."""
+    return f"{n:.0e}" if n else "none"
+
+
 def shorten(text: str, width: int = 14) -> str:
     """At most ``width`` characters, the middle of a longer text left out."""
     if len(text) <= width:

@@ -6,7 +6,8 @@ nothing, and its test says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from streamlit import runtime
@@ -76,3 +77,11 @@ def keep_caches() -> bool:
 
 def _nothing(_session: AppSession) -> None:
     """What is asked by a message of one visitor and would be done to all isn't done."""
+
+
+def theme(name: str, paths: Iterable[str]) -> dict[str, str]:
+    """What a browser must have in its storage for the pages at ``paths`` to open "Light" or "Dark".
+
+    Only Streamlit's own menu, which the app doesn't show, can change the theme.
+    """
+    return {f"stActiveTheme-{path}-v2": json.dumps(name) for path in paths}

@@ -63,10 +63,11 @@ def test_a_step_on_the_same_page_changes_the_address() -> None:
     assert at.toggle(key="causal").value is True
 
 
-def test_the_tour_is_offered_on_the_first_page_and_has_six_steps_at_most() -> None:
+def test_the_tour_is_offered_off_the_tour_and_has_six_steps_at_most() -> None:
     assert len(STEPS) <= 6
-    assert "Tour" in buttons(open_page("attention"))
-    assert "Tour" not in buttons(open_page("shapes"))
+    assert "Tour" in ways(open_page("attention"))
+    assert "Tour" in ways(open_page("shapes"))
+    assert "Tour" not in ways(open_page("shapes", tour="3"))
 
 
 def test_a_visitor_who_strays_is_shown_the_way_back() -> None:
@@ -119,9 +120,16 @@ def test_every_page_has_its_words() -> None:
 
 def test_the_words_stand_on_the_page() -> None:
     at = open_page("predict")
-    shown = [plain(block.value) for block in at.markdown]
-    assert f"**{TERM['logit'].name}**: {TERM['logit'].meaning}" in shown
-    assert "All words and sources" in [link.proto.label for link in at.get("page_link")]
+    at.session_state["words_panel"] = True
+    at.run()
+    (here,) = [plain(b.value) for b in at.markdown if b.value.startswith(":small[:gray[On this")]
+    (others,) = [plain(b.value) for b in at.markdown if b.value.startswith(":small[:gray[All")]
+    written = {term: f"**{term.name}**: {term.meaning}" for term in TERMS}
+    of_the_page = {TERM[key] for key in pages.PREDICT.words.split()}
+    assert all((text in here) == (term in of_the_page) for term, text in written.items())
+    assert all((text in others) != (term in of_the_page) for term, text in written.items())
+    at.text_input(key="words_find").set_value("temperature").run()
+    assert TERM["softmax"].meaning not in " ".join(plain(block.value) for block in at.markdown)
 
 
 def test_the_glossary_has_every_word_and_a_link_shows_one() -> None:
@@ -163,7 +171,9 @@ def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
     at = open_page("glossary", {HOSTILE: linked.pop(HOSTILE)}, **linked)
     assert at.selectbox(key="term").value == "key"
     menu = [link.proto.query_string for link in at.get("page_link")]
-    assert all(dict(parse_qsl(asked))["text"] == HOSTILE for asked in menu)
+    texts = [dict(parse_qsl(asked))["text"] for asked in menu]
+    assert texts.count(HOSTILE) == len(texts) - 1  # all but the tour
+    assert texts.count(TEXT) == 1
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ MUTANTS = (
     Mutant(
         "a chip holds on to the run",
         "app/frame/token_strip.py",
-        "{small(ids[n])}",
-        "{small(trace.token_ids[n])}",
+        "id {ids[n]}]",
+        "id {trace.token_ids[n]}]",
         "test_a_page_that_is_open_holds_on_to_no_run[attention]",
     ),
 )

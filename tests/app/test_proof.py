@@ -28,12 +28,12 @@ TEXT = "A crane lifted fish"
 def proof(page: str, text: str) -> tuple[float, float]:
     """The largest difference, and the largest number of what attention added."""
     at = open_page(page, text=text, layer="1", layers="0,1", causal="true")
-    said = plain(" ".join(block.value for block in at.caption))
-    found = re.search(
-        r"added to the stream by at most \*\*(\S+)\*\* \(its largest number is (\S+)\)", said
-    )
-    assert found, said
-    return float(found[1]), float(found[2])
+    ((mark, tip),) = [(c.value, plain(c.help)) for c in at.caption if "times V" in (c.help or "")]
+    found = re.search(r"Largest difference: (\S+); largest number: (\S+)\.$", tip)
+    assert found, tip
+    difference, largest = float(found[1].replace("none", "0")), float(found[2])
+    assert mark == ("✓ checked" if difference < 1e-3 else "✗ **not what the model computed**")
+    return difference, largest
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -56,7 +56,8 @@ def test_the_chips_say_what_choosing_one_does(
     text = "The cat sat on the mat and the cat sat"
     at = open_page(page, text=text, **parameters)
     found = chips(at)
-    assert found.label == f"10 tokens: position, text, place in the vocabulary. {does}".strip()
+    assert found.label == "10 tokens"
+    assert plain(found.help) == f"{token_strip.WHAT} {does}".strip()
     assert found.proto.disabled == (not does)
     frames = [_frames(open_page(page, text=text, query=n, **parameters)) for n in ("1", "3")]
     if does == token_strip.LIGHT_UP:

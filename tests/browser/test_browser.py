@@ -71,7 +71,7 @@ def test_the_first_screen_needs_no_scrolling(visit: Visit) -> None:
 
 def test_each_of_several_equal_tokens_can_be_chosen(visit: Visit) -> None:
     page = visit("", text="of the bank of the river of the bank")
-    chips = page.locator(".st-key-tokens button")
+    chips = page.locator(".st-key-tokens [role=radio]")
     for n in (4, 1, 7):
         chips.nth(n).click()
         settle(page)

@@ -18,8 +18,8 @@ def test_the_switch_goes_along_from_page_to_page(visit: Visit) -> None:
     page.locator("label", has_text="first").click()
     page.wait_for_timeout(300)
     settle(page)
-    chips = page.locator(".st-key-tokens button")
-    expect(chips.first).to_contain_text("0 <|endoftext|>")
+    chips = page.locator(".st-key-tokens [role=radio]")
+    expect(chips.first).to_contain_text("<|endoftext|> position 0")
     assert chips.nth(2).get_attribute("aria-checked") == "true"
     special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
     model = gpt2viz.load_model()
@@ -30,6 +30,6 @@ def test_the_switch_goes_along_from_page_to_page(visit: Visit) -> None:
     open_from_menu(page, "What if")
     page.wait_for_url("**/what_if?*endoftext=true*")
     settle(page)
-    expect(chips.first).to_contain_text("0 <|endoftext|>")
+    expect(chips.first).to_contain_text("<|endoftext|> position 0")
     assert_allclose(drawn(page, "whatif")[0]["z"], expected[0], atol=1e-6)
     expect(page.get_by_text("token 0 is not from your sentence")).to_be_visible()

@@ -90,7 +90,9 @@ def test_tokens_are_walked_and_chosen_by_keyboard(visit: Visit) -> None:
     page.wait_for_url("**query=2*")
     settle(page)
     expect(token(page, "query 2 ·man")).to_be_focused()
-    expect(page.locator(".st-key-tokens button").nth(2)).to_have_attribute("aria-checked", "true")
+    expect(page.locator(".st-key-tokens [role=radio]").nth(2)).to_have_attribute(
+        "aria-checked", "true"
+    )
 
 
 def test_a_query_of_the_second_sentence_chooses_its_partner(visit: Visit) -> None:

@@ -44,9 +44,9 @@ def test_the_numbers_of_a_picture_are_a_table(visit: Visit) -> None:
 # What has the focus, by the first of these that it lies in.
 _REGIONS: tuple[str, ...] = (
     ".st-key-menu",
-    ".st-key-text",
+    ".st-key-sentence",
     ".st-key-model",
-    ".st-key-first_example",
+    ".st-key-causal",
     ".st-key-tokens",
     ".st-key-choices",
     "a[href^='glossary?']",

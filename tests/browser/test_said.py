@@ -66,13 +66,13 @@ def test_the_box_shows_a_text_of_several_lines(visit: Callable[..., Page]) -> No
 def test_chips_that_choose_nothing_can_be_read_and_not_pressed(visit: Callable[..., Page]) -> None:
     for dark in (False, True):
         page = visit("shapes", query=1, dark=dark)
-        chips = page.locator(".st-key-tokens button")
+        chips = page.locator(".st-key-tokens [role=radio]")
         assert chips.count() == 4
         assert all(chip.is_disabled() for chip in chips.all())
         ink = page.locator(".st-key-examples, .stApp").first.evaluate(
             "e => getComputedStyle(e).color"
         )
-        for part in ("button p", "label p"):
+        for part in ("[role=radio] > div p", "label p"):
             look = "e => [getComputedStyle(e).color, getComputedStyle(e).opacity]"
             for found in page.locator(f".st-key-tokens {part}").all():
                 assert found.evaluate(look) == [ink, "1"]

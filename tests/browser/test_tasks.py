@@ -79,7 +79,8 @@ def test_show_that_the_mask_matters(visit: Visit) -> None:
 
 def test_find_the_head_that_copies_a_repeated_name(visit: Visit) -> None:
     person = Person(visit())
-    person.press("Repeated name", "radio")
+    person.press("Examples")
+    person.press("Repeated name")
     person.menu("Find")
     person.click_cell("best", 1, 1)
     person.page.wait_for_url(re.compile("/head.*text=When"))
@@ -104,7 +105,8 @@ def test_get_a_figure_into_a_paper(visit: Visit) -> None:
 
 def test_prepare_a_link_for_a_class(visit: Visit, server: str) -> None:
     person = Person(visit())
-    person.press("Repeated name", "radio")
+    person.press("Examples")
+    person.press("Repeated name")
     person.click(person.page.locator(".st-key-layer").get_by_text("1", exact=True))
     person.press("Save")
     person.press("Page", "tab", exact=True)

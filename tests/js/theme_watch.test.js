@@ -15,6 +15,16 @@ test("only a change is told", () => {
   globalThis.document = { createElement: () => ({ getContext: () => pen }) }
   const told = (...what) => sent.push(what)
   for (const dark of [true, false])
-    watch({ data: { dark }, parentElement: {}, setTriggerValue: told })
+    watch({ data: { dark, wanted: {} }, parentElement: {}, setTriggerValue: told })
   assert.deepEqual(sent, [["changed", true]])
+})
+
+test("a theme that is wanted is stored, and the page loaded again", () => {
+  const stored = {}
+  let loaded = 0
+  globalThis.localStorage = { setItem: (name, value) => { stored[name] = value } }
+  globalThis.location = { reload: () => { loaded += 1 } }
+  const wanted = { "stActiveTheme-/-v2": '"Dark"', "stActiveTheme-/shapes-v2": '"Dark"' }
+  watch({ data: { dark: false, wanted }, parentElement: {}, setTriggerValue: assert.fail })
+  assert.deepEqual([stored, loaded], [wanted, 1])
 })

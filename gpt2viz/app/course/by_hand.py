@@ -13,6 +13,7 @@ from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, pairs, p
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, mixture
 from gpt2viz.arrays import Array
+from gpt2viz.labels import difference
 from gpt2viz.textbook import scale, steps
 
 _AXES = ("x₁", "x₂", "x₃")
@@ -162,7 +163,7 @@ def _fused(x: Array, weights: list[Array]) -> None:
     parts = zip(steps.fused(x, w_q, w_k, w_v), map(partial(steps.project, x), weights), strict=True)
     gap = max(float((one - other).abs().max()) for one, other in parts)
     prose.markdown(
-        f"Largest difference between the two ways, with the numbers above: **{gap:.1e}**"
+        f"Largest difference between the two ways, with the numbers above: **{difference(gap)}**"
     )
     code(steps.project, steps.fused)
     held("E6")

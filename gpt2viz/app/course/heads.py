@@ -16,6 +16,7 @@ from gpt2viz.app.frame import controls
 from gpt2viz.app.parameters import Choice
 from gpt2viz.app.views import zoom
 from gpt2viz.app.views.stages import draw_weights
+from gpt2viz.labels import difference
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.textbook import heads, steps, variants
 
@@ -142,8 +143,8 @@ def _variants(book: Book) -> list[Question]:
             "The trainable and the causal form have the same tables here. For which word do they "
             "agree, whatever the numbers?",
             "Which word sees all the others even with the mask on? Compare rows of the pictures.",
-            f"The last word sees everything before it in both. Here they differ by at most "
-            f"{float((causal[-1] - free[-1]).abs().max()):.0e}.",
+            f"The last word sees everything before it in both. Largest difference here: "
+            f"{difference(float((causal[-1] - free[-1]).abs().max()))}.",
             answer="step",
             also=("last", "last one", "sixth", "sixth one", "final"),
         ),
@@ -165,7 +166,7 @@ def _apart(book: Book, seed: int) -> None:
     ]
     picture(book, "apart", both, height=260)
     gap = float((fused - apart).abs().max())
-    prose.markdown(f"Largest difference: **{gap:.1e}**, which is rounding.")
+    prose.markdown(f"Largest difference: **{difference(gap)}**: at most rounding.")
     code(heads.apart_and_fused, variants.separate, variants.SeparateHeads)
     held("E24")
 

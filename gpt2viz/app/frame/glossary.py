@@ -1,28 +1,45 @@
-"""The glossary on the pages: the words of each page at hand, and links to single words."""
+"""The glossary on the pages: every word at hand, and an entry as its own page has it."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
-from gpt2viz.app import address, pages, prose
+from gpt2viz.app import pages, prose
+from gpt2viz.app.frame import popover
 from gpt2viz.app.pages import Page
-from gpt2viz.app.terms import TERM, Term
+from gpt2viz.app.terms import TERM, Term, containing
 
 
-def words(page: Page) -> None:
-    """The words of a page with their meanings, one click away; nothing where it has none."""
-    if not page.words:
-        return
-    with st.popover("Words", type="tertiary", key="menu_words", help="What the words here mean"):
-        for key in page.words.split():
-            term = TERM[key]
-            st.markdown(f"**{prose.link(term, term.name)}**: {term.meaning}")
-        st.page_link(
-            pages.GLOSSARY.path,
-            label="All words and sources",
-            icon=":material/menu_book:",
-            query_params=address.parameters(),
-        )
+def button(page: Page) -> None:
+    """Draw the button, and what it opens: every word with its meaning, first those of the page."""
+    popover.button(
+        "Words",
+        partial(_body, page),
+        key="words_panel",
+        icon="menu_book",
+        help="What the words mean",
+    )
+
+
+def _body(page: Page) -> None:
+    wanted = st.text_input(
+        "Find a word",
+        placeholder="Find a word, such as softmax",
+        label_visibility="collapsed",
+        key="words_find",
+    )
+    found = containing(wanted)
+    here = [TERM[key] for key in page.words.split() if TERM[key] in found]
+    others = [term for term in found if term not in here]
+    if not found:
+        st.caption("No entry here has that in its name or meaning. Try a shorter word.")
+    with st.container(height=420, border=False, key="words_found"):
+        for title, terms in (("On this page", here), ("All others", others)):
+            if terms:
+                entries = (f"**{prose.link(term, term.name)}**: {term.meaning}" for term in terms)
+                st.markdown("\n\n".join([f":small[:gray[{title}]]", *entries]))
 
 
 def entry(term: Term, chosen: bool) -> None:

@@ -6,14 +6,23 @@ import gc
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from typing import Any
 
 import streamlit as st
 
 from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import address, compat, guard, limits, output, parameters, prose, run_cache
-from gpt2viz.app.components.theme_watch import is_dark
-from gpt2viz.app.frame import end_of_text, glossary, numbers, save, sentence, token_strip, tour
+from gpt2viz.app.frame import (
+    end_of_text,
+    glossary,
+    numbers,
+    save,
+    sentence,
+    theme,
+    token_strip,
+    tour,
+)
 from gpt2viz.app.frame.menu import menu
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
@@ -59,20 +68,28 @@ def open_menu(which: Page) -> Palette:
     compat.forget_widgets()
     guard.stand()
     address.trim()
-    with st.container(key="menu", horizontal=True, vertical_alignment="center", gap="small"):
+    prose.begin()
+    output.begin(which.title)
+    with st.container(key="menu", horizontal=True, vertical_alignment="center", gap=None):
         menu(which)
-        tour.offer(which)
-        prose.begin()
-        glossary.words(which)
-        output.begin(which.title)
-        numbers.button()
-        save.button()
-        colors = palette(is_dark())
+        colors = _tools(which)
     limits.admit()
     limits.notice()
     address.begin()
     tour.draw(which)
     return colors
+
+
+def _tools(which: Page) -> Palette:
+    """What stands at the end of the menu, the same on every page; the colours of the pictures."""
+    with st.container(
+        key="tools", horizontal=True, vertical_alignment="center", width="content", gap=None
+    ):
+        glossary.button(which)
+        numbers.button()
+        save.button()
+        tour.offer(which)
+        return palette(theme.switch())
 
 
 @lru_cache(maxsize=1)
@@ -94,17 +111,18 @@ def read_sentence(colors: Palette, choosing: str = token_strip.LIGHT_UP) -> View
     model = _model_and_sentence()
     trace = _run(model)
     output.run("The run", trace)
-    return View(model, trace, token_strip.chips(trace, choosing), colors)
+    query = token_strip.chips(trace, choosing)
+    _notes(trace)
+    return View(model, trace, query, colors)
 
 
 def _run(model: Model) -> Trace:
     """The run that every page shows, and what to know about it; or one message and no more."""
-    causal = address.chosen(parameters.CAUSAL)
     try:
         ids = model.tokenizer.encode(
             address.chosen(parameters.TEXT), end_of_text_first=end_of_text.is_on()
         )
-        trace = run_cache.run(RunKey(model.name, tuple(ids), causal))
+        trace = run_cache.run(RunKey(model.name, tuple(ids), address.chosen(parameters.CAUSAL)))
     except ContextError as error:
         limits.too_long(model, error)
     except GPT2VizError as error:
@@ -117,19 +135,21 @@ def _run(model: Model) -> Trace:
             "shown as such.",
             icon=":material/error:",
         )
-    if not causal:
-        st.info(
-            prose.linked(
-                "The causal mask is **off**: every token sees the ones after it too. The model was "
-                "trained with the mask on, so this is an experiment, not how GPT-2 reads."
-            ),
-            icon=":material/science:",
+    return trace
+
+
+def _notes(trace: Trace) -> None:
+    """What to know about the run, in a line."""
+    notes = []
+    if not trace.causal:
+        notes.append(
+            "The causal mask is **off**: tokens see later ones too. An experiment: the model was "
+            "trained with it on."
         )
     if end_of_text.is_on():
-        prose.caption(
-            f"{end_of_text.WRITTEN} was **put first**: token 0 is not from your sentence."
-        )
-    return trace
+        notes.append(f"{end_of_text.WRITTEN} was **put first**: token 0 is not from your sentence.")
+    if notes:
+        prose.caption(" · ".join(notes))
 
 
 def stop_without_numbers(*runs: Trace) -> None:
@@ -139,43 +159,44 @@ def stop_without_numbers(*runs: Trace) -> None:
         st.stop()
 
 
-def choose_model() -> str:
-    """Pick a model; one message and the end of the page where the owner's list can't be read."""
+def choose_model(**look: Any) -> str:
+    """Pick a model; one message and the end of the page where the owner's list can't be read.
+
+    ``look`` is what a select box of Streamlit's takes.
+    """
     names = _model_names()
     chosen: str = st.selectbox(
         "Model",
         names,
         help="The bundled model is small and was trained for this app. Get others on Models.",
+        **look,
         **address.choice(parameters.MODEL, names, names[0]),
     )
     return chosen
 
 
 def _model_and_sentence() -> Model:
-    written, chosen, switches = st.columns([5, 1.6, 1.9], vertical_alignment="bottom")
-    sentence.box(
-        parameters.TEXT,
-        sentence.EXAMPLES["Crane"],
-        "Sentence",
-        place=written,
-        help=prose.tip(
-            "The text that the model reads. It is cut into tokens: words or parts of words."
-        ),
-        placeholder="Type a sentence and press Enter",
-    )
-    with chosen:
-        choose_model()
-    with switches:
-        pair = st.container(gap=None)
-    pair.toggle(
-        "Causal mask",
-        help=prose.tip(
-            "On, as the model was trained: a token sees itself and the tokens before it. "
-            "Off: it sees the later ones too."
-        ),
-        **address.switch(parameters.CAUSAL),
-    )
-    sentence.examples()
+    with st.container(key="reads", horizontal=True, vertical_alignment="center", gap="small"):
+        with st.container(key="sentence"):
+            sentence.box(
+                parameters.TEXT,
+                sentence.EXAMPLES["Crane"],
+                "Sentence",
+                placeholder="Type a sentence and press Enter",
+                label_visibility="collapsed",
+            )
+            sentence.examples()
+        choose_model(label_visibility="collapsed", width=150)
+        st.toggle(
+            "Causal mask",
+            width="content",
+            help=prose.tip(
+                "On, as the model was trained: a token sees itself and the tokens before it. "
+                "Off: it sees the later ones too."
+            ),
+            **address.switch(parameters.CAUSAL),
+        )
+        last = st.container(width="content")
     sentence.notes(parameters.TEXT)
     try:
         model = run_cache.load(address.chosen(parameters.MODEL))
@@ -186,7 +207,7 @@ def _model_and_sentence() -> Model:
             icon=":material/error:",
         )
         st.stop()
-    with pair:
+    with last:
         end_of_text.switch(model)
     return model
 

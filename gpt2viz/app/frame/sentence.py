@@ -8,8 +8,7 @@ import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.parameters import Text
-
-_EXAMPLE = "first_example"
+from gpt2viz.labels import shorten
 
 EXAMPLES = {
     "Crane": "A crane ate fish",
@@ -25,8 +24,8 @@ EXAMPLES = {
 }
 
 
-def box(which: Text, default: str, label: str, *, place: Any, help: str, placeholder: str) -> str:
-    """Ask for a text, ``which`` of the address, in the container ``place``.
+def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any) -> str:
+    """Ask for a text, ``which`` of the address; ``look`` is what every box of Streamlit's takes.
 
     A browser's box of one line drops line breaks: a text that has some, from a link or a session,
     gets a box of several lines.
@@ -34,9 +33,9 @@ def box(which: Text, default: str, label: str, *, place: Any, help: str, placeho
     bound = address.text(which, default, one_line=False)
     text: str = address.chosen(which)
     if address.is_one_line(text):
-        place.text_input(label, placeholder=placeholder, help=help, **bound)
+        st.text_input(label, placeholder=placeholder, **look, **bound)
     else:
-        place.text_area(label, height="content", help=help, **bound)
+        st.text_area(label, height="content", **look, **bound)
     return text
 
 
@@ -71,13 +70,19 @@ def _note_spaces(which: Text, text: str) -> None:
 
 
 def examples() -> None:
-    """Offer the examples; the one that stands in the box is lit."""
-    current = address.chosen(parameters.TEXT)
-    st.session_state[_EXAMPLE] = next((n for n, t in EXAMPLES.items() if t == current), None)
+    """Offer the examples, inside the field's right end; choosing one closes the list."""
 
-    def pick() -> None:
-        if name := st.session_state[_EXAMPLE]:
-            address.put(parameters.TEXT, EXAMPLES[name])
-            address.put(parameters.QUERY, None)
+    def pick(name: str) -> None:
+        address.put(parameters.TEXT, EXAMPLES[name])
+        address.put(parameters.QUERY, None)
+        st.session_state["examples"] = False
 
-    st.pills("Examples", EXAMPLES, key=_EXAMPLE, on_change=pick, label_visibility="collapsed")
+    with st.popover("Examples", type="tertiary", key="examples", on_change="rerun"):
+        for name, text in EXAMPLES.items():
+            st.button(
+                f"**{name}** :gray[{shorten(text, 60)}]",
+                key=f"example_{name}",
+                type="tertiary",
+                on_click=pick,
+                args=(name,),
+            )

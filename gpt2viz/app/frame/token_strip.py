@@ -1,4 +1,8 @@
-"""The sentence's tokens as chips: place, text, id. A chosen one is the query on every page."""
+"""The sentence's tokens in one strip of chips. A chosen one is the query on every page.
+
+A chip shows its text; its place and its id are there for the pointer, the keyboard and whoever
+hears the page.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,17 @@ import streamlit as st
 from gpt2viz import Trace
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.literal import literal
+from gpt2viz.labels import counted
 
+#: What a chip is.
+WHAT = "What the model reads: words and parts of words. Point at one for its position and its id."
 #: What choosing a token does on most pages.
 LIGHT_UP = "Choose a token to light up its row: where it looks."
 
 #: So many chips at once: a browser takes a second to draw a thousand, at every click.
 AT_ONCE = 128
+#: More chips than this stay in one line, which scrolls; fewer may take two.
+_ONE_LINE = 20
 
 
 def chips(trace: Trace, choosing: str = LIGHT_UP) -> int | None:
@@ -63,16 +72,16 @@ def _draw(trace: Trace, shown: range, choosing: str, bound: dict[str, Any]) -> i
     ids, labels = trace.token_ids, trace.labels
 
     def chip(n: int) -> str:  # with its position: Streamlit takes equal texts for one option
-        small = ":small[:gray[{}]]".format
-        return f"{small(n)} {literal(labels[n])} {small(ids[n])}"
+        return f"{literal(labels[n])} :small[position {n}, id {ids[n]}]"
 
-    count = f"{len(labels):,} token{'s' if len(labels) > 1 else ''}"
-    with st.container(key="tokens", height=124 if len(shown) > 30 else "content", border=False):
+    with st.container(key="tokens"):
         chosen: int | None = st.pills(
-            f"{count}: position, text, place in the vocabulary. {choosing}".strip(),
+            counted(len(labels), "tokens"),
             shown,
             format_func=chip,
+            help=prose.tip(f"{WHAT} {choosing}".strip()),
             disabled=not choosing,
+            wrap=len(shown) <= _ONE_LINE,
             **bound,
         )
     return chosen

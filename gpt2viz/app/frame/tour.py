@@ -108,10 +108,10 @@ def draw(page: Page) -> None:
 
 
 def offer(page: Page) -> None:
-    """A quiet button to the first step, on the first page and off the tour."""
+    """A quiet way to the first step, off the tour."""
     on_tour = address.asked(parameters.TOUR) in [str(n + 1) for n in range(len(STEPS))]
-    if page is STEPS[0].page and not on_tour:
-        _go(page, 1, "Tour", help="Six steps through the app. You can leave at any time.")
+    if not on_tour:
+        _go(page, 1, "Tour", "route", "Six steps through the app. You can leave at any time.")
 
 
 def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None) -> None:

@@ -11,7 +11,7 @@ from gpt2viz.analysis.cell import CellArithmetic
 from gpt2viz.app import output, prose
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.labels import counted
+from gpt2viz.labels import counted, difference
 from gpt2viz.pictures import tables
 
 
@@ -21,8 +21,8 @@ def draw(view: View, cell: CellArithmetic, query: int, key: int) -> None:
     prose.markdown(f"#### One cell in full: query {asks} ({query}), key {answers} ({key})")
     prose.caption(
         "Recomputed in double precision from this run's Q, K and V. Largest difference from "
-        f"the model's own numbers: {cell.largest_difference:.1e}. Click any cell above to choose "
-        "another."
+        f"the model's own numbers: {difference(cell.largest_difference)}. Click any cell above to "
+        "choose another."
     )
     for column, step in zip(st.columns(4), (_dot, _scale_and_mask, _softmax, _output), strict=True):
         with column:

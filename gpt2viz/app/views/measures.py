@@ -15,7 +15,7 @@ from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.arrays import Array
-from gpt2viz.labels import counted
+from gpt2viz.labels import counted, difference
 from gpt2viz.pictures.measure import (
     GRID_OF_MANY,
     Measure,
@@ -30,6 +30,9 @@ from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import Scale
 from gpt2viz.run.trace import Trace
+
+#: What the rounding of float32 may come to, as a share of the largest number.
+_ROUNDING = 1e-4
 
 #: Value in the address -> (name, what a square then shows).
 MEASURES = {
@@ -111,16 +114,20 @@ def weights(trace: Trace, layer: int, whole_words: bool) -> Measure:
 
 
 def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
-    """One line: how far the weights of these layers are from what the model itself did.
+    """A mark: whether the weights of these layers are what the model itself computed with.
 
-    It tells the largest difference and the largest number of all of these layers.
+    Its tip tells the largest difference and the largest number of all of these layers.
     """
     found = [_proof(view.trace.key, n) for n in layers]
-    difference, largest = map(max, zip(*found, strict=True))
+    apart, largest = map(max, zip(*found, strict=True))
     prose.caption(
-        f"Checked against {run}: these weights times V, merged and projected, differ from what "
-        f"attention really added to the stream by at most **{difference:.1e}** "
-        f"(its largest number is {largest:.3g})."
+        "✓ checked" if apart <= _ROUNDING * largest else "✗ **not what the model computed**",
+        help=prose.tip(
+            f"These weights times V, merged and projected, against what attention added to the "
+            f"stream in {run}. Largest difference: {difference(apart)}; largest number: "
+            f"{largest:.3g}."
+        ),
+        width="content",
     )
 
 

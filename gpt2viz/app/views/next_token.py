@@ -16,6 +16,7 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Choice, Text
 from gpt2viz.app.source_code import Line
+from gpt2viz.labels import difference
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.lens import lens_map
 from gpt2viz.pictures.prediction import contribution_map, probability_bars, token_bars
@@ -184,12 +185,12 @@ def _contributions(view: View, position: int) -> None:
     names, logits = run_cache.vocabulary(view.model.name), view.trace.logits_at(position)
     token, versus = _explained(view, [int(n) for n in (-logits).argsort()])
     parts = contributions(view.model, view.trace, token, versus, position)
+    apart = difference(abs(parts.total - parts.logit))
     compared = "" if versus is None else f" minus that of “{literal(names[versus])}”"
     prose.markdown(
         f"After token {_here(view, position)}, the logit of “{literal(names[token])}”{compared} is "
         f"**{parts.logit:+.4f} nats**. The parts below and the embeddings sum to "
-        f"{parts.total:+.4f} :small[:gray[(difference {abs(parts.total - parts.logit):.1e})]]. "
-        "Click a head to look inside it."
+        f"{parts.total:+.4f} :small[:gray[(difference: {apart})]]. Click a head to look inside it."
     )
     grid, path = st.columns([5, 3], gap="medium")
     with grid, st.container(key="contributions"):

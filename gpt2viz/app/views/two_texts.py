@@ -27,14 +27,14 @@ _CHOSEN, _EXAMPLE = "_match_chosen", "_second_example"
 def second(view: View) -> View:
     """Ask for the second text and run it like the first; or one message and the end of the page."""
     written, examples = st.columns([5, 4], vertical_alignment="bottom")
-    current = sentence.box(
-        parameters.TEXT2,
-        SECOND["Another verb"],
-        "Second sentence",
-        place=written,
-        help="The same model reads both, each on its own.",
-        placeholder="Type another sentence and press Enter",
-    )
+    with written:
+        current = sentence.box(
+            parameters.TEXT2,
+            SECOND["Another verb"],
+            "Second sentence",
+            help="The same model reads both, each on its own.",
+            placeholder="Type another sentence and press Enter",
+        )
     st.session_state[_EXAMPLE] = next((n for n, t in SECOND.items() if t == current), None)
 
     def pick() -> None:

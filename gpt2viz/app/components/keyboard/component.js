@@ -51,8 +51,8 @@ export default function () {
       }
     document.querySelectorAll("[data-testid='stPageLink-NavLink']").forEach(mark)
     // Many tokens scroll; where none can be chosen, Tab has to reach them all the same.
-    for (const strip of document.querySelectorAll(".st-key-tokens"))
-      if (strip.querySelector("button:not([disabled])")) strip.removeAttribute("tabindex")
+    for (const strip of document.querySelectorAll(".st-key-tokens [role='radiogroup']"))
+      if (strip.querySelector("[role='radio']:not([disabled])")) strip.removeAttribute("tabindex")
       else strip.tabIndex = 0
   }
   look()
