@@ -15,6 +15,7 @@ from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import address, compat, guard, limits, output, parameters, prose, run_cache
 from gpt2viz.app.frame import (
     end_of_text,
+    examples,
     glossary,
     numbers,
     save,
@@ -140,7 +141,7 @@ def _run(model: Model) -> Trace:
 
 def _notes(trace: Trace) -> None:
     """What to know about the run, in a line."""
-    notes = []
+    notes = [said] if (said := examples.says(trace)) else []
     if not trace.causal:
         notes.append(
             "The causal mask is **off**: tokens see later ones too. An experiment: the model was "
@@ -180,12 +181,12 @@ def _model_and_sentence() -> Model:
         with st.container(key="sentence"):
             sentence.box(
                 parameters.TEXT,
-                sentence.EXAMPLES["Crane"],
+                examples.EXAMPLES[0].text,
                 "Sentence",
                 placeholder="Type a sentence and press Enter",
                 label_visibility="collapsed",
             )
-            sentence.examples()
+            examples.button()
         choose_model(label_visibility="collapsed", width=150)
         st.toggle(
             "Causal mask",

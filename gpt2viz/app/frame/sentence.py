@@ -1,4 +1,4 @@
-"""The box that a text is typed into, with examples: it shows what is run, line breaks too."""
+"""The box that a text is typed into: it shows what is run, line breaks too."""
 
 from __future__ import annotations
 
@@ -6,22 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from gpt2viz.app import address, parameters, prose
+from gpt2viz.app import address, prose
 from gpt2viz.app.parameters import Text
-from gpt2viz.labels import shorten
-
-EXAMPLES = {
-    "Crane": "A crane ate fish",
-    "Pronoun": "The animal didn't cross the street because it was too tired",
-    "Repeated name": "When Mary and John went to the garden, John gave the flower to Mary",
-    "River bank": "She sat by the bank of the river",
-    "Man bites dog": "Man bites dog",
-    "Paragraph": (
-        "Alice was beginning to get very tired of sitting by her sister on the bank, and of having "
-        "nothing to do: once or twice she had peeped into the book her sister was reading, but it "
-        "had no pictures or conversations in it."
-    ),
-}
 
 
 def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any) -> str:
@@ -67,22 +53,3 @@ def _note_spaces(which: Text, text: str) -> None:
             args=(which, bare),
             type="tertiary",
         )
-
-
-def examples() -> None:
-    """Offer the examples, inside the field's right end; choosing one closes the list."""
-
-    def pick(name: str) -> None:
-        address.put(parameters.TEXT, EXAMPLES[name])
-        address.put(parameters.QUERY, None)
-        st.session_state["examples"] = False
-
-    with st.popover("Examples", type="tertiary", key="examples", on_change="rerun"):
-        for name, text in EXAMPLES.items():
-            st.button(
-                f"**{name}** :gray[{shorten(text, 60)}]",
-                key=f"example_{name}",
-                type="tertiary",
-                on_click=pick,
-                args=(name,),
-            )
