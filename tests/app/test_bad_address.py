@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -116,7 +117,7 @@ def test_every_parameter_is_bounded(
     monkeypatch.setattr(
         "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
     )
-    at = open_page(page, **part)
+    at, mode = open_page(page, **part), dict(parse_qsl(page.partition("?")[2]))
     before = sent(at)
     free = {name for name, parse in names.items() if parse not in ("__getitem__", "_parse_switch")}
     # Streamlit itself leaves out more than half a megabyte, with commas in three letters.
@@ -125,7 +126,7 @@ def test_every_parameter_is_bounded(
     for name, raw in tried:
         runs.clear()
         at.query_params.clear()
-        fill(at, {"text": "A cat", **part, name: raw, "unknown": raw})
+        fill(at, {"text": "A cat", **mode, **part, name: raw, "unknown": raw})
         assert not at.exception, (name, raw[:20], at.exception)
         assert len(runs) <= 4, (name, raw[:20])
         assert sum(map(len, at.query_params.values())) <= address.LONGEST_ADDRESS
