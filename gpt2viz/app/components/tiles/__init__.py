@@ -40,7 +40,7 @@ _AROUND = 60
 
 _draw = component(__name__, _HTML)
 
-#: What stands here rather than in a figure of Plotly's.
+#: What is drawn here. A lens is Plotly's: the curves beside its matrix share its rows.
 Matrices = Heatmaps | HeadMaps | Thumbnails
 
 
