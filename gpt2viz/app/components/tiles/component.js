@@ -162,7 +162,7 @@ function draw(view) {
       pen.font = type(font)
       numbers(pen, p, panel, box)
       pen.font = type(FONT)
-    } else if (!panel.square) between(pen, panel, box)
+    } else if (!panel.square && !panel.empty) between(pen, panel, box)
     pen.strokeStyle = p.line
     pen.fillStyle = style.color
     pen.strokeRect(box.x - .5, box.y - .5, box.w + 1, box.h + 1)
