@@ -1,0 +1,87 @@
+"""The hardest look of every head from every token: at another token that isn't the first.
+
+Many heads rest on the token itself or on the first one, whatever the text. What is left tells them
+apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.arrays import Array
+
+
+class Look(NamedTuple):
+    """A head's hardest look from one token: the place of its ``key``, and the weight there."""
+
+    layer: int
+    head: int
+    key: int
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """The hardest look of every head of every layer from every token.
+
+    ``keys`` (n_layer, nh, T) are places, and −1 where a row has no weight on another token that
+    isn't the first; ``weights`` (n_layer, nh, T) are in [0, 1], and 0 there.
+    """
+
+    keys: NDArray[np.int64]
+    weights: Array
+
+    def at(self, layer: int, head: int, query: int) -> Look | None:
+        """The hardest look of a head from one token, None where there is none."""
+        key = int(self.keys[layer, head, query])
+        weight = float(self.weights[layer, head, query])
+        return None if key < 0 else Look(layer, head, key, weight)
+
+    def hardest(self, query: int, most: int = 5) -> list[Look]:
+        """The heads that look hardest from a token, first of all the hardest, up to ``most``.
+
+        Of equal ones the first layer and head go first; those without a look are left out.
+        """
+        weights = self.weights[:, :, query].ravel()
+        heads = np.argsort(-weights, kind="stable")[:most]
+        found = (self.at(*divmod(int(n), self.weights.shape[1]), query) for n in heads)
+        return [look for look in found if look is not None]
+
+    def opening(self) -> tuple[int, int]:
+        """(layer, head) whose hardest looks come nearest to half of a row's weight.
+
+        Nearest in the mean of squares over all tokens; of equal heads the first. Such a head does
+        something else than rest, and its rows are divided, so that its picture has shades.
+        """
+        apart = ((self.weights.astype(np.float64) - 0.5) ** 2).mean(axis=-1)
+        layer, head = divmod(int(apart.argmin()), apart.shape[1])
+        return layer, head
+
+
+def hardest_looks(weights: Array) -> tuple[NDArray[np.int64], Array]:
+    """Keys and weights of a layer's hardest looks: (nh, T, T) -> (nh, T) each, as in ``Looks``.
+
+    Of equal weights the first key counts. A row with NaN among them has no look.
+    """
+    n_head, T, _ = weights.shape
+    keys = np.empty((n_head, T), np.int64)
+    found = np.empty((n_head, T), np.float32)
+    for n, head in enumerate(weights):
+        others = head.copy()
+        np.fill_diagonal(others, 0)
+        others[:, 0] = 0
+        keys[n] = others.argmax(axis=1)
+        found[n] = others[np.arange(T), keys[n]]
+    none = ~(found > 0)
+    keys[none], found[none] = -1, 0
+    return keys, found
+
+
+def every_look(layers: list[Array]) -> Looks:
+    """The looks of a model from the weights of its layers, (nh, T, T) each."""
+    keys, found = zip(*map(hardest_looks, layers), strict=True)
+    return Looks(np.stack(keys), np.stack(found))

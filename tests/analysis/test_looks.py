@@ -1,0 +1,135 @@
+"""The hardest looks of every head, against loops over plain lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpt2viz
+from gpt2viz.analysis.looks import Look, Looks, every_look, hardest_looks
+from tests.mutants import Mutant
+
+IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
+
+
+def by_loops(head: list[list[float]], query: int) -> tuple[int, float]:
+    """The key with the largest weight that is neither the query nor the first, and the weight."""
+    best = (-1, 0.0)
+    for key, weight in enumerate(head[query]):
+        if key not in (0, query) and weight > best[1]:
+            best = key, weight
+    return best
+
+
+def looks_of(trace: gpt2viz.Trace) -> Looks:
+    return every_look([trace.stage("weights", n)[0] for n in range(trace.config.n_layer)])
+
+
+def weights_of(trace: gpt2viz.Trace) -> list[list[list[list[float]]]]:
+    return [trace.stage("weights", n)[0].tolist() for n in range(trace.config.n_layer)]
+
+
+@pytest.mark.parametrize("n_tokens", [1, 2, 3, 9])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("edits", ["", "window:3,forbid:4:2"])
+def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, edits: str) -> None:
+    """And, from these, the order of the hardest and the head that opens."""
+    if n_tokens < 5 and edits:
+        edits = "window:3"
+    trace = gpt2viz.trace(tiny, IDS[:n_tokens], causal=causal, edits=gpt2viz.parse_edits(edits))
+    found, weights = looks_of(trace), weights_of(trace)
+    apart: dict[tuple[int, int], float] = {}
+    for query in range(n_tokens):
+        expected = []
+        for layer, heads in enumerate(weights):
+            for head, matrix in enumerate(heads):
+                key, weight = by_loops(matrix, query)
+                assert (found.keys[layer, head, query], found.weights[layer, head, query]) == (
+                    key,
+                    np.float32(weight),
+                )
+                if weight:
+                    expected.append(Look(layer, head, key, weight))
+                place = layer, head
+                apart[place] = apart.get(place, 0) + (weight - 0.5) ** 2 / n_tokens
+        expected.sort(key=lambda look: (-look.weight, look.layer, look.head))
+        assert found.hardest(query) == expected[:5]
+        assert found.hardest(query, most=99) == expected
+        if causal and query < 2:
+            assert expected == [], "these can see only themselves and the first"
+    assert found.opening() == min(apart, key=lambda place: (round(apart[place], 12), place))
+
+
+def test_of_equal_weights_the_first_key_and_of_equal_heads_the_first() -> None:
+    row = [0.4, 0.2, 0.2, 0.2, 0.0]
+    keys, weights = hardest_looks(np.array([[row] * 5] * 2, np.float32))
+    assert keys.tolist() == [[1, 2, 1, 1, 1]] * 2
+    assert np.allclose(weights, 0.2)
+    looks = every_look([np.array([[row] * 5] * 2, np.float32)] * 2)
+    assert [look[:3] for look in looks.hardest(1, 3)] == [(0, 0, 2), (0, 1, 2), (1, 0, 2)]
+    assert looks.opening() == (0, 0)
+
+
+def test_rows_that_are_not_numbers_have_no_look() -> None:
+    weights: Any = np.full((2, 4, 4), 0.25, np.float32)
+    weights[0, 2] = np.nan
+    weights[1, 3] = [0.25, 0.5, np.nan, 0.25]
+    keys, found = hardest_looks(weights)
+    assert keys.tolist() == [[1, 2, -1, 1], [1, 2, 1, -1]]
+    assert found[0, 2] == found[1, 3] == 0
+    looks = Looks(keys[None], found[None])
+    assert looks.at(0, 0, 2) is None
+    assert looks.at(0, 1, 2) == Look(0, 1, 1, 0.25)
+    assert [look.head for look in looks.hardest(2)] == [1]
+    assert weights[0, 0, 0] == 0.25, "what was given stays as it was"
+
+
+def test_the_head_that_opens_divides_its_rows() -> None:
+    """Of one that rests on the first token, one that looks with all its weight and one between."""
+    rests, looks, divides = np.zeros((3, 4, 4), np.float32)
+    rests[:, 0] = 1
+    looks[range(4), [1, 2, 3, 1]] = 1
+    divides[:] = 0.5 * rests + 0.5 * looks
+    assert every_look([np.stack([rests, looks]), np.stack([rests, divides])]).opening() == (1, 1)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a token looks at itself",
+        "analysis/looks.py",
+        "        np.fill_diagonal(others, 0)\n",
+        "",
+        "test_every_head_and_token",
+    ),
+    Mutant(
+        "resting on the first token is a look",
+        "analysis/looks.py",
+        "        others[:, 0] = 0\n",
+        "",
+        "test_every_head_and_token",
+    ),
+    Mutant(
+        "NaN is a look",
+        "analysis/looks.py",
+        "none = ~(found > 0)",
+        "none = found <= 0",
+        "test_rows_that_are_not_numbers_have_no_look",
+    ),
+    Mutant(
+        "a head that does one thing opens",
+        "analysis/looks.py",
+        "- 0.5) ** 2",
+        "- 1.0) ** 2",
+        "test_the_head_that_opens_divides_its_rows",
+    ),
+    Mutant(
+        "the last of the heads that look hardest is left out",
+        "analysis/looks.py",
+        "[:most]",
+        "[: most - 1]",
+        "test_every_head_and_token",
+    ),
+)
