@@ -48,7 +48,8 @@ class Looks:
         """
         weights = self.weights[:, :, query].ravel()
         heads = np.argsort(-weights, kind="stable")[:most]
-        found = (self.at(*divmod(int(n), self.weights.shape[1]), query) for n in heads)
+        n_head = self.weights.shape[1]
+        found = (self.at(int(n) // n_head, int(n) % n_head, query) for n in heads)
         return [look for look in found if look is not None]
 
     def opening(self) -> tuple[int, int]:
@@ -79,9 +80,3 @@ def hardest_looks(weights: Array) -> tuple[NDArray[np.int64], Array]:
     none = ~(found > 0)
     keys[none], found[none] = -1, 0
     return keys, found
-
-
-def every_look(layers: list[Array]) -> Looks:
-    """The looks of a model from the weights of its layers, (nh, T, T) each."""
-    keys, found = zip(*map(hardest_looks, layers), strict=True)
-    return Looks(np.stack(keys), np.stack(found))

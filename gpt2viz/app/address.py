@@ -107,7 +107,8 @@ def switch(parameter: Switch, movable: bool = True) -> dict[str, Any]:
 def choice(parameter: Choice, options: Sequence[Any], default: Any = None) -> dict[str, Any]:
     """Arguments for a widget that picks one of ``options``.
 
-    Without a ``default``, declared or given, it can be empty.
+    Without a ``default``, declared or given, it can be empty. One that takes time to find is
+    given as a function, which is called where the address says nothing.
     """
     by_text = {str(option): option for option in options}
     optional = default is None and parameter.default is None
@@ -148,6 +149,11 @@ def several_values(
 def chosen(parameter: Parameter) -> Any:
     """The value of a parameter that the page has read already."""
     return st.session_state[parameter.name]
+
+
+def is_default(parameter: Parameter) -> bool:
+    """Whether nobody has chosen the value of a parameter, which the page has read already."""
+    return not _memory()[parameter.name].chosen
 
 
 def asked(parameter: Parameter) -> str | None:
@@ -209,6 +215,7 @@ def _bind(
 ) -> dict[str, Any]:
     name = parameter.name
     default = parameter.default if default is None else default
+    fallback = default if callable(default) else lambda: default
     raw = st.query_params.get(name)
     known = _memory().get(name)
     handed = st.session_state.get(_HANDED, {}).pop(name, None)
@@ -222,7 +229,7 @@ def _bind(
             value, chosen = known.value, True
         else:
             text = raw if handed is None else handed
-            value = default if text is None else parse(text)
+            value = fallback() if text is None else parse(text)
         if not fits(value):
             raise ValueError(value)
     except (ValueError, KeyError):
@@ -230,7 +237,7 @@ def _bind(
             shown = raw if raw is not None and len(raw) <= 40 else "the value"
             _note(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
         st.query_params.pop(name, None)
-        raw, value, chosen = None, default, False
+        raw, value, chosen = None, fallback(), False
     _memory()[name] = _Known(raw, value, chosen, of)
     st.session_state[name] = value  # each time: a widget of another page doesn't hand its value on
     return {"key": name, "on_change": _write, "args": (name,)}

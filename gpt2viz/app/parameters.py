@@ -119,8 +119,8 @@ _OF_EVERY_PAGE: tuple[Parameter, ...] = (
 
 #: What single pages, or some, can show.
 _OF_PAGES: tuple[Parameter, ...] = (
-    LAYER := Choice("layer", "The layer", 0, on=(*_HEADS, pages.MODELS)),
-    HEAD := Choice("head", "The head", 0, on=_HEADS),
+    LAYER := Choice("layer", "The layer", on=(*_HEADS, pages.MODELS)),
+    HEAD := Choice("head", "The head", on=_HEADS),
     PICTURE := Choice("picture", "Weights as a `matrix` or as `lines`", "matrix", on=_LINES),
     ZOOM := Listed(
         "zoom",

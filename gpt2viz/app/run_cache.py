@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import streamlit as st
 
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis import scores
 from gpt2viz.analysis.generation import Choice, appraise
+from gpt2viz.analysis.looks import Looks, hardest_looks
 from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.anatomy.training_record import TrainingRecord, read_record
 from gpt2viz.app import limits, owner
 from gpt2viz.app.byte_cache import Kept
+from gpt2viz.arrays import Array
 from gpt2viz.labels import label
 from gpt2viz.model import hub
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.pictures.measure import in_words, weights_measure
+from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids
 from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
@@ -129,6 +135,26 @@ def probe(key: RunKey) -> gpt2viz.Trace | None:
 def head_scores(key: RunKey) -> dict[str, scores.Scores]:
     """Every score of every head in a run: (n_layer, n_head) by name."""
     return scores.head_scores(run(key))
+
+
+class EveryHead(NamedTuple):
+    """All heads of a model, small: ``tiles`` (n_layer, nh, side, side) and their hardest looks."""
+
+    tiles: Array
+    looks: Looks
+
+
+@st.cache_data(max_entries=16, show_spinner="Drawing every head …")
+def every_head(key: RunKey, whole_words: bool = False) -> EveryHead:
+    """The weights of every head in a run, between tokens or words, pooled for a map of them."""
+    trace, tiles, found = run(key), [], []
+    for layer in range(trace.config.n_layer):
+        weights = weights_measure(trace, trace.labels, layer)
+        values = (in_words(weights, trace) if whole_words else weights).values
+        tiles.append(thumbnails([values])[0])
+        found.append(hardest_looks(values))
+    keys, hardest = zip(*found, strict=True)
+    return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(hardest)))
 
 
 @st.cache_data(max_entries=2000, show_spinner=False)

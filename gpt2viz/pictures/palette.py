@@ -137,6 +137,15 @@ def chessboard(cells: NDArray[np.bool_]) -> NDArray[np.float32]:
     return np.where(cells, (row + column) % 2, np.nan).astype(np.float32)
 
 
+def shades(scale: ColorScale, count: int) -> list[str]:
+    """``count`` colours at equal steps from one end of a scale to the other, as "#rrggbb"."""
+    stops, colors = zip(*scale, strict=True)
+    channels = [[int(color[n : n + 2], 16) for color in colors] for n in (1, 3, 5)]
+    at = np.linspace(0, 1, count)
+    found = np.stack([np.interp(at, stops, one) for one in channels], axis=-1).round()
+    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in found.astype(int)]
+
+
 def palette(dark: bool) -> Palette:
     """The colours for a dark or a light page."""
     return DARK if dark else LIGHT

@@ -153,11 +153,17 @@ class Thumbnails(Picture):
     """Every head of every layer, small: layers down, heads across.
 
     ``tiles`` (n_layer, nh, side, side) are weights, each the largest of its block; ``masked``
-    (T, T) is what the mask forbids.
+    (T, T) is what the mask forbids. ``labels`` are the T tokens, and ``positions`` their places in
+    the text where they are words. ``row`` is the position of a query that is lit in every head,
+    ``chosen`` the layer and head that are framed.
     """
 
     tiles: Array
     masked: Mask
+    labels: Sequence[str]
+    positions: Sequence[int] | None = None
+    row: int | None = None
+    chosen: tuple[int, int] | None = None
 
     @property
     def hidden(self) -> Mask:
@@ -167,16 +173,24 @@ class Thumbnails(Picture):
 
     @property
     def starts(self) -> list[int]:
-        """The token that each row and column begins with."""
+        """The row of ``masked`` that each row and column begins with."""
         return block_starts(len(self.masked), self.tiles.shape[-1])
+
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        """Queries and keys of every head: a block has the name of what it begins with."""
+        whole = (Axis(title, self.labels, self.positions) for title in ("query", "key"))
+        query, key = (axis.part(self.starts, None) for axis in whole)
+        return query, key
 
     @property
     def matrices(self) -> tuple[Panel, ...]:
         """One panel a head, layer by layer."""
-        names, hidden = [str(start) for start in self.starts], self.hidden
-        query, key = (Axis(title, names, self.starts) for title in ("query", "key"))
+        (query, key), hidden = self.axes, self.hidden
         return tuple(
-            Panel(f"Layer {layer} · Head {head}", tile, query, key, masked=hidden)
+            Panel(
+                f"Layer {layer} · Head {head}", tile, query, key, f"{layer}.{head}", masked=hidden
+            )
             for layer, heads in enumerate(self.tiles)
             for head, tile in enumerate(heads)
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpt2viz
-from gpt2viz.analysis.looks import Look, Looks, every_look, hardest_looks
+from gpt2viz.analysis.looks import Look, Looks, hardest_looks
 from tests.mutants import Mutant
 
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
@@ -21,6 +21,11 @@ def by_loops(head: list[list[float]], query: int) -> tuple[int, float]:
         if key not in (0, query) and weight > best[1]:
             best = key, weight
     return best
+
+
+def every_look(layers: list[np.ndarray]) -> Looks:
+    keys, weights = zip(*map(hardest_looks, layers), strict=True)
+    return Looks(np.stack(keys), np.stack(weights))
 
 
 def looks_of(trace: gpt2viz.Trace) -> Looks:

@@ -127,7 +127,7 @@ def test_first_token_is_at_the_top_left() -> None:
 def test_a_chosen_token_frames_its_row_in_every_head() -> None:
     at = open_page("attention", query="2")
     frames = figure(at, "all_heads")["layout"]["shapes"]
-    assert len(frames) == 6
+    assert len(frames) == 24
     assert {(f["y0"], f["y1"], f["x0"], f["x1"]) for f in frames} == {(1.5, 2.5, -0.5, 3.5)}
 
 
@@ -145,7 +145,7 @@ def test_a_chosen_token_frames_its_row_in_every_head() -> None:
 def test_a_bad_address_falls_back_with_a_note(parameter: str, value: str, told: str) -> None:
     at = open_page("attention", **{parameter: value})
     assert told in said(at)
-    assert titles(at, "one_head")[0] == "Layer 0 · Head 0"
+    assert titles(at, "one_head")[0] == "Layer 2 · Head 4"
     at.run()
     assert not said(at)
 
@@ -190,12 +190,12 @@ def test_every_page_is_visited_in_one_session() -> None:
 
 
 def test_what_is_chosen_stays_when_the_page_changes() -> None:
-    at = open_page("attention", text="Man bites dog")
-    at.button_group(key="layer").set_value(2).run()
+    at = open_page("head", text="Man bites dog", head="0")
+    at.button_group(key="layer").set_value(3).run()
     address = at.query_params
-    assert address == {"text": "Man bites dog", "layer": "2"}
+    assert address == {"text": "Man bites dog", "layer": "3", "head": "0"}
     at = open_page("side_by_side?differs=mask", **address)
-    assert any("layer 2, head 0" in alt for alt in pictures(at).values())
+    assert any("layer 3, head 0" in alt for alt in pictures(at).values())
 
 
 def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,7 @@ def test_a_megabyte_is_one_message() -> None:
 
 
 def test_a_slider_or_page_never_runs_the_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    at = open_page("attention", text="one run is enough for all of this")
+    at = open_page("head", text="one run is enough for all of this")
     calls: list[object] = []
     monkeypatch.setattr("gpt2viz.trace", lambda *args, **_: calls.append(args))
     at.button_group(key="layer").set_value(3).run()

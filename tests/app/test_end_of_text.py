@@ -64,7 +64,7 @@ def test_nothing_is_said_where_it_is_off(page: str) -> None:
 
 def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
     shown = heatmaps(figure(open_page("attention", **ON, layer="2"), "all_heads"))
-    assert_allclose([shown[str(n)] for n in range(6)], stages["weights"][2], **TOLERANCE)
+    assert_allclose([shown[f"2.{n}"] for n in range(6)], stages["weights"][2], **TOLERANCE)
     at = open_page("head", **ON, layer="2", head="1")
     assert_allclose(heatmaps(figure(at, "stage_q"))["q"], stages["q"][2][1], **TOLERANCE)
 
@@ -77,7 +77,7 @@ def test_runs_that_are_compared_all_have_it(ids: list[int], stages: Any) -> None
     masks = open_page("side_by_side?differs=mask", **ON, layer="1", head="4")
     shown = [*panels(masks, "weights_a"), *panels(masks, "weights_b")]
     assert_allclose(shown, [stages["weights"][1][4], off["weights"][1][4]], **TOLERANCE)
-    shown = panels(open_page("what_if", **ON, edits="nofirst", layer="0"), "before_after")
+    shown = panels(open_page("what_if", **ON, edits="nofirst", layer="0", head="0"), "before_after")
     assert_allclose(shown[0], stages["weights"][0][0], **TOLERANCE)
     rest = stages["weights"][0][0][1:, 1:]
     expected = rest / rest.sum(axis=1, keepdims=True)

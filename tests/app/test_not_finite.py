@@ -16,7 +16,7 @@ import gpt2viz
 from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import run_cache
 from gpt2viz.pictures.from_trace import mask_of
-from tests.app.pages import VIEWS, figure, heatmaps, open_page, pictures
+from tests.app.pages import VIEWS, canvas, figure, heatmaps, open_page, pictures, plain, unpacked
 from tests.app.test_behaviour import said
 from tests.checkpoints import write_checkpoint
 
@@ -80,7 +80,9 @@ def test_heads_of_nan_are_not_compared(overflowing: Path) -> None:
 
 @pytest.mark.parametrize("shown", ["weights", "rest", "norms"])
 def test_nan_is_drawn_as_nan(overflowing: Path, shown: str) -> None:
-    spec = figure(open_page("attention", model="large", layer="1", show=shown), "one_head")
+    spec = figure(
+        open_page("attention", model="large", layer="1", head="0", show=shown), "one_head"
+    )
     trace = gpt2viz.trace(gpt2viz.load_model(overflowing), "A crane ate fish")
     lost = np.isnan(trace.stage("weights", 1)[0, 0])
     (numbers,) = heatmaps(spec).values()
@@ -90,9 +92,21 @@ def test_nan_is_drawn_as_nan(overflowing: Path, shown: str) -> None:
 
 
 def test_thumbnails_show_nan(overflowing: Path) -> None:
-    tiles = heatmaps(figure(open_page("side_by_side", model="large"), "overview_chart"))
+    tiles = heatmaps(figure(open_page("attention", model="large"), "all_heads"))
     for name, tile in tiles.items():
         assert np.isnan(tile).any() == (not name.startswith("0."))  # layer 0 is as it should be
+
+
+@pytest.mark.usefixtures("overflowing")
+def test_the_first_screen_says_nan() -> None:
+    at = open_page("attention", model="large", layer="1", head="0", query="2")
+    said = plain(" ".join(block.value for block in at.markdown))
+    assert "**Head 1.0**: the weights of" in said
+    assert "are NaN, not numbers" in said
+    assert "What comes next" not in said
+    sent = unpacked(canvas(at, "all_heads"))[0]
+    assert sent["next"] == "Prediction: NaN, not a number"
+    open_page("attention", model="large")
 
 
 def test_a_score_of_minus_infinity_is_not_called_masked(tiny: gpt2viz.Model) -> None:

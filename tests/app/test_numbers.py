@@ -43,19 +43,21 @@ def test_the_crane_is_there_at_once(model: gpt2viz.Model) -> None:
     assert len(ids) == 4
     stages = reference(BUNDLED, ids, causal=True)
     shown = heatmaps(figure(at, "all_heads"))
-    assert len(shown) == model.config.n_head
-    for head, weights in enumerate(stages["weights"][0]):
-        assert_allclose(shown[str(head)], weights, **TOLERANCE)
+    assert len(shown) == model.config.n_layer * model.config.n_head
+    for layer, heads in enumerate(stages["weights"]):
+        for head, weights in enumerate(heads):
+            assert_allclose(shown[f"{layer}.{head}"], weights, **TOLERANCE)
 
 
-def test_all_heads_of_a_layer(expected: Any) -> None:
+def test_all_heads_of_the_model(expected: Any) -> None:
     causal, stages = expected
     spec = figure(open_page("attention", **address(causal, layer="2")), "all_heads")
     shown = heatmaps(spec)
-    assert_allclose([shown[str(n)] for n in range(len(shown))], stages["weights"][2], **TOLERANCE)
+    for layer, heads in enumerate(stages["weights"]):
+        assert_allclose([shown[f"{layer}.{n}"] for n in range(6)], heads, **TOLERANCE)
     assert (spec["layout"]["coloraxis"]["cmin"], spec["layout"]["coloraxis"]["cmax"]) == (0, 1)
     later = np.triu(np.ones((12, 12), bool), 1)
-    assert len(masks(spec)) == (6 if causal else 0)
+    assert len(masks(spec)) == (24 if causal else 0)
     for mask in masks(spec):
         assert_array_equal(mask, later)
 
@@ -67,22 +69,18 @@ def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
     projection = W_O[names[0]].astype(np.float64).reshape(6, 32, 192)
     given = np.linalg.norm(stages["v"][2] @ projection, axis=-1)
     lengths = stages["weights"][2] * given[:, None, :]
-    spec = figure(open_page("attention", **address(causal, layer="2", show="norms")), "all_heads")
-    shown = heatmaps(spec)
-    assert_allclose([shown[str(n)] for n in range(6)], lengths, rtol=2e-3, atol=2e-3)
-    axis = spec["layout"]["coloraxis"]
-    assert (axis["cmin"], axis["cmax"]) == (0, pytest.approx(lengths.max(), rel=1e-3))
-
-    spec = figure(open_page("attention", **address(causal, layer="2", show="rest")), "all_heads")
     rest = stages["weights"][2][:, 1:, 1:]
-    shown = heatmaps(spec)
-    assert_allclose(
-        [shown[str(n)][1:, 1:] for n in range(6)],
-        rest / rest.sum(axis=-1, keepdims=True),
-        rtol=5e-3,
-        atol=2e-3,
-    )
-    assert all(mask[:, 0].all() for mask in masks(spec))
+    rest = rest / rest.sum(axis=-1, keepdims=True)
+    for head in range(6):
+        chosen = address(causal, layer="2", head=str(head))
+        spec = figure(open_page("attention", **chosen, show="norms"), "one_head")
+        assert_allclose(heatmaps(spec)["norms"], lengths[head], rtol=2e-3, atol=2e-3)
+        axis = spec["layout"]["coloraxis"]
+        assert (axis["cmin"], axis["cmax"]) == (0, pytest.approx(lengths[head].max(), rel=1e-3))
+        spec = figure(open_page("attention", **chosen, show="rest"), "one_head")
+        assert_allclose(heatmaps(spec)["rest"][1:, 1:], rest[head], rtol=5e-3, atol=2e-3)
+        (mask,) = masks(spec)
+        assert mask[:, 0].all()
 
 
 def test_every_stage_inside_a_head(expected: Any) -> None:
@@ -146,16 +144,6 @@ def test_layers_side_by_side_and_their_differences(expected: Any, compare: str) 
     assert axis["cmax"] == -axis["cmin"] == pytest.approx(np.abs(shown).max())
 
 
-def test_overview_has_every_head(expected: Any, model: gpt2viz.Model) -> None:
-    causal, stages = expected
-    tiles = heatmaps(figure(open_page("side_by_side", **address(causal)), "overview_chart"))
-    assert len(tiles) == model.config.n_layer * model.config.n_head
-    for layer in range(model.config.n_layer):
-        for head in range(model.config.n_head):
-            tile = tiles[f"{layer}.{head}"]
-            assert_allclose(tile, stages["weights"][layer][head], **TOLERANCE)
-
-
 def test_a_long_diagonal_stays_visible_in_a_thumbnail() -> None:
     for T in (THUMBNAIL + 1, 97, 1024):
         previous = np.eye(T, k=-1, dtype=np.float32)
@@ -209,7 +197,7 @@ MUTANTS = (
         "app/components/tiles/__init__.py",
         'np.packbits(masked, bitorder="little")',
         "np.packbits(masked)",
-        "test_all_heads_of_a_layer",
+        "test_all_heads_of_the_model",
     ),
     Mutant(
         "the mask is on twice",

@@ -51,7 +51,8 @@ def test_the_attention_page_in_words(stages: Any, members: np.ndarray) -> None:
     expected = grouped(stages["weights"][2], members)
     spec = figure(at, "all_heads")
     shown = heatmaps(spec)
-    assert_allclose([shown[str(n)] for n in range(6)], expected, **TOLERANCE)
+    assert_allclose([shown[f"2.{n}"] for n in range(6)], expected, **TOLERANCE)
+    assert_allclose(shown["3.2"], grouped(stages["weights"][3][2], members), **TOLERANCE)
     later = np.triu(np.ones((6, 6), bool), 1)
     for mask in masks(spec):
         assert_array_equal(mask, later)
@@ -112,8 +113,6 @@ def test_layers_compared_in_words(stages: Any, members: np.ndarray, compare: str
     assert_allclose(panels("differences"), [expected[1] - expected[0]], **TOLERANCE)
     titles = [note["text"] for note in figure(at, "layers_chart")["layout"]["annotations"]]
     assert all(title.endswith("· whole words") for title in titles)
-    tile = heatmaps(figure(at, "overview_chart"))["3.2"]
-    assert_allclose(tile, grouped(stages["weights"][3][2], members), **TOLERANCE)
 
 
 @pytest.mark.parametrize("page", ["attention", "side_by_side"])

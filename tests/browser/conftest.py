@@ -186,7 +186,7 @@ _DRAWN = """
   && [...document.querySelectorAll("[data-testid='stPlotlyChart']")]
        .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
   && [...document.querySelectorAll("[class*='st-key-'] *")]
-       .every(part => !part.shadowRoot?.querySelector(".tiles:not([aria-label])"))
+       .every(part => !part.shadowRoot?.querySelector(":is(.tiles, .map):not([aria-label])"))
 """
 
 

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import open_from_menu, settle
-from tests.browser.test_browser import Visit, drawn
+from tests.browser.test_browser import Visit, click_cell, drawn
 
 
 def test_the_switch_goes_along_from_page_to_page(visit: Visit) -> None:
@@ -24,9 +24,11 @@ def test_the_switch_goes_along_from_page_to_page(visit: Visit) -> None:
     special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
     model = gpt2viz.load_model()
     trace = gpt2viz.trace(model, [special, *model.tokenizer.encode("A crane ate fish")])
+    for panel in drawn(page, "heads"):
+        layer, head = map(int, panel["name"].split("."))
+        assert_allclose(panel["z"], trace.stage("weights", layer)[0, head], atol=1e-6)
+    click_cell(page, "heads", row=0, column=0, panel=0)
     expected = trace.stage("weights", 0)[0]
-    for head, panel in enumerate(drawn(page, "heads")):
-        assert_allclose(panel["z"], expected[head], atol=1e-6)
     open_from_menu(page, "What if")
     page.wait_for_url("**/what_if?*endoftext=true*")
     settle(page)

@@ -48,9 +48,10 @@ _REGIONS: tuple[str, ...] = (
     ".st-key-model",
     ".st-key-causal",
     ".st-key-tokens",
+    ".st-key-heads",
     ".st-key-choices",
+    ".st-key-head_large",
     "a[href^='glossary?']",
-    ".st-key-heads, .st-key-head_large",
 )
 
 

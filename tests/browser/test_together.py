@@ -14,25 +14,26 @@ Visit = Callable[..., Page]
 
 
 def shows(page: Page, text: str, layer: int, causal: bool = True) -> None:
-    """All heads of the layer, the large one, and nothing of a run before."""
+    """All heads, the first of the layer large, and nothing of a run before."""
     expected = weights(text, layer, causal)
     T = len(expected[0])
     page.wait_for_function(f"T => ({DRAWN})('heads')[0]?.z.length === T", arg=T)
     settle(page)
-    found = [panel["z"] for panel in drawn(page, "heads")]
+    found = [p["z"] for p in drawn(page, "heads") if p["name"].startswith(f"{layer}.")]
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         assert_allclose(a, b, atol=1e-6)
     assert_allclose(drawn(page, "head_large")[0]["z"], expected[0], atol=1e-6)
     expect(page.locator("[data-stale='true']")).to_have_count(0)
-    expect(page.locator(".tiles")).to_have_count(2)
+    expect(page.locator(".tiles")).to_have_count(1)
+    expect(page.locator(".map")).to_have_count(1)
     expect(page.locator(".stException")).to_have_count(0)
 
 
 def test_two_tabs_of_one_person(visit: Visit, server: str) -> None:
-    first = visit("", text="A crane ate fish", layer=1)
+    first = visit("", text="A crane ate fish", layer=1, head=0)
     second = first.context.new_page()  # same cookies, as in a person's browser
-    second.goto(f"{server}/?text=Dog+bites+man&layer=2")
+    second.goto(f"{server}/?text=Dog+bites+man&layer=2&head=0")
     settle(second)
     first.get_by_role("textbox", name="Sentence", exact=True).fill("Man bites dog")
     first.keyboard.press("Enter")
@@ -46,7 +47,7 @@ def test_two_tabs_of_one_person(visit: Visit, server: str) -> None:
 
 
 def test_a_run_that_is_cut_off_leaves_nothing_half_drawn(visit: Visit) -> None:
-    page = visit("", text="Dog bites man")
+    page = visit("", text="Dog bites man", layer=0, head=0)
     field = page.get_by_role("textbox", name="Sentence", exact=True)
     # Cut off in the frame, in the run, among the pictures.
     for pause, text in ((0, "Man bites dog"), (60, "A crane ate fish"), (250, "Dog bites")):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from tests.browser.test_browser import Visit, click_cell, drawn
+from tests.browser.conftest import settle
+from tests.browser.test_browser import Visit, click_cell, drawn, picture
 
 TEXT = "The animal didn't cross"
 
@@ -15,12 +16,16 @@ def test_a_click_on_a_word_chooses_its_first_token(visit: Visit) -> None:
     trace = gpt2viz.trace(gpt2viz.load_model(), TEXT)
     starts = gpt2viz.word_starts(trace.token_bytes)
     assert starts == (0, 1, 2, 4)
-    expected = gpt2viz.group_words(trace.stage("weights", 0)[0], starts)
-    for head, panel in enumerate(drawn(page, "heads")):
-        assert_allclose(panel["z"], expected[head], atol=1e-6)
-    click_cell(page, "heads", row=3, column=0, panel=2)
+    for panel in drawn(page, "heads"):
+        layer, head = map(int, panel["name"].split("."))
+        expected = gpt2viz.group_words(trace.stage("weights", layer)[0], starts)[head]
+        assert_allclose(panel["z"], expected, atol=1e-6)
+    picture(page, "heads").focus()
+    for key in ("PageUp", "Enter"):  # the last word
+        page.keyboard.press(key)
+    page.wait_for_timeout(300)
+    settle(page)
     assert "query=4" in page.url
-    assert "head=2" in page.url
     click_cell(page, "head_large", row=2, column=1)
     assert "query=2" in page.url
     page = visit("side_by_side", text=TEXT, words="true")

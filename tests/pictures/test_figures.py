@@ -221,13 +221,13 @@ def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None
     side = min(n_tokens, 40)
     assert tiles.shape == (2, 3, side, side)
     masked = np.zeros((n_tokens, n_tokens), bool)
-    drawn = render(Thumbnails("what", tiles, masked), LIGHT).data[0]
+    drawn = render(Thumbnails("what", tiles, masked, ["x"] * n_tokens), LIGHT).data[0]
     columns, rows = list(drawn.x), list(drawn.y)
     assert len(set(columns)) == len(columns) == drawn.z.shape[1]
     for layer, head, i, j in ((0, 0, 0, 0), (1, 2, 2, 1), (1, 0, side - 1, 2)):
         query, key = i * n_tokens // side, j * n_tokens // side
-        row = rows.index(f"layer {layer} · query {query}")
-        column = columns.index(f"head {head} · key {key}")
+        row = rows.index(f"layer {layer} · query {query} x")
+        column = columns.index(f"head {head} · key {key} x")
         assert drawn.z[row, column] == tiles[layer, head, i, j]
 
 

@@ -73,7 +73,7 @@ def test_masked_cells_are_a_chessboard(colors: Palette, n: int) -> None:
     assert np.isnan(drawn.z[~masked]).all()
     assert (drawn.zmin, drawn.zmax) == (0, 1)
     assert [color for _, color in drawn.colorscale] == [colors.masked, colors.masked_other]
-    tiles = Thumbnails("what", np.zeros((1, 1, 4, 4), np.float32), masked[:4, :4])
+    tiles = Thumbnails("what", np.zeros((1, 1, 4, 4), np.float32), masked[:4, :4], "abcd")
     small = render(tiles, colors)
     assert [color for _, color in small.data[1].colorscale] == [colors.masked, colors.masked_other]
     assert_array_equal(np.unique(small.data[1].z[~np.isnan(small.data[1].z)]), [0, 1])

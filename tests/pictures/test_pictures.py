@@ -159,7 +159,7 @@ def test_a_foreign_figure_has_no_numbers_to_read() -> None:
 
 def test_a_thumbnail_is_hidden_where_all_its_cells_are() -> None:
     masked = np.triu(np.ones((80, 80), bool), 1)
-    tiles = Thumbnails("what", np.zeros((1, 1, 40, 40), np.float32), masked)
+    tiles = Thumbnails("what", np.zeros((1, 1, 40, 40), np.float32), masked, ["x"] * 80)
     for i, j in np.ndindex(40, 40):
         assert tiles.hidden[i, j] == masked[2 * i : 2 * i + 2, 2 * j : 2 * j + 2].all()
     assert tiles.starts[:3] == [0, 2, 4]

@@ -89,7 +89,8 @@ class Serial:
                 f"weights_{side}": [weights[layer, head]]
                 for side, weights in zip("ab", both, strict=True)
             }
-        weights = self.weights(wanted.model, wanted.text, wanted.causal)[layer]
+        every = self.weights(wanted.model, wanted.text, wanted.causal)
+        weights = every[layer]
         if wanted.page == "head":
             return {"stage_weights": [weights[head]]}
-        return {"all_heads": list(weights), "one_head": [weights[head]]}
+        return {"all_heads": [one for heads in every for one in heads], "one_head": [weights[head]]}

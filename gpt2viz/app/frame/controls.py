@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
-from gpt2viz.app import address, parameters, prose
+from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.pages import Page
 
@@ -34,7 +36,7 @@ def layer(view: View, among: int | None = None) -> int:
         help=prose.tip(
             "A model is a stack of layers; each reads what the one below wrote. 0 is the first."
         ),
-        **address.choice(parameters.LAYER, layers),
+        **_layers(view, layers),
     )
     return chosen
 
@@ -51,9 +53,30 @@ def head(view: View, among: int | None = None) -> int:
             "Each layer has several heads. Each computes weights of its own: "
             "how much every token takes from every other."
         ),
-        **address.choice(parameters.HEAD, heads),
+        **_heads(view, heads),
     )
     return chosen
+
+
+def layer_and_head(view: View) -> tuple[int, int]:
+    """The layer and the head that are chosen, where a picture is what they are picked in."""
+    config = view.model.config
+    _layers(view, range(config.n_layer))
+    _heads(view, range(config.n_head))
+    return address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
+
+
+def _layers(view: View, layers: range) -> dict[str, Any]:
+    return address.choice(parameters.LAYER, layers, lambda: min(_opening(view)[0], layers.stop - 1))
+
+
+def _heads(view: View, heads: range) -> dict[str, Any]:
+    return address.choice(parameters.HEAD, heads, lambda: min(_opening(view)[1], heads.stop - 1))
+
+
+def _opening(view: View) -> tuple[int, int]:
+    """The layer and head that every page opens on where the address names none."""
+    return run_cache.every_head(view.trace.key).looks.opening()
 
 
 def heads_beside(view: View, head: int) -> list[int]:

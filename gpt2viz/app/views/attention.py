@@ -1,23 +1,31 @@
-"""Attention: every head of one layer at a glance, and one of them large."""
+"""Attention: a map of every head of the model, the chosen one large, and what comes next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import streamlit as st
 
-from gpt2viz.app import output, pages, prose
-from gpt2viz.app.clicks import choose_head_and_query, choose_query
-from gpt2viz.app.components import lines
+from gpt2viz.analysis.looks import Looks
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache
+from gpt2viz.app.clicks import choose_query, open_head
+from gpt2viz.app.components import lines, model_map
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
+from gpt2viz.app.literal import literal
 from gpt2viz.app.views import measures, zoom
 from gpt2viz.app.views.zoom import Window
+from gpt2viz.labels import label
 from gpt2viz.pictures import tables
-from gpt2viz.pictures.measure import GRID_OF_MANY, Measure, one_head
+from gpt2viz.pictures.measure import Measure, one_head
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps, Thumbnails
+from gpt2viz.pictures.thumbnails import THUMBNAIL, thumbnails
+
+#: Next tokens that are named.
+_TOP = 5
 
 _SINK = (
     "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
@@ -59,67 +67,67 @@ class _Chosen:
 def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.ATTENTION)
-    part = zoom.window(view)
-    with st.container(key="choices", horizontal=True, gap="medium", vertical_alignment="bottom"):
-        layer, head = controls.layer(view), controls.head(view)
-        shown, whole_words = measures.choose()
-        as_lines = lines.wanted(part)
-    prose.markdown(measures.MEASURES[shown][1])
-    if whole_words:
-        prose.caption(measures.words_note(view))
-    every, large = st.columns([3, 2], gap="large")
+    layer, head = controls.layer_and_head(view)
+    the_map, large = st.columns([4, 3], gap="medium")
     with large:
+        with st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center"):
+            shown, whole_words = measures.choose()
+            as_lines = lines.wanted(part := zoom.whole_or_part(view), label="collapsed")
         heads = [head, *(controls.heads_beside(view, head) if as_lines else [])]
     chosen = _Chosen(layer, shown, whole_words, heads, as_lines)
+    with the_map, st.container(key="heads"):
+        drawn = _map(view, chosen)
     numbers = measures.measure(view.trace, layer, shown, whole_words)
     ones = [
         part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
         for n in heads
     ]
-    all_of_them = ones[0].named(f"{chosen.what}, all heads of layer {layer}")
-    the_large = ones[0].named(f"{chosen.what}, layer {layer}, head {head}")
-    with every, st.container(key="heads"):
-        _every_head(view, part, numbers, all_of_them, len(ones[0].values))
-    with large, st.container(key="head_large"):
-        _large(view, part, numbers, chosen, ones)
-        measures.proof(view, [layer])
-        with st.container(horizontal=True):
-            output.code(
-                *measures.made_by(view, layer, shown, whole_words), of=[all_of_them, the_large]
-            )
-            table = tables.panel_table(ones[0])
-            output.table_on_demand("These numbers as a table", table, the_large)
-            with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
-                prose.markdown(_SINK)
+    with large:
+        zoom.note(view, part)
+        with st.container(key="head_large"):
+            _large(view, part, numbers, chosen, ones)
+        _in_words(view, chosen)
+        _next_tokens(view)
+    with st.container(key="below", gap="small"):
+        _below(view, chosen, ones[0], drawn)
 
 
-def _every_head(view: View, part: Window, numbers: Measure, alt: str, n_rows: int) -> None:
-    """All heads of the layer, small; a click chooses one. A large picture has ``n_rows``."""
-    n_head = view.model.config.n_head
-    small = [
-        part.fit(one_head(numbers, n, f"Head {n}", str(n)), GRID_OF_MANY) for n in range(n_head)
-    ]
-    if len(small[0].values) < n_rows:
-        prose.caption(
-            f"Shrunk to {GRID_OF_MANY} × {GRID_OF_MANY}: each point is the largest number in its "
-            "block."
-        )
-    n_columns = 3 if n_head <= 9 else 4
-    output.picture(
-        Heatmaps(
-            alt,
-            small,
-            numbers.scale,
-            n_columns=n_columns,
-            height=240 * -(-n_head // n_columns),
-            row=view.query,
-            numbers=0,
-        ),
+def _map(view: View, chosen: _Chosen) -> str:
+    """Every head of the model; a click chooses one. What the picture is called."""
+    found = run_cache.every_head(view.trace.key, chosen.whole_words)
+    first = measures.weights(view.trace, 0, chosen.whole_words)
+    drawn = Thumbnails(
+        f"Attention weights of every head{chosen.between}: layers down, heads across",
+        found.tiles,
+        first.hidden[0],
+        first.labels,
+        first.positions,
+        row=view.query,
+        chosen=(chosen.layer, chosen.head),
+    )
+    wanted = model_map.draw(
+        drawn,
+        found.looks,
+        _coming(view),
         view.colors,
         key="all_heads",
-        choose=choose_head_and_query(small[0].rows),
-        drag=part.drag(small[0]),
+        choose=_choose(first.positions),
     )
+    if wanted:
+        open_head(*wanted)
+    return drawn.what
+
+
+def _choose(positions: Sequence[int] | None) -> Callable[[int, int, int | None], None]:
+    """A head that is clicked in the map is chosen on every page, and a token reached by keys."""
+
+    def choose(layer: int, head: int, token: int | None) -> None:
+        address.put(parameters.LAYER, layer)
+        address.put(parameters.HEAD, head)
+        if token is not None:
+            address.put(parameters.QUERY, token if positions is None else positions[token])
+
+    return choose
 
 
 def _large(
@@ -141,6 +149,7 @@ def _large(
             numbers.scale,
             row=view.query,
             numbers=NUMBERS_FIT_LARGE,
+            height=340,
             bar=numbers.quantity,
         ),
         view.colors,
@@ -148,3 +157,98 @@ def _large(
         choose=choose_query(one.rows),
         drag=part.drag(one),
     )
+
+
+def _in_words(view: View, chosen: _Chosen) -> None:
+    """One sentence on what the chosen head does here, and why it is this one that opened."""
+    layer, head = chosen.layer, chosen.head
+    looks = run_cache.every_head(view.trace.key).looks
+    prose.markdown(f"**Head {layer}.{head}**: {_does(view, looks, layer, head)}")
+    opened = address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD)
+    if opened and looks.weights.any():
+        prose.caption(
+            f"Opened on head {layer}.{head}: of all heads, its hardest looks (at another token "
+            "that isn't the first) are on average nearest to half of a row's weight."
+        )
+
+
+def _does(view: View, looks: Looks, layer: int, head: int) -> str:
+    """Where a head looks from the chosen token; from that of its hardest look where none is."""
+    query, why = view.query, ""
+    if query is None:
+        query = int(looks.weights[layer, head].argmax())
+        if looks.at(layer, head, query) is None:
+            return "every token looks only at itself and at the first."
+        why = ": of its rows the one with the hardest look at another token that isn't the first"
+    row = view.trace.stage("weights", layer)[0, head, query]
+    if np.isnan(row).any():
+        return f"the weights of {_named(view, query)} are NaN, not numbers."
+    keys = [int(key) for key in np.argsort(-row, kind="stable")[:3] if row[key] >= 0.05]
+    at = ", ".join(f"{_named(view, key)} ({row[key]:.2f})" for key in keys)
+    return f"{_named(view, query)} looks at {at}{why}."
+
+
+def _named(view: View, position: int) -> str:
+    """A token as it is written in a sentence, with its place where it stands there twice."""
+    text = view.labels[position]
+    place = f" ({position})" if view.labels.count(text) > 1 else ""
+    return f"{literal(text)}{place}"
+
+
+def _most_probable(view: View) -> list[tuple[str, float]]:
+    """The tokens that are most probable after the last one; none where they aren't numbers."""
+    found = view.trace.next_token_probabilities[0]
+    if not np.isfinite(found).all():
+        return []
+    best = np.argsort(-found, kind="stable")[:_TOP]
+    decode = view.model.tokenizer.token_bytes
+    return [(label(decode(int(n))), float(found[n])) for n in best]
+
+
+def _coming(view: View) -> str:
+    """What stands below the map."""
+    best = _most_probable(view)
+    said = f"“{best[0][0]}” {100 * best[0][1]:.1f} %" if best else "NaN, not a number"
+    return f"Prediction: {said}"
+
+
+def _next_tokens(view: View) -> None:
+    """What comes after the last token."""
+    best = _most_probable(view)
+    if not best:
+        return
+    listed = "  ".join(f":blue-background[{literal(text)}] {100 * p:.1f} %" for text, p in best)
+    with st.container(key="next", horizontal=True, vertical_alignment="center", gap="small"):
+        prose.markdown(f":small[**What comes next**: {listed}]", width="content")
+        st.page_link(pages.PREDICT.path, label="More", query_params=address.parameters())
+
+
+def _below(view: View, chosen: _Chosen, one: Panel, drawn: str) -> None:
+    """What there is to know about both pictures: code, numbers, words."""
+    layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
+    the_large = one.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
+    n_sides = len(measures.weights(view.trace, 0, whole_words).labels)
+    pooled = (
+        f" Each is shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each block."
+        if n_sides > THUMBNAIL
+        else ""
+    )
+    with st.container(horizontal=True, gap="small"):
+        if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
+            open_head(layer, chosen.head)
+        output.code(
+            *measures.made_by(view, layer, shown, whole_words), thumbnails, of=[drawn, the_large]
+        )
+        output.table_on_demand("These numbers as a table", tables.panel_table(one), the_large)
+        with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
+            prose.markdown(_SINK)
+    prose.markdown(
+        "Each small square is one head's **attention weights**, layers down and heads across: how "
+        "much each token (row, the *query*) takes from each token (column, the *key*). Every row "
+        f"sums to 1.{pooled}"
+    )
+    if shown != "weights":
+        prose.markdown(f"**The large head**: {measures.MEASURES[shown][1]}")
+    if whole_words:
+        prose.caption(measures.words_note(view))
+    measures.proof(view, [layer])

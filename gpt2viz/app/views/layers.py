@@ -1,4 +1,4 @@
-"""Layers: some side by side, one head in all of them, and every head of the model at a glance."""
+"""Layers: some side by side, and one head in all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from gpt2viz.app import address, output, pages, parameters, prose
-from gpt2viz.app.clicks import choose_query, open_head, open_named_head
+from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
@@ -16,8 +16,7 @@ from gpt2viz.app.views import measures, zoom
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import difference, difference_in_words
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.picture import Heatmaps, Thumbnails
-from gpt2viz.pictures.thumbnails import THUMBNAIL, thumbnails
+from gpt2viz.pictures.picture import Heatmaps
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,6 @@ def draw(view: View) -> None:
         chosen = _Chosen(layers, head, measures.words(), lines.wanted(part))
     _side_by_side(view, part, chosen)
     _in_every_layer(view, chosen)
-    _every_head(view, chosen.whole_words)
 
 
 def _side_by_side(view: View, part: Window, chosen: _Chosen) -> None:
@@ -170,26 +168,3 @@ def _open(layer: int, head: int | str) -> None:
     if isinstance(head, int):
         open_head(layer, head)
     st.switch_page(pages.ATTENTION.path, query_params=address.parameters({parameters.LAYER: layer}))
-
-
-def _every_head(view: View, whole_words: bool) -> None:
-    """Every head of the model at a glance; a click opens one."""
-    prose.markdown("#### Every head of every layer")
-    prose.caption("Click one to look inside.")
-    masked = measures.weights(view.trace, 0, whole_words).hidden[0]
-    if len(masked) > THUMBNAIL:
-        prose.caption(
-            f"Shrunk to {THUMBNAIL} × {THUMBNAIL}: each point is the largest weight in its block."
-        )
-    with st.container(key="overview"):
-        output.picture(
-            Thumbnails(
-                "Attention weights of every head: layers down, heads across",
-                measures.every_head(view.trace.key, whole_words),
-                masked,
-            ),
-            view.colors,
-            key="overview_chart",
-            made_by=(*measures.made_by(view, 0, "weights", whole_words), thumbnails),
-            then=open_named_head,
-        )

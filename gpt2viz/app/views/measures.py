@@ -14,7 +14,6 @@ from gpt2viz.analysis.words import word_starts
 from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line, Made
-from gpt2viz.arrays import Array
 from gpt2viz.labels import counted, difference
 from gpt2viz.pictures.measure import (
     GRID_OF_MANY,
@@ -26,7 +25,6 @@ from gpt2viz.pictures.measure import (
 )
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.pooling import pool_panel
-from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import Scale
 from gpt2viz.run.trace import Trace
@@ -38,8 +36,8 @@ _ROUNDING = 1e-4
 MEASURES = {
     "weights": (
         "Attention weights",
-        "Each square is one head's **attention weights**: how much each token (row, the *query*) "
-        "takes from each token (column, the *key*). Every row sums to 1. Click one to enlarge it.",
+        "**Attention weights**: how much each token (row, the *query*) takes from each token "
+        "(column, the *key*). Every row sums to 1.",
     ),
     "rest": (
         "Weights without the first column",
@@ -57,7 +55,7 @@ MEASURES = {
 
 def choose() -> tuple[str, bool]:
     """Pick what is shown, a key in ``MEASURES``, and whether tokens are grouped into words."""
-    chosen = _pick(width=240)
+    chosen = _pick(width=230, label_visibility="collapsed")
     return chosen, words(sums_to_one=chosen != "norms")
 
 
@@ -134,14 +132,6 @@ def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
 @st.cache_data(max_entries=2000, show_spinner=False)
 def _proof(key: RunKey, layer: int) -> tuple[float, float]:
     return difference_from_run(run_cache.load(key.model), run_cache.run(key), layer)
-
-
-@st.cache_data(max_entries=16, show_spinner="Drawing every head …")
-def every_head(key: RunKey, whole_words: bool) -> Array:
-    """Thumbnails of all heads of the model: (n_layer, nh, side, side)."""
-    trace = run_cache.run(key)
-    layers = range(trace.config.n_layer)
-    return thumbnails(weights(trace, layer, whole_words).values for layer in layers)
 
 
 def measure(trace: Trace, layer: int, chosen: str, whole_words: bool) -> Measure:

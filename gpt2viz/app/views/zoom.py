@@ -66,21 +66,35 @@ def whole_text(n_tokens: int) -> Window:
 
 def window(view: View) -> Window:
     """The part that the address asks for, with a line about it above the pictures."""
+    part = whole_or_part(view)
+    note(view, part)
+    return part
+
+
+def whole_or_part(view: View) -> Window:
+    """The part that the address asks for."""
     T, expected = view.n_tokens, "first and last query, first and last key"
     ends = address.several_values(parameters.ZOOM, _parse, expected)
     if not ends or max(ends) > T:
+        return whole_text(T)
+    return Window(range(*ends[:2]), range(*ends[2:]), T)
+
+
+def note(view: View, part: Window) -> None:
+    """A line about the part that is shown, with the way back to all of it."""
+    T = view.n_tokens
+    if part.whole:
         if T > GRID:
             prose.caption(
                 f"{T:,} tokens are more than a picture has room for: each point is the number "
                 "farthest from 0 in its block. **Drag over a picture** to see that part cell by "
                 "cell."
             )
-        return whole_text(T)
-    queries, keys = range(*ends[:2]), range(*ends[2:])
+        return
     with st.container(horizontal=True, vertical_alignment="center"):
         prose.caption(
-            f"**Only a part is shown**: {Part(queries, keys)} of {T:,} tokens. What the page says "
-            "about a whole row or column holds for the whole text.",
+            f"**Only a part is shown**: {Part(part.queries, part.keys)} of {T:,} tokens. What the "
+            "page says about a whole row or column holds for the whole text.",
             width="content",
         )
         st.button(
@@ -89,7 +103,6 @@ def window(view: View) -> Window:
             on_click=address.put,
             args=(parameters.ZOOM, ()),
         )
-    return Window(queries, keys, T)
 
 
 def _parse(raw: str) -> tuple[int, ...]:

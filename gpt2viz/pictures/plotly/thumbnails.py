@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
 
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.palette import ColorScale, Palette, chessboard
+from gpt2viz.pictures.panel import Axis
 from gpt2viz.pictures.picture import Thumbnails
 from gpt2viz.pictures.plotly.base import Figure
 
@@ -30,8 +31,8 @@ def draw(picture: Thumbnails, colors: Palette) -> Figure:
     shade = [(0.0, colors.masked), (1.0, colors.masked_other)]
     every = np.broadcast_to(chessboard(hidden), tiles.shape)
     names = {
-        "x": _names("head", "key", n_head, step, picture.starts),
-        "y": _names("layer", "query", n_layer, step, picture.starts),
+        "x": _names("head", n_head, step, picture.axes[1]),
+        "y": _names("layer", n_layer, step, picture.axes[0]),
     }
     _add(figure, _laid_out(tiles, step), names, colors.unit, "weight %{z:.4f}")
     _add(figure, _laid_out(every, step), names, shade, "masked: exactly 0")
@@ -39,9 +40,8 @@ def draw(picture: Thumbnails, colors: Palette) -> Figure:
         pink = [(0.0, colors.nan), (1.0, colors.nan)]
         shown = np.where(lost & ~hidden, np.float32(1), np.float32("nan"))
         _add(figure, _laid_out(shown, step), names, pink, "NaN: not a number")
-    corners = [(x * step, y * step) for y in range(n_layer) for x in range(n_head)]
     figure.update_layout(
-        shapes=[_outline(x, y, side, colors) for x, y in corners],
+        shapes=[*_frames(picture, step, colors)],
         height=min(760, 70 + 130 * n_layer),
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         plot_bgcolor="rgba(0,0,0,0)",
@@ -60,9 +60,9 @@ def _laid_out(tiles: Array, step: int) -> Array:
     return canvas.reshape(n_layer * step, n_head * step)
 
 
-def _names(part: str, axis: str, count: int, step: int, starts: Sequence[int]) -> list[str]:
+def _names(part: str, count: int, step: int, axis: Axis) -> list[str]:
     """What the pointer says of every row or column, in place of a text for every cell."""
-    ends = [f"{axis} {start}" for start in starts]
+    ends = [f"{axis.title} {name}" for name in axis.names()]
     ends += [f"gap {n}" for n in range(step - len(ends))]
     return [f"{part} {n} · {end}" for n in range(count) for end in ends]
 
@@ -102,12 +102,26 @@ def _numbered(title: str, count: int, side: int, step: int) -> dict[str, object]
     }
 
 
-def _outline(x: int, y: int, side: int, colors: Palette) -> dict[str, object]:
+def _frames(picture: Thumbnails, step: int, colors: Palette) -> Iterator[dict[str, object]]:
+    """Round every head, round the row that is lit in it, and round the chosen head."""
+    n_layer, n_head, side = picture.tiles.shape[:3]
+    row = None if picture.row is None else picture.axes[0].place(picture.row)
+    for y in range(0, n_layer * step, step):
+        for x in range(0, n_head * step, step):
+            yield _frame(x, y, side, side, colors.grid, 1)
+            if row is not None:
+                yield _frame(x, y + row, side, 1, colors.second, 1)
+    if picture.chosen is not None:
+        layer, head = picture.chosen
+        yield _frame(head * step, layer * step, side, side, colors.accent, 3)
+
+
+def _frame(x: int, y: int, wide: int, high: int, color: str, width: int) -> dict[str, object]:
     return {
         "type": "rect",
         "x0": x - 0.5,
-        "x1": x + side - 0.5,
+        "x1": x + wide - 0.5,
         "y0": y - 0.5,
-        "y1": y + side - 0.5,
-        "line": {"color": colors.grid, "width": 1},
+        "y1": y + high - 0.5,
+        "line": {"color": color, "width": width},
     }

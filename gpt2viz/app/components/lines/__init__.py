@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -30,10 +30,12 @@ _HINT = (
     "By keyboard: Tab, then the arrow keys."
 )
 
+LabelVisibility = Literal["visible", "hidden", "collapsed"]
+
 _draw = component(__name__, _HTML)
 
 
-def wanted(*parts: Window) -> bool:
+def wanted(*parts: Window, label: LabelVisibility = "visible") -> bool:
     """Pick whether weights are drawn as a matrix or as lines; True for lines.
 
     A long text is a matrix until a part of it is shown that lines can be drawn of. ``parts`` are
@@ -45,6 +47,7 @@ def wanted(*parts: Window) -> bool:
         ["matrix", "lines"],
         format_func=str.capitalize,
         required=True,
+        label_visibility=label,
         disabled=not few,
         help=prose.tip(
             "The same numbers twice: cells of a matrix, or lines from each token to the tokens "

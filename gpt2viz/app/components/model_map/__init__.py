@@ -1,0 +1,105 @@
+"""The map of a model: every head of every layer on one canvas, and the hardest looks below it.
+
+What is pointed at lights up in the browser, without a word to the server: the heads and all their
+hardest looks are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import streamlit as st
+
+from gpt2viz.analysis.looks import Looks
+from gpt2viz.app import output
+from gpt2viz.app.components import component
+from gpt2viz.app.components.tiles import header, packed
+from gpt2viz.pictures.palette import Palette, shades
+from gpt2viz.pictures.panel import Axis
+from gpt2viz.pictures.picture import Heatmaps, Thumbnails
+
+_HTML = """
+<div class="map" tabindex="0" role="application">
+  <canvas data-part="canvas"></canvas>
+  <div class="tip" data-part="tip" aria-live="polite"></div>
+  <div class="looks" data-part="looks" aria-live="polite"></div>
+</div>
+"""
+
+_KEYS = (
+    "All its numbers are in the menu, under Numbers. Arrow keys go from head to head, Page Up and "
+    "Page Down from token to token, Enter chooses, o looks inside."
+)
+_HINT = (
+    "Point at a row: its token lights up in every head, and the heads that look hardest from it "
+    "stand here (at another token that isn't the first). A click chooses a head."
+)
+#: Colours from weight 0 to 1.
+_SHADES = 256
+
+_draw = component(__name__, _HTML)
+
+
+def draw(
+    picture: Thumbnails,
+    looks: Looks,
+    coming: str,
+    colors: Palette,
+    *,
+    key: str,
+    choose: Callable[[int, int, int | None], None],
+) -> tuple[int, int] | None:
+    """Draw the map; the layer and head that are to be looked into, where that was asked for.
+
+    ``coming`` says what comes next, below it. ``choose`` is called with a layer and a head that
+    are clicked, and with the row in ``looks`` of a token where one was reached by keys.
+    """
+
+    def chosen() -> None:
+        if sent := st.session_state[key].head:
+            token = int(sent["token"])
+            choose(int(sent["layer"]), int(sent["head"]), None if token < 0 else token)
+
+    said = _header(picture, looks, coming, colors)
+    said["alt"] = f"{output.remember(picture)} {_KEYS}"
+    found = _draw(
+        key=key,
+        data=packed(said, picture.matrices),
+        on_head_change=chosen,
+        on_open_change=lambda: None,
+    )
+    if not found.open:
+        return None
+    layer, head = str(found.open).split(".")
+    return int(layer), int(head)
+
+
+def _header(picture: Thumbnails, looks: Looks, coming: str, colors: Palette) -> dict[str, Any]:
+    n_layer, n_head = picture.tiles.shape[:2]
+    layer, head = picture.chosen or (0, 0)
+    tokens = Axis("token", picture.labels, picture.positions)
+    row = None if picture.row is None else tokens.place(picture.row)
+    query, key = picture.axes
+    as_tiles = Heatmaps(picture.what, picture.matrices, n_columns=n_head, row=picture.row)
+    return header(as_tiles, colors) | {
+        "names": [panel.name for panel in picture.matrices],
+        "rows": query.plain_names(),
+        "columns": key.plain_names(),
+        "layers": n_layer,
+        "heads": n_head,
+        "chosen": layer * n_head + head,
+        "token": -1 if row is None else row,
+        "tokens": tokens.plain_names(),
+        "starts": picture.starts,
+        "looks": [_listed(looks, n_head, n) for n in range(len(picture.labels))],
+        "next": coming,
+        "hint": _HINT,
+        "shades": shades(colors.unit, _SHADES),
+    }
+
+
+def _listed(looks: Looks, n_head: int, query: int) -> Sequence[tuple[int, int, str]]:
+    """A token's hardest looks: the head's number in the map, the key, and the weight as text."""
+    found = looks.hardest(query)
+    return [(one.layer * n_head + one.head, one.key, f"{one.weight:.2f}") for one in found]

@@ -1,0 +1,169 @@
+"""The first screen: a map of every head, the head that it opens on, and what is said of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.app import address, parameters
+from gpt2viz.app.frame.examples import EXAMPLES
+from gpt2viz.app.views import attention
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.app.pages import canvas, figure, heatmaps, open_page, plain, unpacked
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+
+
+@pytest.fixture(scope="module")
+def model() -> gpt2viz.Model:
+    return gpt2viz.load_model()
+
+
+def hardest(weights: np.ndarray) -> np.ndarray:
+    """The largest weight of each row, but for the token itself and the first: (…, T)."""
+    T = weights.shape[-1]
+    others = ~np.eye(T, dtype=bool) & (np.arange(T) > 0)
+    return np.where(others, weights, 0).max(axis=-1)
+
+
+def of_text(model: gpt2viz.Model, text: str, causal: bool = True) -> np.ndarray:
+    """(n_layer, nh, T, T), by a GPT-2 that shares no code with the app."""
+    return np.stack(reference(BUNDLED, model.tokenizer.encode(text), causal)["weights"])
+
+
+def words(at: Any) -> str:
+    return plain(" ".join(block.value for block in (*at.markdown, *at.caption)))
+
+
+def chosen(at: Any) -> tuple[int, int]:
+    return at.session_state["layer"], at.session_state["head"]
+
+
+@pytest.mark.parametrize("text", [example.text for example in EXAMPLES])
+def test_the_head_that_opens_is_chosen_by_the_numbers(model: gpt2viz.Model, text: str) -> None:
+    apart = ((hardest(of_text(model, text)) - 0.5) ** 2).mean(axis=-1)
+    best = np.unravel_index(apart.argmin(), apart.shape)
+    at = open_page("attention", text=text)
+    assert chosen(at) == best
+    assert f"Opened on head {best[0]}.{best[1]}: of all heads" in words(at)
+    assert not {"layer", "head"} & set(at.query_params)
+    assert chosen(open_page("head", text=text)) == best
+
+
+def test_a_head_of_the_address_is_not_called_opened() -> None:
+    for one in ({"layer": "3"}, {"head": "2"}, {"layer": "3", "head": "2"}):
+        at = open_page("attention", **one)
+        assert "Opened on" not in words(at)
+        assert chosen(at) == (int(one.get("layer", 2)), int(one.get("head", 4)))
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"text": "x"}, {"text": "a b"}, {"causal": "false"}, {"text": "🦩" * 30}], ids=str
+)
+def test_any_text_opens_somewhere(wanted: dict[str, str]) -> None:
+    at = open_page("attention", **wanted)
+    layer, head = chosen(at)
+    assert f"Head {layer}.{head}**" in words(at)
+    if wanted == {"text": "x"}:
+        assert (layer, head) == (0, 0)
+        assert "every token looks only at itself and at the first" in words(at)
+        assert "Opened on" not in words(at), "of equal heads none is nearest"
+
+
+@pytest.mark.parametrize("query", [None, "3", "7"])
+def test_the_map_lists_the_hardest_looks(model: gpt2viz.Model, query: str | None) -> None:
+    text = "When Mary and John went to the garden, John gave the flower to Mary"
+    weights = of_text(model, text)
+    at = open_page("attention", text=text, **({} if query is None else {"query": query}))
+    header = unpacked(canvas(at, "all_heads"))[0]
+    assert (header["layers"], header["heads"]) == weights.shape[:2]
+    assert header["token"] == (-1 if query is None else int(query))
+    assert header["chosen"] == chosen(at)[0] * 6 + chosen(at)[1]
+    largest = hardest(weights).reshape(24, -1)
+    assert len(header["looks"]) == len(header["tokens"]) == weights.shape[-1]
+    for token, listed in enumerate(header["looks"]):
+        expected = sorted(largest[:, token], reverse=True)[: len(listed)]
+        assert [float(weight) for *_, weight in listed] == pytest.approx(expected, abs=0.0051)
+        for head, key, weight in listed:
+            row = weights.reshape(24, *weights.shape[2:])[head, token]
+            assert row[key] == pytest.approx(float(weight), abs=0.0051)
+            assert key not in (0, token)
+    assert [len(listed) for listed in header["looks"][:3]] == [0, 0, 5]
+
+
+def test_a_sentence_says_where_the_chosen_head_looks(model: gpt2viz.Model) -> None:
+    weights = of_text(model, "A crane ate fish")
+    found = re.search(
+        r"\*\*Head 2.4\*\*: ·fish looks at ·crane \((\S+)\), ·ate \((\S+)\), A \((\S+)\)\.",
+        words(open_page("attention", query="3")),
+    )
+    assert found
+    shown = [float(n) for n in found.groups()]
+    assert_allclose(shown, weights[2, 4, 3][[1, 2, 0]], atol=0.0051)
+    said = words(open_page("attention"))
+    row = int(hardest(weights)[2, 4].argmax())
+    assert row == 2
+    assert "**Head 2.4**: ·ate looks at ·crane (0.68), A (0.31): of its rows the one" in said
+    said = words(open_page("attention", text="the cat the cat", layer="0", head="2", query="3"))
+    assert "·cat (3) looks at" in said, "equal tokens are told apart"
+
+
+def test_what_comes_next(model: gpt2viz.Model) -> None:
+    logits = reference(BUNDLED, model.tokenizer.encode("A crane ate fish"), True)["logits"][-1]
+    p = np.exp(logits - logits.max())
+    p = 100 * p / p.sum()
+    (said,) = re.findall(r"What comes next\*\*: (.*?%)\](?:\s|$)", words(open_page("attention")))
+    shown = [float(n) for n in re.findall(r"([\d.]+) %", said)]
+    assert_allclose(shown, np.sort(p)[::-1][:5], atol=0.051)
+    header = unpacked(canvas(open_page("attention"), "all_heads"))[0]
+    assert header["next"] == f"Prediction: “,” {shown[0]:.1f} %"
+
+
+def test_a_click_and_keys_choose_on_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    put: dict[Any, Any] = {}
+    monkeypatch.setattr(address, "put", lambda parameter, value: put.update({parameter: value}))
+    attention._choose(None)(1, 2, None)
+    assert put == {parameters.LAYER: 1, parameters.HEAD: 2}
+    attention._choose(None)(3, 0, 4)
+    assert put == {parameters.LAYER: 3, parameters.HEAD: 0, parameters.QUERY: 4}
+    attention._choose([0, 2, 5])(3, 0, 2)
+    assert put[parameters.QUERY] == 5, "the first token of the word"
+
+
+def test_shrinking_is_said_where_it_is_done() -> None:
+    long = "the cat sat on " * 12
+    at = open_page("attention", text=long)
+    assert "Each is shrunk to 40 × 40 points" in words(at)
+    assert {len(shown) for shown in heatmaps(figure(at, "all_heads")).values()} == {40}
+    assert "shrunk" not in words(open_page("attention"))
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "another head opens where one is chosen",
+        "app/address.py",
+        "value = fallback() if text is None else",
+        "value = fallback() if text is None or callable(default) else",
+        "test_a_head_of_the_address_is_not_called_opened",
+    ),
+    Mutant(
+        "a word's number is taken for a token's place",
+        "app/views/attention.py",
+        "token if positions is None else positions[token]",
+        "token",
+        "test_a_click_and_keys_choose_on_every_page",
+    ),
+    Mutant(
+        "the map lists the looks of another token",
+        "app/components/model_map/__init__.py",
+        "found = looks.hardest(query)",
+        "found = looks.hardest(max(0, query - 1))",
+        "test_the_map_lists_the_hardest_looks",
+    ),
+)

@@ -1,0 +1,184 @@
+"""The first screen: the map of all heads, by pointer and by keys, and nothing below the fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import gpt2viz
+from tests.browser.conftest import running_app, settle
+from tests.browser.test_browser import PLACE, click_cell, drawn, picture, weights
+from tests.checkpoints import write_checkpoint
+
+Visit = Callable[..., Page]
+
+# Of every head the rows whose cells have the colours that they have where nothing is dimmed.
+_LIT = """
+view => {
+  const copied = (canvas) => {
+    const { width, height } = canvas, copy = new OffscreenCanvas(width, height)
+    const pen = copy.getContext("2d", { willReadFrequently: true })
+    pen.drawImage(canvas, 0, 0)
+    return pen
+  }
+  const whole = copied(view.canvas)
+  return view.look.boxes.map(({ x, y }, head) => {
+  const { side, cell } = view.look, rows = view.p.rows.length, ratio = devicePixelRatio
+  const pen = whole
+  const at = (a, b) => [...pen.getImageData(Math.round((x + a) * ratio),
+    Math.round((y + b) * ratio), 1, 1).data].slice(0, 3)
+  const own = copied(view.images[head])
+  return [...Array(rows).keys()].filter((row) => [...Array(rows).keys()].every((column) =>
+    String(at((column + .5) * cell, (row + .5) * cell)) ===
+      String([...own.getImageData(column, row, 1, 1).data].slice(0, 3))))
+  })
+}
+"""
+
+
+def point(page: Page, head: int, row: int) -> None:
+    """Move the pointer to a head's row, onto the token itself."""
+    page.mouse.move(*picture(page, "heads").evaluate(PLACE, [head, row, row]))
+    page.wait_for_timeout(200)
+
+
+def lit(page: Page) -> list[list[int]]:
+    """Of every head the rows that have their full colours."""
+    found: list[list[int]] = picture(page, "heads").evaluate(_LIT)
+    return found
+
+
+def looks(page: Page) -> str:
+    return picture(page, "heads").locator(".looks").inner_text()
+
+
+def test_a_click_chooses_in_place(visit: Visit) -> None:
+    page = visit()
+    click_cell(page, "heads", row=2, column=1, panel=3 * 6 + 5)
+    assert "layer=3" in page.url
+    assert "head=5" in page.url
+    assert "query" not in page.url
+    expect(page.get_by_text("Head 3.5", exact=False).first).to_be_visible()
+    shown = drawn(page, "head_large")[0]["z"]
+    assert np.allclose(shown, weights("A crane ate fish", 3)[5], atol=1e-6)
+    assert picture(page, "heads").evaluate("view => view.p.chosen") == 3 * 6 + 5
+
+
+def test_pointing_lights_a_token_in_every_head_without_the_server(visit: Visit) -> None:
+    page = visit()
+    picture(page, "heads").evaluate("view => { view.send = () => { window.sent = true } }")
+    everything = [[0, 1, 2, 3]] * 24
+    assert lit(page) == everything
+    point(page, head=13, row=3)
+    rows = lit(page)
+    assert all(3 in found for found in rows)
+    assert rows != everything
+    largest: dict[float, str] = {}
+    for layer in range(4):
+        for head, one in enumerate(weights("A crane ate fish", layer)):
+            key = 1 + int(one[3, 1:3].argmax())
+            largest[float(one[3, key])] = f"{layer}.{head} → {key} {['', '·crane', '·ate'][key]}"
+    said = looks(page)
+    assert said.startswith("Hardest looks from 3 ·fish")
+    places = [said.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
+    assert places == sorted(places)
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(200)
+    assert lit(page) == everything
+    assert not page.evaluate("window.sent")
+
+
+def test_a_chosen_token_stays_lit(visit: Visit) -> None:
+    page = visit("", query=2)
+    assert all(2 in found for found in lit(page))
+    assert lit(page) != [[0, 1, 2, 3]] * 24
+    assert looks(page).startswith("Hardest looks from 2 ·ate")
+
+
+def test_by_keys_alone(visit: Visit) -> None:
+    page = visit("", layer=0, head=0)
+    view = picture(page, "heads")
+    view.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown", "PageUp"):
+        page.keyboard.press(key)
+    assert view.locator(".tip").inner_text() == "Layer 2 · Head 1\nfrom 3 ·fish"
+    assert looks(page).startswith("Hardest looks from 3 ·fish")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(300)
+    settle(page)
+    assert {"layer=2", "head=1", "query=3"} <= set(page.url.split("?")[1].split("&"))
+    picture(page, "heads").focus()
+    page.keyboard.press("o")
+    page.wait_for_url("**/head?*")
+    assert "layer=2" in page.url
+    assert "head=1" in page.url
+
+
+def test_a_look_of_the_list_is_chosen(visit: Visit) -> None:
+    page = visit("", query=3)
+    first = picture(page, "heads").locator(".looks button").first
+    layer, head = first.locator("b").inner_text().split(".")
+    first.click()
+    page.wait_for_timeout(300)
+    settle(page)
+    assert f"layer={layer}" in page.url
+    assert f"head={head}" in page.url
+
+
+@pytest.fixture(scope="module")
+def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An app with the bundled model and one of as many heads as GPT-2 small."""
+    folder = tmp_path_factory.mktemp("models") / "twelve"
+    write_checkpoint(folder, n_layer=12, n_head=12, n_embd=48, n_positions=64)
+    with running_app(GPT2VIZ_MODELS=f"{gpt2viz.BUNDLED}:{Path(folder)}") as address:
+        yield address
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    yield page
+    page.close()
+
+
+def box(page: Page, what: str) -> dict[str, float]:
+    found = page.locator(what).first.bounding_box()
+    assert found
+    return {name: float(found[name]) for name in ("x", "y", "width", "height")}
+
+
+@pytest.mark.parametrize("model", [gpt2viz.BUNDLED.name, "twelve"])
+@pytest.mark.parametrize(
+    "text", ["A crane ate fish", "The animal didn't cross the street because it was too tired"]
+)
+def test_nothing_lies_below_the_fold(tab: Page, two_models: str, model: str, text: str) -> None:
+    tab.goto(f"{two_models}/?model={model}&text={text}")
+    settle(tab)
+    the_map = box(tab, ".st-key-heads .map")
+    assert the_map["y"] + the_map["height"] <= 900
+    for what in (".st-key-head_large .tiles", ".st-key-next"):  # where pictures begin at 210
+        found = box(tab, what)
+        assert found["y"] + found["height"] - the_map["y"] <= 900 - 210, what
+
+
+@pytest.mark.parametrize("model", [gpt2viz.BUNDLED.name, "twelve"])
+def test_the_large_head_is_large_and_a_telephone_stacks_them(
+    tab: Page, two_models: str, model: str
+) -> None:
+    tab.set_viewport_size({"width": 1000, "height": 800})
+    tab.goto(f"{two_models}/?model={model}")
+    settle(tab)
+    small = picture(tab, "heads").evaluate("view => view.look.side")
+    assert picture(tab, "head_large").evaluate("view => view.look.w") >= 2 * small
+    tab.set_viewport_size({"width": 400, "height": 800})
+    tab.wait_for_timeout(800)
+    settle(tab)
+    upper, lower = box(tab, ".st-key-heads .map"), box(tab, ".st-key-head_large .tiles")
+    assert upper["y"] + upper["height"] <= lower["y"]
+    assert upper["x"] + upper["width"] <= 400
+    last = picture(tab, "heads").evaluate("view => view.look.boxes.at(-1).x + view.look.side")
+    assert last <= upper["width"]

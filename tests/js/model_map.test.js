@@ -1,0 +1,102 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import {
+  fitting, pixels, plan, read, rowOf, step, tokenOf, turn, under,
+} from "../../gpt2viz/app/components/model_map/component.js"
+
+// A message by hand: two heads of 2 × 2, of which the cells `masked` are masked.
+function message(values, masked) {
+  const head = { names: ["0.0", "0.1"], rows: ["a", "b"], columns: ["a", "b"], alt: "“schön”" }
+  const json = new TextEncoder().encode(JSON.stringify(head))
+  const padded = Math.ceil(json.length / 4) * 4
+  const bytes = new Uint8Array(4 + padded + 4 * values.length + 1)
+  const view = new DataView(bytes.buffer)
+  bytes.fill(0x20, 4, 4 + padded)
+  view.setUint32(0, padded, true)
+  bytes.set(json, 4)
+  values.forEach((value, n) => view.setFloat32(4 + padded + 4 * n, value, true))
+  for (const n of masked) bytes[4 + padded + 4 * values.length] |= 2 ** n
+  return bytes
+}
+
+const SPECIAL = [
+  { color: "#010203", other: "#040506" },
+  { color: "#070809", other: "#070809" },
+  { color: "#0a0b0c", other: "#0a0b0c" },
+]
+const MODEL = { layers: 3, heads: 4 }
+
+test("a message is read from the middle of a buffer, each number and each bit", () => {
+  const values = [1, 0, 0.25, 0.75, NaN, 0, 2 ** -20, 1]
+  const beside = new Uint8Array(message(values, [1, 5, 7]).length + 3)
+  beside.set(message(values, [1, 5, 7]), 3)
+  const found = read(beside.subarray(3))
+  assert.deepEqual([...found.values], values)
+  assert.deepEqual(values.flatMap((_, n) => found.masked(n) ? [n] : []), [1, 5, 7])
+  assert.equal(found.alt, "“schön”")
+})
+
+test("each cell of each head has the colour of its weight, or its own where it has none", () => {
+  const p = { ...read(message([1, 0, 0.5, 7, NaN, 0, Infinity, 0], [1, 4, 5])),
+    shades: ["#000000", "#102030", "#ffffff"], special: SPECIAL }
+  const colors = pixels(p).map((bytes) =>
+    [0, 4, 8, 12].map((n) => [...bytes.slice(n, n + 4)]))
+  assert.deepEqual(colors, [
+    [[255, 255, 255, 255], [4, 5, 6, 255], [16, 32, 48, 255], [255, 255, 255, 255]],
+    [[7, 8, 9, 255], [4, 5, 6, 255], [10, 11, 12, 255], [0, 0, 0, 255]],
+  ])
+})
+
+test("heads stand in their layers' rows, apart, and within the width and the height", () => {
+  for (const [layers, heads] of [[4, 6], [12, 12], [1, 1], [3, 40]]) {
+    const { boxes, side, height } = plan({ layers, heads }, 760, 600)
+    assert.equal(boxes.length, layers * heads)
+    boxes.forEach(({ x, y }, n) => {
+      assert.ok(x + side <= 760 && y + side <= height)
+      if (n % heads) assert.ok(x >= boxes[n - 1].x + side + 3 && y === boxes[n - 1].y)
+      if (n >= heads) assert.ok(y >= boxes[n - heads].y + side + 3 && x === boxes[n - heads].x)
+    })
+    assert.ok(height <= 600)
+  }
+  assert.ok(plan({ layers: 4, heads: 6 }, 760, 600).side > 100)
+  assert.ok(plan({ layers: 12, heads: 12 }, 340, 600).side > 18, "on a telephone")
+})
+
+test("a place of the picture is of a head and of a row in it, or between heads", () => {
+  const look = plan(MODEL, 400, 400), { x, y } = look.boxes[6], { side } = look
+  assert.deepEqual(under(look, 5, x, y), { head: 6, row: 0 })
+  assert.deepEqual(under(look, 5, x + side / 2, y + .7 * side), { head: 6, row: 3 })
+  assert.deepEqual(under(look, 5, x + side - 1, y + side - .1), { head: 6, row: 4 })
+  assert.equal(under(look, 5, x + side + 1, y + 3), null)
+  assert.equal(under(look, 5, x, y - 2), null)
+})
+
+test("a row of a long text stands for the tokens up to the next one's", () => {
+  const starts = [0, 2, 5]
+  assert.deepEqual([0, 1, 2, 4, 5, 9].map((n) => rowOf(starts, n)), [0, 0, 1, 1, 2, 2])
+  assert.deepEqual([0, 1, 2].map((row) => tokenOf({ starts, token: -1 }, row)), [0, 2, 5])
+  assert.deepEqual([0, 1, 2].map((row) => tokenOf({ starts, token: 4 }, row)), [0, 4, 5])
+})
+
+test("arrow keys go from head to head and stop at the edges", () => {
+  const go = (head, way) => step(MODEL, head, `Arrow${way}`)
+  assert.deepEqual(["Up", "Down", "Left", "Right"].map((way) => go(5, way)), [1, 9, 4, 6])
+  assert.deepEqual([go(0, "Up"), go(0, "Left"), go(11, "Down"), go(11, "Right"), go(3, "Right")],
+    [0, 0, 11, 11, 3])
+})
+
+test("Page Up and Page Down go from token to token", () => {
+  const tokens = ["a", "b", "c"]
+  const go = (token, key) => turn({ tokens }, token, key)
+  assert.deepEqual([go(-1, "PageDown"), go(-1, "PageUp")], [0, 2])
+  assert.deepEqual([go(1, "PageDown"), go(1, "PageUp"), go(2, "PageDown"), go(0, "PageUp")],
+    [2, 0, 2, 0])
+})
+
+test("words are left out at the end where they don't fit, and a sign says so", () => {
+  const measure = (text) => text.length
+  assert.equal(fitting(["in:", "a", "b"], 99, measure), "in:  a  b")
+  assert.equal(fitting(["in:", "a", "b"], 9, measure), "in:  a  b")
+  assert.equal(fitting(["in:", "a", "b"], 8, measure), "in:  a …")
+})
