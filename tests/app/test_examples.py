@@ -100,7 +100,7 @@ def test_the_line_goes_with_the_view() -> None:
     assert not line(at)
     chosen = {"text": EXAMPLES[2].text, "layer": "1", "head": "4", "query": "14"}
     assert line(open_page("attention", **chosen))
-    assert line(open_page("inside_a_head", **chosen))
+    assert line(open_page("head", **chosen))
     assert not line(open_page("shapes", **chosen))  # it shows no head
     assert not line(open_page("attention", **chosen | {"text": "Man bites dog"}))
 
