@@ -52,13 +52,13 @@ def test_the_tour_goes_through_the_app_and_can_be_left(visit: Callable[..., Page
     page.wait_for_function("!location.search.includes('tour=')")
     settle(page)
     expect(page.get_by_text(" of 6")).to_have_count(0)
-    page.get_by_role("button", name="Words", exact=False).click()
+    page.get_by_role("button", name="Words", exact=True).click()
     expect(page.get_by_text("Elsewhere: pattern")).to_be_visible()
 
 
 def test_a_tip_stays_open_and_its_words_lead_to_the_glossary(visit: Callable[..., Page]) -> None:
-    page = visit("shapes", text="Dog bites man")
-    page.locator(".st-key-causal [data-testid='stTooltipHoverTarget']").first.hover()
+    page = visit("", text="Dog bites man")
+    page.locator(".st-key-tokens [data-testid='stTooltipHoverTarget']").first.hover()
     word = page.locator("[data-testid='stTooltipContent'] a", has_text="token")
     place = word.bounding_box()
     assert place
