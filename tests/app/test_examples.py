@@ -74,6 +74,7 @@ def test_an_example_is_a_view_in_which_its_line_holds(example: Example) -> None:
     query = int(at.query_params["query"])
     assert (at.query_params["layer"], at.query_params["head"]) == (str(layer), str(head))
     assert tokens[query].strip() == example.word == found["asks"].strip("·")
+    assert query == max(n for n, token in enumerate(tokens) if token.strip() == example.word)
     row = weights[layer, head, query]
     told = re.findall(r"(\S+) \((\d\.\d\d)\)", found["seen"])
     best = [n for n in (-row).argsort()[:2] if row[n] >= 0.1]
