@@ -63,7 +63,7 @@ def test_any_text_is_a_picture_on_every_page(page: str, text: str) -> None:
         one = [m for part in at.main for m in ONE_OF_MANY.findall(str(getattr(part, "proto", "")))]
         assert not one
     if page == "attention":
-        n = len(button_groups(at)[1].options)
+        n = next(len(group.options) for group in button_groups(at) if group.key == "query")
         assert heatmaps(figure(at, "one_head"))["weights"].shape == (n, n)
 
 
@@ -88,7 +88,7 @@ def test_an_example_fills_the_sentence() -> None:
     at.run()
     at.button(key="example_River bank").click().run()
     assert at.text_input(key="text").value == "She sat by the bank of the river"
-    assert "query" not in at.query_params
+    assert at.query_params["query"] == "7", "the word that asks"
 
 
 def test_the_mask_switch_reaches_every_page() -> None:

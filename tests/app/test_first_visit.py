@@ -150,13 +150,13 @@ HOSTILE = ") [x](javascript:canary=1) <b> \"'$ `_* :red[r] \\\n# h &term=head#"
 
 def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
     at = open_page("attention", {HOSTILE: HOSTILE}, text=HOSTILE, layer="1")
-    (said,) = [block.value for block in at.markdown if "Each square is one" in block.value]
+    (said,) = [block.value for block in at.markdown if "Each small square is one" in block.value]
     links = [
         token.attrs
         for token in MarkdownIt("commonmark").parse(said)[1].children or ()
         if token.type == "link_open"
     ]
-    keys = ("head", "attention-weight", "token", "query", "key")
+    keys = ("head", "attention-weight", "layer", "token", "query", "key")
     for link, key in zip(links, keys, strict=True):
         page, query = str(link["href"]).split("?")
         assert page == "glossary"

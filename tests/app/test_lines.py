@@ -103,7 +103,8 @@ def test_two_sentences_side_by_side() -> None:
 
 @pytest.mark.parametrize("differs", ["head", "mask", "edits"])
 def test_both_sides_of_one_sentence(differs: str) -> None:
-    page = {"layer2": "3", "head2": "4", "edits": "forbid:3:1", "picture": "lines", "layer": "1"}
+    page = {"layer2": "3", "head2": "4", "edits": "forbid:3:1", "picture": "lines"}
+    page |= {"layer": "1", "head": "0"}
     at = open_page("side_by_side", text=TEXT, differs=differs, **page)
     run = weights(ids(TEXT))
     agree(alone(at, "lines_a"), run[1][0])

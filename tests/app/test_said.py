@@ -80,10 +80,9 @@ def test_more_heads_are_others() -> None:
     assert more.options == ["0", "1", "2", "4", "5"]
     assert at.session_state["more"] == [4]
     assert not said(at)
-    (heads,) = (group for group in button_groups(at) if group.key == "head")
-    heads.select(4).run()
+    at = open_page("attention", picture="lines", head="4", more="3,4")
     assert at.session_state["more"] == [3]
-    at = open_page("attention", picture="lines", more="1,2,3,4")
+    at = open_page("attention", picture="lines", head="0", more="1,2,3,4")
     assert any("the first three chosen" in caption.value for caption in at.caption)
 
 

@@ -172,7 +172,8 @@ def test_two_heads_and_two_layers() -> None:
 
 @pytest.mark.parametrize("causal", ["true", "false"])
 def test_mask_on_and_off(causal: str) -> None:
-    page = {"text": FIRST, "differs": "mask", "layer": "2", "query": "1", "causal": causal}
+    page = {"text": FIRST, "differs": "mask", "layer": "2", "head": "0", "query": "1"}
+    page |= {"causal": causal}
     at = open_page("side_by_side?differs=text", **page)
     on, off = (runs(FIRST, causal=mask)[0] for mask in (True, False))
     a, b, _ = shown(at)
@@ -200,7 +201,8 @@ def test_mask_on_and_off(causal: str) -> None:
 
 
 def test_baseline_and_what_if() -> None:
-    at = open_page("side_by_side", text=FIRST, differs="edits", edits="off:0.3,window:2", layer="2")
+    chosen = {"text": FIRST, "differs": "edits", "layer": "2", "head": "0"}
+    at = open_page("side_by_side", **chosen, edits="off:0.3,window:2")
     model = gpt2viz.load_model()
     changed = gpt2viz.trace(model, FIRST, edits=gpt2viz.parse_edits("off:0.3,window:2"))
     a, b, _ = shown(at)

@@ -173,7 +173,7 @@ def test_the_large_head_is_large_and_a_telephone_stacks_them(
     tab.goto(f"{two_models}/?model={model}")
     settle(tab)
     small = picture(tab, "heads").evaluate("view => view.look.side")
-    assert picture(tab, "head_large").evaluate("view => view.look.w") >= 2 * small
+    assert picture(tab, "head_large").evaluate("view => view.look.boxes[0].w") >= 2 * small
     tab.set_viewport_size({"width": 400, "height": 800})
     tab.wait_for_timeout(800)
     settle(tab)

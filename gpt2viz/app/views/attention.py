@@ -137,7 +137,7 @@ def _large(
     one, layer = ones[0], chosen.layer
     if chosen.as_lines:
         listed = ", ".join(map(str, chosen.heads))
-        prose.markdown(f":small[{one.named(f'Layer {layer} · Head {listed}{chosen.between}')}]")
+        st.markdown(f":small[{one.named(f'Layer {layer} · Head {listed}{chosen.between}')}]")
         names = [f"Head {n}" for n in chosen.heads]
         alt = one.named(f"{chosen.what} of layer {layer}, head {listed}")
         lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
@@ -163,7 +163,8 @@ def _in_words(view: View, chosen: _Chosen) -> None:
     """One sentence on what the chosen head does here, and why it is this one that opened."""
     layer, head = chosen.layer, chosen.head
     looks = run_cache.every_head(view.trace.key).looks
-    prose.markdown(f"**Head {layer}.{head}**: {_does(view, looks, layer, head)}")
+    # Without links to the glossary: the words of the sentence are anybody's.
+    st.markdown(f"**Head {layer}.{head}**: {_does(view, looks, layer, head)}")
     opened = address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD)
     if opened and looks.weights.any():
         prose.caption(
@@ -219,7 +220,7 @@ def _next_tokens(view: View) -> None:
         return
     listed = "  ".join(f":blue-background[{literal(text)}] {100 * p:.1f} %" for text, p in best)
     with st.container(key="next", horizontal=True, vertical_alignment="center", gap="small"):
-        prose.markdown(f":small[**What comes next**: {listed}]", width="content")
+        st.markdown(f":small[**What comes next**: {listed}]", width="content")
         st.page_link(pages.PREDICT.path, label="More", query_params=address.parameters())
 
 
@@ -233,15 +234,7 @@ def _below(view: View, chosen: _Chosen, one: Panel, drawn: str) -> None:
         if n_sides > THUMBNAIL
         else ""
     )
-    with st.container(horizontal=True, gap="small"):
-        if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
-            open_head(layer, chosen.head)
-        output.code(
-            *measures.made_by(view, layer, shown, whole_words), thumbnails, of=[drawn, the_large]
-        )
-        output.table_on_demand("These numbers as a table", tables.panel_table(one), the_large)
-        with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
-            prose.markdown(_SINK)
+    above = st.container(horizontal=True, gap="small")  # filled last: words are linked below
     prose.markdown(
         "Each small square is one head's **attention weights**, layers down and heads across: how "
         "much each token (row, the *query*) takes from each token (column, the *key*). Every row "
@@ -252,3 +245,12 @@ def _below(view: View, chosen: _Chosen, one: Panel, drawn: str) -> None:
     if whole_words:
         prose.caption(measures.words_note(view))
     measures.proof(view, [layer])
+    with above:
+        if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
+            open_head(layer, chosen.head)
+        output.code(
+            *measures.made_by(view, layer, shown, whole_words), thumbnails, of=[drawn, the_large]
+        )
+        output.table_on_demand("These numbers as a table", tables.panel_table(one), the_large)
+        with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
+            prose.markdown(_SINK)
