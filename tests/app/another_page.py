@@ -69,6 +69,8 @@ def found() -> dict[str, object]:
     menu = next(link for label, link in links.items() if label.startswith("**Fair weather**"))
     groups: Any = at.get("button_group")
     read = [block.value for block in at.markdown]
+    at.session_state["words_panel"] = True
+    words = next(b.value for b in at.run().markdown if "On this page" in b.value)
     at.selectbox(key="degrees").select(10).run()
     elsewhere = open_page("attention", degrees="30")
     kept = [link.proto.query_string for link in elsewhere.get("page_link")]
@@ -80,7 +82,7 @@ def found() -> dict[str, object]:
         "address": at.query_params["degrees"],
         "kept": all("degrees=30" in query for query in kept),
         "odd": [odd.session_state["degrees"], *(warning.value for warning in odd.warning)],
-        "words": [label for label in links if "All words" in label],
+        "words": words,
         "table": table(),
     }
 

@@ -34,6 +34,8 @@ def find(**parameters: str) -> dict[str, Any]:
     from tests.app.pages import array, figure, open_page
 
     at = open_page("find", text=TEXT, habit=NAME, **parameters)
+    at.session_state["words_panel"] = True
+    at.run()
     atlas = figure(at, "atlas_maps")
     maps = {one["name"]: array(one["z"]) for one in atlas["data"] if one["meta"] == NAME}
     return {

@@ -95,13 +95,11 @@ def test_an_example_is_a_view_in_which_its_line_holds(example: Example) -> None:
 
 
 def test_the_line_goes_with_the_view() -> None:
-    at = choose(EXAMPLES[2])
-    assert line(at)
-    at.button_group(key="layer").set_value(0).run()
-    assert not line(at)
+    assert line(choose(EXAMPLES[2]))
     chosen = {"text": EXAMPLES[2].text, "layer": "1", "head": "4", "query": "14"}
     assert line(open_page("attention", **chosen))
     assert line(open_page("head", **chosen))
+    assert not line(open_page("attention", **chosen | {"layer": "0"}))
     assert not line(open_page("shapes", **chosen))  # it shows no head
     assert not line(open_page("attention", **chosen | {"text": "Man bites dog"}))
 
