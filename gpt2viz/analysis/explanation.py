@@ -140,7 +140,8 @@ class RowExplanation:
         """The weight that ``key`` would have if a pair of parts added nothing to any score.
 
         The row's softmax again, LayerNorm's scale held. With one part alone, all its pairs. Raises
-        ``IndexError`` as ``table`` does, ``ValueError`` for an unknown part or none at all.
+        ``IndexError`` as ``table`` does, ``ValueError`` for an unknown part or none at all. See
+        ``without_part`` for a part that is taken from the query and from every key.
         """
         if query_part is None and key_part is None:
             raise ValueError("name a part of the query, of the key, or one of each")
@@ -149,6 +150,17 @@ class RowExplanation:
         answers = self._stream.along(self.keys, asked)  # (S, n)
         parts = slice(None) if key_part is None else [self._place_of(key_part)]
         return float(self._softmax(self.scores - answers[:, parts].sum(axis=1))[n])
+
+    def without_part(self, key: int, part: str) -> float:
+        """The weight that ``key`` would have if a part had written nothing, LayerNorm's scale held.
+
+        The row's softmax without the part in the query and in every key. Raises as ``without``.
+        """
+        n, place = self.row_of(key), self._place_of(part)
+        of_query = self._stream.along(self.keys, self._q[place])  # (S, n)
+        of_key = self._stream.along(self.keys, self._q.sum(axis=0))[:, place]
+        less = of_query.sum(axis=1) + of_key - of_query[:, place]  # what both share, once
+        return float(self._softmax(self.scores - less)[n])
 
     def _softmax(self, scores: Numbers) -> Numbers:
         scaled = (scores - scores.max()) / self.divisor

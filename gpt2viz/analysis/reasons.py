@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.explanation import RowExplanation, Side
+from gpt2viz.analysis.steps import Step
 from gpt2viz.analysis.scores import first_token, weight_on
 from gpt2viz.arrays import Array
 from gpt2viz.errors import MissingExtraError
@@ -57,6 +58,11 @@ class Pair:
     without: float
     query_read: Read | None
     key_read: Read | None
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The query's, then the key's."""
+        return self.query_part, self.key_part
 
     def __str__(self) -> str:
         return f"{spoken(self.query_part, 'query')} × {spoken(self.key_part, 'key')}"
@@ -177,6 +183,14 @@ class Reason:
             factors = passed_on(trace.edits, layer, n_head)
             found.update({f"head {layer}.{n}": rows[n] for n in np.flatnonzero(factors)})
         return found
+
+    def behind(self, side: Side, part: str) -> Step | None:
+        """Where a part that is a head had looked most, at the query or key; None for any other."""
+        read = self._read(side, part)
+        if read is None:
+            return None
+        layer, head = map(int, part.removeprefix("head ").split("."))
+        return Step(layer, head, self.row.query if side == "query" else self.key, read.token)
 
     def _read(self, side: Side, part: str) -> Read | None:
         weights = self._weights[side].get(part)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gpt2viz.analysis.steps import moved_steps, parse_steps
 from gpt2viz.analysis.patterns import moved_cells, parse_cells
 from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
@@ -87,6 +88,10 @@ def _edits(raw: str, by: int, _all: Mapping[str, str]) -> str:
     return ",".join(map(str, moved(parse_edits(raw), by)))
 
 
+def _steps(raw: str, by: int, _all: Mapping[str, str]) -> str:
+    return ",".join(map(str, moved_steps(parse_steps(raw), by)))
+
+
 def _part(raw: str, by: int, _all: Mapping[str, str]) -> str:
     """The ends of two ranges; of a token that is gone, what is left of them."""
     ends = [max(int(n) + by, 0) for n in raw.split(",")]
@@ -138,6 +143,20 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     WORDS := Switch("words", "Tokens grouped into words", False, on=_FIRST),
     KEY := Choice("key", "The key token, by its place", 0, on=(pages.HEAD,), moves=_place),
+    WHY := Listed(
+        "why",
+        "Why does it look there? The heads on the way down, each by layer and head, query and key: "
+        "`0.0:2:1`",
+        on=(pages.HEAD,),
+        moves=_steps,
+        of=(LAYER, HEAD, QUERY, KEY),
+    ),
+    PARTS := Choice(
+        "parts",
+        "What pairs of parts add to a score: `beyond` the row's mean, or `raw`",
+        "beyond",
+        on=(pages.HEAD,),
+    ),
     DIFFERS := Choice(
         "differs",
         "What differs between the sides: `layers`, `mask`, `text`, `head`, `edits` or `model`",

@@ -24,13 +24,13 @@ OTHERS, SUM = "all others", "sum"
 def reason_map(case: Reason, *, raw: bool = False) -> Heatmaps:
     """What every pair of parts adds to a key's score beyond the row's mean; ``raw``, to q·k."""
     row = case.row
-    what = f"Layer {row.layer}, head {row.head}, query {row.query}, key {case.key}, by who wrote"
+    what = f"Score of query {row.query} and key {case.key} in layer {row.layer}, head {row.head}"
     if raw:
         table, quantity = row.table(case.key), "adds to q·k:"
-        what = f"Raw score of {what[0].lower()}{what[1:]}"
     else:
         table, quantity = case.deviation, "adds to the score beyond the row's mean:"
-    return parts_map(what, row.names, table, quantity)
+        what += ", beyond the row's mean"
+    return parts_map(f"{what}, by who wrote", row.names, table, quantity)
 
 
 def parts_map(
@@ -50,9 +50,11 @@ def parts_map(
             [shown.sum(axis=0, keepdims=True), shown.sum(keepdims=True)],
         ]
     )
+    with np.errstate(over="ignore"):  # a run whose numbers are too large shows what it has
+        values = whole.astype(np.float32)
     panel = Panel(
         title="",
-        values=whole.astype(np.float32),
+        values=values,
         rows=Axis("the query's part", [*down, SUM], numbered=False),
         columns=Axis("the key's part", [*across, SUM], numbered=False),
         name="parts",

@@ -65,7 +65,7 @@ def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
         assert_allclose(values[-1, :-1], table.sum(axis=0), rtol=1e-5, atol=1e-5)
         assert_allclose(values[:-1, -1], table.sum(axis=1), rtol=1e-5, atol=1e-5)
         assert values[-1, -1] == pytest.approx(table.sum(), rel=1e-5)
-    assert "Raw score of layer 2, head 0" in Path("w.html").read_text(encoding="utf-8")
+    assert "in layer 2, head 0, by who wrote" in Path("w.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.analysis.cell import cell_arithmetic
+from gpt2viz.analysis.steps import Step
 from gpt2viz.app import pages, prose
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
-from gpt2viz.app.views import cell, measures, zoom
+from gpt2viz.app.views import cell, measures, why, zoom
 from gpt2viz.app.views.stages import PAIRS, answers, draw_stage
 
 
@@ -46,4 +47,5 @@ def show() -> None:
     measures.proof(view, [layer])
 
     query = view.query if view.query is not None else view.n_tokens - 1
+    why.draw(view, Step(layer, head, query, key))
     cell.draw(view, cell_arithmetic(view.trace, layer, head, query, key), query, key)

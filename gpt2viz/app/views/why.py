@@ -1,0 +1,236 @@
+"""Why does it look there? The chosen cell's score by who wrote it, and down to the embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz import Edit, Reason, explain_row, reason
+from gpt2viz.analysis.explanation import Side
+from gpt2viz.analysis.steps import Step, parse_steps
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache
+from gpt2viz.app.clicks import Cell
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Parameter
+from gpt2viz.app.source_code import Line
+from gpt2viz.pictures.explanation import SUM, reason_map
+from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.measure import GRID
+from gpt2viz.pictures.palette import ABOVE, BELOW
+from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.pictures.pooling import pool_panel
+
+#: What the table shows, by its value in the address.
+_TABLES = {"beyond": "Compared with the row's mean", "raw": "Raw"}
+#: The two sides of a pair, in the order in which they are told.
+_SIDES: tuple[Side, Side] = ("query", "key")
+
+
+def draw(view: View, chosen: Step) -> None:
+    """Explain the chosen cell, or one further down that the visitor has opened from it."""
+    prose.markdown("#### Why does it look there?")
+    expected = "heads of earlier layers, each at the query or key of the one before"
+    path = address.several_values(parameters.WHY, lambda raw: _path(view, chosen, raw), expected)
+    steps = (chosen, *path)
+    _way_down(view, steps)
+    row = explain_row(view.model, view.trace, *steps[-1][:3])
+    if steps[-1].key not in row.keys:
+        prose.caption(
+            "The mask hides this key from this query: its weight is exactly 0, whatever the score. "
+            "Click a cell that isn't masked."
+        )
+        return
+    case = reason(row, steps[-1].key)
+    if not np.isfinite(case.deviation).all():
+        prose.caption("The score can't be taken apart: some numbers went beyond float32.")
+        return
+    answer, parts = st.columns([5, 6], gap="large")
+    with answer:
+        _answer(view, case)
+        _heads(view, case, steps)
+        if path:
+            _weights(view, steps[-1])
+    with parts:
+        _table(view, case, path)
+
+
+def _path(view: View, chosen: Step, raw: str) -> tuple[Step, ...]:
+    """The heads that were opened from a cell on. Raises ``ValueError`` where one isn't there."""
+    found, above = parse_steps(raw), chosen
+    for step in found:
+        seen = range(step.query + 1 if view.trace.causal else view.n_tokens)
+        at = step.query in (above.query, above.key) and step.key in seen
+        if not (step.layer < above.layer and step.head < view.model.config.n_head and at):
+            raise ValueError(raw)
+        above = step
+    return found
+
+
+def _said(view: View, step: Step) -> str:
+    """A cell as Markdown: "head 1.4, from 8 ·cat to 2 ·sat"."""
+    asks, answers = (f"{n} {literal(view.labels[n])}" for n in (step.query, step.key))
+    return f"head {step.layer}.{step.head}, from {asks} to {answers}"
+
+
+def _way_down(view: View, steps: Sequence[Step]) -> None:
+    """The cells that were opened one from another; each but the last is a way back."""
+    if len(steps) == 1:
+        return
+    with st.container(key="why_path", horizontal=True, vertical_alignment="center", gap="small"):
+        for n, step in enumerate(steps[:-1]):
+            st.button(
+                f"H{_said(view, step)[1:]}",
+                key=f"why_back_{n}",
+                icon=":material/arrow_upward:",
+                type="tertiary",
+                on_click=address.put,
+                args=(parameters.WHY, tuple(steps[1 : n + 1])),
+            )
+        prose.markdown(f"→ **{_said(view, steps[-1])}**")
+
+
+def _answer(view: View, case: Reason) -> None:
+    """The reason in sentences; the one that names a rule stands out."""
+    first, *said = case.words([literal(label) for label in view.labels])
+    if case.rule is not None:
+        said[-1] = f"**{said[-1]}**"
+    prose.markdown("\n\n".join([f"**{first}**", " ".join(said[:-1]), *said[-1:]]))
+
+
+def _heads(view: View, case: Reason, steps: Sequence[Step]) -> None:
+    """The heads of the leading pairs: a way down into each, and the weight without it.
+
+    By the sum, and where the whole model runs without it: a run for each, in a long text for one.
+    """
+    parts = [part for pair in case.pairs for part in zip(_SIDES, pair.parts, strict=True)]
+    behind = [case.behind(side, part) for side, part in parts]
+    heads = list(dict.fromkeys(step for step in behind if step is not None))
+    if not heads:
+        return
+    prose.markdown(
+        f"**Without a head**, what is left of the weight of {case.weight:.2f}? In the *sum* all "
+        "else stays as it is, LayerNorm's scale too; in a *run* without it all later parts change."
+    )
+    with st.container(key="why_heads", gap="small"):
+        for n, step in enumerate(heads):
+            _head(view, case, steps, step, runs=view.trace.explicit or n == 0)
+
+
+def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: bool) -> None:
+    """One of the heads that wrote to query or key."""
+    at, edit = steps[-1], Edit("off", opened.layer, opened.head)
+    down, left, edited = st.columns([5, 4, 2], vertical_alignment="center", gap="small")
+    down.button(
+        f"Why {_said(view, opened)}?",
+        key=f"why_{opened}",
+        icon=":material/arrow_downward:",
+        type="tertiary",
+        on_click=address.put,
+        args=(parameters.WHY, (*steps[1:], opened)),
+    )
+    part = f"head {opened.layer}.{opened.head}"
+    said = f"sum **{case.row.without_part(at.key, part):.2f}**"
+    if runs:
+        run = run_cache.run(replace(view.trace.key, edits=(edit,)))
+        weights = run.weights_of_queries(at.layer, slice(at.query, at.query + 1))
+        said += f", run **{weights[at.head, 0, at.key]:.2f}**"
+    prose.markdown(said, place=left)
+    wanted: dict[Parameter, Any] = {
+        parameters.EDITS: (edit,),
+        parameters.LAYER: at.layer,
+        parameters.HEAD: at.head,
+        parameters.QUERY: at.query,
+    }
+    edited.page_link(
+        pages.WHAT_IF.path,
+        label="What if",
+        icon=":material/arrow_forward:",
+        help=prose.tip(f"Switch {part} off and see all that changes."),
+        query_params=address.parameters(wanted),
+    )
+
+
+def _weights(view: View, step: Step) -> None:
+    """The weights of a head further down, with its cell framed."""
+    title = f"Layer {step.layer} · Head {step.head}"
+    panel = head_stage(view.trace, view.labels, "weights", step.layer, step.head, title)
+    output.picture(
+        Heatmaps(
+            f"Attention weights of layer {step.layer}, head {step.head}",
+            [pool_panel(panel, GRID)],
+            height=300,
+            row=step.query,
+            column=step.key,
+            legend=False,
+        ),
+        view.colors,
+        key="why_weights",
+        made_by=(Line(view.trace, "weights", step.layer),),
+    )
+
+
+def _table(view: View, case: Reason, path: tuple[Step, ...]) -> None:
+    """Every pair of parts with the sums, a switch for the row's mean, and the proof."""
+    raw = (
+        st.segmented_control(
+            "What each pair adds",
+            list(_TABLES),
+            format_func=_TABLES.__getitem__,
+            required=True,
+            help=prose.tip(
+                "What is equal for all keys of a row, softmax forgets. So the row's mean is "
+                "taken away from every pair, and what is left sets this key apart."
+            ),
+            **address.choice(parameters.PARTS, list(_TABLES)),
+        )
+        == "raw"
+    )
+    picture = reason_map(case, raw=raw)
+    output.picture(
+        picture,
+        view.colors,
+        key="why_table",
+        made_by=(explain_row, reason),
+        choose=_open(picture.matrices[0], _openings(case), path),
+    )
+    score = float(case.row.scores[case.row.row_of(case.key)])
+    total = float(case.row.table(case.key).sum())
+    beyond = "" if raw else ", beyond the mean over all keys that the query sees"
+    prose.caption(
+        f"Who wrote to the query, down, and to the key, across: {ABOVE} raises the score, {BELOW} "
+        f"lowers it{beyond}. Checked against the run: all raw pairs sum to {total:.4f}; q·k of the "
+        f"model is {score:.4f}, **{abs(total - score):.1e}** apart."
+        + (
+            " Click a head's column to ask why it looked where it did at the key; of the query's "
+            "heads, the cell under *sum*."
+            if case.row.layer
+            else ""
+        )
+    )
+
+
+def _openings(case: Reason) -> dict[tuple[Side, str], Step]:
+    """Where every head before had looked, at the query and at the key."""
+    found = {(side, name): case.behind(side, name) for side in _SIDES for name in case.row.names}
+    return {part: step for part, step in found.items() if step is not None}
+
+
+def _open(
+    drawn: Panel, openings: dict[tuple[Side, str], Step], path: tuple[Step, ...]
+) -> Callable[[Cell], None]:
+    """A click on a head's column opens the key's; in the last column, the query's."""
+    rows, columns = tuple(drawn.rows.labels), tuple(drawn.columns.labels)
+
+    def clicked(cell: Cell) -> None:
+        column = columns[cell.column]
+        part: tuple[Side, str] = ("query", rows[cell.row]) if column == SUM else ("key", column)
+        if part in openings:
+            address.put(parameters.WHY, (*path, openings[part]))
+
+    return clicked

@@ -1,0 +1,196 @@
+"""Why does it look there? The page's table and words are of the run, and each way down works."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+from transformers import GPT2LMHeadModel
+
+import gpt2viz
+from gpt2viz.analysis.steps import Step, moved_steps, parse_steps
+from gpt2viz.app.clicks import Cell
+from gpt2viz.app.views import why
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.pictures.explanation import reason_map
+from tests.app.pages import figure, heatmaps, open_page, plain
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+
+CAT = "The cat sat on the mat and the cat sat"
+COPYING = {"text": CAT, "layer": "1", "head": "4", "query": "8", "key": "2"}
+
+
+def written(at: AppTest) -> str:
+    return plain(" ".join(block.value for block in [*at.markdown, *at.caption]))
+
+
+def scores(causal: bool = True) -> np.ndarray:
+    """(n_layer, nh, T, T), by NumPy alone."""
+    ids = list(gpt2viz.load_model().tokenizer.encode(CAT))
+    return np.array(reference(BUNDLED, ids, causal)["scores"])
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
+    row = scores(causal)[1, 4, 8, : 9 if causal else None]
+    for parts, total in (("raw", row[2]), ("beyond", row[2] - row.mean())):
+        at = open_page("head", **COPYING, parts=parts, causal=str(causal).lower())
+        shown = heatmaps(figure(at, "why_table"))["parts"]
+        assert shown.shape == (12, 12)
+        assert shown[-1, -1] == pytest.approx(total, rel=1e-4)
+        assert_allclose(shown[:-1].sum(axis=0), shown[-1], rtol=1e-4, atol=1e-4)
+        assert_allclose(shown[:, :-1].sum(axis=1), shown[:, -1], rtol=1e-4, atol=1e-4)
+        found = re.search(r"sum to (\S+); q·k of the model is (\S+),", written(at))
+        assert found
+        assert [float(n) for n in found.groups()] == pytest.approx([row[2]] * 2, rel=1e-4)
+
+
+def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
+    at = open_page("head", **COPYING)
+    said = written(at)
+    assert "So it steps for what followed the same token before." in said
+    assert "head 0.0 had read 1 ·cat, one token back" in said
+    shown = dict(re.findall(r"(sum \*\*[\d.]+\*\*), run \*\*([\d.]+)\*\*", said))
+    theirs: Any = GPT2LMHeadModel.from_pretrained(BUNDLED, attn_implementation="eager").eval()
+    ids = torch.tensor([gpt2viz.load_model().tokenizer.encode(CAT)])
+    left = []
+    for head in (3, 0, 5):
+        cut = slice(head * 32, head * 32 + 32)
+
+        def zero(_module: Any, inputs: Any, cut: slice = cut) -> Any:
+            merged = inputs[0].clone()
+            merged[..., cut] = 0
+            return (merged,)
+
+        hook = theirs.transformer.h[0].attn.c_proj.register_forward_pre_hook(zero)
+        with torch.no_grad():
+            run = theirs(ids, output_attentions=True)
+        hook.remove()
+        left.append(f"{float(run.attentions[1][0, 4, 8, 2]):.2f}")
+    assert list(shown.values()) == left
+    links = [link.proto for link in at.get("page_link")]
+    edits = [dict(p.split("=") for p in link.query_string.split("&")) for link in links
+             if link.page == "what_if" and "edits" in link.query_string]  # fmt: skip
+    assert [edit["edits"].replace("%3A", ":") for edit in edits] == [
+        "off:0.3",
+        "off:0.0",
+        "off:0.5",
+    ]
+
+
+def test_a_head_opens_and_the_way_back_stays() -> None:
+    """From layer 3 over a head of layer 2 to one of layer 0, which reads the embeddings."""
+    chosen = {"text": CAT, "layer": "3", "head": "2", "query": "7", "key": "0"}
+    at = open_page("head", **chosen)
+    at.button(key="why_2.0:7:0").click().run()
+    assert "".join(at.query_params["why"]) == "2.0:7:0"
+    at.button(key="why_0.0:7:6").click().run()
+    assert "".join(at.query_params["why"]) == "2.0:7:0,0.0:7:6"
+    shown = heatmaps(figure(at, "why_table"))["parts"]
+    row = scores()[0, 0, 7, :8]
+    assert shown.shape == (4, 4)  # token, position, constant: nothing further down
+    assert shown[-1, -1] == pytest.approx(row[6] - row.mean(), rel=1e-4)
+    assert not [b for b in at.button if (b.key or "").startswith("why_0")]
+    weights = heatmaps(figure(at, "why_weights"))["weights"]
+    assert weights[7].argmax() == 6
+    again = open_page("head", **chosen, why="2.0:7:0,0.0:7:6")
+    assert_allclose(heatmaps(figure(again, "why_table"))["parts"], shown)
+    at.button(key="why_back_1").click().run()
+    assert "".join(at.query_params["why"]) == "2.0:7:0"
+    at.button(key="why_back_0").click().run()
+    assert "why" not in at.query_params
+
+
+def test_another_cell_begins_anew() -> None:
+    at = open_page("head", **COPYING, why="0.0:2:1")
+    assert "→ **head 0.0, from 2" in written(at)
+    at.selectbox(key="key").set_value(3).run()
+    assert "→ **head 0.0" not in written(at)
+    assert "why" not in at.query_params
+
+
+@pytest.mark.parametrize(
+    "asked", ["1.0:2:1", "0.6:2:1", "0.0:3:1", "0.0:2:3", "0.0:2:1,0.0:1:0", "0.0", "0.0:2:1,"]
+)
+def test_a_way_that_is_none_is_told(asked: str) -> None:
+    at = open_page("head", **COPYING, why=asked)
+    assert "heads of earlier layers" in at.warning[0].value
+    assert "why" not in at.query_params
+
+
+def test_without_the_mask_a_later_key_can_be_asked_for() -> None:
+    later = {**COPYING, "query": "2", "key": "8"}
+    assert "The mask hides this key from this query" in written(open_page("head", **later))
+    off = open_page("head", **later, causal="false")
+    row = scores(causal=False)[1, 4, 2]
+    shown = heatmaps(figure(off, "why_table"))["parts"]
+    assert shown[-1, -1] == pytest.approx(row[8] - row.mean(), rel=1e-4)
+
+
+def test_a_long_run_makes_one_more_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 0)
+    said = written(open_page("head", **COPYING | {"text": f"{CAT}."}))
+    assert len(re.findall(r"sum \*\*[\d.]+\*\*, run", said)) == 1
+    assert len(re.findall(r"sum \*\*[\d.]+\*\*", said)) == 3
+
+
+def test_a_click_opens_the_head_of_its_column_or_under_sum_of_its_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = gpt2viz.load_model()
+    case = gpt2viz.reason(gpt2viz.explain_row(model, gpt2viz.trace(model, CAT), 1, 4, 8), 2)
+    panel = reason_map(case).matrices[0]
+    put: list[Any] = []
+    monkeypatch.setattr("gpt2viz.app.address.put", lambda _name, value: put.append(value))
+    click = why._open(panel, why._openings(case), (Step(2, 2, 8, 8),))
+    heads = {name: n for n, name in enumerate(panel.rows.labels)}
+    click(Cell("parts", heads["mlp 0"], heads["head 0.0"]))
+    click(Cell("parts", heads["head 0.3"], heads["sum"]))
+    click(Cell("parts", heads["sum"], heads["sum"]))
+    click(Cell("parts", heads["head 0.3"], heads["mlp 0"]))
+    assert put == [
+        (Step(2, 2, 8, 8), Step(0, 0, 2, 1)),
+        (Step(2, 2, 8, 8), Step(0, 3, 8, 8)),
+    ]
+
+
+def test_a_way_goes_along_with_its_tokens() -> None:
+    steps = parse_steps("1.4:8:2,0.0:2:1")
+    assert steps == (Step(1, 4, 8, 2), Step(0, 0, 2, 1))
+    assert ",".join(map(str, moved_steps(steps, 1))) == "1.4:9:3,0.0:3:2"
+    assert moved_steps(steps, -2) == (Step(1, 4, 6, 0),)
+    for wrong in ("", "1.4:8", "a.4:8:2", "1.4:8:2;", "1.4:٨:2"):
+        with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
+            parse_steps(wrong)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the weight without a head, of another cell",
+        "app/views/why.py",
+        "weights[at.head, 0, at.key]",
+        "weights[at.head, 0, 0]",
+        "test_it_says_the_reason_and_what_is_left_without_a_head",
+    ),
+    Mutant(
+        "a way down to any place",
+        "app/views/why.py",
+        "step.query in (above.query, above.key) and step.key in seen",
+        "step.key in seen",
+        "test_a_way_that_is_none_is_told",
+    ),
+    Mutant(
+        "the way stays where the cell changes",
+        "app/parameters.py",
+        "of=(LAYER, HEAD, QUERY, KEY),",
+        "of=(LAYER, HEAD, QUERY),",
+        "test_another_cell_begins_anew",
+    ),
+)
