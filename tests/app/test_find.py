@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 from pathlib import Path
 from statistics import mean
@@ -18,7 +19,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
 from tests.analysis.head_scores import expected_scores
-from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures
+from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures, plain
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
@@ -107,10 +108,41 @@ def test_only_keys_that_the_query_may_see_are_offered() -> None:
     at = open_page("find", text=TEXT, find="look", query="4")
     (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
     assert len(pills.proto.options) == 5
-    assert not pictures(at)  # none is chosen
     off = open_page("find", text=TEXT, find="look", query="4", causal="false")
     (pills,) = [group for group in button_groups(off) if group.proto.id.endswith("-keys")]
     assert len(pills.proto.options) == 15
+
+
+def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
+    """The hardest look of the chosen head, on the diagonal and in the first column left out."""
+    looks = stages["weights"][2][1].copy()
+    np.fill_diagonal(looks, 0)
+    looks[:, 0] = 0
+    hardest = int(looks.max(axis=1).argmax())
+    for chosen, query in (({}, hardest), ({"query": "9"}, 9)):
+        at = open_page("find", text=TEXT, find="look", layer="2", head="1", **chosen)
+        key = int(looks[query].argmax())
+        shown = heatmaps(figure(at, "map_attention weight"))["attention weight"]
+        expected = [stages["weights"][layer][:, query, key] for layer in range(4)]
+        assert_allclose(shown, expected, **TOLERANCE)
+        (said,) = [plain(c.value) for c in at.caption if "Opened with" in c.value]
+        assert "of head 2.1: " in said
+        assert f"({query}) at " in said
+        assert f"({key}), {looks[query, key]:.2f}." in said
+    none = open_page("find", text="A crane", find="look", query="0")
+    assert not pictures(none)  # the first token sees only itself
+
+
+def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:
+    at = open_page("find", text=TEXT, find="look", layer="2", head="1")
+    said = next(c.value for c in at.caption if "Opened with" in c.value)
+    query = int(re.findall(r"\((\d+)\) at ", said)[0])
+    (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
+    (first,) = at.session_state["keys"]
+    pills.set_value([first, 0]).run()
+    assert at.query_params["query"] == str(query)
+    assert set(at.query_params["keys"].split(",")) == {str(first), "0"}
+    assert not any("Opened with" in c.value for c in at.caption)
 
 
 def test_heads_most_like_a_drawn_pattern(stages: Any) -> None:

@@ -11,7 +11,7 @@ import gpt2viz
 from gpt2viz.app.views import generate
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
-from tests.app.pages import PAGES, ROOT, array, figure, open_page
+from tests.app.pages import PAGES, ROOT, array, button_groups, figure, open_page
 from tests.numpy_gpt2 import reference, softmax
 
 TEXT = "She sat by the bank of the river"
@@ -71,10 +71,39 @@ def test_play_writes_what_as_many_steps_would(
 ) -> None:
     monkeypatch.setattr(generate, "PLAY", 6)
     at = open_page("predict?predict=generate", text=TEXT)
-    assert any("**Play** the next 6." in caption.value for caption in at.caption)
-    press(at, "Play")
+    assert any("**Write 6** the next 6." in caption.value for caption in at.caption)
+    press(at, "Write 6")
     assert new_ids(at) == greedy(model, 6)
     assert not at.exception
+
+
+def test_what_was_written_becomes_the_sentence(model: gpt2viz.Model) -> None:
+    at = press(open_page("predict?predict=generate", text=TEXT), "Step")
+    at = press(at, "Step")
+    layer, head = (at.session_state[name] for name in ("layer", "head"))
+    press(at, "Make it the sentence")
+    expected = [*model.tokenizer.encode(TEXT), *greedy(model, 2)]
+    assert model.tokenizer.encode(at.text_input(key="text").value or "") == expected
+    assert "new" not in at.query_params
+    assert [at.session_state[name] for name in ("layer", "head")] == [layer, head]
+
+
+def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> None:
+    """ "c", "at": typed, the two are one token."""
+    ids = [model.tokenizer.encode(part)[0] for part in (" ", "c", "at")]
+    assert model.tokenizer.encode(" cat") != ids
+    prompt = RunKey("stories", tuple(model.tokenizer.encode(TEXT)), True)
+    new = ",".join([generate.sign(prompt), *map(str, ids)])
+    at = open_page("predict?predict=generate", text=TEXT, new=new)
+    (button,) = [button for button in at.button if button.label == "Make it the sentence"]
+    assert button.disabled
+    assert not [group for group in button_groups(at) if "new_tokens" in group.proto.id]
+
+
+def test_one_press_writes_from_the_next_token_on(model: gpt2viz.Model) -> None:
+    at = press(open_page("predict", text=TEXT), "Write 10")
+    assert new_ids(at) == greedy(model, 10)
+    assert at.query_params["predict"] == "generate"
 
 
 def test_play_ends_where_the_page_is_left() -> None:
@@ -85,7 +114,7 @@ def test_play_ends_where_the_page_is_left() -> None:
         at.query_params["text"], at.query_params["predict"] = TEXT, "generate"
         at.run()
     assert "new" not in at.query_params
-    assert at.button(key="play").label == "Play"
+    assert at.button(key="play").label == "Write 10"
 
 
 def test_a_seed_is_a_text() -> None:
@@ -164,7 +193,7 @@ def test_another_sentence_starts_over() -> None:
 
 def test_it_stops_where_the_context_is_full() -> None:
     text = " ".join(["the bank"] * 127 + ["the"])  # 255 of the model's 256 positions
-    at = press(open_page("predict?predict=generate", text=text), "Play")
+    at = press(open_page("predict?predict=generate", text=text), "Write 10")
     assert len(new_ids(at)) == 1
     assert any("context is full" in info.value for info in at.info)
     (step,) = [button for button in at.button if button.label == "Step"]

@@ -11,6 +11,7 @@ import streamlit as st
 
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.attribution import taken
+from gpt2viz.analysis.looks import Look
 from gpt2viz.analysis.patterns import drawn, likeness, similarity
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
@@ -86,8 +87,8 @@ def _by_habit(view: View) -> None:
 
 def _by_look(view: View) -> None:
     """Every head by how much a query takes from the chosen keys."""
-    query = view.n_tokens - 1 if view.query is None else view.query
-    keys, by = _keys(view, query), _look()
+    query, opening = _pair(view)
+    keys, by = _keys(view, query, opening), _look()
     if not keys:
         return
     numbers = given(view, query, keys)
@@ -292,14 +293,41 @@ def _passages(across: Survey, score: str) -> None:
     )
 
 
-def _keys(view: View, query: int) -> list[int]:
-    """Pick the tokens that the query may look at; none at first."""
+def _pair(view: View) -> tuple[int, Look | None]:
+    """The query, and the look from it that the mode opens with, if there is one.
+
+    That is the chosen head's hardest; where no token is chosen, of all its rows.
+    """
+    looks = run_cache.every_head(view.trace.key).looks
+    layer, head = controls.layer_and_head(view)
+    query = view.query
+    if query is None:
+        keys_alone = address.asked(parameters.KEYS) is not None
+        query = view.n_tokens - 1 if keys_alone else int(looks.weights[layer, head].argmax())
+    return query, looks.at(layer, head, query) or next(iter(looks.hardest(query, 1)), None)
+
+
+def _keys(view: View, query: int, opening: Look | None) -> list[int]:
+    """Pick the tokens that the query may look at; at first that of its ``opening`` look."""
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
     small, labels = ":small[:gray[{}]]".format, view.labels
     prose.markdown(
         f"Which heads send “{literal(view.labels[query])}” ({query}) to these tokens? Choose one "
         "or more of them here, and choose the token that looks from the tokens above."
     )
+    bound = address.several(parameters.KEYS, seen, [opening.key] if opening else [])
+    if opening and address.is_default(parameters.KEYS):
+        st.caption(  # without links to the glossary: its words are anybody's
+            f"Opened with a look of head {opening.layer}.{opening.head}: from “"
+            f"{literal(view.labels[query])}” ({query}) at “{literal(view.labels[opening.key])}” "
+            f"({opening.key}), {opening.weight:.2f}. Its hardest look from there, at another token "
+            "that isn't the first."
+        )
+
+    def choose() -> None:  # the token that looks is then a choice too, and stays
+        address.put(parameters.QUERY, query)
+        address.put(parameters.KEYS, st.session_state[parameters.KEYS.name])
+
     with st.container(height=150 if len(seen) > 40 else "content", border=False):
         chosen: list[int] = st.pills(
             "Tokens that are looked at",  # plain: it is read aloud with every sign in it
@@ -307,7 +335,8 @@ def _keys(view: View, query: int) -> list[int]:
             selection_mode="multi",
             label_visibility="collapsed",
             format_func=lambda n: f"{small(n)} {literal(labels[n])}",
-            **address.several(parameters.KEYS, seen),
+            key=bound["key"],
+            on_change=choose,
         )
     return sorted(chosen)
 

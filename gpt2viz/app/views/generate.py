@@ -11,7 +11,8 @@ from gpt2viz import STAGE, Trace
 from gpt2viz.analysis.generation import appraise
 from gpt2viz.analysis.generation import draw as draw_token
 from gpt2viz.app import address, limits, output, parameters, prose, run_cache
-from gpt2viz.app.frame import controls, page
+from gpt2viz.app.clicks import open_head
+from gpt2viz.app.frame import controls, end_of_text, page, token_strip
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
@@ -24,16 +25,19 @@ from gpt2viz.run.key import RunKey
 
 _EXPECTED = "what a link from this page holds, with its model, mask and sentence"
 _PLAYING = "playing"
+_INSPECTED = "_inspected"
 
 #: Temperature, top-k and top-p that tokens are drawn with here.
 DRAWING = (parameters.DRAW_TEMPERATURE, parameters.DRAW_TOP_K, parameters.DRAW_TOP_P)
 
-#: Tokens that one press of Play writes.
-PLAY = 20
+#: Tokens that one press of the button for several writes.
+PLAY = 10
 
 
 def draw(view: View) -> None:
     """Draw the mode."""
+    if st.session_state.pop(_INSPECTED, False):
+        open_head(*controls.layer_and_head(view))
     page.stop_without_numbers(view.trace)
     ids = _written(view)
     text, settings = st.columns([5, 4], gap="large")
@@ -46,12 +50,13 @@ def draw(view: View) -> None:
         )
     with text:
         _buttons(view, ids, sampling, seed)
-        prose.markdown(_continuation(view, ids))
+        _continuation(view, ids)
         if why := _ended(view, ids):
             st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
         else:
             prose.caption(
-                f"**Step** lets the model write the next token, **Play** the next {PLAY}."
+                f"**Step** lets the model write the next token, **Write {PLAY}** the next {PLAY}."
+                + (" Choose one of them to see inside the head at that token." if ids else "")
             )
 
     before = run_cache.run(_with(view.trace.key, ids[:-1]))
@@ -108,6 +113,21 @@ def _what_was_written(view: View, ids: tuple[int, ...]) -> None:
         "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
         "top-p. Rank 1 is the most probable token." + (last if first else "")
     )
+
+
+def offer() -> None:
+    """A button that lets the model write on, where this mode isn't shown."""
+    st.button(
+        f"Write {PLAY}",
+        icon=":material/play_arrow:",
+        on_click=_begin,
+        help=f"Let the model write {PLAY} tokens, and see where a head looks meanwhile.",
+    )
+
+
+def _begin() -> None:
+    address.put(parameters.PREDICT, "generate")
+    _play(PLAY)
 
 
 def sign(prompt: RunKey) -> str:
@@ -208,7 +228,7 @@ def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) ->
         )
         stop = playing > 0 and not over
         st.button(
-            "Stop" if stop else "Play",
+            "Stop" if stop else f"Write {PLAY}",
             icon=":material/stop:" if stop else ":material/play_arrow:",
             key="play",  # one button under two names: while it plays, no other may linger
             disabled=over,
@@ -228,6 +248,22 @@ def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) ->
             "Start over", icon=":material/restart_alt:", disabled=not ids, on_click=_back,
             args=(prompt, ()),
         )  # fmt: skip
+        _button_to_read_it(view, ids)
+
+
+def _button_to_read_it(view: View, ids: tuple[int, ...]) -> None:
+    """Sentence and continuation become the sentence."""
+    text = _whole(view, ids)
+    st.button(
+        "Make it the sentence",
+        icon=":material/keyboard_return:",
+        disabled=not ids or text is None,
+        on_click=_read,
+        args=(text, *controls.layer_and_head(view)),
+        help="Read it all, on every page."
+        if text is not None
+        else "Typed as a text, this would be cut into other tokens.",
+    )
 
 
 def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
@@ -243,9 +279,47 @@ def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> N
     st.rerun()
 
 
-def _continuation(view: View, ids: tuple[int, ...]) -> str:
-    """The sentence and, marked, what was written on, as Markdown that shows the text exactly."""
+def _continuation(view: View, ids: tuple[int, ...]) -> None:
+    """The sentence and what was written on: a click on a new token opens the head there."""
     tokenizer = view.model.tokenizer
-    marked = " ".join(f":blue-background[{literal(label(tokenizer.token_bytes(n)))}]" for n in ids)
-    start = " ".join(literal(text) for text in view.labels)
-    return f"{start} {marked}".strip()
+    new = [literal(label(tokenizer.token_bytes(n))) for n in ids]
+    text = _whole(view, ids)
+    first = len(ids) if text is None else max(0, len(ids) - token_strip.AT_ONCE)
+    marked = (f":blue-background[{token}]" for token in new[:first])
+    prose.markdown(" ".join([*map(literal, view.labels), *marked]))
+    if text is None or not ids:
+        return
+    layer, head = controls.layer_and_head(view)
+    start, key = view.n_tokens, f"new_tokens_{len(ids)}"
+
+    def inspect() -> None:
+        if (chosen := st.session_state[key]) is not None:
+            _read(text, layer, head)
+            address.put(parameters.QUERY, start + chosen)
+            st.session_state[_INSPECTED] = True
+
+    with st.container(key="new_tokens"):
+        st.pills(
+            "Tokens that were written",
+            range(first, len(ids)),
+            format_func=lambda n: f"{new[n]} :small[position {start + n}, id {ids[n]}]",
+            label_visibility="collapsed",
+            key=key,
+            on_change=inspect,
+        )
+
+
+def _whole(view: View, ids: tuple[int, ...]) -> str | None:
+    """The text whose tokens are those of the sentence and ``ids``; None where no text has them."""
+    text = address.chosen(parameters.TEXT) + view.model.tokenizer.decode(ids)
+    again = view.model.tokenizer.encode(text, end_of_text_first=end_of_text.is_on())
+    return text if tuple(again) == (*view.trace.token_ids, *ids) else None
+
+
+def _read(text: str, layer: int, head: int) -> None:
+    """Make a text the sentence; the head that was looked at stays."""
+    _play(0)
+    address.put(parameters.TEXT, text)
+    address.put(parameters.LAYER, layer)
+    address.put(parameters.HEAD, head)
+    address.put(parameters.NEW, ())

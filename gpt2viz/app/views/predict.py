@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import streamlit as st
+
 from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.views import generate, next_token
@@ -12,5 +14,9 @@ def show() -> None:
     writes = address.asked(parameters.PREDICT) == "generate"
     choosing = "" if writes else "Choose a token to see what comes after it."
     view = page.open_page(pages.PREDICT, choosing)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        mode = controls.mode(pages.PREDICT)
+        if mode == "next":
+            generate.offer()
     draw = {"next": next_token.draw, "generate": generate.draw}
-    draw[controls.mode(pages.PREDICT)](view)
+    draw[mode](view)
