@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.explanation import RowExplanation, Side
-from gpt2viz.analysis.steps import Step
 from gpt2viz.analysis.scores import first_token, weight_on
+from gpt2viz.analysis.steps import Step
 from gpt2viz.arrays import Array
 from gpt2viz.errors import MissingExtraError
 from gpt2viz.run.edits import attention_is_off, passed_on
