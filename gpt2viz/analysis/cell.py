@@ -22,7 +22,8 @@ class CellArithmetic:
     ``products`` (hs,) are q[d]·k[d]; ``score`` is their sum and ``scaled`` that sum over
     ``divisor``, which is √hs in most models; ``masked`` tells that the mask replaced it by −∞.
     ``exponentials`` (T,) are e^(x − largest of the row), ``weights`` (T,) those over their
-    sum; ``contribution`` (hs,) is factor·weight·v[j] and ``output`` (hs,) the sum of all keys'.
+    sum; ``value`` (hs,) is v[j], ``contribution`` (hs,) factor·weight·v[j] and ``output`` (hs,) the
+    sum of all keys'.
     ``factor`` is 1 but where an edit scales the head, or lets it put out 0 or a mean (then it is
     0, and the ``output`` what stands in for the head, the same after every token).
     The ``model_…`` fields are what the model itself computed for the same quantity.
@@ -39,6 +40,7 @@ class CellArithmetic:
     exponentials: Doubles
     weights: Doubles
     factor: float
+    value: Doubles
     contribution: Doubles
     output: Doubles
     model_score: float
@@ -87,6 +89,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
         exponentials=exponentials,
         weights=weights,
         factor=factor,
+        value=v[j],
         contribution=weights[j] * values[j],
         output=weights @ values if factor else of("head_output")[0].astype(np.float64),
         model_score=float(of("scores")[i, j]),

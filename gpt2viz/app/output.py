@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -166,10 +165,18 @@ def table(
     return place.dataframe(frame, **options)
 
 
-def table_on_demand(label: str, frame: pd.DataFrame, name: str) -> None:
-    """A button that opens into a table; it can be saved without."""
-    _add(name, table=frame)
-    popover.button(label, partial(st.dataframe, frame), key="table")
+def tables_on_demand(label: str, frames: Mapping[str, pd.DataFrame]) -> None:
+    """A button that opens into tables, by what is in each; they can be saved without."""
+    for name, frame in frames.items():
+        _add(name, table=frame)
+
+    def draw() -> None:
+        for name, frame in frames.items():
+            if len(frames) > 1:
+                st.caption(name)
+            st.dataframe(frame)
+
+    popover.button(label, draw, key="table")
 
 
 def bring_plotly() -> None:

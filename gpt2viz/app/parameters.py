@@ -142,7 +142,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=_FIRST,
     ),
     WORDS := Switch("words", "Tokens grouped into words", False, on=_FIRST),
-    KEY := Choice("key", "The key token, by its place", 0, on=(pages.HEAD,), moves=_place),
+    KEY := Choice("key", "The key token, by its place", on=(pages.HEAD,), moves=_place),
     WHY := Listed(
         "why",
         "Why does it look there? The heads on the way down, each by layer and head, query and key: "

@@ -111,7 +111,8 @@ class Heatmaps(Picture):
     ``bar`` is the title of the colour bar; empty leaves it out. ``legend`` names the colours that
     are not on the scale. ``frames`` are first and last cell, down and across, of groups that are
     framed; ``rules`` are lines after so many rows (first) and columns (second). ``height`` is in
-    pixels.
+    pixels. ``ends`` tells whether the names of rows and of columns stand beside a matrix on a page,
+    where a neighbour may have them for it; a file has them always.
     """
 
     panels: Sequence[Panel]
@@ -126,6 +127,7 @@ class Heatmaps(Picture):
     legend: bool = True
     frames: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()
     rules: tuple[Sequence[int], Sequence[int]] = ((), ())
+    ends: tuple[bool, bool] = (True, True)
 
     @property
     def matrices(self) -> tuple[Panel, ...]:

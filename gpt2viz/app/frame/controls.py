@@ -101,18 +101,19 @@ def heads_beside(view: View, head: int) -> list[int]:
     return chosen[:3]
 
 
-def key_token(view: View) -> int:
+def key_token(view: View, default: int) -> int:
     """Pick the token that the query looks at."""
     tokens, labels = range(view.n_tokens), view.labels
     chosen: int = st.selectbox(
         "Key token",
         tokens,
         format_func=lambda n: f"{n} {labels[n]}",
-        width=180,
+        width=225,
         help=prose.tip(
-            "The query (the token chosen above, or else the last one) looks at this token."
+            "The query (the token chosen above, or else the last one) looks at this token: at "
+            "first the one that it looks at hardest."
         ),
-        **address.choice(parameters.KEY, tokens),
+        **address.choice(parameters.KEY, tokens, default),
     )
     return chosen
 

@@ -52,8 +52,8 @@ STEPS = (
             KEY: AFTER,
         },
         "The same head, step by step: **Q**, **K** and **V**, the scores, the mask, the weights, "
-        "the output. Below, the score of “sat” for “on” is written out. A click on another cell "
-        "writes out that one.",
+        "the output. Beside them the score of “sat” for “on” is written out. A click on another "
+        "cell writes out that one.",
     ),
     Step(
         pages.SIDE_BY_SIDE,

@@ -251,6 +251,6 @@ def _below(view: View, chosen: _Chosen, one: Panel, drawn: str) -> None:
         output.code(
             *measures.made_by(view, layer, shown, whole_words), thumbnails, of=[drawn, the_large]
         )
-        output.table_on_demand("These numbers as a table", tables.panel_table(one), the_large)
+        output.tables_on_demand("These numbers as a table", {the_large: tables.panel_table(one)})
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
             prose.markdown(_SINK)

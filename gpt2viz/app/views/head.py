@@ -1,51 +1,96 @@
-"""Head: from Q, K and V to the output, and one cell's sum written out."""
+"""Head: from Q, K and V to the output, and beside them one cell's sum written out."""
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
 
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.analysis.steps import Step
-from gpt2viz.app import pages, prose
+from gpt2viz.app import output, pages, prose
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.source_code import Line
 from gpt2viz.app.views import cell, measures, why, zoom
 from gpt2viz.app.views.stages import PAIRS, answers, draw_stage
+from gpt2viz.app.views.zoom import Window
+from gpt2viz.pictures.palette import ABOVE, BELOW
+from gpt2viz.run.stages import HEAD_STAGES
 
 
 def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.HEAD)
     part = zoom.window(view)
-    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+    with st.container(key="head_controls", horizontal=True, vertical_alignment="center"):
         layer, head = controls.layer(view), controls.head(view)
-        key = controls.key_token(view)
+        query = view.query if view.query is not None else view.n_tokens - 1
+        hardest = hardest_key(view, layer, head, query)
+        chosen = Step(layer, head, query, controls.key_token(view, hardest))
         as_lines = lines.wanted(part)
+    with st.container(key="stages"):
+        drawn = _stages(view, part, chosen, as_lines)
+        with st.container(key="sum"):
+            found = cell_arithmetic(view.trace, *chosen)
+            cell.draw(view, found, chosen.query, chosen.key, hardest)
+            with st.container(horizontal=True, vertical_alignment="center"):
+                cell.tables_on_demand(view, found)
+                made_by = (Line(view.trace, stage, layer) for stage in HEAD_STAGES)
+                output.code(*made_by, of=drawn)
+                measures.proof(view, [layer])
+    why.draw(view, chosen)
 
+
+def hardest_key(view: View, layer: int, head: int, query: int) -> int:
+    """The key that a query looks at hardest, the first of several."""
+    return int(np.nan_to_num(view.trace.stage("weights", layer, head)[query]).argmax())
+
+
+def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]:
+    """Every stage in the order in which it is made; what the pictures are called."""
+    does, drawn = answers(view, part), []
+    with st.container(key="sources"):
+        for stage in "qkv":
+            with st.container():
+                drawn.append(draw_stage(view, part, stage, chosen, **does))
+    with st.container(key="pairs"):
+        for stage, column in zip(
+            PAIRS, st.columns([3, 2, 2], vertical_alignment="bottom"), strict=False
+        ):
+            with column:
+                drawn.append(draw_stage(view, part, stage, chosen, **does))
+        weights, mixed = (st.container(), st.container()) if as_lines else st.columns([37, 23])
+        with weights:
+            drawn.append(draw_stage(view, part, "weights", chosen, as_lines, **does))
+        with mixed:
+            drawn.append(draw_stage(view, part, "head_output", chosen, **does))
+        _how_to_read(view)
+    return drawn
+
+
+def _how_to_read(view: View) -> None:
+    """What the colours say, as a bar, and in a tip how the pictures follow from each other."""
     masking = (
         "The mask strikes out later keys."
         if view.trace.causal
         else "The mask would strike out later keys; it is off."
     )
-    chosen = answers(view, part)
-    with st.container(key="stages"):
-        for row in (("q", "k", "v"), PAIRS):
-            widths = [2 if as_lines and stage == "weights" else 1 for stage in row]
-            for column, stage, width in zip(st.columns(widths), row, widths, strict=True):
-                with column:
-                    draw_stage(view, part, stage, layer, head, key, width > 1, **chosen)
-        output, words = st.columns([2, 1], gap="large", vertical_alignment="center")
-        with output:
-            draw_stage(view, part, "head_output", layer, head, **chosen)
-        prose.markdown(
-            "**How to read this page.** Every token asks with its row of :blue[**Q**] and answers "
-            "with its row of :orange[**K**]. Their product is the raw score, divided by √hs so "
-            f"that it stays small. {masking} Softmax turns each row into weights that sum to 1, "
-            "and the output mixes the rows of :green[**V**] by these weights.",
-            place=words,
+    shades = ", ".join(f"{color} {100 * stop:.0f}%" for stop, color in view.colors.signed)
+    with st.container(key="signs", horizontal=True, vertical_alignment="center", gap="small"):
+        st.html(
+            f'<span style="display: block; width: 7rem; height: .7rem; border-radius: .2rem; '
+            f"border: 1px solid {view.colors.grid}; "
+            f'background: linear-gradient(90deg, {shades})"></span>',
+            width="content",
         )
-    measures.proof(view, [layer])
-
-    query = view.query if view.query is not None else view.n_tokens - 1
-    why.draw(view, Step(layer, head, query, key))
-    cell.draw(view, cell_arithmetic(view.trace, layer, head, query, key), query, key)
+        prose.caption(
+            f"{BELOW} is −, {ABOVE} is +, up to each picture's largest number. Weights: 0 to 1.",
+            width="content",
+            help=prose.tip(
+                "**How to read this page.** Every token asks with its row of :blue[**Q**] and "
+                "answers with its row of :orange[**K**]. Their product is the raw score, divided "
+                f"by √hs so that it stays small. {masking} Softmax turns each row into weights "
+                "that sum to 1, and the output mixes the rows of :green[**V**] by these weights."
+            ),
+        )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpt2viz import STAGE, Trace
+from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import lines
@@ -19,58 +20,60 @@ from gpt2viz.labels import counted
 from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.panel import Matrix, Panel
-from gpt2viz.pictures.picture import NUMBERS_FIT, Heatmaps
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import pool_panel
 from gpt2viz.run.stages import Stage, axis_sizes, formula, masking
 
-#: Q, K and V have a colour of their own wherever they are named.
-_DOT = {"q": "blue", "k": "orange", "v": "green"}
 #: The stages with a number for every query and key.
 PAIRS = ("scores", "scaled_scores", "masked_scores", "weights")
+#: Q, K and V have a colour of their own wherever they are named.
+_COLOR = {"q": "blue", "k": "orange", "v": "green"}
+#: Where a stage's numbers come from, as the page lays them out.
+_FROM = dict.fromkeys((*PAIRS, "head_output"), "→") | {"weights": "↓"}
+#: Scores stand in one row and have their tokens' names once, the weights below have them all.
+_IN_A_ROW = ("scores", "scaled_scores", "masked_scores")
+_ENDS = dict.fromkeys(("q", "k", "scores"), (True, False))
+_ENDS |= dict.fromkeys(("scaled_scores", "masked_scores"), (False, False))
+#: What a picture's height has besides its matrix.
+_AROUND = 60
 
 
 def draw_stage(
     view: View,
     part: Window,
     key: str,
-    layer: int,
-    head: int,
-    column: int | None = None,
+    chosen: Step,
     as_lines: bool = False,
     **answers: Any,
-) -> None:
-    """Draw the ``part`` of a stage that is shown, with a caption about the whole.
+) -> str:
+    """Draw the ``part`` of a stage that is shown, and return what the picture is called.
 
-    ``column`` frames a chosen key on the (T, T) stages. ``answers`` say what clicks and drags do,
-    as for ``output.picture``.
+    Its tip tells shape, range and the line of the model that made it, all of the whole stage.
+    The chosen query and key are framed. ``answers`` say what clicks and drags do, as for
+    ``output.picture``.
     """
-    stage = STAGE[key]
-    whole = head_stage(view.trace, view.labels, key, layer, head, title="")
+    stage, layer = STAGE[key], chosen.layer
+    whole = head_stage(view.trace, view.labels, key, layer, chosen.head, title="")
     panel = part.fit(whole)
-    pairs = stage.axes[-1] == "T"
-    title = f":{_DOT[key]}[**{stage.label}**]" if key in _DOT else f"**{stage.label}**"
-    prose.markdown(f"{title} :small[:gray[{_made_of(view.trace, stage, layer)}]]")
-    alt = panel.named(f"{stage.label} of layer {layer}, head {head}")
+    prose.markdown(_title(view.trace, stage, layer), help=prose.tip(_facts(view, whole, layer)))
+    alt = panel.named(f"{stage.label} of layer {layer}, head {chosen.head}")
     if as_lines:
-        lines.draw(view, [panel], [f"Head {head}"], key=f"lines_{key}", alt=alt)
+        lines.draw(view, [panel], [f"Head {chosen.head}"], key=f"lines_{key}", alt=alt)
     else:
-        output.picture(
-            Heatmaps(
-                alt,
-                [panel],
-                scale=stage.scale,
-                height=_height(panel.values, pairs),
-                row=view.query,
-                column=column if pairs else None,
-                numbers=NUMBERS_FIT if pairs else 0,
-                legend=False,
-            ),
-            view.colors,
-            key=f"stage_{key}",
-            **answers,
+        pairs = stage.axes[-1] == "T"
+        picture = Heatmaps(
+            alt,
+            [panel],
+            scale=stage.scale,
+            height=_height(panel.values, key),
+            row=chosen.key if key in ("k", "v") else chosen.query,
+            column=chosen.key if pairs else None,
+            numbers=NUMBERS_FIT_LARGE if pairs else 0,
+            legend=False,
+            ends=_ENDS.get(key, (True, True)),
         )
-    prose.caption(_caption(view, whole, layer))
-    output.code(Line(view.trace, key, layer), of=[alt])
+        output.picture(picture, view.colors, key=f"stage_{key}", **answers)
+    return alt
 
 
 def draw_weights(
@@ -93,19 +96,28 @@ def draw_weights(
         output.picture(picture, view.colors, key=key, made_by=made_by)
 
 
-def _made_of(trace: Trace, stage: Stage, layer: int) -> str:
-    """How the run computed the stage."""
+def _title(trace: Trace, stage: Stage, layer: int) -> str:
+    """The name and, in the colours of Q, K and V, how the run computed it."""
     if stage.key == "masked_scores":
-        return masking(trace.causal, trace.forbidden is not None)
-    return formula(stage, trace.config, layer)
+        made = masking(trace.causal, trace.forbidden is not None)
+    else:
+        made = formula(stage, trace.config, layer)
+    if stage.key in _COLOR:
+        return f":{_COLOR[stage.key]}[**{stage.label}**] :small[:gray[{made}]]"
+    for key, color in _COLOR.items():
+        made = made.replace(key.upper(), f":{color}[{key.upper()}]")
+    between = "  \n" if stage.key in _IN_A_ROW else " "
+    return f"{_FROM[stage.key]} **{stage.label}**{between}:small[{made}]"
 
 
-def _height(values: Matrix, pairs: bool) -> int:
-    n_rows = values.shape[0]
-    return 300 if pairs else int(np.clip(90 + 24 * n_rows, 150, 420))
+def _height(values: Matrix, key: str) -> int:
+    tallest = 280 if key in ("weights", "head_output") else 150
+    if key in (*PAIRS, "head_output"):
+        return _AROUND + tallest
+    return _AROUND + int(np.clip(40 * values.shape[0], 40, 170))
 
 
-def _caption(view: View, panel: Panel, layer: int) -> str:
+def _facts(view: View, panel: Panel, layer: int) -> str:
     values, key = panel.values, panel.name
     finite = values[np.isfinite(values)]
     span = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "no finite number"
@@ -127,10 +139,13 @@ def answers(view: View, part: Window) -> dict[str, Any]:
 
 
 def _choose(drawn: Panel) -> Callable[[Cell], None]:
-    """A click on a score or weight chooses its query and key; on Q, K or V, the token."""
+    """A click on a score or weight chooses its query and key; on K or V a key, else a query."""
     rows, columns = drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
+        if cell.panel in ("k", "v"):
+            address.put(parameters.KEY, rows.position(cell.row))
+            return
         address.put(parameters.QUERY, rows.position(cell.row))
         if cell.panel in PAIRS:
             address.put(parameters.KEY, columns.position(cell.column))

@@ -165,8 +165,8 @@ def _grid(picture: Heatmaps, panel: Panel) -> dict[str, Any]:
     return {
         "rows": panel.rows.plain_names(),
         "columns": panel.columns.plain_names(),
-        "rowEnds": panel.rows.plain_ends(),
-        "columnEnds": panel.columns.plain_ends(),
+        "rowEnds": panel.rows.plain_ends() if picture.ends[0] else [],
+        "columnEnds": panel.columns.plain_ends() if picture.ends[1] else [],
         "down": panel.rows.title,
         "wide": panel.columns.title,
         "square": panel.of_pairs,

@@ -104,7 +104,8 @@ function slots(p, width, across, rooms) {
 // Where everything stands, in CSS pixels; `measure` says how wide a text is. Where there is little
 // room, fewer panels than asked for stand side by side.
 export function plan(p, width, measure) {
-  const { panels } = p, rooms = panels.map(({ rowEnds }) => longest(rowEnds, measure) + LINE + 12)
+  const { panels } = p, rooms = panels.map(({ rowEnds }) =>
+    rowEnds.length ? longest(rowEnds, measure) + LINE + 12 : 1)
   let fits = slots(p, width, Math.min(p.across, panels.length), rooms)
   while (fits.across > 1 && fits.slot < NARROWEST) fits = slots(p, width, fits.across - 1, rooms)
   const { slot, across, edges } = fits
@@ -119,7 +120,7 @@ export function plan(p, width, measure) {
     const title = 7 + LINE * most((box) => box.title.length)
     for (const box of boxes) box.y = y + title
     y += title + most(({ h }) => h) + 4
-    y += most(({ last, below }) => last ? below + LINE + 8 : 0)
+    y += most(({ last, below }) => last && below ? below + LINE + 8 : 0)
   }
   return { boxes: all, height: y, across }
 }
@@ -132,7 +133,8 @@ function size({ rows, columns, columnEnds, square }, slot, tallest, measure) {
   if (square) cw = ch = Math.min(cw, ch)
   const upright = names > cw - 4 && names > 2 * LINE
   const w = cw * columns.length, h = ch * rows.length
-  return { cw, ch, w, h, upright, below: upright ? names : LINE, by: names }
+  return { cw, ch, w, h, upright, by: names,
+    below: upright ? names : columnEnds.length && LINE }
 }
 
 function draw(view) {
@@ -288,14 +290,14 @@ export const every = (cell, space) =>
 // The names on the left of a panel and below it.
 function ends(pen, { rowEnds, columnEnds, down, wide }, box) {
   const { x, y, w, h, cw, ch, upright, below } = box
-  if (box.first) {
+  if (box.first && rowEnds.length) {
     pen.textAlign = "right"
     pen.textBaseline = "middle"
     for (let n = 0; n < rowEnds.length; n += every(ch, LINE))
       pen.fillText(rowEnds[n], x - 5, y + (n + .5) * ch)
     turned(pen, down, x - box.names + LINE / 2, y + h / 2, "center")
   }
-  if (!box.last) return
+  if (!box.last || !below) return
   for (let n = 0; n < columnEnds.length; n += every(cw, upright ? LINE : box.by + 4)) {
     const middle = x + (n + .5) * cw
     if (upright) turned(pen, columnEnds[n], middle, y + h + 5, "right")
