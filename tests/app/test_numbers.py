@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -9,12 +10,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file
+from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.pooling import pool_by_maximum
 from gpt2viz.pictures.thumbnails import THUMBNAIL
-from tests.app.pages import array, figure, heatmaps, masks, open_page
+from tests.app.pages import array, figure, heatmaps, masks, open_page, plain
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 
@@ -86,8 +89,13 @@ def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
 def test_every_stage_inside_a_head(expected: Any) -> None:
     causal, stages = expected
     at = open_page("head", **address(causal, layer="1", head="4"))
-    captions = [c.value for c in at.caption if c.value.startswith("(B, nh, T, ")]
-    for key, said in zip(gpt2viz.HEAD_STAGES, captions, strict=True):
+    tips = [plain(m.help) for m in at.markdown if m.help.startswith("(B, nh, T, ")]
+    assert len(tips) == len(gpt2viz.HEAD_STAGES)
+    records = gpt2viz.trace(gpt2viz.load_model(), TEXT, causal=causal)
+    for key, said in zip(gpt2viz.HEAD_STAGES, tips, strict=True):
+        record = records.record(key, 1)
+        assert record is not None
+        assert said.endswith(f"`{record.code}`")
         shown = heatmaps(figure(at, f"stage_{key}"))[key]
         assert_allclose(shown, stages[key][1][4], **TOLERANCE, err_msg=key)
         numbers = stages[key][1][4]
@@ -99,20 +107,103 @@ def test_every_stage_inside_a_head(expected: Any) -> None:
         assert f" {len(numbers)} × {len(numbers[0])}  " in said
 
 
+def written_sum(at: AppTest) -> list[dict[str, Any]]:
+    """The steps of the written-out cell, as the browser gets them."""
+    (found,) = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("-written_sum"))
+    parts: list[dict[str, Any]] = json.loads(found.json)["parts"]
+    return parts
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
 def test_the_cell_is_worked_out(expected: Any) -> None:
     causal, stages = expected
     at = open_page("head", **address(causal, layer="1", head="4", query="7", key="9"))
-    dot, softmax, output = (table.value for table in at.dataframe)
+    tables = at.session_state["_shown"].tables
+    dot, softmax, output = (
+        tables[name]
+        for name in (
+            *("q·k, dimension by dimension", "Softmax, key by key"),
+            "The output, dimension by dimension",
+        )
+    )
     q, k, v = (stages[name][1][4] for name in "qkv")
     weights = stages["weights"][1][4][7]
     assert_allclose(dot["q × k"], q[7] * k[9], **TOLERANCE)
     assert_allclose(softmax["weight"], weights, **TOLERANCE)
     assert_allclose(output["all keys"], weights @ v, **TOLERANCE)
     assert_allclose(output["weight × v"], weights[9] * v[9], **TOLERANCE)
-    said = " ".join(block.value for block in at.markdown)
-    written = [float(n) for n in re.findall(r"\*\*= (-?[\d.]+)\*\*", said)]
-    assert_allclose(written, [q[7] @ k[9], q[7] @ k[9] / 32**0.5, weights[9]], **TOLERANCE)
-    assert ("The mask says **no**" if causal else "The mask says **yes**") in said
+
+    parts = written_sum(at)
+    results = [part for part in parts if part["kind"] == "result"]
+    score = q[7] @ k[9]
+    for side in ("value", "model"):
+        found = [number(one[side]) for one in results]
+        assert_allclose(found, [score, score / 32**0.5, weights[9]], **TOLERANCE)
+    said = " ".join(part["says"] for part in parts if part["kind"] == "arrow")
+    assert ("the mask says no" in said) == causal
+    assert ("the mask is off" in said) == (not causal)
+
+
+def test_the_strips_of_the_cell_are_the_models_vectors(expected: Any) -> None:
+    causal, stages = expected
+    at = open_page("head", **address(causal, layer="1", head="4", query="7", key="3"))
+    q, k, v = (stages[name][1][4] for name in "qkv")
+    weights = stages["weights"][1][4][7]
+    strips = {part["name"]: part for part in written_sum(at) if part["kind"] == "strip"}
+    vectors = {"q": q[7], "k": k[3], "q × k": q[7] * k[3]}
+    vectors |= {"v": v[3], "weight × v": weights[3] * v[3], "output": weights @ v}
+    assert list(strips) == list(vectors)
+    for name, vector in vectors.items():
+        shown = [number(says.rpartition(" ")[2]) for _, says in strips[name]["cells"]]
+        assert_allclose(shown, vector, **TOLERANCE)
+        for (color, _), value in zip(strips[name]["cells"], vector, strict=True):
+            red, blue = int(color[1:3], 16), int(color[5:], 16)
+            assert abs(value) < 0.1 or (blue > red) == (value > 0), name
+    same = max(np.abs(v[3]).max(), np.abs(weights @ v).max())
+    stops, names = zip(*LIGHT.signed, strict=True)
+    reds = np.interp(0.5 + weights[3] * v[3] / (2 * same), stops, [int(c[1:3], 16) for c in names])
+    assert_allclose([int(c[1:3], 16) for c, _ in strips["weight × v"]["cells"]], reds, atol=1)
+
+
+def test_the_row_of_the_cell_is_summed_up(expected: Any) -> None:
+    causal, stages = expected
+    query = 11
+    weights = stages["weights"][1][4][query]
+    hidden = 2
+    at = open_page(
+        "head", **address(causal, layer="1", head="4", query=str(query), key=str(hidden))
+    )
+    (table,) = (part for part in written_sum(at) if part["kind"] == "table")
+    *listed, others = table["rows"]
+    places = [int(cells[0].split()[0]) for cells, _ in listed]
+    assert set(places) == {hidden, *np.argsort(-weights)[:5]}
+    assert places == sorted(places)
+    assert places[table["chosen"]] == hidden
+    assert_allclose([share for _, share in listed], weights[places], **TOLERANCE)
+    assert_allclose([number(cells[3]) for cells, _ in listed], weights[places], **TOLERANCE)
+    row = stages["masked_scores"][1][4][query]
+    assert_allclose([number(cells[1]) for cells, _ in listed], row[places], **TOLERANCE)
+    rest = np.delete(np.arange(12), places)
+    assert others[0][0] == f"{len(rest)} others"
+    assert_allclose(number(others[0][3]), weights[rest].sum(), **TOLERANCE)
+
+
+@pytest.mark.parametrize("query", ["", "2", "7"])
+def test_the_key_at_first_is_the_one_looked_at_hardest(expected: Any, query: str) -> None:
+    causal, stages = expected
+    for layer, head in (("1", "4"), ("3", "2")):
+        more = {"layer": layer, "head": head} | ({"query": query} if query else {})
+        at = open_page("head", **address(causal, **more))
+        row = stages["weights"][int(layer)][int(head)][int(query or 11)]
+        assert at.selectbox(key="key").value == row.argmax()
+        assert "key" not in at.query_params
+        assert any(c.value.startswith("It looks hardest") for c in at.caption)
+        other = str((row.argmax() + 1) % 12)
+        at = open_page("head", **address(causal, **more, key=other))
+        assert not any("hardest" in c.value for c in at.caption)
 
 
 def test_rollout_of_layers(expected: Any) -> None:

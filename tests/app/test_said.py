@@ -207,9 +207,10 @@ def test_the_pages_say_how_this_run_was_masked(causal: str, told: str) -> None:
     shown = open_page("shapes", causal=causal).session_state["_shown"].tables
     operations = shown["Every tensor of the run"].set_index("key")["operation"]
     assert all(told in text for text in operations["masked_scores"])
-    inside = plain(" ".join(block.value for block in open_page("head", causal=causal).markdown))
-    assert told in inside
-    assert ("it is off" in inside) == (causal == "false")
+    at = open_page("head", causal=causal)
+    assert told in plain(" ".join(block.value for block in at.markdown))
+    (how,) = (plain(c.help) for c in at.caption if "How to read" in c.help)
+    assert ("it is off" in how) == (causal == "false")
 
 
 def is_blue(color: str) -> bool:
@@ -278,9 +279,9 @@ def test_a_logit_minus_itself_is_not_offered() -> None:
 
 def test_masked_cells_are_counted() -> None:
     for text, said_so in (("A crane ate fish", "; 6 cells masked"), ("A crane", "; 1 cell masked")):
-        captions = [c.value for c in open_page("head", text=text).caption]
-        assert sum(said_so in caption for caption in captions) == 2  # scores and weights
-        assert not any(" masked" in c.value for c in open_page("head", causal="false").caption)
+        tips = [m.help for m in open_page("head", text=text).markdown]
+        assert sum(said_so in tip for tip in tips) == 2  # scores and weights
+        assert not any(" masked" in m.help for m in open_page("head", causal="false").markdown)
 
 
 #: Faults that these tests notice: see ``tests.mutants``.
