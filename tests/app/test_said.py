@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from gpt2viz.app.frame import token_strip
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.measure import one_head, weights_measure
-from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.runs import weights_of_runs
 from gpt2viz.run import stages
 from tests.app.pages import VIEWS, array, button_groups, figure, open_page, plain
@@ -282,6 +283,20 @@ def test_masked_cells_are_counted() -> None:
         tips = [m.help for m in open_page("head", text=text).markdown]
         assert sum(said_so in tip for tip in tips) == 2  # scores and weights
         assert not any(" masked" in m.help for m in open_page("head", causal="false").markdown)
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_blue_is_plus_and_orange_is_minus(colors: Palette) -> None:
+    for stop, color in colors.signed:
+        assert stop == 0.5 or is_blue(color) == (stop > 0.5)
+
+
+def test_the_bar_of_a_head_has_the_colours_that_it_names() -> None:
+    at = open_page("head")
+    (bar,) = (block.proto.body for block in at.get("html") if "gradient" in block.proto.body)
+    shades = re.findall(r"(#\w{6}) (\d+)%", bar)
+    assert [(int(place) / 100, color) for color, place in shades] == LIGHT.signed
+    assert any("orange is −, blue is +" in plain(caption.value) for caption in at.caption)
 
 
 #: Faults that these tests notice: see ``tests.mutants``.

@@ -193,6 +193,16 @@ test("panels with names of their own show them, and have room for them", () => {
   assert.ok(c.x + c.w <= 900)
 })
 
+test("names that a neighbour has take no room", () => {
+  const at = (ends) => layout({ across: 1, ...ends }, 800, [{}]).look
+  const { boxes: [named], height } = at({})
+  const { boxes: [bare], height: less } = at({ rowEnds: [], columnEnds: [] })
+  assert.ok(named.x > 20 && bare.x <= 1)
+  assert.ok(less < bare.y + bare.h + 10 && less < height - 20)
+  const { boxes: [rows] } = at({ columnEnds: [] })
+  assert.deepEqual([rows.x, rows.below], [named.x, 0])
+})
+
 test("a title takes as many lines as it needs, and the picture begins below them", () => {
   const { look: { boxes: [a] } } = layout({ across: 1, title: "one two\nthree" }, 800, [{}])
   assert.deepEqual(a.title, ["one two", "three"])

@@ -1,0 +1,132 @@
+"""The page of one head: all of it on the first screen, and the sum beside the cell it is of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from playwright.sync_api import Locator, Page, expect
+
+import gpt2viz
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.browser.test_browser import Visit, click_cell
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+
+LONG = "The little dog ran to the big red house because it was so very cold"
+#: The places among the page's pictures of what has a number for every query and key.
+PAIRS = {"scores": 3, "scaled_scores": 4, "masked_scores": 5, "weights": 6}
+
+
+def box(part: Locator) -> Any:
+    found = part.bounding_box()
+    assert found
+    return found
+
+
+def sum_of(page: Page) -> Locator:
+    return page.locator(".st-key-written_sum .sum")
+
+
+def results(page: Page) -> list[float]:
+    """Raw score, scaled score and weight, as they are written."""
+    found = sum_of(page).locator(".result b").all_text_contents()
+    return [float(text.removeprefix("= ").replace("−", "-")) for text in found]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("text", ["A crane ate fish", LONG, "A"])
+def test_all_of_a_head_is_on_the_first_screen(visit: Visit, text: str, dark: bool) -> None:
+    page = visit("head", text=text, dark=dark)
+    pictures = page.locator(".st-key-stages .tiles").all()
+    assert len(pictures) == 8
+    boxes = [box(one) for one in [*pictures, sum_of(page)]]
+    assert min(one["y"] for one in boxes) < 210
+    assert max(one["y"] + one["height"] for one in boxes) <= 900
+    assert max(one["x"] + one["width"] for one in boxes) <= 1440
+    assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
+
+
+@pytest.mark.parametrize("stage", PAIRS)
+def test_what_a_click_changes_lies_in_sight(visit: Visit, stage: str) -> None:
+    page = visit("head", text=LONG, layer=1, head=4)
+    before = results(page)
+    click_cell(page, "stages", row=9, column=6, chart=PAIRS[stage])
+    assert "query=9" in page.url
+    assert "key=6" in page.url
+    expect(page.get_by_role("heading", name="One cell in full")).to_contain_text(
+        "query ·because (9)"
+    )
+    run = reference(BUNDLED, gpt2viz.load_model().tokenizer.encode(LONG), causal=True)
+    expected = [run[key][1][4][9, 6] for key in ("scores", "scaled_scores", "weights")]
+    assert_allclose(results(page), expected, rtol=2e-4, atol=2e-4)
+    assert not np.allclose(results(page), before)
+    assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
+    found, clicked = box(sum_of(page)), box(page.locator(".st-key-stages .tiles").nth(PAIRS[stage]))
+    assert found["y"] + found["height"] <= 900
+    assert found["x"] >= clicked["x"] + clicked["width"]
+
+
+def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(visit: Visit) -> None:
+    page = visit("head", text=LONG, layer=1, head=4)
+    for place, row, told in ((0, 8, "query=8"), (1, 3, "key=3"), (2, 5, "key=5")):
+        click_cell(page, "sources", row=row, column=2, chart=place)
+        assert told in page.url
+    heading = page.get_by_role("heading", name="One cell in full")
+    expect(heading).to_contain_text("query ·house (8), key ·the (5)")
+
+
+def test_a_masked_cell_says_why_its_weight_is_zero(visit: Visit) -> None:
+    page = visit("head", layer=1, head=4)
+    click_cell(page, "stages", row=1, column=2, chart=PAIRS["masked_scores"])
+    expect(sum_of(page)).to_contain_text("the mask says no, this key comes after the query: −∞")
+    expect(sum_of(page).locator(".chosen")).to_contain_text("−∞0.00000.0000")
+    assert results(page)[-1] == 0
+
+
+def test_tokens_in_the_sum_are_text(visit: Visit) -> None:
+    text = "<img src=x onerror=alert(1)>"
+    model = gpt2viz.load_model()
+    tokens = gpt2viz.trace(model, text).labels
+    page = visit("head", text=text, query=0, key=0)
+    assert tokens[0].startswith("<")
+    names = sum_of(page).locator(".name").all_text_contents()
+    assert names[:2] == [f"q {tokens[0]}", f"k {tokens[0]}"]
+    assert sum_of(page).locator("img").count() == 0
+
+
+@pytest.mark.parametrize(("width", "beside"), [(1440, True), (1000, True), (400, False)])
+def test_the_sum_stands_beside_the_pictures_where_there_is_room(
+    visit: Visit, width: int, beside: bool
+) -> None:
+    page = visit("head", width=width)
+    found = box(sum_of(page))
+    for one in page.locator(".st-key-stages .tiles").all():
+        drawn = box(one)
+        assert (drawn["x"] + drawn["width"] <= found["x"]) == beside
+        assert drawn["x"] + drawn["width"] <= width
+        assert drawn["width"] >= 100
+        if not beside:
+            assert drawn["y"] + drawn["height"] <= found["y"]
+    assert found["x"] + found["width"] <= width
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a click on K chooses a query",
+        "app/views/stages.py",
+        'if cell.panel in ("k", "v"):',
+        'if cell.panel in ("v",):',
+        "test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key",
+    ),
+    Mutant(
+        "the sum below the pictures",
+        "app/theme.css",
+        "grid-template-columns: 25fr 60fr 41fr;",
+        "grid-template-columns: 25fr 60fr;",
+        "test_what_a_click_changes_lies_in_sight",
+    ),
+)
