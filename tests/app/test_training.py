@@ -20,7 +20,8 @@ CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["cu
 
 
 def test_the_headline_counts_what_was_read_and_measured() -> None:
-    said = "\n".join(block.value for block in open_page("training").markdown)
+    at = open_page("training")
+    said = "\n".join(block.value for block in (*at.markdown, *at.caption))
     assert f"What {round(CURVES[-1]['tokens'] / 1e6, 1)} million tokens taught it" in plain(said)
     assert f"measured {len(CURVES)} times" in plain(said)
 

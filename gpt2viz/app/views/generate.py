@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
@@ -34,20 +35,19 @@ DRAWING = (parameters.DRAW_TEMPERATURE, parameters.DRAW_TOP_K, parameters.DRAW_T
 PLAY = 10
 
 
-def draw(view: View) -> None:
-    """Draw the mode."""
+def draw(view: View, settings: Any) -> None:
+    """Draw the mode; ``settings`` is the container for what tokens are drawn with."""
     if st.session_state.pop(_INSPECTED, False):
         open_head(*controls.layer_and_head(view))
     page.stop_without_numbers(view.trace)
     ids = _written(view)
-    text, settings = st.columns([5, 4], gap="large")
     with settings:
-        sampling = next_token.sampling(*DRAWING)
-        seed = _seed()
-        prose.caption(
-            "At temperature 0 the most probable token is taken each time. Above it, tokens are "
-            "drawn according to their probabilities; top-k and top-p leave out the improbable ones."
-        )
+        sampling, seed = next_token.sampling(*DRAWING), _seed()
+    before = run_cache.run(_with(view.trace.key, ids[:-1]))
+    output.run("The run", before)  # the one that the picture is of
+    looked, text = st.columns([5, 4], gap="large")
+    with looked, st.container(gap="xsmall"):
+        _where_it_looked(view, before, ids)
     with text:
         _buttons(view, ids, sampling, seed)
         _continuation(view, ids)
@@ -58,23 +58,20 @@ def draw(view: View) -> None:
                 f"**Step** lets the model write the next token, **Write {PLAY}** the next {PLAY}."
                 + (" Choose one of them to see inside the head at that token." if ids else "")
             )
-
-    before = run_cache.run(_with(view.trace.key, ids[:-1]))
-    output.run("The run", before)  # the one that the picture below is of
-    _where_it_looked(view, before, ids)
-    if ids:
-        _what_was_written(view, ids)
+        if ids:
+            _what_was_written(view, ids)
     _go_on(view, ids, sampling, seed)
 
 
 def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
     """The row of a head from which the last of ``ids`` was chosen; ``before`` has read the rest."""
     names = run_cache.vocabulary(view.model.name)
-    prose.markdown(
-        f"#### Where the head looked as “{literal(names[ids[-1]])}” was chosen"
+    st.markdown(
+        f"**Where the head looked as “{literal(names[ids[-1]])}” was chosen**"
         if ids
-        else "#### Where the head looks as the next token is chosen"
+        else "**Where the head looks as the next token is chosen**"
     )
+    picture = st.container()
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
     prose.caption(
@@ -92,13 +89,14 @@ def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
         ),
         view.colors,
         key="row",
+        place=picture,
         made_by=(Line(before, "weights", layer), draw_token, appraise),
     )
 
 
 def _what_was_written(view: View, ids: tuple[int, ...]) -> None:
     """Each new token with its probability and rank."""
-    prose.markdown("#### What was written")
+    st.markdown("**What was written**")
     prompt = view.trace.key
     first = 0 if prompt.causal else max(0, len(ids) - PLAY)
     choices = [run_cache.choice(_with(prompt, ids[:n]), ids[n]) for n in range(first, len(ids))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import streamlit as st
@@ -27,6 +27,8 @@ TEMPERATURES = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5,
 SHARES = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0]
 COUNTS = ["all", 1, 2, 3, 5, 10, 20, 40, 50, 100, 200]
 
+#: The most probable tokens that have a bar each.
+TOP = 12
 #: Columns of the lens: as many tokens as can be read in one row.
 LENS_WIDTH = 10
 #: So many candidates are offered for a logit to take apart; any other token can be typed.
@@ -47,11 +49,13 @@ class Sampling(TypedDict):
 UNCHANGED: Sampling = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
 
 
-def draw(view: View) -> None:
-    """Draw the mode."""
+def draw(view: View, settings: Any) -> None:
+    """Draw the mode; ``settings`` is the container for what tokens are drawn with."""
     page.stop_without_numbers(view.trace)
+    with settings:
+        sampled = sampling(parameters.TEMPERATURE, parameters.TOP_K, parameters.TOP_P)
     position = view.n_tokens - 1 if view.query is None else view.query
-    _next_token(view, position)
+    _next_token(view, position, sampled)
     _surprise(view)
     _lens(view, position)
     _contributions(view, position)
@@ -62,22 +66,17 @@ def _here(view: View, position: int) -> str:
     return f"{position} “{literal(view.labels[position])}”"
 
 
-def _next_token(view: View, position: int) -> None:
+def _next_token(view: View, position: int, settings: Sampling) -> None:
     """What comes after the token at ``position``: the model's probabilities, and what is drawn."""
     logits, names = view.trace.logits_at(position), run_cache.vocabulary(view.model.name)
-    model = sampling_distribution(logits)
-    prose.markdown(
-        f"#### What comes after token {_here(view, position)}\n"
-        "The model gives **every** token of its vocabulary a probability."
-    )
+    model, drawn = sampling_distribution(logits), sampling_distribution(logits, **settings)
+    table = tables.next_token_table(model, drawn, names, top=TOP)
+    cases = {"the model's probability": table["model (%)"]}
+    if settings != UNCHANGED:
+        cases["what a token is drawn from, with these settings"] = table["drawn from (%)"]
     picture, numbers = st.columns([5, 4], gap="large")
-    with picture:
-        settings = sampling(parameters.TEMPERATURE, parameters.TOP_K, parameters.TOP_P)
-        drawn = sampling_distribution(logits, **settings)
-        table = tables.next_token_table(model, drawn, names, top=12)
-        cases = {"the model's probability": table["model (%)"]}
-        if settings != UNCHANGED:
-            cases["what a token is drawn from, with these settings"] = table["drawn from (%)"]
+    with picture, st.container(gap="xsmall"):
+        st.markdown(f"**What comes after token {_here(view, position)}**")
         output.picture(
             probability_bars(
                 f"Probability of the most probable next tokens after token {position}",
@@ -89,7 +88,8 @@ def _next_token(view: View, position: int) -> None:
             key="next_tokens",
             made_by=(Line(view.trace, "last_logits"), sampling_distribution, entropy),
         )
-    with numbers:
+        prose.caption("The model gives **every** token of its vocabulary a probability.")
+    with numbers, st.container(gap="xsmall"):
         _how_undecided(model, drawn)
         percent = st.column_config.NumberColumn(format="%.3f")
         formats = {name: percent for name in table.columns if "%" in name}
@@ -98,28 +98,30 @@ def _next_token(view: View, position: int) -> None:
             table,
             f"Next tokens after token {position}",
             hide_index=True,
-            height=493,
+            height="content",
             column_config=formats | {"id": None, "token": token},
         )
 
 
 def _how_undecided(model: Distribution, drawn: Distribution) -> None:
     """How many tokens the model hesitates between, and how many can be drawn; (n_vocab,) each."""
-    left, right = st.columns(2)
-    left.metric(
-        "Entropy",
-        f"{entropy(model):.2f} bits",
-        help=prose.tip(
-            "How undecided the model is. 0: sure of one token. Each further bit doubles the "
-            f"number of tokens it hesitates between; {len(model):,} equally probable ones would "
-            "give the most bits."
-        ),
-    )
-    right.metric(
-        "Can be drawn",
-        f"{(drawn > 0).sum():,}",
-        help=prose.tip("Tokens with a probability above 0 after temperature, top-k and top-p."),
-    )
+    with st.container(key="undecided", horizontal=True, gap="large"):
+        st.metric(
+            "Entropy",
+            f"{entropy(model):.2f} bits",
+            help=prose.tip(
+                "How undecided the model is. 0: sure of one token. Each further bit doubles the "
+                f"number of tokens it hesitates between; {len(model):,} equally probable ones "
+                "would give the most bits."
+            ),
+            width="content",
+        )
+        st.metric(
+            "Can be drawn",
+            f"{(drawn > 0).sum():,}",
+            help=prose.tip("Tokens with a probability above 0 after temperature, top-k and top-p."),
+            width="content",
+        )
 
 
 def _surprise(view: View) -> None:
@@ -226,8 +228,7 @@ def _open(cell: Cell, n_head: int) -> None:
 
 def sampling(temperature: Choice, top_k: Choice, top_p: Choice) -> Sampling:
     """Pick temperature, top-k and top-p, which each page remembers under names of its own."""
-    heat, count, share = st.columns([5, 4, 4], gap="small")
-    chosen = heat.select_slider(
+    chosen = st.select_slider(
         "Temperature",
         TEMPERATURES,
         help=prose.tip(
@@ -236,13 +237,13 @@ def sampling(temperature: Choice, top_k: Choice, top_p: Choice) -> Sampling:
         ),
         **address.choice(temperature, TEMPERATURES),
     )
-    kept = count.select_slider(
+    kept = st.select_slider(
         "Top-k",
         COUNTS,
         help=prose.tip("Keeps only the k most probable tokens."),
         **address.choice(top_k, COUNTS),
     )
-    part = share.select_slider(
+    part = st.select_slider(
         "Top-p",
         SHARES,
         help=prose.tip("Keeps the fewest tokens that together reach this probability."),

@@ -14,9 +14,12 @@ def show() -> None:
     writes = address.asked(parameters.PREDICT) == "generate"
     choosing = "" if writes else "Choose a token to see what comes after it."
     view = page.open_page(pages.PREDICT, choosing)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    settings = st.container(
+        key="sampling", horizontal=True, vertical_alignment="center", gap="small"
+    )
+    with settings:
         mode = controls.mode(pages.PREDICT)
         if mode == "next":
             generate.offer()
     draw = {"next": next_token.draw, "generate": generate.draw}
-    draw[mode](view)
+    draw[mode](view, settings)

@@ -25,12 +25,6 @@ def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.TRAINING, choosing="")
     record = _record_or_stop(view)
-    last = len(record.tokens) - 1
-    prose.markdown(
-        f"#### What {record.tokens[last] / 1e6:.1f} million tokens taught it\n"
-        f"The weights were measured {last + 1} times during training. This page is about the "
-        "model, not the sentence above."
-    )
     losses, heads = st.columns([5, 6], gap="large")
     with losses:
         _losses(view, record)
@@ -44,7 +38,8 @@ def show() -> None:
 
 def _losses(view: View, record: TrainingRecord) -> None:
     """The loss as training went on."""
-    prose.markdown("**Loss**")
+    last = len(record.tokens) - 1
+    st.markdown(f"**What {record.tokens[last] / 1e6:.1f} million tokens taught it**")
     output.picture(
         loss_curves("Loss on held-out text and on random tokens, by tokens read", record),
         view.colors,
@@ -54,10 +49,11 @@ def _losses(view: View, record: TrainingRecord) -> None:
     )
     measured = f", here over {n} contexts of held-out text" if (n := record.held_out_rows) else ""
     prose.caption(
-        f"Loss is −ln of the probability given to the token that came next, on average{measured}; "
-        "one nat is 1.44 bits. Random tokens can't be predicted the first time. When they are "
-        "repeated, a model that has learned to **copy** can predict them: the two curves for "
-        "random tokens part."
+        f"The weights were measured {last + 1} times during training. This page is about the "
+        "model, not the sentence above. Loss is −ln of the probability given to the token that "
+        f"came next, on average{measured}; one nat is 1.44 bits. Random tokens "
+        "can't be predicted the first time. When they are repeated, a model that has learned to "
+        "**copy** can predict them: the two curves for random tokens part."
     )
 
 
@@ -106,10 +102,11 @@ def _score(record: TrainingRecord) -> Score:
     """Pick what the heads were scored for, of what the record has."""
     followed = list(record.scores)
     first = "induction" if "induction" in followed else followed[0]
-    chosen: str = st.segmented_control(
-        "Score of every head",
-        followed,
-        required=True,
-        **address.choice(parameters.SCORE, followed, first),
-    )
+    with st.container(horizontal=True):
+        chosen: str = st.segmented_control(
+            "Score of every head",
+            followed,
+            required=True,
+            **address.choice(parameters.SCORE, followed, first),
+        )
     return SCORES[chosen]

@@ -1,0 +1,82 @@
+"""Predict and Training start with their picture, and what a setting changes is in sight."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import settle
+from tests.browser.test_browser import Visit
+from tests.mutants import Mutant
+
+#: Of 900 pixels: where the first picture begins at the latest.
+FIRST = 210
+
+
+def ends(part: Locator) -> tuple[float, float]:
+    """Where a part of the page begins and ends, down from the window's upper edge."""
+    part.wait_for()
+    box = part.bounding_box()
+    assert box
+    return box["y"], box["y"] + box["height"]
+
+
+def first_chart(page: Page) -> Locator:
+    return page.get_by_test_id("stPlotlyChart").filter(visible=True).first
+
+
+@pytest.mark.parametrize("view", ["predict", "predict?predict=generate", "training"])
+def test_the_page_starts_with_its_picture(visit: Visit, view: str) -> None:
+    page = visit(view)
+    top, bottom = ends(first_chart(page))
+    assert 120 < top < FIRST
+    assert bottom < 900
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1000, 800)])
+def test_what_the_settings_change_is_in_sight(visit: Visit, width: int, height: int) -> None:
+    page = visit("predict", width=width, temperature=0.5, top_k=5)
+    page.set_viewport_size({"width": width, "height": height})
+    settle(page)
+    table = page.get_by_test_id("stDataFrame").first
+    row = page.locator(".st-key-sampling")
+    assert row.get_by_role("slider").count() == 3
+    assert ends(row)[1] - ends(row)[0] < 50
+    for part in (row, page.locator(".st-key-undecided"), first_chart(page), table):
+        assert ends(part)[1] <= height
+    drawn = page.get_by_test_id("stMetric").filter(has_text="Can be drawn")
+    expect(drawn).to_contain_text("5")
+    row.get_by_role("slider", name="Top-k").press("ArrowRight")
+    settle(page)
+    expect(drawn).to_contain_text("10")
+    assert page.evaluate("scrollY") == 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1000, 800)])
+def test_writing_on_stands_beside_where_the_head_looked(
+    visit: Visit, width: int, height: int
+) -> None:
+    page = visit("predict?predict=generate", width=width)
+    page.set_viewport_size({"width": width, "height": height})
+    page.get_by_role("button", name="Step").click()
+    page.wait_for_function("location.href.includes('new=')")
+    settle(page)
+    for part in (
+        first_chart(page),
+        page.get_by_text("What was written"),
+        page.get_by_test_id("stDataFrame").first,
+        page.get_by_role("radiogroup", name="Layer").first,
+    ):
+        assert ends(part)[1] <= height
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "Predict's settings above its picture, one below the other",
+        "app/views/predict.py",
+        'key="sampling", horizontal=True',
+        'key="sampling", horizontal=False',
+        "test_the_page_starts_with_its_picture",
+    ),
+)
