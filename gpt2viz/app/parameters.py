@@ -157,6 +157,12 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "beyond",
         on=(pages.HEAD,),
     ),
+    WITHOUT := Switch(
+        "without",
+        "Why: the whole model is run without each of the heads too",
+        False,
+        on=(pages.HEAD,),
+    ),
     DIFFERS := Choice(
         "differs",
         "What differs between the sides: `layers`, `mask`, `text`, `head`, `edits` or `model`",

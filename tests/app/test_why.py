@@ -52,11 +52,13 @@ def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
 
 
 def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
-    at = open_page("head", **COPYING)
+    shown = open_page("head", **COPYING)
+    assert not re.findall(r"sum \*\*[\d.]+\*\*, run", written(shown))  # no run is made unasked
+    at = shown.toggle(key="without").set_value(True).run()
     said = written(at)
-    assert "So it steps for what followed the same token before." in said
+    assert "So it looks for what followed the same token before." in said
     assert "head 0.0 had read 1 ·cat, one token back" in said
-    shown = dict(re.findall(r"(sum \*\*[\d.]+\*\*), run \*\*([\d.]+)\*\*", said))
+    weights = re.findall(r"sum \*\*[\d.]+\*\*, run \*\*([\d.]+)\*\*", said)
     theirs: Any = GPT2LMHeadModel.from_pretrained(BUNDLED, attn_implementation="eager").eval()
     ids = torch.tensor([gpt2viz.load_model().tokenizer.encode(CAT)])
     left = []
@@ -73,7 +75,7 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
             run = theirs(ids, output_attentions=True)
         hook.remove()
         left.append(f"{float(run.attentions[1][0, 4, 8, 2]):.2f}")
-    assert list(shown.values()) == left
+    assert weights == left
     links = [link.proto for link in at.get("page_link")]
     edits = [dict(p.split("=") for p in link.query_string.split("&")) for link in links
              if link.page == "what_if" and "edits" in link.query_string]  # fmt: skip
@@ -135,7 +137,7 @@ def test_without_the_mask_a_later_key_can_be_asked_for() -> None:
 
 def test_a_long_run_makes_one_more_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 0)
-    said = written(open_page("head", **COPYING | {"text": f"{CAT}."}))
+    said = written(open_page("head", **COPYING | {"text": f"{CAT}.", "without": "true"}))
     assert len(re.findall(r"sum \*\*[\d.]+\*\*, run", said)) == 1
     assert len(re.findall(r"sum \*\*[\d.]+\*\*", said)) == 3
 

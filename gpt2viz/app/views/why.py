@@ -38,6 +38,7 @@ def draw(view: View, chosen: Step) -> None:
     expected = "heads of earlier layers, each at the query or key of the one before"
     path = address.several_values(parameters.WHY, lambda raw: _path(view, chosen, raw), expected)
     steps = (chosen, *path)
+    runs, kind = address.switch(parameters.WITHOUT), address.choice(parameters.PARTS, [*_TABLES])
     _way_down(view, steps)
     row = explain_row(view.model, view.trace, *steps[-1][:3])
     if steps[-1].key not in row.keys:
@@ -53,11 +54,11 @@ def draw(view: View, chosen: Step) -> None:
     answer, parts = st.columns([5, 6], gap="large")
     with answer:
         _answer(view, case)
-        _heads(view, case, steps)
+        _heads(view, case, steps, runs)
         if path:
             _weights(view, steps[-1])
     with parts:
-        _table(view, case, path)
+        _table(view, case, path, kind)
 
 
 def _path(view: View, chosen: Step, raw: str) -> tuple[Step, ...]:
@@ -100,13 +101,14 @@ def _answer(view: View, case: Reason) -> None:
     first, *said = case.words([literal(label) for label in view.labels])
     if case.rule is not None:
         said[-1] = f"**{said[-1]}**"
-    prose.markdown("\n\n".join([f"**{first}**", " ".join(said[:-1]), *said[-1:]]))
+    paragraphs = "\n\n".join([f"**{first}**", " ".join(said[:-1]), *said[-1:]])
+    prose.markdown(paragraphs.replace(" %", "\u00a0%"))  # a share is not broken in two
 
 
-def _heads(view: View, case: Reason, steps: Sequence[Step]) -> None:
+def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]) -> None:
     """The heads of the leading pairs: a way down into each, and the weight without it.
 
-    By the sum, and where the whole model runs without it: a run for each, in a long text for one.
+    By the sum, and by a run of the whole model if that is wanted: in a long text for one of them.
     """
     parts = [part for pair in case.pairs for part in zip(_SIDES, pair.parts, strict=True)]
     behind = [case.behind(side, part) for side, part in parts]
@@ -117,16 +119,17 @@ def _heads(view: View, case: Reason, steps: Sequence[Step]) -> None:
         f"**Without a head**, what is left of the weight of {case.weight:.2f}? In the *sum* all "
         "else stays as it is, LayerNorm's scale too; in a *run* without it all later parts change."
     )
+    run = st.toggle("Run the model without each, too", **runs)
     with st.container(key="why_heads", gap="small"):
         for n, step in enumerate(heads):
-            _head(view, case, steps, step, runs=view.trace.explicit or n == 0)
+            _head(view, case, steps, step, runs=run and (view.trace.explicit or n == 0))
 
 
 def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: bool) -> None:
     """One of the heads that wrote to query or key."""
     at, edit = steps[-1], Edit("off", opened.layer, opened.head)
-    down, left, edited = st.columns([5, 4, 2], vertical_alignment="center", gap="small")
-    down.button(
+    line = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    line.button(
         f"Why {_said(view, opened)}?",
         key=f"why_{opened}",
         icon=":material/arrow_downward:",
@@ -140,19 +143,20 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
         run = run_cache.run(replace(view.trace.key, edits=(edit,)))
         weights = run.weights_of_queries(at.layer, slice(at.query, at.query + 1))
         said += f", run **{weights[at.head, 0, at.key]:.2f}**"
-    prose.markdown(said, place=left)
+    prose.markdown(said, place=line, width="content")
     wanted: dict[Parameter, Any] = {
         parameters.EDITS: (edit,),
         parameters.LAYER: at.layer,
         parameters.HEAD: at.head,
         parameters.QUERY: at.query,
     }
-    edited.page_link(
+    line.page_link(
         pages.WHAT_IF.path,
         label="What if",
         icon=":material/arrow_forward:",
         help=prose.tip(f"Switch {part} off and see all that changes."),
         query_params=address.parameters(wanted),
+        width="content",
     )
 
 
@@ -175,7 +179,7 @@ def _weights(view: View, step: Step) -> None:
     )
 
 
-def _table(view: View, case: Reason, path: tuple[Step, ...]) -> None:
+def _table(view: View, case: Reason, path: tuple[Step, ...], kind: dict[str, Any]) -> None:
     """Every pair of parts with the sums, a switch for the row's mean, and the proof."""
     raw = (
         st.segmented_control(
@@ -187,7 +191,7 @@ def _table(view: View, case: Reason, path: tuple[Step, ...]) -> None:
                 "What is equal for all keys of a row, softmax forgets. So the row's mean is "
                 "taken away from every pair, and what is left sets this key apart."
             ),
-            **address.choice(parameters.PARTS, list(_TABLES)),
+            **kind,
         )
         == "raw"
     )
