@@ -1,0 +1,57 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import draw from "../../gpt2viz/app/components/written_sum/component.js"
+
+// As much of a page's elements as the script uses.
+class Element {
+  constructor(tag) { Object.assign(this, { tag, children: [], style: {} }) }
+  append(...parts) { this.children.push(...parts) }
+  replaceChildren(...parts) { this.children = parts }
+  get firstChild() { return this.children[0] }
+  get text() {
+    return this.children.map((part) => typeof part === "string" ? part : part.text).join("")
+  }
+  all(tag) {
+    const inside = this.children.flatMap((part) => part instanceof Element ? part.all(tag) : [])
+    return this.tag === tag ? [this, ...inside] : inside
+  }
+}
+
+function drawn(parts) {
+  globalThis.document = { createElement: (tag) => new Element(tag) }
+  const sum = new Element("div")
+  const parentElement = { querySelector: (name) => name === ".sum" ? sum : null }
+  draw({ data: { parts: [{ kind: "note", says: "of before" }] }, parentElement })
+  draw({ data: { parts }, parentElement })
+  return sum
+}
+
+test("a strip has its name in its colour, whose it is, and a coloured cell a number", () => {
+  const cells = [["#112233", "dimension 0: 1.0000"], ["#445566", "dimension 1: −2.0000"]]
+  const sum = drawn([{ kind: "strip", name: "q", token: "<b>cat", ink: "#2457c5", cells }])
+  assert.equal(sum.text, "q <b>cat")
+  assert.equal(sum.all("b")[0].style.color, "#2457c5")
+  assert.deepEqual(sum.all("i").map((one) => [one.style.background, one.title]), cells)
+})
+
+test("a result has the model's number beside it", () => {
+  const sum = drawn([{ kind: "result", name: "Raw score", value: "1.2500", model: "1.2501" }])
+  assert.equal(sum.text, "Raw score= 1.2500the model: 1.2501")
+})
+
+test("of a table one row stands out, and a bar is as long as its share", () => {
+  const rows = [[["0 a", "0.2500"], 0.25], [["1 b", "0.7500"], 0.75]]
+  const sum = drawn([{ kind: "table", columns: ["key", "weight"], rows, chosen: 1, bar: "#123456" }])
+  assert.deepEqual(sum.all("tr").map(({ text }) => text), ["keyweight", "0 a0.2500", "1 b0.7500"])
+  assert.deepEqual(sum.all("tr").map(({ className }) => className), ["", "", "chosen"])
+  const bars = sum.all("span").map(({ style }) => style)
+  assert.deepEqual(bars, [{ width: "25%", background: "#123456" },
+    { width: "75%", background: "#123456" }])
+})
+
+test("steps stand in their order, and those of before are gone", () => {
+  const sum = drawn([{ kind: "arrow", says: "÷ √32" }, { kind: "note", says: "checked" }])
+  assert.deepEqual(sum.children.map(({ className, text }) => [className, text]),
+    [["arrow", "÷ √32"], ["note", "checked"]])
+})
