@@ -113,6 +113,32 @@ def test_a_sentence_says_where_the_chosen_head_looks(model: gpt2viz.Model) -> No
     assert "·cat (3) looks at" in said, "equal tokens are told apart"
 
 
+def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
+    on, off = (of_text(model, "A crane ate fish", causal)[2, 4] for causal in (True, False))
+    at = open_page("attention").toggle(key="causal").set_value(False).run()
+    assert chosen(at) == (2, 4), "the head stays"
+    row = int(hardest(off).argmax())
+    shown = re.search(
+        r"\*\*Head 2.4\*\*: \S+ looks at (.*) \(with the mask on at (.*)\): of", words(at)
+    )
+    assert shown
+    for said, weights in zip(shown.groups(), (off[row], on[row]), strict=True):
+        numbers = [float(n) for n in re.findall(r"\((\d\.\d+)\)", said)]
+        expected = sorted((w for w in weights if w >= 0.05), reverse=True)[:3]
+        assert numbers == pytest.approx(expected, abs=0.0051)
+    assert "nearest to half of a row's weight, with the mask on." in words(at)
+    (said,) = re.findall(
+        r"What comes next: “(.+)” (.+) %, with the mask on “(.+)” (.+) %\.", words(at)
+    )
+    ids = model.tokenizer.encode("A crane ate fish")
+    for (token, percent), causal in ((said[:2], False), (said[2:], True)):
+        logits = reference(BUNDLED, ids, causal)["logits"][-1].astype(np.float64)
+        p = np.exp(logits - logits.max())
+        best = model.tokenizer.decode([int(p.argmax())]).replace(" ", "·")
+        assert best == token.replace("\\", "")
+        assert float(percent) == pytest.approx(100 * p.max() / p.sum(), abs=0.06)
+
+
 def test_what_comes_next(model: gpt2viz.Model) -> None:
     logits = reference(BUNDLED, model.tokenizer.encode("A crane ate fish"), True)["logits"][-1]
     p = np.exp(logits - logits.max())

@@ -127,11 +127,11 @@ def test_switching_the_mask(visit: Visit) -> None:
     settle(page)
     expected = weights("A crane ate fish", 0, causal=False)
     assert_allclose(drawn(page, "heads")[3]["z"], expected[3], atol=1e-6)
-    expect(page.get_by_text("this is an experiment")).to_be_visible()
+    expect(page.get_by_text("An experiment: the model")).to_be_visible()
     open_from_menu(page, "Head")
     page.wait_for_url("**/head?*causal=false*")
     settle(page)
-    expect(page.get_by_text("this is an experiment")).to_be_visible()
+    expect(page.get_by_text("An experiment: the model")).to_be_visible()
 
 
 def test_clicking_a_cell_chooses_its_row(visit: Visit) -> None:

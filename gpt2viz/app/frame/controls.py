@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -75,8 +76,11 @@ def _heads(view: View, heads: range) -> dict[str, Any]:
 
 
 def _opening(view: View) -> tuple[int, int]:
-    """The layer and head that every page opens on where the address names none."""
-    return run_cache.every_head(view.trace.key).looks.opening()
+    """The layer and head that every page opens on where the address names none.
+
+    Found with the mask on, so that it stays when the mask is switched off.
+    """
+    return run_cache.every_head(replace(view.trace.key, causal=True)).looks.opening()
 
 
 def heads_beside(view: View, head: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -143,14 +143,28 @@ def _notes(trace: Trace) -> None:
     """What to know about the run, in a line."""
     notes = [said] if (said := examples.says(trace)) else []
     if not trace.causal:
-        notes.append(
-            "The causal mask is **off**: tokens see later ones too. An experiment: the model was "
-            "trained with it on."
-        )
+        notes.append(_without_mask(trace))
     if end_of_text.is_on():
         notes.append(f"{end_of_text.WRITTEN} was **put first**: token 0 is not from your sentence.")
     if notes:
         prose.caption(" · ".join(notes))
+
+
+def _without_mask(trace: Trace) -> str:
+    """What it is to lift the mask, and what it does to the prediction."""
+    notes = [
+        "The causal mask is **off**: tokens see later ones too. An experiment: the model was "
+        "trained with it on."
+    ]
+    both = trace, run_cache.run(replace(trace.key, causal=True))
+    if not any(first_not_finite(run) for run in both):
+        names, found = run_cache.vocabulary(trace.key.model), []
+        for run in both:
+            probable = run.next_token_probabilities[0]
+            best = int(probable.argmax())
+            found.append(f"“{literal(names[best])}” {100 * probable[best]:.1f} %")
+        notes.append(f"What comes next: {found[0]}, with the mask on {found[1]}.")
+    return " ".join(notes)
 
 
 def stop_without_numbers(*runs: Trace) -> None:

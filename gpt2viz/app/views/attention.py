@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import streamlit as st
@@ -17,12 +17,14 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views import measures, zoom
 from gpt2viz.app.views.zoom import Window
+from gpt2viz.arrays import Array
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.measure import Measure, one_head
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps, Thumbnails
 from gpt2viz.pictures.thumbnails import THUMBNAIL, thumbnails
+from gpt2viz.run.key import RunKey
 
 #: Next tokens that are named.
 _TOP = 5
@@ -166,10 +168,11 @@ def _in_words(view: View, chosen: _Chosen) -> None:
     # Without links to the glossary: the words of the sentence are anybody's.
     st.markdown(f"**Head {layer}.{head}**: {_does(view, looks, layer, head)}")
     opened = address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD)
-    if opened and looks.weights.any():
+    if opened and run_cache.every_head(_with_mask(view)).looks.weights.any():
         prose.caption(
             f"Opened on head {layer}.{head}: of all heads, its hardest looks (at another token "
-            "that isn't the first) are on average nearest to half of a row's weight."
+            "that isn't the first) are on average nearest to half of a row's weight"
+            + (", with the mask on." if not view.trace.causal else ".")
         )
 
 
@@ -184,9 +187,22 @@ def _does(view: View, looks: Looks, layer: int, head: int) -> str:
     row = view.trace.stage("weights", layer)[0, head, query]
     if np.isnan(row).any():
         return f"the weights of {_named(view, query)} are NaN, not numbers."
-    keys = [int(key) for key in np.argsort(-row, kind="stable")[:3] if row[key] >= 0.05]
-    at = ", ".join(f"{_named(view, key)} ({row[key]:.2f})" for key in keys)
+    at = _looked_at(view, row)
+    if not view.trace.causal:
+        masked = run_cache.run(_with_mask(view)).stage("weights", layer)[0, head, query]
+        at += f" (with the mask on at {_looked_at(view, masked)})"
     return f"{_named(view, query)} looks at {at}{why}."
+
+
+def _with_mask(view: View) -> RunKey:
+    """The run of the same sentence with the causal mask on."""
+    return replace(view.trace.key, causal=True)
+
+
+def _looked_at(view: View, row: Array) -> str:
+    """The keys that take most of a query's weights (T,), and how much."""
+    keys = [int(key) for key in np.argsort(-row, kind="stable")[:3] if row[key] >= 0.05]
+    return ", ".join(f"{_named(view, key)} ({row[key]:.2f})" for key in keys)
 
 
 def _named(view: View, position: int) -> str:
