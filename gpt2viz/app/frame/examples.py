@@ -102,8 +102,7 @@ def _body() -> None:
     for example in EXAMPLES:
         shown = f"**{example.name}** :gray[{literal(shorten(example.text, 60))}]"
         name = f"example_{example.name}"
-        if st.button(shown, key=name, type="tertiary", on_click=_open, args=(example,)):
-            st.rerun()  # the whole page
+        st.button(shown, key=name, type="tertiary", on_click=_open, args=(example,))
 
 
 def _open(example: Example) -> None:
@@ -119,7 +118,7 @@ def _open(example: Example) -> None:
     if seen:
         address.put(parameters.LAYER, seen.layer)
         address.put(parameters.HEAD, seen.head)
-    st.session_state["examples"] = False
+    popover.close("examples")
 
 
 def find(example: Example, trace: Trace) -> Seen | None:

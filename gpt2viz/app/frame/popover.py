@@ -20,6 +20,8 @@ def button(
 
     Opening it runs nothing else of the page again.
     """
+    if st.session_state.pop(_left(key), False):
+        st.rerun()
     place = st.popover(
         label,
         icon=icon and f":material/{icon}:",
@@ -31,3 +33,13 @@ def button(
     if place.open:
         with place, st.container(key=f"{key}_body"):
             body()
+
+
+def close(key: str) -> None:
+    """Close what a button has opened, and run the whole page again. For callbacks inside it."""
+    st.session_state[key] = False
+    st.session_state[_left(key)] = True
+
+
+def _left(key: str) -> str:
+    return f"_{key}_left"
