@@ -158,13 +158,39 @@ def largest_changes(
     order = np.argsort(-change, kind="stable")
     rises, falls = order[:top], order[max(top, len(order) - top) :]
     chosen = np.concatenate([rises[change[rises] > 0], falls[change[falls] < 0]])
+    return _of_two(chosen, before, after, labels, names)
+
+
+def most_probable_of_two(
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    labels: Sequence[str],
+    top: int,
+    names: tuple[str, str] = ("baseline", "changed"),
+) -> pd.DataFrame:
+    """The ``top`` tokens that are most probable on either side, in percent, as ``before`` has them.
+
+    ``before`` and ``after`` are (n_vocab,) probabilities. ``names`` is what both are called.
+    """
+    best = np.argsort(-np.maximum(before, after), kind="stable")[:top]
+    return _of_two(best[np.argsort(-before[best], kind="stable")], before, after, labels, names)
+
+
+def _of_two(
+    chosen: NDArray[np.intp],
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    labels: Sequence[str],
+    names: tuple[str, str],
+) -> pd.DataFrame:
+    """A row for each of the ``chosen`` tokens: its two probabilities and their difference."""
     return pd.DataFrame(
         {
             "token": [labels[n] for n in chosen],
             "id": chosen,
             f"{names[0]} (%)": 100 * before[chosen],
             f"{names[1]} (%)": 100 * after[chosen],
-            "change (points)": 100 * change[chosen],
+            "change (points)": 100 * (after - before)[chosen],
         }
     )
 

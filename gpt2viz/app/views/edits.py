@@ -80,26 +80,30 @@ def _parse(raw: str) -> tuple[Edit, ...]:
 
 def pick(view: View) -> None:
     """Choose an edit and add it to the list."""
-    with st.container(horizontal=True, vertical_alignment="bottom", key="new_edit"):
-        kind: Kind = st.selectbox(
-            "What to change",
-            KINDS,
-            format_func=lambda kind: KINDS[kind][0],
-            key="edit_kind",
-            width=250,
-        )
-        values = {name: _field(view, name) for name in FIELDS[kind]}
-        st.button(
-            "Add",
-            icon=":material/add:",
-            type="primary",
-            on_click=_add,
-            args=(_frame(view), Edit(kind, **values)),
-            key="add_edit",
-        )
-    prose.caption(KINDS[kind][1])
-    if refused := st.session_state.pop(_REFUSED, None):
-        st.warning(refused, icon=":material/block:")
+    kind: Kind = st.selectbox(
+        "What to change",
+        KINDS,
+        format_func=lambda kind: KINDS[kind][0],
+        key="edit_kind",
+        label_visibility="collapsed",
+        width=250,
+    )
+    values = {name: _field(view, name) for name in FIELDS[kind]}
+    st.button(
+        "Add",
+        icon=":material/add:",
+        type="primary",
+        help=prose.tip(KINDS[kind][1]),
+        on_click=_add,
+        args=(_frame(view), Edit(kind, **values)),
+        key="add_edit",
+    )
+
+
+def refused() -> None:
+    """Say why the last edit was not added, if it wasn't."""
+    if why := st.session_state.pop(_REFUSED, None):
+        st.warning(why, icon=":material/block:")
 
 
 def _field(view: View, name: str) -> Any:
@@ -174,34 +178,23 @@ def _undo(n: int, edit: Edit) -> None:
         address.put(parameters.EDITS, before[:n] + before[n + 1 :])
 
 
-def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
-    """The edits with a button each to undo it, and the reference text where one needs it.
-
-    ``by_click`` says that a click on a cell is an edit too.
-    """
+def listed(view: View, edits: tuple[Edit, ...]) -> None:
+    """The edits that act, each a button that undoes it."""
     if not edits:
-        prose.markdown(
-            "**No edit yet**, so both runs below are the same. Add one"
-            + (
-                ", or click a cell of the weights to hide that key from that query."
-                if by_click
-                else ", here or on the page **What if**."
-            )
-        )
+        prose.caption("**No edit yet**: both runs are the same.", width="content")
         return
-    with st.container(key="edit_list", gap=None):
+    labels = [*map(isolated, view.labels)]
+    with st.container(key="edit_list", horizontal=True, gap="small"):
         for n, edit in enumerate(edits):
-            undo, sentence = st.columns([3, 10], vertical_alignment="center", gap="small")
-            undo.button(
-                "Undo",
+            said = literal(describe(edit, labels))
+            st.button(
+                said,
                 key=f"undo_{n}",
-                icon=":material/undo:",
-                type="tertiary",
+                icon=":material/close:",
+                help=f"Undo it. It is “{literal(str(edit))}” in the link.",
                 on_click=_undo,
                 args=(n, edit),
             )
-            said = literal(describe(edit, [*map(isolated, view.labels)]))
-            prose.markdown(f"{said} :small[:gray[{literal(str(edit))}]]", place=sentence)
         if len(edits) > 1:
             st.button(
                 "Undo all",
@@ -211,6 +204,10 @@ def listed(view: View, edits: tuple[Edit, ...], by_click: bool = True) -> None:
                 on_click=address.put,
                 args=(parameters.EDITS, ()),
             )
+
+
+def note_means(view: View, edits: tuple[Edit, ...]) -> None:
+    """The reference text, where a head is replaced by its mean."""
     if any(edit.kind == "mean" for edit in edits):
         run = run_cache.reference(view.model.name)
         prose.caption(

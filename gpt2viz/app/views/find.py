@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.attribution import taken
@@ -45,13 +46,24 @@ WEIGHT, GIVEN = "attention weight", "length given"
 def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.FIND, _choosing())
-    chosen = controls.mode(pages.FIND)
+    choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
+    with choices:
+        chosen = controls.mode(pages.FIND)
     _stop_where_all_are_alike(view, chosen)
     ways = {"habit": _by_habit, "look": _by_look, "pattern": _by_pattern, "head": _by_head}
-    ways.get(chosen, similar_heads.draw)(view)
+    if chosen in ways:
+        ways[chosen](view, choices)
+    else:
+        similar_heads.draw(view)
 
 
-def _by_habit(view: View) -> None:
+def _beside() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Room for maps of all heads, and beside it for the ranking."""
+    maps, ranking = st.columns([8, 5], gap="medium")
+    return maps.container(gap="xsmall"), ranking.container(gap="xsmall")
+
+
+def _by_habit(view: View, choices: DeltaGenerator) -> None:
     """Maps of every score of every head, on the sentence and on random tokens said twice."""
     probe = run_cache.probe(view.trace.key)
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
@@ -59,8 +71,10 @@ def _by_habit(view: View) -> None:
     across = _survey(view)
     if across:
         scores["texts"] = across.mean
-    _explain(probe, across)
-    with st.container(key="atlas"):
+    with choices:
+        score, text = _habit(scores)
+    maps, ranking = _beside()
+    with maps, st.container(key="atlas"):
         output.picture(
             atlas(
                 "Every score of every head, on each text",
@@ -71,28 +85,38 @@ def _by_habit(view: View) -> None:
             made_by=(head_scores, *dict.fromkeys(chain(*(s.code for s in SCORES.values())))),
             then=open_map_head,
         )
-    score, text = _habit(scores)
+    prose.markdown(
+        f":small[**{score}**: {SCORES[score].words} :gray[{literal(SCORES[score].formula)}]]",
+        place=ranking,
+    )
+    with maps:
+        _explain(probe, across)
     if score not in scores[text]:
-        _not_surveyed(score)
+        with ranking:
+            _not_surveyed(score)
         return
     columns = {score: scores[text][score]}
     if across and text == "texts":
         columns["± (95 %)"] = across.margin[score]
     run = runs.get(text, view.trace)
-    ranked(view, columns | scores[text], score, run, run.labels)
+    with ranking:
+        ranked(view, columns | scores[text], score, run, run.labels)
     if across and text == "texts":
         _interval_note(across)
         _passages(across, score)
 
 
-def _by_look(view: View) -> None:
+def _by_look(view: View, choices: DeltaGenerator) -> None:
     """Every head by how much a query takes from the chosen keys."""
     query, opening = _pair(view)
-    keys, by = _keys(view, query, opening), _look()
+    with choices:
+        by = _look()
+    keys = _keys(view, query, opening)
     if not keys:
         return
     numbers = given(view, query, keys)
-    with st.container(key="maps"):
+    maps, ranking = _beside()
+    with maps, st.container(key="maps"):
         for place, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
             output.picture(
                 Heatmaps(
@@ -110,14 +134,18 @@ def _by_look(view: View) -> None:
                 made_by=(taken,) if name == GIVEN else (given,),
                 then=open_map_head,
             )
-    ranked(view, numbers, by, view.trace, view.labels)
+        if opening and address.is_default(parameters.KEYS):
+            _opened(view, query, opening)
+    with ranking:
+        ranked(view, numbers, by, view.trace, view.labels)
 
 
-def _by_pattern(view: View) -> None:
+def _by_pattern(view: View, choices: DeltaGenerator) -> None:
     """Every head by how much it is like a drawn pattern."""
-    choice, picture, found = st.columns([3, 4, 4], gap="medium")
-    with choice:
+    with choices:
         kind, n, cells = pattern_grid.pattern(view)
+    maps, ranking = _beside()
+    picture, found = maps.columns(2, gap="small")
     wanted = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
     with picture, st.container(key="drawing"):
         panel = drawn_pattern(wanted, view.labels, view.trace)
@@ -134,25 +162,31 @@ def _by_pattern(view: View) -> None:
     with found:
         values = _like(view, wanted)
         _similarity_map(view, values)
-    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
+    with maps:
+        pattern_grid.note(view)
+    with ranking:
+        ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
 
 
-def _by_head(view: View) -> None:
+def _by_head(view: View, choices: DeltaGenerator) -> None:
     """Every head by how much it is like a chosen one."""
-    choice, picture, found = st.columns([3, 4, 4], gap="medium")
-    with choice:
+    with choices:
         layer, head = controls.layer(view), controls.head(view)
-        as_lines = lines.wanted(zoom.whole_text(view.n_tokens))
-        prose.caption(
-            "The number is the **cosine similarity** of two heads' weights on this sentence, over "
-            "all rows but the first: 1 for the same weights, 0 where no key gets weight from both."
-        )
+        as_lines = lines.wanted(zoom.whole_text(view.n_tokens), label="collapsed")
+    maps, ranking = _beside()
+    picture, found = maps.columns(2, gap="small")
     with picture:
         draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340)
     with found:
         values = alike(view, layer, head)
         _similarity_map(view, values)
-    ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels, as_lines)
+    prose.caption(
+        "The number is the **cosine similarity** of two heads' weights on this sentence, over "
+        "all rows but the first: 1 for the same weights, 0 where no key gets weight from both.",
+        place=maps,
+    )
+    with ranking:
+        ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels, as_lines)
 
 
 def _similarity_map(view: View, values: Scores) -> None:
@@ -211,8 +245,8 @@ def _survey(view: View) -> Survey | None:
 def _explain(probe: Trace | None, across: Survey | None) -> None:
     """What the maps show, what the probe is, if there is one, and how many texts there are."""
     prose.markdown(
-        "One map for each habit: each cell is a head, layers down and heads across. The stronger "
-        "the colour, the more the head does it. Click a cell to look inside that head."
+        ":small[One map for each habit: each cell is a head, layers down and heads across. The "
+        "stronger the colour, the more the head does it. Click a cell to look inside that head.]"
     )
     twice, many = "", ""
     if probe is not None:
@@ -237,22 +271,21 @@ def _explain(probe: Trace | None, across: Survey | None) -> None:
 def _habit(texts: Iterable[str]) -> tuple[str, str]:
     """Pick the score that heads are ranked by, and on which of the ``texts``, keys of ``TEXTS``."""
     offered = list(texts)
-    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-        score: str = st.segmented_control(
-            "Rank the heads by",
-            list(SCORES),
-            required=True,
-            wrap=True,
-            **address.choice(parameters.HABIT, list(SCORES)),
-        )
-        text: str = st.segmented_control(
-            "on",
-            offered,
-            format_func=TEXTS.__getitem__,
-            required=True,
-            **address.choice(parameters.ON, offered, "probe" if "probe" in offered else offered[0]),
-        )
-    prose.markdown(f"{SCORES[score].words} :small[:gray[{literal(SCORES[score].formula)}]]")
+    score: str = st.segmented_control(
+        "Rank the heads by",
+        list(SCORES),
+        required=True,
+        wrap=True,
+        label_visibility="collapsed",
+        **address.choice(parameters.HABIT, list(SCORES)),
+    )
+    text: str = st.segmented_control(
+        "on",
+        offered,
+        format_func=TEXTS.__getitem__,
+        required=True,
+        **address.choice(parameters.ON, offered, "probe" if "probe" in offered else offered[0]),
+    )
     return score, text
 
 
@@ -311,24 +344,19 @@ def _keys(view: View, query: int, opening: Look | None) -> list[int]:
     """Pick the tokens that the query may look at; at first that of its ``opening`` look."""
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
     small, labels = ":small[:gray[{}]]".format, view.labels
-    prose.markdown(
-        f"Which heads send “{literal(view.labels[query])}” ({query}) to these tokens? Choose one "
-        "or more of them here, and choose the token that looks from the tokens above."
-    )
     bound = address.several(parameters.KEYS, seen, [opening.key] if opening else [])
-    if opening and address.is_default(parameters.KEYS):
-        st.caption(  # without links to the glossary: its words are anybody's
-            f"Opened with a look of head {opening.layer}.{opening.head}: from “"
-            f"{literal(view.labels[query])}” ({query}) at “{literal(view.labels[opening.key])}” "
-            f"({opening.key}), {opening.weight:.2f}. Its hardest look from there, at another token "
-            "that isn't the first."
-        )
 
     def choose() -> None:  # the token that looks is then a choice too, and stays
         address.put(parameters.QUERY, query)
         address.put(parameters.KEYS, st.session_state[parameters.KEYS.name])
 
-    with st.container(height=150 if len(seen) > 40 else "content", border=False):
+    with st.container(key="keys_of", horizontal=True, vertical_alignment="center", gap="small"):
+        prose.markdown(
+            f"“{literal(view.labels[query])}” ({query}) looks at",
+            width="content",
+            help="Choose one or more tokens that are looked at here, and the token that looks "
+            "from the tokens above.",
+        )
         chosen: list[int] = st.pills(
             "Tokens that are looked at",  # plain: it is read aloud with every sign in it
             seen,
@@ -339,6 +367,16 @@ def _keys(view: View, query: int, opening: Look | None) -> list[int]:
             on_change=choose,
         )
     return sorted(chosen)
+
+
+def _opened(view: View, query: int, look: Look) -> None:
+    """Why these two tokens are chosen at first."""
+    st.caption(  # without links to the glossary: its words are anybody's
+        f"Opened with a look of head {look.layer}.{look.head}: from “"
+        f"{literal(view.labels[query])}” ({query}) at “{literal(view.labels[look.key])}” "
+        f"({look.key}), {look.weight:.2f}. Its hardest look from there, at another token "
+        "that isn't the first."
+    )
 
 
 def _look() -> str:
@@ -382,4 +420,4 @@ def alike(view: View, layer: int, head: int | None) -> Scores:
 
 def map_height(view: View) -> int:
     """Pixels for a map with numbers in its cells."""
-    return max(290, 90 + 30 * view.model.config.n_layer)
+    return max(260, 90 + 30 * view.model.config.n_layer)

@@ -24,6 +24,9 @@ from gpt2viz.run.trace import Trace
 #: So many of the best heads are drawn.
 SHOWN = 4
 
+#: Pixels of the table at most: it scrolls, and the pictures stand below it on the same screen.
+_TABLE = 190
+
 
 def ranked(
     view: View,
@@ -45,25 +48,24 @@ def ranked(
             "Choose something else above, or write a longer sentence."
         )
         return
-    numbers, pictures = st.columns([5, 6], gap="large")
-    with numbers:
+    with st.container(key="listed", horizontal=True, vertical_alignment="center", gap="small"):
         table = ranking(columns, by, _layers(view))
-        formats = {name: st.column_config.NumberColumn(format="%.3f") for name in table.columns[2:]}
-        picked = output.table(
-            table,
-            f"Heads ranked by {by}",
-            key="ranking",
-            hide_index=True,
-            height=min(500, 38 + 35 * len(table)),
-            column_config=formats,
-            on_select="rerun",
-            selection_mode="single-row",
-        )
-    with pictures, st.container(key="best"):
+        if as_lines is None:
+            as_lines = lines.wanted(zoom.whole_text(len(labels)), label="collapsed")
+    formats = {name: st.column_config.NumberColumn(format="%.3f") for name in table.columns[2:]}
+    picked = output.table(
+        table,
+        f"Heads ranked by {by}",
+        key="ranking",
+        hide_index=True,
+        height=min(_TABLE, 38 + 35 * len(table)),
+        column_config=formats,
+        on_select="rerun",
+        selection_mode="single-row",
+    )
+    with st.container(key="best", gap="xsmall"):
         best = table[table[by].notna()].head(SHOWN)
         if len(best):
-            if as_lines is None:
-                as_lines = lines.wanted(zoom.whole_text(len(labels)))
             _pictures(view, best, by, trace, labels, as_lines)
     for row in picked["selection"]["rows"]:
         open_head(int(table["layer"].iloc[row]), int(table["head"].iloc[row]))
@@ -87,7 +89,7 @@ def _pictures(
             alt,
             best_heads(trace, labels, best, by),
             n_columns=2,
-            height=560,
+            height=340,
             row=view.query if own else None,
             numbers=0,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.clicks import choose_query, open_head
@@ -13,6 +14,7 @@ from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.views import measures, zoom
+from gpt2viz.app.views.two_runs import HEIGHT
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import difference, difference_in_words
 from gpt2viz.pictures.panel import Panel
@@ -44,14 +46,16 @@ class _Chosen:
         return measures.made_by(view, self.layers[0], str(self.head), self.whole_words)
 
 
-def draw(view: View) -> None:
-    """Draw the mode."""
+def draw(view: View, choices: DeltaGenerator) -> None:
+    """Draw the mode, with what is picked among ``choices``."""
     part = zoom.window(view)
-    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+    with choices:
         layers, head = controls.several_layers(view), controls.head_or_whole(view)
-        chosen = _Chosen(layers, head, measures.words(), lines.wanted(part))
+        as_lines = lines.wanted(part, label="collapsed")
+        chosen = _Chosen(layers, head, measures.words(), as_lines)
     _side_by_side(view, part, chosen)
     _in_every_layer(view, chosen)
+    _words(view, chosen)
 
 
 def _side_by_side(view: View, part: Window, chosen: _Chosen) -> None:
@@ -73,31 +77,32 @@ def _side_by_side(view: View, part: Window, chosen: _Chosen) -> None:
         f"{quantity}, {chosen.what}: layers {', '.join(others)} − layer {first}"
     )
     with st.container(key="layer_charts"):
-        _layers(view, part, panels, chosen, alt)
+        if len(others) in (1, 2):  # all in one row
+            of_layers, of_differences = st.columns([len(whole), len(others)], gap="medium")
+        else:
+            of_layers, of_differences = st.container(), st.container()
+        with of_layers:
+            _layers(view, part, panels, chosen, alt)
         if others:
-            _differences(view, part, whole, chosen, change)
-    output.code(*chosen.made_by(view), *([difference] if others else []), of=[alt, change])
-    if chosen.head != "rollout":
-        measures.proof(view, chosen.layers)
+            with of_differences:
+                _differences(view, part, whole, chosen, change)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        output.code(*chosen.made_by(view), *([difference] if others else []), of=[alt, change])
+        if chosen.head != "rollout":
+            measures.proof(view, chosen.layers)
+        prose.caption("Click a row to choose its token on every page.", width="content")
 
 
 def _layers(view: View, part: Window, panels: list[Panel], chosen: _Chosen, alt: str) -> None:
     """One matrix a layer, or the lines of all."""
-    prose.markdown(
-        "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
-        "reached each token (query) after the layer, if every head counted the same and values, "
-        "MLPs and norms did nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
-        if chosen.head == "rollout"
-        else f"**Attention weights, {chosen.what}**, on one scale from 0 to 1"
-    )
-    if chosen.whole_words:
-        prose.caption(measures.words_note(view))
     if chosen.as_lines:
         names = [f"Layer {layer}" for layer in chosen.layers]
         lines.draw(view, panels, names, key="layers_lines", alt=alt)
     else:
         output.picture(
-            Heatmaps(alt, panels, n_columns=4, height=380, row=view.query, bar=panels[0].quantity),
+            Heatmaps(
+                alt, panels, n_columns=4, height=HEIGHT, row=view.query, bar=panels[0].quantity
+            ),
             view.colors,
             key="layers_chart",
             choose=choose_query(panels[0].rows),
@@ -112,35 +117,45 @@ def _differences(view: View, part: Window, whole: list[Panel], chosen: _Chosen, 
         part.fit(difference(whole[0], other, f"Layer {layer} − layer {first}{chosen.between}"))
         for layer, other in zip(chosen.layers[1:], whole[1:], strict=True)
     ]
-    words, charts = st.columns([1, len(changes)], vertical_alignment="center")
-    prose.markdown(
-        difference_in_words("Difference", f"layer {first}", "the other layer", "number"),
-        place=words,
-    )
     output.picture(
         Heatmaps(
             alt,
             changes,
             scale="signed",
             n_columns=3,
-            height=380,
+            height=HEIGHT,
             row=view.query,
             bar=changes[0].quantity,
         ),
         view.colors,
-        place=charts,
         key="differences",
         choose=choose_query(changes[0].rows),
         drag=part.drag(changes[0]),
     )
 
 
+def _words(view: View, chosen: _Chosen) -> None:
+    """What there is to know about the pictures above."""
+    prose.caption(
+        "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
+        "reached each token (query) after the layer, if every head counted the same and values, "
+        "MLPs and norms did nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
+        if chosen.head == "rollout"
+        else f"**Attention weights, {chosen.what}**, on one scale from 0 to 1."
+    )
+    if len(chosen.layers) > 1:
+        first = f"layer {chosen.layers[0]}"
+        prose.caption(difference_in_words("Difference", first, "the other layer", "number"))
+    if chosen.whole_words:
+        prose.caption(measures.words_note(view))
+
+
 def _in_every_layer(view: View, chosen: _Chosen) -> None:
     """One head in every layer, small; a click opens that head, or the layer."""
     head = chosen.head
     name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
-    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-        prose.markdown(f"#### {name} in every layer", width="content")
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
+        prose.markdown(f"**{name} in every layer**", width="content")
         of_head = measures.of_head(head)
     strip, scale = measures.in_every_layer(view.trace.key, head, of_head, chosen.whole_words)
     n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
@@ -151,7 +166,7 @@ def _in_every_layer(view: View, chosen: _Chosen) -> None:
                 strip,
                 scale=scale,
                 n_columns=n_columns,
-                height=70 + 1040 // n_columns * -(-len(strip) // n_columns),
+                height=(70 + 720 // n_columns) * -(-len(strip) // n_columns),
                 row=view.query,
                 numbers=0,
                 bar=strip[0].quantity,

@@ -58,6 +58,11 @@ def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
             on_click=address.put,
             args=(parameters.CELLS, ()),
         )
+    return kind, n, cells
+
+
+def note(view: View) -> None:
+    """What a click on the pattern does, and what the number beside it is."""
     prose.caption(
         (
             "Click cells to paint or clear them. "
@@ -67,7 +72,6 @@ def pattern(view: View) -> tuple[Kind, int, tuple[Cell, ...]]:
         + "The number is the **cosine similarity** over the rows with a wanted cell: 1 for a head "
         "that gives these cells all its weight, 0 for one that gives them none."
     )
-    return kind, n, cells
 
 
 def paint(view: View) -> Callable[[ClickedCell], None]:

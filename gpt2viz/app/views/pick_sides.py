@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import GPT2VizError, Model, TooLargeError
+from gpt2viz import GPT2Config, GPT2VizError, Model, TooLargeError
 from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls
@@ -28,58 +29,52 @@ from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import load_tokenizer
 
+#: Said below the pictures: what both sides are.
+NOTES = {
+    "head": "Both heads come from one run: the same model, sentence and mask.",
+    "mask": "GPT-2 was trained with the mask **on**: to learn to predict the next token, no token "
+    "may see the ones after it. Switching it off is an experiment: the model was never trained "
+    "that way.",
+    "model": "Both read the same tokens. Two checkpoints of one training can be compared head by "
+    "head; heads of models that were trained separately share nothing but their number.",
+}
 
-def sides(view: View, what: str) -> Sides:
-    """Ask for side B and run it; or one message and the end of the page."""
+
+def sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
+    """Ask for side B among the ``choices`` and run it; or one message and the end of the page."""
     if what == "text":
-        other = two_texts.second(view)
+        other = two_texts.second(view, choices)
         matches = two_texts.matches(view, other)
         a, b = two_texts.choose(view, other, matches)
         return Sides(Side("First sentence", view, a), Side("Second sentence", other, b), matches)
-    return {
-        "head": _same_run,
-        "mask": _both_masks,
-        "edits": _what_if,
-        "model": _two_models,
-    }[what](view)
+    if what == "head":
+        return of_one_text(("One head", "Another"), view, view)
+    if what == "mask":
+        return with_mask_and_without(view)
+    return {"edits": _what_if, "model": _two_models}[what](view, choices)
 
 
-def _same_run(view: View) -> Sides:
-    prose.caption("Both heads come from one run: the same model, sentence and mask.")
-    return of_one_text(("One head", "Another"), view, view)
-
-
-def _both_masks(view: View) -> Sides:
-    prose.caption(
-        "GPT-2 was trained with the mask **on**: to learn to predict the next token, no token may "
-        "see the ones after it. Switching it off is an experiment: the model was never trained "
-        "that way."
-    )
-    return with_mask_and_without(view)
-
-
-def _what_if(view: View) -> Sides:
+def _what_if(view: View, choices: DeltaGenerator) -> Sides:
     edits = editing.edits()
-    choice, chosen = st.columns([6, 5], gap="large")
-    with choice:
+    with choices:
         editing.pick(view)
-    with chosen:
-        editing.listed(view, edits, by_click=False)
+        editing.listed(view, edits)
+    editing.refused()
     editing.stop_where_impossible(view, edits)
+    editing.note_means(view, edits)
     return before_and_after(view, edits)
 
 
-def _two_models(view: View) -> Sides:
+def _two_models(view: View, choices: DeltaGenerator) -> Sides:
     name = view.model.name
     others = [other for other in run_cache.model_folders() if other != name]
     if not others:
         st.info("There is only one model here. Get another one on **Models**.")
         st.stop()
-    chosen: str = st.selectbox(
+    chosen: str = choices.selectbox(
         "Model B",
         others,
         help="Any model with the same tokenizer, such as another checkpoint of the same training.",
-        width=320,
         **address.choice(parameters.MODEL2, others, others[0]),
     )
     try:
@@ -93,10 +88,6 @@ def _two_models(view: View) -> Sides:
     except GPT2VizError as error:
         st.error(f"Model B: {literal(str(error))}", icon=":material/error:")
         st.stop()
-    prose.caption(
-        "Both read the same tokens. Two checkpoints of one training can be compared head by head; "
-        "heads of models that were trained separately share nothing but their number."
-    )
     return of_one_text((name, chosen), view, replace(view, model=model, trace=trace))
 
 
@@ -123,31 +114,35 @@ def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place,
     but where heads are what differs. And pick lines, which is True, or a matrix for the
     ``parts`` that are shown."""
     configs = [side.view.model.config for side in (both.a, both.b)]
-    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-        layer = controls.layer(both.a.view, min(c.n_layer for c in configs))
-        head = controls.head(both.a.view, min(c.n_head for c in configs))
-        whole: bool = st.toggle(
-            "Mean of all heads",
-            help=prose.tip("Compares layers: the mean of each layer's heads in place of one head."),
-            **address.switch(parameters.WHOLE),
-        )
-        as_lines = lines.wanted(*parts)
-    one = (layer, None if whole else head)
-    if what != "head":
-        return one, one, as_lines
-    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
-        layers, heads = range(configs[0].n_layer), range(configs[0].n_head)
-        layer = st.segmented_control(
-            "Layer of B",
-            layers,
-            required=True,
-            wrap=True,
-            **address.choice(parameters.LAYER2, layers, layers[-1]),
-        )
-        head = st.segmented_control(
-            "Head of B", heads, required=True, wrap=True, **address.choice(parameters.HEAD2, heads)
-        )
-    return one, (layer, None if whole else head), as_lines
+    layer = controls.layer(both.a.view, min(c.n_layer for c in configs))
+    head = controls.head(both.a.view, min(c.n_head for c in configs))
+    b = _place_of_b(configs[0]) if what == "head" else (layer, head)
+    whole: bool = st.toggle(
+        "Mean of all heads",
+        width="content",
+        help=prose.tip("Compares layers: the mean of each layer's heads in place of one head."),
+        **address.switch(parameters.WHOLE),
+    )
+    as_lines = lines.wanted(*parts, label="collapsed")
+    if whole:
+        return (layer, None), (b[0], None), as_lines
+    return (layer, head), b, as_lines
+
+
+def _place_of_b(config: GPT2Config) -> tuple[int, int]:
+    """Pick the layer and the head of B, which is of the same model."""
+    layers, heads = range(config.n_layer), range(config.n_head)
+    layer: int = st.segmented_control(
+        "Layer of B",
+        layers,
+        required=True,
+        wrap=True,
+        **address.choice(parameters.LAYER2, layers, layers[-1]),
+    )
+    head: int = st.segmented_control(
+        "Head of B", heads, required=True, wrap=True, **address.choice(parameters.HEAD2, heads)
+    )
+    return layer, head
 
 
 def title(side: Side, letter: str, place: Place) -> str:

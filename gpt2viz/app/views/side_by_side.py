@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import streamlit as st
+
 from gpt2viz.app import pages
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.views import layers, two_sides
@@ -10,8 +12,10 @@ from gpt2viz.app.views import layers, two_sides
 def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.SIDE_BY_SIDE)
-    what = controls.mode(pages.SIDE_BY_SIDE)
+    choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
+    with choices:
+        what = controls.mode(pages.SIDE_BY_SIDE)
     if what == "layers":
-        layers.draw(view)
+        layers.draw(view, choices)
     else:
-        two_sides.draw(view, what)
+        two_sides.draw(view, what, choices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import pandas as pd
 import streamlit as st
 
 from gpt2viz.analysis.comparison import (
@@ -19,7 +20,6 @@ from gpt2viz.analysis.patterns import likeness
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import Cell, choose_map_head
 from gpt2viz.app.components.lines import on_every_page
-from gpt2viz.app.frame import page
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views import find, two_predictions, two_runs, two_texts
 from gpt2viz.app.views.two_runs import Place, Sides
@@ -73,7 +73,7 @@ def draw_map(both: Sides, what: str, places: Sequence[Place]) -> None:
     ``places`` are those that both sides show: B's is framed.
     """
     like = what == "head"
-    prose.markdown(f"#### {MAP_TITLE[like]}")
+    prose.markdown(f":small[**{MAP_TITLE[like]}**]", help=prose.tip(MAP_CAPTION[like]))
     (layer, head), shown = places
     numbers = find.alike(both.a.view, layer, head) if like else both.apart()
     quantity = "cosine similarity" if like else "largest difference"
@@ -88,7 +88,6 @@ def draw_map(both: Sides, what: str, places: Sequence[Place]) -> None:
             made_by=likeness if like else largest_differences,
             choose=choose_head(what),
         )
-    prose.caption(MAP_CAPTION[like])
 
 
 def paths(both: Sides, what: str) -> dict[str, tuple[Path, Path]]:
@@ -143,10 +142,9 @@ def draw_paths(
         output.table(table, "Nearest tokens to the stream", height=min(440, 38 + 35 * len(table)))
 
 
-def next_tokens(both: Sides) -> None:
-    """What comes after the token on both sides, and how far the two predictions are apart."""
-    page.stop_without_numbers(*both.traces)
-    prose.markdown("#### What comes next?")
+def next_tokens(both: Sides) -> pd.DataFrame:
+    """What comes after the token on both sides; the tokens whose probability differs most."""
+    prose.markdown(":small[**What comes next?**]")
     table = two_predictions.compare(
         both,
         ("A", "B"),
@@ -157,7 +155,14 @@ def next_tokens(both: Sides) -> None:
     )
     if table.empty:
         prose.caption("Both predict the same, to the last digit.")
+    return table
+
+
+def draw_changes(both: Sides, table: pd.DataFrame) -> None:
+    """The tokens whose probability differs most."""
+    if table.empty:
         return
+    prose.markdown("#### Which next tokens differ most?")
     two_predictions.draw(
         table,
         both.a.view.colors,

@@ -10,12 +10,11 @@ import streamlit as st
 from gpt2viz import Edit, Model
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.analysis.scores import Scores
-from gpt2viz.app import output, run_cache
+from gpt2viz.app import output, prose, run_cache
 from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
-from gpt2viz.app.views import find
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.compare import difference_of_matched, side_panel
 from gpt2viz.pictures.find import head_map
@@ -28,8 +27,8 @@ from gpt2viz.run.trace import Trace
 #: A layer and a head of it, or None for the mean of its heads.
 Place = tuple[int, int | None]
 
-#: Pixels of a matrix at most.
-HEIGHT = 380
+#: Pixels of a row of matrices, so that what comes of them is in sight below.
+HEIGHT = 300
 
 
 @dataclass(frozen=True)
@@ -144,10 +143,12 @@ def draw(
     made_by: Sequence[Made],
     choose: Callable[[Cell], None],
     drag: Callable[[Dragged], None],
+    hint: str,
 ) -> None:
     """Two matrices on one scale, or their lines, and the difference, which answer a person alike.
 
-    ``alt`` names the two, and the difference.
+    ``alt`` names the two, and the difference. Below is the code of all, ``made_by`` and more, and
+    a ``hint`` at what a click does.
     """
     first, third = st.columns([2, 1.1])
     said, panels = shown.a.named(alt[0]), [shown.a, shown.b]
@@ -166,10 +167,11 @@ def draw(
             )
     change = shown.change
     with third:
-        draw_difference(
-            view, change, change.named(alt[1]), key=f"{key}_change", choose=choose, drag=drag
-        )
-    output.code(*made_by, place=first, of=[said])
+        differs = change.named(alt[1])
+        draw_difference(view, change, differs, key=f"{key}_change", choose=choose, drag=drag)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        output.code(*made_by, difference_of_matched, of=[said, differs])
+        prose.caption(hint, width="content")
 
 
 def draw_difference(
@@ -182,7 +184,10 @@ def draw_difference(
     choose: Callable[[Cell], None],
     drag: Callable[[Dragged], None] | None,
 ) -> None:
-    """A difference of weights, with the chosen query framed, or another ``row``."""
+    """A difference of weights, with the chosen query framed, or another ``row``.
+
+    Its code is ``difference_of_matched``, for whoever draws all the matrices.
+    """
     output.picture(
         Heatmaps(
             alt,
@@ -194,7 +199,6 @@ def draw_difference(
         ),
         view.colors,
         key=key,
-        made_by=(difference_of_matched,),
         choose=choose,
         drag=drag,
     )
@@ -211,12 +215,15 @@ def draw_heads(
     made_by: Made,
     choose: Callable[[Cell], None],
 ) -> None:
-    """A number for every head, (n_layer, n_head), with one of them framed, or a layer."""
+    """A number for every head, (n_layer, n_head), with one of them framed, or a layer.
+
+    It stands below the matrices of that head, on the same screen.
+    """
     output.picture(
         Heatmaps(
             alt,
             [head_map(numbers, quantity)],
-            height=find.map_height(view),
+            height=250,
             numbers=16,
             row=place[0],
             column=place[1],

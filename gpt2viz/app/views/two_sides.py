@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz.analysis.comparison import align
+from gpt2viz.analysis.comparison import Path, align
 from gpt2viz.app import output, prose
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.components import lines
@@ -18,7 +19,7 @@ from gpt2viz.app.views import causal_mask, measures, pick_sides, two_outcomes, t
 from gpt2viz.app.views.two_outcomes import Choose
 from gpt2viz.app.views.two_runs import HEIGHT, Place, Side, Sides
 from gpt2viz.app.views.zoom import Window
-from gpt2viz.pictures.compare import aligned_bars
+from gpt2viz.pictures.compare import aligned_bars, difference_of_matched
 from gpt2viz.pictures.from_trace import difference_in_words
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
@@ -35,73 +36,102 @@ class _Drawn:
     whole: Panel
     panel: Panel
 
+    @property
+    def name(self) -> str:
+        """What its picture is called."""
+        return self.panel.named(self.title)
 
-def draw(view: View, what: str) -> None:
-    """Draw the mode ``what``, a key of the page's modes."""
-    both = pick_sides.sides(view, what)
-    parts = pick_sides.parts(both, what)
+
+def draw(view: View, what: str, choices: DeltaGenerator) -> None:
+    """Draw the mode ``what``, a key of the page's modes, with what is picked among ``choices``."""
+    pictures = st.container(key="sides", gap="xsmall")  # they stand above what they come of
+    both = pick_sides.sides(view, what, choices)
     for letter, side in zip("AB", both.both, strict=True):
         if side.trace is not view.trace:
             output.run(letter, side.trace)
+    parts = pick_sides.parts(both, what)
+    with choices:
+        *places, as_lines = pick_sides.places(both, what, parts)
+    drawn = _drawn(both, places, parts)
+    with pictures:
+        _side_by_side(view, both, what, drawn, as_lines, parts[0])
+    first, heads = st.columns([8, 5], gap="medium")
+    with heads, st.container(gap="xsmall"):
+        two_outcomes.draw_map(both, what, places)
+    with first, st.container(gap="xsmall"):
+        if what == "head":
+            _rows(view, drawn)
+        else:
+            changed = two_outcomes.next_tokens(both)
     paths = two_outcomes.paths(both, what)
-    if what == "text":
-        two_texts.verdict(view, both.b.view, (both.a.token, both.b.token), paths)
-    places = _side_by_side(view, both, what, parts)
+    _words(both, what, drawn, paths)
     if what == "mask":
         causal_mask.draw(both.a.view, parts[0])
-    two_outcomes.draw_map(both, what, places)
+    if what != "head":
+        _rows(view, drawn)
     if paths:
         names = [f"{letter}: {side.name}" for letter, side in zip("AB", both.both, strict=True)]
         two_outcomes.draw_paths(both, paths, what, names)
     if what != "head":
-        two_outcomes.next_tokens(both)
+        two_outcomes.draw_changes(both, changed)
 
 
-def _side_by_side(
-    view: View, both: Sides, what: str, parts: tuple[Window, Window]
-) -> tuple[Place, Place]:
-    """The weights of both sides, their difference and the chosen token's row; where they are
-    from."""
-    *places, as_lines = pick_sides.places(both, what, parts)
+def _drawn(both: Sides, places: Sequence[Place], parts: tuple[Window, Window]) -> list[_Drawn]:
+    """The weights of both sides."""
     drawn = []
     for letter, side, place, part in zip("AB", both.both, places, parts, strict=True):
         title = pick_sides.title(side, letter, place)
         whole = side.weights(place, title)
         drawn.append(_Drawn(letter.lower(), side, place, title, whole, part.fit(whole)))
+    return drawn
+
+
+def _side_by_side(
+    view: View, both: Sides, what: str, drawn: Sequence[_Drawn], as_lines: bool, part: Window
+) -> None:
+    """The weights of both sides and their difference, which answer a click alike."""
     a, b = drawn
-    change = parts[0].fit(both.difference(a.whole, b.whole, "B − A"))
+    change = part.fit(both.difference(a.whole, b.whole, "B − A"))
     choose = two_outcomes.choose_token(both, what)
-    drag = None if what == "text" else parts[0].drag(a.panel)  # two sentences aren't one window
+    drag = None if what == "text" else part.drag(a.panel)  # two sentences aren't one window
     *pictures, third = st.columns([4, 4, 5])
     for one, picture, chosen in zip(drawn, pictures, choose, strict=True):
         with picture, st.container(key=f"side_{one.letter}"):
             _one_side(one, as_lines, chosen, drag)
+    alt = change.named(f"Weights of B minus weights of A ({b.title}; {a.title})")
     with third, st.container(key="side_change"):
-        alt = change.named(f"Weights of B minus weights of A ({b.title}; {a.title})")
         row = two_outcomes.choose_row(change.rows, choose[0])
         two_runs.draw_difference(
             view, change, alt, key="difference", row=both.a.token, choose=row, drag=drag
         )
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        made_by = [Line(one.side.trace, "weights", one.place[0]) for one in drawn]
+        output.code(*made_by, difference_of_matched, of=[*(one.name for one in drawn), alt])
+        prose.caption(
+            f"Click a {'query' if as_lines else 'row'} to choose its token on both sides."
+            + (" Only tokens with a partner have a difference." if what == "text" else ""),
+            width="content",
+        )
+
+
+def _words(
+    both: Sides, what: str, drawn: Sequence[_Drawn], paths: dict[str, tuple[Path, Path]]
+) -> None:
+    """What there is to know about the pictures above."""
+    if what == "text":
+        two_texts.verdict(both.a.view, both.b.view, (both.a.token, both.b.token), paths)
     prose.caption(
         "Attention weights, A and B on one scale from 0 to 1. "
         + difference_in_words("B − A", "A", "B")
-        + (" Only tokens with a partner are shown." if what == "text" else "")
-        + f" Click a {'query' if as_lines else 'row'} to choose its token on both sides."
+        + f" {pick_sides.NOTES.get(what, '')}"
     )
-    measures.proof(
-        both.a.view,
-        sorted({a.place[0], b.place[0]}),
-        "the run of A",
-    )
-    _rows(view, drawn)
-    return a.place, b.place
+    measures.proof(both.a.view, sorted({one.place[0] for one in drawn}), "the run of A")
 
 
 def _one_side(
     one: _Drawn, as_lines: bool, choose: Choose, drag: Callable[[Dragged], None] | None
 ) -> None:
     """The weights of one side as a matrix or lines."""
-    made_by, alt = (Line(one.side.trace, "weights", one.place[0]),), one.panel.named(one.title)
     if as_lines:
         prose.markdown(f":small[{literal(one.title)}]")
         lines.draw(
@@ -109,16 +139,14 @@ def _one_side(
             [one.panel],
             [one.title],
             key=f"lines_{one.letter}",
-            alt=alt,
-            made_by=made_by,
+            alt=one.name,
             choose=choose,
         )
     else:
         output.picture(
-            Heatmaps(alt, [one.panel], height=HEIGHT, row=one.side.token),
+            Heatmaps(one.name, [one.panel], height=HEIGHT, row=one.side.token),
             one.side.view.colors,
             key=f"weights_{one.letter}",
-            made_by=made_by,
             choose=two_outcomes.choose_row(one.panel.rows, choose),
             drag=drag,
         )

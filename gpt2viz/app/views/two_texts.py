@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import ContextError, GPT2VizError
 from gpt2viz.analysis.comparison import Path, addition_places, align, path, shared, stream_places
@@ -24,10 +25,10 @@ SECOND = {
 _CHOSEN, _EXAMPLE = "_match_chosen", "_second_example"
 
 
-def second(view: View) -> View:
-    """Ask for the second text and run it like the first; or one message and the end of the page."""
-    written, examples = st.columns([5, 4], vertical_alignment="bottom")
-    with written:
+def second(view: View, choices: DeltaGenerator) -> View:
+    """Ask for the second text among the ``choices`` and run it like the first; or one message and
+    the end of the page."""
+    with choices:
         current = sentence.box(
             parameters.TEXT2,
             SECOND["Another verb"],
@@ -42,7 +43,7 @@ def second(view: View) -> View:
             address.put(parameters.TEXT2, SECOND[name])
             address.put(parameters.MATCH, ())
 
-    examples.pills(
+    choices.pills(
         "Examples",
         SECOND,
         key=_EXAMPLE,
@@ -93,14 +94,14 @@ def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
     def rematch() -> None:
         put_match(a, st.session_state[_CHOSEN])
 
-    st.session_state[_CHOSEN] = b = found.get(a)
-    partner = "none yet" if b is None else f"“{literal(other.labels[b])}” ({b})"
-    prose.markdown(
-        f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with {partner} of "
-        "the second. Choose another here; the number after ↔ is the place of its partner in the "
-        "first."
-    )
-    with st.container(height=124 if other.n_tokens > 30 else "content", border=False):
+    st.session_state[_CHOSEN] = found.get(a)
+    with st.container(key="partner", horizontal=True, vertical_alignment="center", gap="small"):
+        prose.markdown(
+            f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with",
+            width="content",
+            help="Choose another of the second sentence here. The number after ↔ is the place of "
+            "its partner in the first.",
+        )
         st.pills(
             "Its partner in the second sentence",  # plain: it is read aloud with every sign in it
             range(other.n_tokens),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
-from gpt2viz import logit_lens
+from gpt2viz import Edit, logit_lens
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.app import output, pages, prose, run_cache
 from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
+from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.views import edits as editing
@@ -24,35 +26,32 @@ from gpt2viz.run.interventions import changes
 def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.WHAT_IF)
-    prose.markdown(
-        "Change something inside the model, and the **whole model runs again** with it. Edits add "
-        "up; they act on this page only, and the link carries them."
-    )
     edits = editing.edits()
-    choice, chosen = st.columns([6, 5], gap="large")
-    with choice:
+    with st.container(key="new_edit", horizontal=True, vertical_alignment="center", gap="small"):
         editing.pick(view)
-    with chosen:
         editing.listed(view, edits)
+    editing.refused()
     editing.stop_where_impossible(view, edits)
     both = two_runs.before_and_after(view, edits)
     if edits:
         output.run("The changed run", both.b.trace)
 
-    prose.markdown("#### Attention weights")
     part = zoom.window(view)
-    with st.container(horizontal=True, gap="large", vertical_alignment="bottom"):
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
         layer, head = controls.layer(view), controls.head(view)
-        as_lines = lines.wanted(part)
+        as_lines = lines.wanted(part, label="collapsed")
     _weights(both, part, (layer, head), as_lines)
-    measures.proof(view, [layer], "the baseline's run")
-
-    page.stop_without_numbers(*both.traces)
-    _next_tokens(both)
-    if edits:
-        _lenses(both)
-    if edits and all(run.explicit for run in both.traces):
+    coming, where = st.columns([8, 5], gap="medium")
+    with where, st.container(gap="xsmall"):
         _where(both, layer, head)
+    with coming, st.container(gap="xsmall"):
+        changed = _next_tokens(both)
+
+    _words(view, edits)
+    measures.proof(view, [layer], "the baseline's run")
+    if edits:
+        _changes(both, changed)
+        _lenses(both)
 
 
 def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> None:
@@ -60,13 +59,16 @@ def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> 
     (layer, head), view, edited = at, both.a.view, both.b.trace.edits
     titles = "Baseline: the model as it is", "Changed"
     found = two_runs.weights(both, layer, head, titles, "Changed − baseline")
-    if edited and not found.change.values.any():
-        prose.caption(
-            "This head's weights are the same in both runs. An edit of a head, of attention or of "
-            "an MLP shows only in the weights of later layers, which read what it wrote."
-        )
     shown, what = found.fit(part), f"Weights of layer {layer}, head {head}"
-    with st.container(key="whatif"):
+    cell = "a cell of the difference" if as_lines else "a cell"
+    hint = (
+        f"Click {cell} to hide its key from its query in every head; click again to undo it."
+        if part.exact
+        else "Drag over a part of the text first; a click on a cell there hides a key from a query."
+    )
+    if edited and not found.change.values.any():
+        hint += " **This head's weights are the same in both runs.**"
+    with st.container(key="whatif", gap="xsmall"):
         two_runs.draw(
             view,
             shown,
@@ -76,40 +78,55 @@ def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> 
             made_by=(Line(both.b.trace, "weights", layer), changes),
             choose=editing.hide(view, part, shown.a),
             drag=part.drag(shown.a),
+            hint=hint,
         )
-    cell = "a cell of the difference" if as_lines else "a cell"
-    prose.caption(
-        difference_in_words("Changed − baseline", "the baseline", "the changed run")
-        + (
-            f" Click {cell} to hide its key from its query in every head; click again to undo it."
-            if part.exact
-            else " Drag over a part of the text first; a click on a cell there hides a key from a "
-            "query."
-        )
-    )
 
 
-def _next_tokens(both: Sides) -> None:
-    """What comes after the token in both runs."""
+def _next_tokens(both: Sides) -> pd.DataFrame:
+    """What comes after the token in both runs; the tokens whose probability changed most."""
     view, position = both.a.view, both.a.token
-    prose.markdown(f"#### What comes after token {position} “{literal(view.labels[position])}”")
+    prose.markdown(
+        f":small[**What comes after token {position} “{literal(view.labels[position])}”**]"
+    )
     table = two_predictions.compare(
         both,
         ("baseline", "changed"),
         ["Baseline: most probable next", "Changed: most probable next"],
     )
-    if len(table):
-        two_predictions.draw(
-            table,
-            view.colors,
-            key="changes",
-            alt=f"Tokens whose probability rose or fell most after token {position}",
-            name="Largest changes of next-token probabilities",
-            order="The largest rises, then the largest falls, over the whole vocabulary.",
-            made_by=(Line(both.b.trace, "last_logits"),),
-        )
-    elif both.b.trace.edits:
+    if table.empty and both.b.trace.edits:
         prose.caption("No probability has changed after this token.")
+    return table
+
+
+def _words(view: View, edits: tuple[Edit, ...]) -> None:
+    """What there is to know about the pictures above."""
+    prose.markdown(
+        "Change something inside the model, and the **whole model runs again** with it. Edits add "
+        "up; they act on this page only, and the link carries them. "
+        + difference_in_words("Changed − baseline", "the baseline", "the changed run")
+    )
+    if edits:
+        prose.caption(
+            "An edit of a head, of attention or of an MLP shows only in the weights of later "
+            "layers, which read what it wrote."
+        )
+    editing.note_means(view, edits)
+
+
+def _changes(both: Sides, table: pd.DataFrame) -> None:
+    """The largest changes of what comes next."""
+    if table.empty:
+        return
+    prose.markdown("#### Which next tokens rose and fell most")
+    two_predictions.draw(
+        table,
+        both.a.view.colors,
+        key="changes",
+        alt=f"Tokens whose probability rose or fell most after token {both.a.token}",
+        name="Largest changes of next-token probabilities",
+        order="The largest rises, then the largest falls, over the whole vocabulary.",
+        made_by=(Line(both.b.trace, "last_logits"),),
+    )
 
 
 def _lenses(both: Sides) -> None:
@@ -139,7 +156,12 @@ def _lenses(both: Sides) -> None:
 
 def _where(both: Sides, layer: int, head: int) -> None:
     """How far the weights of every head differ at most; a click shows the head above."""
-    prose.markdown("#### Which heads now look elsewhere")
+    if not (both.b.trace.edits and all(run.explicit for run in both.traces)):
+        return
+    prose.markdown(
+        ":small[**Which heads now look elsewhere**: the largest change of a weight]",
+        help="Click a head to see its weights above.",
+    )
     with st.container(key="where"):
         two_runs.draw_heads(
             both.a.view,
@@ -151,4 +173,3 @@ def _where(both: Sides, layer: int, head: int) -> None:
             made_by=largest_differences,
             choose=choose_map_head(),
         )
-    prose.caption("Click a head to see its weights above.")

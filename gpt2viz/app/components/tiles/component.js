@@ -114,7 +114,7 @@ export function plan(p, width, measure) {
     return { ...named(p, n, across), ...size(panel, slot, p.tallest, measure), names: rooms[n],
       x: edges[n % across], title: [...wrapped(panel.title, slot, measure), part].filter(Boolean) }
   })
-  let y = p.legend.length ? LINE + 9 : 0
+  let y = 0
   for (let n = 0; n < all.length; n += across) {
     const boxes = all.slice(n, n + across), most = (of) => Math.max(...boxes.map(of))
     const title = 7 + LINE * most((box) => box.title.length)
@@ -122,7 +122,7 @@ export function plan(p, width, measure) {
     y += title + most(({ h }) => h) + 4
     y += most(({ last, below }) => last && below ? below + LINE + 8 : 0)
   }
-  return { boxes: all, height: y, across }
+  return { boxes: all, height: y + (p.legend.length ? LINE + 9 : 0), across }
 }
 
 // The sides of a panel and of its cells, which are squares where things of one kind meet; and
@@ -152,7 +152,7 @@ function draw(view) {
   pen.font = type(FONT)
   pen.fillStyle = style.color
   pen.imageSmoothingEnabled = false
-  legend(pen, p, width)
+  legend(pen, p, width, look.height)
   if (p.bar) colorBar(pen, p, look)
   p.panels.forEach((panel, n) => {
     const box = look.boxes[n]
@@ -248,36 +248,38 @@ function titles(pen, { empty }, { x, y, w, h, title }) {
 }
 
 function colorBar(pen, p, { boxes, across }) {
-  const { y, h } = boxes[0], { low, high } = p.panels[0], tall = Math.min(200, h)
+  const { y, h } = boxes[0], { low, high } = p.panels[0]
   const x = Math.max(...boxes.slice(0, across).map((box) => box.x + box.w)) + 14
-  const shades = pen.createLinearGradient(0, y + tall, 0, y)
+  const shades = pen.createLinearGradient(0, y + h, 0, y)
   for (const [stop, color] of p.scale) shades.addColorStop(stop, color)
   const text = pen.fillStyle
   pen.fillStyle = shades
-  pen.fillRect(x, y, 10, tall)
+  pen.fillRect(x, y, 10, h)
   pen.fillStyle = text
   pen.strokeStyle = p.line
-  pen.strokeRect(x, y, 10, tall)
+  pen.strokeRect(x, y, 10, h)
   pen.textAlign = "left"
   pen.textBaseline = "middle"
   for (const share of [0, .5, 1]) {
     const value = Number((low + share * (high - low)).toPrecision(3))
-    pen.fillText(String(value).replace("-", "−"), x + 14, y + tall - share * (tall - 10) - 5)
+    pen.fillText(String(value).replace("-", "−"), x + 14, y + h - share * (h - 10) - 5)
   }
-  const fits = pen.measureText(p.bar).width <= tall
-  turned(pen, p.bar, x + 44, fits ? y + tall / 2 : y, fits ? "center" : "right")
+  const fits = pen.measureText(p.bar).width <= h
+  turned(pen, p.bar, x + 44, fits ? y + h / 2 : y, fits ? "center" : "right")
 }
 
-function legend(pen, p, width) {
+// Below all, so that matrices beside each other begin at one height, whatever is hidden in them.
+function legend(pen, p, width, height) {
+  const y = height - LINE - 1
   pen.textAlign = "right"
   pen.textBaseline = "middle"
   let right = width - 2
   for (const [name, color] of p.legend) {
-    pen.fillText(name, right, LINE / 2 + 1)
+    pen.fillText(name, right, y + LINE / 2)
     right -= pen.measureText(name).width + 17
     const text = pen.fillStyle
     pen.fillStyle = color
-    pen.fillRect(right, 1, 12, 12)
+    pen.fillRect(right, y, 12, 12)
     pen.fillStyle = text
     right -= 16
   }
