@@ -89,10 +89,10 @@ MUTANTS = (
     Mutant(
         "only the habits of today are offered",
         "app/views/find.py",
-        """            list(SCORES),
-            required=True,""",
-        """            list(SCORES)[:8],
-            required=True,""",
+        """        list(SCORES),
+        required=True,""",
+        """        list(SCORES)[:8],
+        required=True,""",
         "test_find_has_it",
     ),
     Mutant(

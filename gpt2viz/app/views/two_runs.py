@@ -28,7 +28,7 @@ from gpt2viz.run.trace import Trace
 Place = tuple[int, int | None]
 
 #: Pixels of a row of matrices, so that what comes of them is in sight below.
-HEIGHT = 300
+HEIGHT = 280
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def _lying(figure: Figure, picture: Bars, beside: bool) -> None:
     )
     figure.update_xaxes(title={"text": picture.quantity}, rangemode="tozero")
     figure.update_layout(
-        height=86 + (32 if beside else 26) * len(picture.places),
+        height=80 + (31 if beside else 26) * len(picture.places),
         margin={"l": 8, "r": 56, "t": 30, "b": 8},
         bargap=0.25 if beside else 0.35,
     )

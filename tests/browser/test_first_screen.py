@@ -1,0 +1,182 @@
+"""Pictures begin high on the page, and what a click changes is in sight beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from playwright.sync_api import Locator, Page
+
+from tests.browser.conftest import settle
+from tests.browser.test_browser import Visit, click_cell
+from tests.mutants import Mutant
+
+#: Pixels of a laptop's window, and how far down the first picture may begin at most.
+HEIGHT, HIGHEST = 900, 210
+#: Fifteen tokens, whose names stand upright below a matrix.
+TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
+
+# Where each picture begins and ends, from the top of the window, in the order of the page.
+PICTURES = """
+() => [...document.querySelectorAll("[class*='st-key-'] *, .js-plotly-plot")]
+  .flatMap(part => part.matches(".js-plotly-plot") ? [part]
+    : [...part.shadowRoot?.querySelectorAll(".tiles, .map, .view") ?? []])
+  .map(part => part.getBoundingClientRect()).filter(({ height }) => height > 30)
+  .map(({ top, bottom }) => [top, bottom])
+"""
+
+
+def pictures(page: Page) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = page.evaluate(PICTURES)
+    return found
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "side_by_side",
+        *(f"side_by_side?differs={what}" for what in ("mask", "text", "head", "edits")),
+        "find",
+        "find?find=look&keys=1",
+        *(f"find?find={way}" for way in ("pattern", "head", "all")),
+        "what_if",
+        "what_if?edits=off:1.3,forbid:3:1",
+    ],
+)
+def test_the_first_picture_begins_high(visit: Visit, address: str) -> None:
+    page = visit(address, text=TEXT)
+    assert min(top for top, _bottom in pictures(page)) <= HIGHEST
+
+
+def add_edit(page: Page) -> None:
+    page.locator(".st-key-add_edit button").first.click()
+
+
+def choose(page: Page, name: str) -> None:
+    page.get_by_role("radio", name=name, exact=True).click()
+
+
+#: A page, what is done there, and the areas that it changes: keys of containers.
+CHANGES: dict[str, tuple[str, Callable[[Page], None], tuple[str, ...]]] = {
+    "an edit is added": (
+        "what_if?layer=2&head=0",
+        add_edit,
+        ("edit_list", "before_after", "before_after_change", "coming", "where_map"),
+    ),
+    "a key is hidden": (
+        "what_if?layer=2&head=0",
+        lambda page: click_cell(page, "whatif", 2, 1),
+        ("edit_list", "before_after", "before_after_change", "coming", "where_map"),
+    ),
+    "a head that looks elsewhere": (
+        "what_if?layer=2&head=0&edits=off:1.3",
+        lambda page: click_cell(page, "where", 3, 1),
+        ("before_after", "before_after_change", "where_map"),
+    ),
+    "the mask": (
+        "side_by_side",
+        partial(choose, name="Causal mask"),
+        ("side_a", "side_b", "side_change", "coming", "heads_map"),
+    ),
+    "a head that differs": (
+        "side_by_side?differs=mask",
+        lambda page: click_cell(page, "side_heads", 3, 1),
+        ("side_a", "side_b", "side_change", "heads_map"),
+    ),
+    "a row": (
+        "side_by_side?differs=mask",
+        lambda page: click_cell(page, "side_a", 1, 0),
+        ("side_a", "side_b", "side_change", "coming"),
+    ),
+    "a partner": (
+        "side_by_side?differs=text",
+        lambda page: page.locator(".st-key-partner").get_by_text("steel").click(),
+        ("partner", "side_a", "side_b", "side_change", "coming"),
+    ),
+    "a row of a layer": (
+        "side_by_side?compare=1",
+        lambda page: click_cell(page, "layer_charts", 2, 1),
+        ("layers_chart", "differences", "strip_chart"),
+    ),
+    "what heads are ranked by": (
+        "find",
+        partial(choose, name="previous token"),
+        ("ranking", "best_heads"),
+    ),
+    "a painted cell": (
+        "find?find=pattern",
+        lambda page: click_cell(page, "drawing", 3, 1),
+        ("drawn", "map_similarity", "ranking", "best_heads"),
+    ),
+}
+
+
+def area(page: Page, key: str) -> Locator:
+    return page.locator(f".st-key-{key}").first
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_a_click_changes_is_in_sight(visit: Visit, what: str) -> None:
+    address, act, changed = CHANGES[what]
+    page = visit(address, text=TEXT)
+    act(page)
+    page.wait_for_timeout(300)
+    settle(page)
+    assert page.locator("[data-testid=stMain]").evaluate("main => main.scrollTop") == 0
+    for key in changed:
+        box = area(page, key).bounding_box()
+        assert box, key
+        assert box["y"] >= 0, key
+        assert box["y"] + box["height"] <= HEIGHT, key
+
+
+@pytest.mark.parametrize(
+    ("address", "keys", "width"),
+    [
+        ("what_if", ("before_after", "before_after_change"), 1440),
+        ("side_by_side?differs=mask", ("side_a", "side_b", "side_change"), 1440),
+        ("side_by_side?layers=0,1,3", ("layers_chart", "differences"), 1440),
+        ("side_by_side", ("layers_chart", "differences"), 1000),
+    ],
+)
+def test_a_comparison_is_one_row(
+    visit: Visit, address: str, keys: tuple[str, ...], width: int
+) -> None:
+    page = visit(address, width=width)
+    tops = {round(box["y"]) for key in keys if (box := area(page, key).bounding_box())}
+    assert len(tops) == 1
+    firsts = page.evaluate(
+        """keys => keys.flatMap(key => [...document.querySelectorAll(`.st-key-${key} *`)])
+             .map(part => part.shadowRoot?.querySelector(".tiles")?.look).filter(Boolean)
+             .flatMap(({ boxes }) => boxes.map(({ y }) => y))""",
+        list(keys),
+    )
+    assert len(firsts) >= 3
+    assert len(set(firsts)) == 1
+
+
+MUTANTS = (
+    Mutant(
+        "pictures begin below a paragraph",
+        "app/views/what_if.py",
+        "    part = zoom.window(view)\n",
+        "    _words(view, edits)\n    part = zoom.window(view)\n",
+        "test_the_first_picture_begins_high[what_if]",
+    ),
+    Mutant(
+        "the legend above one of three pictures",
+        "app/components/tiles/component.js",
+        "  let y = 0\n",
+        "  let y = p.legend.length ? LINE + 9 : 0\n",
+        "test_a_comparison_is_one_row[side_by_side?differs=mask-keys1-1440]",
+    ),
+    Mutant(
+        "the map of heads below what comes next",
+        "app/views/two_runs.py",
+        "            height=250,\n",
+        "            height=550,\n",
+        "test_what_a_click_changes_is_in_sight[an edit is added]",
+    ),
+)
