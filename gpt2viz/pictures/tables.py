@@ -168,7 +168,7 @@ def most_probable_of_two(
     top: int,
     names: tuple[str, str] = ("baseline", "changed"),
 ) -> pd.DataFrame:
-    """The ``top`` tokens that are most probable on either side, in percent, in the order of ``before``.
+    """The ``top`` tokens that are most probable on either side, in percent; by ``before``.
 
     ``before`` and ``after`` are (n_vocab,) probabilities. ``names`` is what both are called.
     """

@@ -31,7 +31,7 @@ MORE = scores.Score(
 
 def find(**parameters: str) -> dict[str, Any]:
     """What the page Find shows of it."""
-    from tests.app.pages import array, figure, open_page
+    from tests.app.pages import array, figure, open_page, plain
 
     at = open_page("find", text=TEXT, habit=NAME, **parameters)
     at.session_state["words_panel"] = True
@@ -44,7 +44,7 @@ def find(**parameters: str) -> dict[str, Any]:
         },
         "notes": [note["text"] for note in atlas["layout"]["annotations"]],
         "ranked": list(at.dataframe[0].value.columns) if at.dataframe else [],
-        "said": [block.value for block in at.markdown],
+        "said": [plain(block.value) for block in at.markdown],
         "info": [block.value for block in at.info],
         "warnings": [block.value for block in at.warning],
     }

@@ -118,9 +118,9 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     assert_allclose(table["changed (%)"], 100 * q[table["id"]], rtol=2e-3, atol=1e-4)
     assert_allclose(table["change (points)"], 100 * (q - p)[table["id"]], atol=2e-3)
     bars = [array(case["x"]) for case in figure(at, "best")["data"]]
-    best = np.argsort(-np.maximum(p, q))[:5]
-    best = best[np.argsort(-p[best])]
-    assert_allclose(bars, [100 * p[best], 100 * q[best]], rtol=2e-3)
+    likely = np.argsort(-np.maximum(p, q))[:5]
+    likely = likely[np.argsort(-p[likely])]
+    assert_allclose(bars, [100 * p[likely], 100 * q[likely]], rtol=2e-3)
     order = np.argsort(p - q)
     assert set(table["id"]) == {*order[:6], *order[-6:]}
     bits = float((p * np.log2(p / q)).sum())
