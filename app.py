@@ -1,4 +1,4 @@
-"""Attention: every head of one layer at a glance, and one of them large."""
+"""Attention: every head of every layer, one of them large."""
 
 from gpt2viz.app.views import attention
 

@@ -62,7 +62,7 @@ _COMPARED = ("text", "head", "mask", "edits", "model")
 MENU: tuple[Page, ...] = (
     ATTENTION := Page(
         "Attention",
-        what="every head of a layer at a glance",
+        what="every head of every layer, and what comes next",
         words="token head layer query key value attention-weight causal-mask attention-sink "
         "value-weighted-attention",
     ),

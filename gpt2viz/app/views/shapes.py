@@ -50,7 +50,7 @@ def show() -> None:
         shown,
         "Every tensor of the run",
         hide_index=True,
-        height=640,
+        height=600,
         placeholder="",
         column_config=_columns(),
     )
