@@ -180,6 +180,14 @@ def test_the_sum_of_one_cell(person: Person) -> None:
     assert_allclose(found, q[2] @ k[1], atol=0.006)
 
 
+def test_a_head_off_and_the_prediction(person: Person) -> None:
+    person.menu("What if")
+    person.press("Add")
+    assert person.actions == 2
+    in_sight(person.page.get_by_text("What comes after token").first)
+    in_sight(person.page.get_by_text("Changed: most probable next"))
+
+
 def test_the_shape_of_a_tensor(person: Person) -> None:
     person.menu("Shapes")
     assert person.actions == 1
