@@ -10,6 +10,7 @@ from gpt2viz.extras import needed
 with needed("gpt2viz.export", "export"):
     from gpt2viz.export.about import About, about, about_runs, file_name
     from gpt2viz.export.arrays import TRACE_KINDS, TraceKind, save_trace, trace_bytes
+    from gpt2viz.export.card import Card, draw_card
     from gpt2viz.export.page import page_html, save_page
     from gpt2viz.export.paper import on_paper
     from gpt2viz.export.pictures import DPI, PICTURE_KINDS, can_draw, figure_bytes, save_figure
@@ -25,11 +26,13 @@ __all__ = [
     "TABLE_KINDS",
     "TRACE_KINDS",
     "About",
+    "Card",
     "Session",
     "TraceKind",
     "about",
     "about_runs",
     "can_draw",
+    "draw_card",
     "figure_bytes",
     "figure_table",
     "file_name",

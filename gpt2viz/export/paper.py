@@ -93,11 +93,11 @@ def on_white(figure: Picture | go.Figure) -> go.Figure:
 def _caption(about: About, width: int, size: float) -> list[str]:
     """Title and source, in lines that fit the width."""
     source = about.source.replace("gpt2viz ", "gpt2viz\u00a0").replace(" · ", "\u00a0· ")
-    return [line for part in (about.title, source) for line in _lines(part, width - 16, size)]
+    return [line for part in (about.title, source) for line in wrapped(part, width - 16, size)]
 
 
-def _lines(text: str, room: float, size: float) -> list[str]:
-    """A text in lines of ``room`` pixels, broken at spaces where there are some."""
+def wrapped(text: str, room: float, size: float) -> list[str]:
+    """A text in lines of ``room`` pixels, with letters of ``size``, broken at spaces if any."""
     lines: list[str] = []
     line = ""
     for word in re.split(r"(?<=[ \n\t])", text):

@@ -16,7 +16,7 @@ ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPag
 def test_the_menu_is_one_row(visit: Visit, width: int) -> None:
     page = visit("side_by_side", width=width)
     boxes = [box for entry in page.locator(ENTRIES).all() if (box := entry.bounding_box())]
-    assert len(boxes) == len(MENU) + 4  # Words, Numbers, Save and the tour
+    assert len(boxes) == len(MENU) + 5  # Words, Numbers, Save, Share and the tour
     tops = {round(box["y"] / 10) for box in boxes}
     assert len(tops) == 1
 

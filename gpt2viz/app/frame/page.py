@@ -20,6 +20,7 @@ from gpt2viz.app.frame import (
     numbers,
     save,
     sentence,
+    share,
     theme,
     token_strip,
     tour,
@@ -89,8 +90,12 @@ def _tools(which: Page) -> Palette:
         glossary.button(which)
         numbers.button()
         save.button()
+        sharing = st.container(width="content")
         tour.offer(which)
-        return palette(theme.switch())
+        colors = palette(theme.switch())
+        with sharing:
+            share.button(colors)
+    return colors
 
 
 @lru_cache(maxsize=1)

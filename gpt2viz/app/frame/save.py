@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -147,7 +146,7 @@ def _page(found: output.Shown, about: About) -> None:
         st.caption(f"Too long for a link: {', '.join(long)}. A session can hold it.")
         return
     st.markdown("**A link** that shows the same to others who reach this server")
-    st.code(f"{st.context.url}?{urlencode(chosen)}", language=None, wrap_lines=True)
+    st.code(saved_session.link(), language=None, wrap_lines=True)
 
 
 def _download(

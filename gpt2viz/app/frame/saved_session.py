@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import streamlit as st
 
 from gpt2viz import CheckpointError, ExportError
@@ -18,6 +20,11 @@ def everything() -> dict[str, str]:
     own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
     read = {one: address.chosen(one) for one in own if one.name in st.session_state}
     return address.parameters(read) | address.unwritten()
+
+
+def link() -> str:
+    """What opens the same view for others who reach this server."""
+    return f"{st.context.url}?{urlencode(everything())}"
 
 
 def upload() -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import streamlit as st
 
-from gpt2viz.analysis.looks import Looks
-from gpt2viz.app import address, output, pages, parameters, prose, run_cache
+from gpt2viz.app import address, in_words, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.components import lines, model_map
 from gpt2viz.app.frame import controls, page
@@ -17,7 +16,6 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views import measures, zoom
 from gpt2viz.app.views.zoom import Window
-from gpt2viz.arrays import Array
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.measure import Measure, one_head
@@ -166,7 +164,9 @@ def _in_words(view: View, chosen: _Chosen) -> None:
     layer, head = chosen.layer, chosen.head
     looks = run_cache.every_head(view.trace.key).looks
     # Without links to the glossary: the words of the sentence are anybody's.
-    st.markdown(f"**Head {layer}.{head}**: {_does(view, looks, layer, head)}")
+    masked = None if view.trace.causal else run_cache.run(_with_mask(view))
+    does = in_words.does(view.trace, looks, layer, head, view.query, masked=masked)
+    st.markdown(f"**Head {layer}.{head}**: {does}")
     opened = address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD)
     if opened and run_cache.every_head(_with_mask(view)).looks.weights.any():
         prose.caption(
@@ -176,40 +176,9 @@ def _in_words(view: View, chosen: _Chosen) -> None:
         )
 
 
-def _does(view: View, looks: Looks, layer: int, head: int) -> str:
-    """Where a head looks from the chosen token; from that of its hardest look where none is."""
-    query, why = view.query, ""
-    if query is None:
-        query = int(looks.weights[layer, head].argmax())
-        if looks.at(layer, head, query) is None:
-            return "every token looks only at itself and at the first."
-        why = ": of its rows the one with the hardest look at another token that isn't the first"
-    row = view.trace.stage("weights", layer)[0, head, query]
-    if np.isnan(row).any():
-        return f"the weights of {_named(view, query)} are NaN, not numbers."
-    at = _looked_at(view, row)
-    if not view.trace.causal:
-        masked = run_cache.run(_with_mask(view)).stage("weights", layer)[0, head, query]
-        at += f" (with the mask on at {_looked_at(view, masked)})"
-    return f"{_named(view, query)} looks at {at}{why}."
-
-
 def _with_mask(view: View) -> RunKey:
     """The run of the same sentence with the causal mask on."""
     return replace(view.trace.key, causal=True)
-
-
-def _looked_at(view: View, row: Array) -> str:
-    """The keys that take most of a query's weights (T,), and how much."""
-    keys = [int(key) for key in np.argsort(-row, kind="stable")[:3] if row[key] >= 0.05]
-    return ", ".join(f"{_named(view, key)} ({row[key]:.2f})" for key in keys)
-
-
-def _named(view: View, position: int) -> str:
-    """A token as it is written in a sentence, with its place where it stands there twice."""
-    text = view.labels[position]
-    place = f" ({position})" if view.labels.count(text) > 1 else ""
-    return f"{literal(text)}{place}"
 
 
 def _most_probable(view: View) -> list[tuple[str, float]]:
