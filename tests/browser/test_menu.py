@@ -37,7 +37,7 @@ def test_a_page_is_opened_by_keyboard_alone(visit: Visit) -> None:
 def test_the_numbers_of_a_picture_are_a_table(visit: Visit) -> None:
     page = visit("", text="Dog bites man")
     page.locator(".st-key-numbers button").filter(visible=True).click()
-    expect(page.get_by_text("54 numbers, one per row")).to_be_visible()  # 6 heads of 3 by 3
+    expect(page.get_by_text("9 numbers, one per row")).to_be_visible()  # a head of 3 by 3
     expect(page.get_by_test_id("stPopoverBody").get_by_test_id("stDataFrame")).to_be_visible()
 
 

@@ -37,10 +37,10 @@ def saved(page: Page, button: str) -> tuple[str, Path]:
 
 
 def test_a_picture_and_its_numbers(visit: Callable[..., Page]) -> None:
-    page = visit(dark=True, text="Dog bites man", layer=1)
+    page = visit(dark=True, text="Dog bites man", layer=1, head=5)
     open_save(page, "Picture")
     name, path = saved(page, "SVG")
-    assert name == f"{NAME}Attention-weights-all-heads-of-L1_causal.svg"
+    assert name == f"{NAME}Attention-weights-L1H5_causal.svg"
     root = ElementTree.parse(path).getroot()  # noqa: S314 (our own file)
     written = " ".join(text for part in root.iter(f"{SVG}text") for text in part.itertext())
     for said in ("Dog bites man", "model stories", "causal mask on", gpt2viz.__version__):
@@ -51,9 +51,9 @@ def test_a_picture_and_its_numbers(visit: Callable[..., Page]) -> None:
     assert name.endswith(".png")
     assert path.read_bytes().startswith(b"\x89PNG")
     name, path = saved(page, "CSV")
-    assert name == f"{NAME}Attention-weights-all-heads-of-L1_causal.csv"
+    assert name == f"{NAME}Attention-weights-L1H5_causal.csv"
     numbers = pd.read_csv(path)
-    weights = gpt2viz.trace(gpt2viz.load_model(), "Dog bites man").stage("weights", 1)[0]
+    weights = gpt2viz.trace(gpt2viz.load_model(), "Dog bites man").stage("weights", 1)[0, 5]
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
 
 
@@ -70,7 +70,7 @@ def test_a_session_comes_back_on_its_page(visit: Callable[..., Page], tmp_path: 
     page = visit("head", **chosen)
     open_save(page, "Page")
     name, path = saved(page, "Session")
-    assert name == f"{NAME}Inside-a-head_no-mask.json"
+    assert name == f"{NAME}Head_no-mask.json"
     link = page.get_by_test_id("stCode").inner_text().strip()
 
     other = visit()
@@ -111,7 +111,7 @@ def test_a_pdf_needs_nothing_on_the_server(browser: Browser, tmp_path: Path) -> 
         asked: list[str] = []
         page.context.on("request", lambda request: asked.append(request.url))
         page.context.add_init_script(f"({_KEPT})()")
-        page.goto(f"{address}/?text=%3Cb%3E+ёж&layer=1")
+        page.goto(f"{address}/?text=%3Cb%3E+ёж&layer=1&head=5")
         settle(page)
         open_save(page, "Picture")
         expect(page.get_by_text("choose Save as PDF there")).to_be_visible()
@@ -126,11 +126,11 @@ def test_a_pdf_needs_nothing_on_the_server(browser: Browser, tmp_path: Path) -> 
     assert [url for url in asked if not url.startswith(ours)] == []
     paper = browser.new_page()
     paper.set_content(printed)
-    assert paper.title().startswith("gpt2viz_stories_b_Attention-weights-all-heads-of-L1")
+    assert paper.title().startswith("gpt2viz_stories_b_Attention-weights-L1H5")
     made = paper.pdf(prefer_css_page_size=True)
     paper.close()
     (sheet,) = PdfReader(io.BytesIO(made)).pages
     assert sheet.mediabox.width == pytest.approx(720 * 0.75, abs=1)
     written = " ".join(sheet.extract_text().split())
-    for said in ("Attention weights, all heads of layer 1", "model stories", "<b>", "ёж", "Head 5"):
+    for said in ("Attention weights, layer 1, head 5", "model stories", "<b>", "ёж", "Head 5"):
         assert said in written

@@ -75,8 +75,6 @@ def show() -> None:
             as_lines = lines.wanted(part := zoom.whole_or_part(view), label="collapsed")
         heads = [head, *(controls.heads_beside(view, head) if as_lines else [])]
     chosen = _Chosen(layer, shown, whole_words, heads, as_lines)
-    with the_map, st.container(key="heads"):
-        drawn = _map(view, chosen)
     numbers = measures.measure(view.trace, layer, shown, whole_words)
     ones = [
         part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
@@ -88,20 +86,22 @@ def show() -> None:
             _large(view, part, numbers, chosen, ones)
         _in_words(view, chosen)
         _next_tokens(view)
+    with the_map, st.container(key="heads"):
+        drawn = _map(view, chosen)
     with st.container(key="below", gap="small"):
         _below(view, chosen, ones[0], drawn)
 
 
-def _map(view: View, chosen: _Chosen) -> str:
-    """Every head of the model; a click chooses one. What the picture is called."""
+def _map(view: View, chosen: _Chosen) -> Thumbnails:
+    """Every head of the model; a click chooses one."""
     found = run_cache.every_head(view.trace.key, chosen.whole_words)
-    first = measures.weights(view.trace, 0, chosen.whole_words)
+    one = measures.weights(view.trace, chosen.layer, chosen.whole_words)
     drawn = Thumbnails(
         f"Attention weights of every head{chosen.between}: layers down, heads across",
         found.tiles,
-        first.hidden[0],
-        first.labels,
-        first.positions,
+        one.hidden[0],
+        one.labels,
+        one.positions,
         row=view.query,
         chosen=(chosen.layer, chosen.head),
     )
@@ -111,11 +111,11 @@ def _map(view: View, chosen: _Chosen) -> str:
         _coming(view),
         view.colors,
         key="all_heads",
-        choose=_choose(first.positions),
+        choose=_choose(one.positions),
     )
     if wanted:
         open_head(*wanted)
-    return drawn.what
+    return drawn
 
 
 def _choose(positions: Sequence[int] | None) -> Callable[[int, int, int | None], None]:
@@ -209,14 +209,13 @@ def _next_tokens(view: View) -> None:
         st.page_link(pages.PREDICT.path, label="More", query_params=address.parameters())
 
 
-def _below(view: View, chosen: _Chosen, one: Panel, drawn: str) -> None:
+def _below(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails) -> None:
     """What there is to know about both pictures: code, numbers, words."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
     the_large = one.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
-    n_sides = len(measures.weights(view.trace, 0, whole_words).labels)
     pooled = (
         f" Each is shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each block."
-        if n_sides > THUMBNAIL
+        if len(drawn.labels) > THUMBNAIL
         else ""
     )
     above = st.container(horizontal=True, gap="small")  # filled last: words are linked below
@@ -234,7 +233,9 @@ def _below(view: View, chosen: _Chosen, one: Panel, drawn: str) -> None:
         if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
             open_head(layer, chosen.head)
         output.code(
-            *measures.made_by(view, layer, shown, whole_words), thumbnails, of=[drawn, the_large]
+            *measures.made_by(view, layer, shown, whole_words),
+            thumbnails,
+            of=[drawn.what, the_large],
         )
         output.tables_on_demand("These numbers as a table", {the_large: tables.panel_table(one)})
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
