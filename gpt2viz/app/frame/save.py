@@ -13,7 +13,6 @@ from gpt2viz.app import address, output
 from gpt2viz.app.components import browser_picture
 from gpt2viz.app.frame import popover, saved_session
 from gpt2viz.export import About
-from gpt2viz.pictures.picture import Thumbnails
 
 _MIME = {
     "csv": "text/csv",
@@ -56,9 +55,7 @@ def _body() -> None:
 
 
 def _picture(found: output.Shown, about: Callable[[str], About]) -> None:
-    # A map of all heads comes last: most save what they have chosen in it.
-    names = sorted(found.pictures, key=lambda name: isinstance(found.pictures[name], Thumbnails))
-    name: str = st.selectbox("Picture", names, key="save_picture")
+    name: str = st.selectbox("Picture", list(found.pictures), key="save_picture")
     picture, said = found.pictures[name], about(name)
     drawn = export.on_paper(picture, said)
     wanted = ""
