@@ -46,8 +46,6 @@ def draw(view: View, settings: Any) -> None:
     before = run_cache.run(_with(view.trace.key, ids[:-1]))
     output.run("The run", before)  # the one that the picture is of
     looked, text = st.columns([5, 4], gap="large")
-    with looked, st.container(gap="xsmall"):
-        _where_it_looked(view, before, ids)
     with text:
         _buttons(view, ids, sampling, seed)
         _continuation(view, ids)
@@ -60,6 +58,8 @@ def draw(view: View, settings: Any) -> None:
             )
         if ids:
             _what_was_written(view, ids)
+    with looked, st.container(gap="xsmall"):  # last: its widgets fix what the buttons hold
+        _where_it_looked(view, before, ids)
     _go_on(view, ids, sampling, seed)
 
 
