@@ -354,8 +354,10 @@ def _keys(view: View, query: int, opening: Look | None) -> list[int]:
         prose.markdown(
             f"“{literal(view.labels[query])}” ({query}) looks at",
             width="content",
-            help="Choose one or more tokens that are looked at here, and the token that looks "
-            "from the tokens above.",
+            help=prose.tip(
+                "Choose one or more tokens that are looked at here, and the token that looks from "
+                "the tokens above."
+            ),
         )
         chosen: list[int] = st.pills(
             "Tokens that are looked at",  # plain: it is read aloud with every sign in it

@@ -37,15 +37,12 @@ def compare(both: Sides, names: tuple[str, str], titles: Sequence[str]) -> pd.Da
     shared = min(map(len, logits))
     one, other = (p[:shared] for p in predicted)
     with st.container(key="coming", horizontal=True, gap="medium"):
-        with st.container(key="in_numbers", width=235, gap="xsmall"):
+        with (numbers := st.container(key="in_numbers", width=235, gap="xsmall")):
             _in_numbers(vocabulary, logits, predicted, names, titles)
         best = tables.most_probable_of_two(one, other, vocabulary, top=_BEST, names=names)
-        _bars(
-            best,
-            both.a.view.colors,
-            "best",
-            f"The most probable next tokens, {' and '.join(names)}",
-        )
+        alt = f"The most probable next tokens, {' and '.join(names)}"
+        _bars(best, both.a.view.colors, "best", alt)
+        output.code(sampling_distribution, divergence, of=[alt], place=numbers)
     return tables.largest_changes(one, other, vocabulary, top=6, names=names)
 
 

@@ -160,7 +160,7 @@ def _where(both: Sides, layer: int, head: int) -> None:
         return
     prose.markdown(
         ":small[**Which heads now look elsewhere**: the largest change of a weight]",
-        help="Click a head to see its weights above.",
+        help=prose.tip("Click a head to see its weights above."),
     )
     with st.container(key="where"):
         two_runs.draw_heads(
