@@ -230,4 +230,32 @@ MUTANTS = (
         "others",
         "test_script[progress]",
     ),
+    Mutant(
+        "map: the greys of what is masked for what is NaN",
+        "app/components/model_map/component.js",
+        "const kind = Number.isNaN(value) ? 1",
+        "const kind = Number.isNaN(value) ? 0",
+        "test_script[model_map]",
+    ),
+    Mutant(
+        "map: heads down, layers across",
+        "app/components/model_map/component.js",
+        "n % heads * across), y: top + Math.floor(n / heads) * down",
+        "Math.floor(n / heads) * across), y: top + n % heads * down",
+        "test_script[model_map]",
+    ),
+    Mutant(
+        "map: a block is of the token after it",
+        "app/components/model_map/component.js",
+        "findIndex((start) => start > token)",
+        "findIndex((start) => start >= token)",
+        "test_script[model_map]",
+    ),
+    Mutant(
+        "map: keys leave the last layer",
+        "app/components/model_map/component.js",
+        "Math.floor(head / heads) + down, layers)",
+        "Math.floor(head / heads) + down, layers + 1)",
+        "test_script[model_map]",
+    ),
 )

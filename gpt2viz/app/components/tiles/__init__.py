@@ -18,7 +18,7 @@ from gpt2viz.app.clicks import Cell, Dragged, answers
 from gpt2viz.app.components import component
 from gpt2viz.pictures.palette import SQUARES, Palette
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.picture import HeadMaps, Heatmaps, Thumbnails
+from gpt2viz.pictures.picture import HeadMaps, Heatmaps
 from gpt2viz.pictures.scales import decimals, shared_range
 from gpt2viz.pictures.special import specials
 
@@ -41,7 +41,7 @@ _AROUND = 60
 _draw = component(__name__, _HTML)
 
 #: What is drawn here. A lens is Plotly's: the curves beside its matrix share its rows.
-Matrices = Heatmaps | HeadMaps | Thumbnails
+Matrices = Heatmaps | HeadMaps
 
 
 def draw(
@@ -73,14 +73,6 @@ def _laid_out(picture: Matrices) -> Heatmaps:
     if isinstance(picture, Heatmaps):
         return picture
     panels: list[Panel] = []
-    if isinstance(picture, Thumbnails):
-        n_head = picture.tiles.shape[1]
-        for n, panel in enumerate(picture.matrices):
-            name = f"{n // n_head}.{n % n_head}"
-            panels.append(replace(panel, title=name, name=name))
-        rows = len(picture.tiles)
-        height = rows * min(190, 760 // rows + 20)
-        return Heatmaps(picture.what, panels, n_columns=n_head, height=height, numbers=0)
     for text, maps in zip(picture.texts, picture.maps, strict=True):
         for name, high, unit, panel in zip(
             picture.scores, picture.highest, picture.units, maps, strict=True
