@@ -20,8 +20,6 @@ def button(
 
     Opening it runs nothing else of the page again.
     """
-    if st.session_state.pop(_left(key), False):
-        st.rerun()
     place = st.popover(
         label,
         icon=icon and f":material/{icon}:",
@@ -33,6 +31,8 @@ def button(
     if place.open:
         with place, st.container(key=f"{key}_body"):
             body()
+    if st.session_state.pop(_left(key), False):
+        st.rerun()  # once it is drawn: the browser can't go on from a part that was left empty
 
 
 def close(key: str) -> None:
