@@ -2,7 +2,8 @@
 
     make gallery
 
-Writes docs/pictures/PAGE.png for every link of docs/gallery.md. It asserts nothing; the test of the
+Writes docs/pictures/PAGE.png for every link of docs/gallery.md, the first page wide and narrow,
+light and dark, and the README's picture. It asserts nothing; the test of the
 gallery does.
 """
 
@@ -11,9 +12,10 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from tests.browser.conftest import FLAGS, find_chromium, running_app, settle
 
@@ -31,20 +33,37 @@ def entries() -> list[tuple[str, str, str]]:
     return ENTRY.findall((DOCS / "gallery.md").read_text(encoding="utf-8"))
 
 
+def first_screens() -> list[tuple[int, int, Any, str]]:
+    """(width, height, light or dark, picture) of the first page's views."""
+    text = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    found = re.findall(r"\((pictures/first-(\d+)x(\d+)-(light|dark)\.png)\)", text)
+    return [(int(width), int(height), scheme, name) for name, width, height, scheme in found]
+
+
+def photograph(page: Page, address: str, target: Path) -> None:
+    """Save what stands on the page, in 128 colours."""
+    page.goto(address)
+    settle(page)
+    page.wait_for_timeout(1500)  # fonts and fading
+    shot = Image.open(io.BytesIO(page.screenshot()))
+    target.parent.mkdir(exist_ok=True)
+    shot.convert("RGB").quantize(128).save(target, optimize=True)
+    print(f"{target.name}, {target.stat().st_size / 1000:.0f} kB")
+
+
 def main() -> None:
-    """Photograph every page of the gallery, 1440 by 900 pixels in 128 colours."""
+    """Photograph every page of the gallery, the first one in every width, and the README's."""
+    shots: list[tuple[int, int, Any, str, Path]]
+    shots = [(1440, 900, "light", path, DOCS / name) for _page, path, name in entries()]
+    shots += [(w, h, scheme, "", DOCS / name) for w, h, scheme, name in first_screens()]
+    shots += [(1440, 900, "light", entries()[0][1], DOCS.parent / "assets" / "screenshot.png")]
     with running_app() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
-        page = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme="light")
-        for name, path, picture in entries():
-            page.goto(f"{address}/{path}")
-            settle(page)
-            page.wait_for_timeout(1500)  # fonts and fading
-            shot = Image.open(io.BytesIO(page.screenshot()))
-            target = DOCS / picture
-            target.parent.mkdir(exist_ok=True)
-            shot.convert("RGB").quantize(128).save(target, optimize=True)
-            print(f"{name}: {target.name}, {target.stat().st_size / 1000:.0f} kB")
+        for width, height, scheme, path, target in shots:
+            viewport: ViewportSize = {"width": width, "height": height}
+            page = browser.new_page(viewport=viewport, color_scheme=scheme)
+            photograph(page, f"{address}/{path}", target)
+            page.close()
         browser.close()
 
 

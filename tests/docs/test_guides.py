@@ -20,7 +20,7 @@ from gpt2viz.app import pages
 from gpt2viz.cli import main
 from gpt2viz.export import can_draw
 from tests.app.pages import open_page
-from tests.docs.gallery import entries
+from tests.docs.gallery import entries, first_screens
 from tests.docs.score_table import unlisted
 
 ROOT = Path(__file__).parents[2]
@@ -164,3 +164,7 @@ def test_the_gallery_shows_every_page() -> None:
     for name, _, picture in shown:
         with Image.open(DOCS / picture) as opened:
             assert opened.size == (1440, 900), name
+    for width, height, _scheme, picture in first_screens():
+        with Image.open(DOCS / picture) as opened:
+            assert opened.size == (width, height)
+    assert len(first_screens()) == 6

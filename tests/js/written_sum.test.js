@@ -42,7 +42,8 @@ test("a result has the model's number beside it", () => {
 
 test("of a table one row stands out, and a bar is as long as its share", () => {
   const rows = [[["0 a", "0.2500"], 0.25], [["1 b", "0.7500"], 0.75]]
-  const sum = drawn([{ kind: "table", columns: ["key", "weight"], rows, chosen: 1, bar: "#123456" }])
+  const columns = ["key", "weight"]
+  const sum = drawn([{ kind: "table", columns, rows, chosen: 1, bar: "#123456" }])
   assert.deepEqual(sum.all("tr").map(({ text }) => text), ["keyweight", "0 a0.2500", "1 b0.7500"])
   assert.deepEqual(sum.all("tr").map(({ className }) => className), ["", "", "chosen"])
   const bars = sum.all("span").map(({ style }) => style)
