@@ -112,14 +112,14 @@ def test_a_query_of_the_second_sentence_chooses_its_partner(visit: Visit) -> Non
 @pytest.mark.parametrize("path", ["head", "side_by_side", "side_by_side?differs=mask"])
 def test_other_pages_draw_lines_too(visit: Visit, path: str) -> None:
     trap = "<img src=x onerror=canary=1> cat"
-    page = visit(path, text=trap, picture="lines", compare=4, head=4, query=6)
-    assert len(lines(page, "lit")) > 0
-    names = page.locator(".rows button.q").all_text_contents()
+    page = visit(path, text=trap, picture="lines", compare=4, layer=0, head=4, query=6)
+    lit = page.locator(".rows g.lit").first.evaluate(LINES)
+    names = page.locator(".rows").first.locator("button.q").all_text_contents()
     labels = [label(part) for part in gpt2viz.trace(gpt2viz.load_model(), trap).token_bytes]
     assert names == labels
     assert page.evaluate("typeof canary") == "undefined"
     expected = oracle(trap, 0)[4, 6]
-    first = [one for one in lines(page, "lit") if one["source"] == "0"]
+    first = [one for one in lit if one["source"] == "0"]
     assert {int(one["key"]) for one in first} == set(np.nonzero(expected >= 0.01)[0])
     for one in first:
         weight = expected[int(one["key"])]

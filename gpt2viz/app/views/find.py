@@ -346,9 +346,12 @@ def _keys(view: View, query: int, opening: Look | None) -> list[int]:
     small, labels = ":small[:gray[{}]]".format, view.labels
     bound = address.several(parameters.KEYS, seen, [opening.key] if opening else [])
 
+    opened = {opening.key} if opening and address.is_default(parameters.KEYS) else set[int]()
+
     def choose() -> None:  # the token that looks is then a choice too, and stays
         address.put(parameters.QUERY, query)
-        address.put(parameters.KEYS, st.session_state[parameters.KEYS.name])
+        keys = [n for n in st.session_state[parameters.KEYS.name] if n not in opened]
+        address.put(parameters.KEYS, keys)  # in place of the key that nobody chose
 
     with st.container(key="keys_of", horizontal=True, vertical_alignment="center", gap="small"):
         prose.markdown(
