@@ -25,6 +25,9 @@ def first_chart(page: Page) -> Locator:
     return page.get_by_test_id("stPlotlyChart").filter(visible=True).first
 
 
+SIZES = ((1440, 900), (1000, 800))
+
+
 @pytest.mark.parametrize("view", ["predict", "predict?predict=generate", "training"])
 def test_the_page_starts_with_its_picture(visit: Visit, view: str) -> None:
     page = visit(view)
@@ -33,17 +36,17 @@ def test_the_page_starts_with_its_picture(visit: Visit, view: str) -> None:
     assert bottom < 900
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1000, 800)])
-def test_what_the_settings_change_is_in_sight(visit: Visit, width: int, height: int) -> None:
-    page = visit("predict", width=width, temperature=0.5, top_k=5)
-    page.set_viewport_size({"width": width, "height": height})
-    settle(page)
+def test_what_the_settings_change_is_in_sight(visit: Visit) -> None:
+    page = visit("predict", temperature=0.5, top_k=5)
     table = page.get_by_test_id("stDataFrame").first
     row = page.locator(".st-key-sampling")
     assert row.get_by_role("slider").count() == 3
-    assert ends(row)[1] - ends(row)[0] < 50
-    for part in (row, page.locator(".st-key-undecided"), first_chart(page), table):
-        assert ends(part)[1] <= height
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        settle(page)
+        assert ends(row)[1] - ends(row)[0] < 50
+        for part in (row, page.locator(".st-key-undecided"), first_chart(page), table):
+            assert ends(part)[1] <= height
     drawn = page.get_by_test_id("stMetric").filter(has_text="Can be drawn")
     expect(drawn).to_contain_text("5")
     row.get_by_role("slider", name="Top-k").press("ArrowRight")
@@ -52,22 +55,20 @@ def test_what_the_settings_change_is_in_sight(visit: Visit, width: int, height: 
     assert page.evaluate("scrollY") == 0
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1000, 800)])
-def test_writing_on_stands_beside_where_the_head_looked(
-    visit: Visit, width: int, height: int
-) -> None:
-    page = visit("predict?predict=generate", width=width)
-    page.set_viewport_size({"width": width, "height": height})
+def test_writing_on_stands_beside_where_the_head_looked(visit: Visit) -> None:
+    page = visit("predict?predict=generate")
     page.get_by_role("button", name="Step").click()
     page.wait_for_function("location.href.includes('new=')")
-    settle(page)
-    for part in (
-        first_chart(page),
-        page.get_by_text("What was written"),
-        page.get_by_test_id("stDataFrame").first,
-        page.get_by_role("radiogroup", name="Layer").first,
-    ):
-        assert ends(part)[1] <= height
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        settle(page)
+        for part in (
+            first_chart(page),
+            page.get_by_text("What was written"),
+            page.get_by_test_id("stDataFrame").first,
+            page.get_by_role("radiogroup", name="Layer").first,
+        ):
+            assert ends(part)[1] <= height
 
 
 #: Faults that these tests notice: see ``tests.mutants``.
