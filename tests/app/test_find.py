@@ -141,6 +141,9 @@ def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:
     (first,) = at.session_state["keys"]
     pills.set_value([first, 0]).run()
     assert at.query_params["query"] == str(query)
+    assert at.query_params["keys"] == "0", "in place of the key that nobody chose"
+    (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
+    pills.set_value([0, first]).run()
     assert set(at.query_params["keys"].split(",")) == {str(first), "0"}
     assert not any("Opened with" in c.value for c in at.caption)
 
