@@ -89,7 +89,7 @@ def test_the_guide_must_list_it(seen: Any) -> None:
 MUTANTS = (
     Mutant(
         "only the habits of today are offered",
-        "app/views/find.py",
+        "app/views/head_habits.py",
         """        list(SCORES),
         required=True,""",
         """        list(SCORES)[:8],

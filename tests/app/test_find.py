@@ -325,7 +325,7 @@ def test_a_survey_of_other_weights_is_one_message(
 MUTANTS = (
     Mutant(
         "a mean as its own margin",
-        "app/views/find.py",
+        "app/views/head_habits.py",
         "= across.margin[score]",
         "= across.mean[score]",
         "test_scores_across_many_texts",

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose
@@ -26,6 +27,12 @@ SHOWN = 4
 
 #: Pixels of the table at most: it scrolls, and the pictures stand below it on the same screen.
 _TABLE = 190
+
+
+def beside() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Room for maps of all heads, and beside it for the ranking."""
+    maps, ranking = st.columns([8, 5], gap="medium")
+    return maps.container(gap="xsmall"), ranking.container(gap="xsmall")
 
 
 def ranked(
