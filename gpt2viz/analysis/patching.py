@@ -9,37 +9,30 @@ of one length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
-from gpt2viz.analysis.sampling import divergence, sampling_distribution
+from gpt2viz.analysis.paired_runs import Direction, Metric, Numbers, PairedRuns, paired_runs
 from gpt2viz.arrays import Array
 from gpt2viz.errors import EditError, PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Block
 from gpt2viz.run.edits import Edit
-from gpt2viz.run.interventions import Change, changes
 from gpt2viz.run.trace import Trace
-from gpt2viz.run.tracer import gradients, reference_run, run_from, token_ids, trace
-
-Numbers = NDArray[np.float64]
+from gpt2viz.run.tracer import gradients
 
 #: Pieces of the stream, by layer and position.
 STREAMS = ("residual_in", "attention_output", "mlp_output")
 #: Pieces of a head.
 OF_HEADS = ("head_output", "q", "k", "v", "weights")
 
-Direction = Literal["denoise", "noise"]
-Metric = Literal["logit difference", "probability", "divergence"]
 Into = Literal["q", "k", "v"]
 
 #: Tokens that go through the model at once: more take memory and save no time.
@@ -86,58 +79,6 @@ class PatchSweep:
         )
 
 
-class _Runs(NamedTuple):
-    """A clean and a corrupted run, and how the answer to a patch is read."""
-
-    model: Model
-    clean: Trace
-    corrupted: Trace
-    answer: tuple[int, int]
-    direction: Direction
-    metric: Metric
-    wanted: Sequence[tuple[str, Change]]
-
-    @property
-    def source(self) -> Trace:
-        """The run that the piece is taken from."""
-        return self.clean if self.direction == "denoise" else self.corrupted
-
-    @property
-    def into(self) -> Trace:
-        """The run that it is put into."""
-        return self.corrupted if self.direction == "denoise" else self.clean
-
-    def read(self, logits: NDArray[np.floating]) -> float:
-        """The metric of logits (n_vocab,) after the last token."""
-        right, wrong = self.answer
-        if self.metric == "divergence":
-            return divergence(logits, self.clean.logits_at(-1))
-        if self.metric == "probability":
-            return float(sampling_distribution(logits)[right])
-        return float(logits[right]) - float(logits[wrong])
-
-    def sweep(self, stage: str, values: Numbers, estimate: bool = False) -> PatchSweep:
-        """The sweep with those values."""
-        one, other = (self.read(run.logits_at(-1)) for run in (self.clean, self.corrupted))
-        return PatchSweep(
-            stage, self.answer, self.direction, self.metric, values, one, other, estimate
-        )
-
-    def on(self, layer: int, streams: Tensor, wanted: Sequence[tuple[str, Change]]) -> Numbers:
-        """The metric (B,) of runs that go on from streams (B, T, C) before a layer."""
-        explicit = any(name.endswith(".weights") for name, _ in wanted)
-        logits = run_from(
-            self.model,
-            layer,
-            streams,
-            [*(one for one in self.wanted if _layer_of(one[0]) >= layer), *wanted],
-            causal=self.into.causal,
-            explicit=explicit,
-            hidden=self.into.forbidden,
-        )
-        return np.array([self.read(one) for one in logits])
-
-
 def patch_sweep(
     model: Model,
     clean: str | Sequence[int],
@@ -166,7 +107,7 @@ def patch_sweep(
     """
     if stage not in (*STREAMS, *OF_HEADS):
         raise ValueError(f"no stage {stage!r} to patch; there are: {' '.join(STREAMS + OF_HEADS)}")
-    runs = _runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
+    runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
     cells = _cells(runs, stage, by_position)
     values = np.full(cells.shape, np.nan)
     for layer in range(model.config.n_layer):
@@ -180,8 +121,8 @@ def patch_sweep(
             some = others[start : start + rows]
             here[some] = _patched(runs, stage, layer, [cells.indices[n] for n in some])
             if progress is not None:
-                progress(runs.sweep(stage, values.copy()), float(np.isfinite(values).mean()))
-    return runs.sweep(stage, values)
+                progress(_sweep(runs, stage, values.copy()), float(np.isfinite(values).mean()))
+    return _sweep(runs, stage, values)
 
 
 def patch_estimate(
@@ -206,7 +147,7 @@ def patch_estimate(
     if stage not in (*STREAMS, *OF_HEADS):
         raise ValueError(f"no stage {stage!r} to patch; there are: {' '.join(STREAMS + OF_HEADS)}")
     metric: Metric = "logit difference"
-    runs = _runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
+    runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
     right, wrong = runs.answer
     slopes = gradients(
         model,
@@ -226,7 +167,7 @@ def patch_estimate(
     added = changes_.sum(axis=-1)
     if stage in OF_HEADS and not by_position:
         added = added.sum(axis=-1)
-    return runs.sweep(stage, runs.read(runs.into.logits_at(-1)) + added, estimate=True)
+    return _sweep(runs, stage, runs.read(runs.into.logits_at(-1)) + added, estimate=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +214,7 @@ def patch_path(
         raise PatchError(f"head {second}.{reader} reads before head {first}.{writer} has written.")
     if into not in get_args(Into):
         raise ValueError(f"a path leads into q, k or v, not into {into!r}")
-    runs = _runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
+    runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
     outputs = [run.stage("head_output", first, writer) for run in (runs.source, runs.into)]
     (sends, reads), hs = (_block(model, layer) for layer in (first, second)), model.config.head_dim
     W_O = sends.attn.c_proj.weight[:, writer * hs : (writer + 1) * hs]  # (C, hs)
@@ -290,93 +231,14 @@ def patch_path(
         read = normed[0] @ qkv.weight[rows].T + qkv.bias[rows]  # (T, hs)
     change = partial(_put, indices=[(0, reader)], pieces=[read])
     (value,) = runs.on(second, stream, [(_module(into, second), change)])
-    sweep = runs.sweep("head_output", np.empty(0))
+    sweep = _sweep(runs, "head_output", np.empty(0))
     return PatchedPath(float(value), sweep.clean, sweep.corrupted)
 
 
-def nearest_pair(clean: Sequence[int], corrupted: Sequence[int]) -> list[int] | None:
-    """The corrupted ids, made as long as the clean ones between what both begin and end with.
-
-    What is too long there loses its last tokens, what is too short gets the clean text's. None
-    where both are as long already, or that would leave no difference.
-    """
-    if len(clean) == len(corrupted):
-        return None
-    start, end = _alike(clean, corrupted)
-    old, new = clean[start : len(clean) - end], corrupted[start : len(corrupted) - end]
-    found = [*clean[:start], *new[: len(old)], *old[len(new) :], *clean[len(clean) - end :]]
-    return None if found == list(clean) else found
-
-
-def _alike(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
-    """How many tokens both begin with, and end with besides."""
-
-    def same(pairs: Iterator[tuple[int, int]]) -> int:
-        return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
-
-    start = same(zip(one, other, strict=False))
-    rest = min(len(one), len(other)) - start
-    return start, min(rest, same(zip(reversed(one), reversed(other), strict=False)))
-
-
-def _runs(
-    model: Model,
-    clean: str | Sequence[int],
-    corrupted: str | Sequence[int],
-    answer: int | Sequence[int] | None,
-    direction: Direction,
-    metric: Metric,
-    causal: bool,
-    edits: Sequence[Edit],
-    reference: Trace | None,
-) -> _Runs:
-    for value, known in ((direction, Direction), (metric, Metric)):
-        if value not in get_args(known):
-            raise ValueError(f"{value!r} is none of: {', '.join(get_args(known))}")
-    ids = [token_ids(model, text) for text in (clean, corrupted)]
-    _check_pair(model, *ids)
-    if reference is None and any(edit.kind == "mean" for edit in edits):
-        reference = reference_run(model)
-    one, other = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
-    wanted = list(changes(edits, reference))
-    return _Runs(model, one, other, _answer(model, one, other, answer), direction, metric, wanted)
-
-
-def _check_pair(model: Model, clean: list[int], corrupted: list[int]) -> None:
-    if clean == corrupted:
-        raise PatchError("Both texts are the same: there is nothing to patch. Change one word.")
-    if len(clean) == len(corrupted):
-        return
-    start, end = _alike(clean, corrupted)
-    part = [
-        model.tokenizer.decode(ids[start : len(ids) - end]) or "nothing"
-        for ids in (clean, corrupted)
-    ]
-    nearest = nearest_pair(clean, corrupted)
-    raise PatchError(
-        f"The texts have {len(clean)} and {len(corrupted)} tokens, and must have as many: from "
-        f"token {start} on, {part[0]!r} stands against {part[1]!r}."
-        + (f" This would do: {model.tokenizer.decode(nearest)!r}" if nearest else ""),
-        nearest,
-    )
-
-
-def _answer(
-    model: Model, clean: Trace, corrupted: Trace, asked: int | Sequence[int] | None
-) -> tuple[int, int]:
-    """The right and the wrong next token; those of the runs where they aren't asked for."""
-    own = [int(run.logits_at(-1).argmax()) for run in (clean, corrupted)]
-    given = [asked] if isinstance(asked, int) else list(asked or ())
-    right, wrong = [*given, *own[len(given) :]][:2]
-    if max(right, wrong) >= model.config.vocab_size or min(right, wrong) < 0 or len(given) > 2:
-        raise PatchError(f"The answer is one or two ids of the vocabulary, not {asked!r:.40}.")
-    if right == wrong:
-        written = model.tokenizer.decode([right])
-        raise PatchError(
-            f"Right and wrong answer are both {written!r}, so nothing can tell the runs apart. "
-            "Name two answers, or change the texts."
-        )
-    return right, wrong
+def _sweep(runs: PairedRuns, stage: str, values: Numbers, estimate: bool = False) -> PatchSweep:
+    """The sweep with those values, beside both runs alone."""
+    one, other = (runs.read(run.logits_at(-1)) for run in (runs.clean, runs.corrupted))
+    return PatchSweep(stage, runs.answer, runs.direction, runs.metric, values, one, other, estimate)
 
 
 class _Cells(NamedTuple):
@@ -386,7 +248,7 @@ class _Cells(NamedTuple):
     indices: list[tuple[int | slice, ...]]
 
 
-def _cells(runs: _Runs, stage: str, by_position: bool) -> _Cells:
+def _cells(runs: PairedRuns, stage: str, by_position: bool) -> _Cells:
     config, T = runs.model.config, len(runs.into.token_ids)
     if stage in STREAMS:
         return _Cells((config.n_layer, T), [(t,) for t in range(T)])
@@ -397,7 +259,7 @@ def _cells(runs: _Runs, stage: str, by_position: bool) -> _Cells:
 
 
 def _patched(
-    runs: _Runs, stage: str, layer: int, indices: Sequence[tuple[int | slice, ...]]
+    runs: PairedRuns, stage: str, layer: int, indices: Sequence[tuple[int | slice, ...]]
 ) -> Numbers:
     """The metric after each of some patches of a layer: one batch."""
     streams = _stream(runs.into, layer, runs.model.network.wte.weight.device)
@@ -434,10 +296,6 @@ def _module(stage: str, layer: int) -> str:
 
 def _block(model: Model, layer: int) -> Block:
     return cast(Block, model.network.h[layer])
-
-
-def _layer_of(module: str) -> int:
-    return int(module.split(".")[1])
 
 
 def _piece(run: Trace, stage: str, layer: int) -> Array:

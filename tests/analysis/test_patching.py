@@ -15,7 +15,8 @@ from torch import Tensor
 
 import gpt2viz
 from gpt2viz.analysis import patching
-from gpt2viz.analysis.patching import OF_HEADS, STREAMS, nearest_pair
+from gpt2viz.analysis.paired_runs import nearest_pair, paired_runs
+from gpt2viz.analysis.patching import OF_HEADS, STREAMS
 from gpt2viz.model import hub
 from gpt2viz.run.tracer import run_from
 from tests.checkpoints import write_checkpoint
@@ -259,7 +260,7 @@ def test_a_run_that_goes_on_from_a_layer_is_the_whole_run(
 ) -> None:
     """So the whole clean stream put in before any layer gives the clean run, edited or not."""
     run = gpt2viz.trace(model, CLEAN, causal, edits=gpt2viz.parse_edits(edits))
-    runs = patching._runs(
+    runs = paired_runs(
         model,
         CLEAN,
         CORRUPTED,
@@ -437,7 +438,7 @@ def test_the_published_heads_of_gpt2_small() -> None:
 MUTANTS = (
     Mutant(
         "patch-the-wrong-way",
-        "analysis/patching.py",
+        "analysis/paired_runs.py",
         'return self.clean if self.direction == "denoise" else self.corrupted',
         "return self.clean",
         "test_every_patch_is_as_transformers_makes_it",
@@ -458,14 +459,14 @@ MUTANTS = (
     ),
     Mutant(
         "edits-forgotten-after-a-layer",
-        "analysis/patching.py",
+        "analysis/paired_runs.py",
         "if _layer_of(one[0]) >= layer",
         "if _layer_of(one[0]) > layer",
         "test_a_run_that_goes_on_from_a_layer_is_the_whole_run",
     ),
     Mutant(
         "hidden-forgotten-after-a-layer",
-        "analysis/patching.py",
+        "analysis/paired_runs.py",
         "hidden=self.into.forbidden,\n        )\n        return np.array",
         "hidden=None,\n        )\n        return np.array",
         "test_a_run_that_goes_on_from_a_layer_is_the_whole_run",

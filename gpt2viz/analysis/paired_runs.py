@@ -1,0 +1,168 @@
+"""Two runs of texts that differ in one thing, and how the answer to a change is read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpt2viz.analysis.sampling import divergence, sampling_distribution
+from gpt2viz.errors import PatchError
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.run.edits import Edit
+from gpt2viz.run.interventions import Change, changes
+from gpt2viz.run.trace import Trace
+from gpt2viz.run.tracer import reference_run, run_from, token_ids, trace
+
+Numbers = NDArray[np.float64]
+Direction = Literal["denoise", "noise"]
+Metric = Literal["logit difference", "probability", "divergence"]
+
+
+class PairedRuns(NamedTuple):
+    """A clean and a corrupted run, and how the answer to a patch is read.
+
+    ``answer`` is (right, wrong), ids of the vocabulary; ``wanted`` are the changes that both runs'
+    edits make, as ``run_from`` takes them.
+    """
+
+    model: Model
+    clean: Trace
+    corrupted: Trace
+    answer: tuple[int, int]
+    direction: Direction
+    metric: Metric
+    wanted: Sequence[tuple[str, Change]]
+
+    @property
+    def source(self) -> Trace:
+        """The run that the piece is taken from."""
+        return self.clean if self.direction == "denoise" else self.corrupted
+
+    @property
+    def into(self) -> Trace:
+        """The run that it is put into."""
+        return self.corrupted if self.direction == "denoise" else self.clean
+
+    def read(self, logits: NDArray[np.floating]) -> float:
+        """The metric of logits (n_vocab,) after the last token."""
+        right, wrong = self.answer
+        if self.metric == "divergence":
+            return divergence(logits, self.clean.logits_at(-1))
+        if self.metric == "probability":
+            return float(sampling_distribution(logits)[right])
+        return float(logits[right]) - float(logits[wrong])
+
+    def on(self, layer: int, streams: Tensor, wanted: Sequence[tuple[str, Change]]) -> Numbers:
+        """The metric (B,) of runs that go on from streams (B, T, C) before a layer."""
+        explicit = any(name.endswith(".weights") for name, _ in wanted)
+        logits = run_from(
+            self.model,
+            layer,
+            streams,
+            [*(one for one in self.wanted if _layer_of(one[0]) >= layer), *wanted],
+            causal=self.into.causal,
+            explicit=explicit,
+            hidden=self.into.forbidden,
+        )
+        return np.array([self.read(one) for one in logits])
+
+
+def paired_runs(
+    model: Model,
+    clean: str | Sequence[int],
+    corrupted: str | Sequence[int],
+    answer: int | Sequence[int] | None,
+    direction: Direction,
+    metric: Metric,
+    causal: bool,
+    edits: Sequence[Edit],
+    reference: Trace | None,
+) -> PairedRuns:
+    """Run both texts, which must differ and have as many tokens.
+
+    Raises ``PatchError`` where they don't, or where right and wrong answer are one; ``ValueError``
+    for an unknown direction or metric; and what ``trace`` raises.
+    """
+    for value, known in ((direction, Direction), (metric, Metric)):
+        if value not in get_args(known):
+            raise ValueError(f"{value!r} is none of: {', '.join(get_args(known))}")
+    ids = [token_ids(model, text) for text in (clean, corrupted)]
+    _check_pair(model, *ids)
+    if reference is None and any(edit.kind == "mean" for edit in edits):
+        reference = reference_run(model)
+    one, other = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
+    wanted = list(changes(edits, reference))
+    return PairedRuns(
+        model, one, other, _answer(model, one, other, answer), direction, metric, wanted
+    )
+
+
+def nearest_pair(clean: Sequence[int], corrupted: Sequence[int]) -> list[int] | None:
+    """The corrupted ids, made as long as the clean ones between what both begin and end with.
+
+    What is too long there loses its last tokens, what is too short gets the clean text's. None
+    where both are as long already, or that would leave no difference.
+    """
+    if len(clean) == len(corrupted):
+        return None
+    start, end = _alike(clean, corrupted)
+    old, new = clean[start : len(clean) - end], corrupted[start : len(corrupted) - end]
+    found = [*clean[:start], *new[: len(old)], *old[len(new) :], *clean[len(clean) - end :]]
+    return None if found == list(clean) else found
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """How many tokens both begin with, and end with besides."""
+
+    def same(pairs: Iterator[tuple[int, int]]) -> int:
+        return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+    start = same(zip(one, other, strict=False))
+    rest = min(len(one), len(other)) - start
+    return start, min(rest, same(zip(reversed(one), reversed(other), strict=False)))
+
+
+def _check_pair(model: Model, clean: list[int], corrupted: list[int]) -> None:
+    if clean == corrupted:
+        raise PatchError("Both texts are the same: there is nothing to patch. Change one word.")
+    if len(clean) == len(corrupted):
+        return
+    start, end = _alike(clean, corrupted)
+    part = [
+        model.tokenizer.decode(ids[start : len(ids) - end]) or "nothing"
+        for ids in (clean, corrupted)
+    ]
+    nearest = nearest_pair(clean, corrupted)
+    raise PatchError(
+        f"The texts have {len(clean)} and {len(corrupted)} tokens, and must have as many: from "
+        f"token {start} on, {part[0]!r} stands against {part[1]!r}."
+        + (f" This would do: {model.tokenizer.decode(nearest)!r}" if nearest else ""),
+        nearest,
+    )
+
+
+def _answer(
+    model: Model, clean: Trace, corrupted: Trace, asked: int | Sequence[int] | None
+) -> tuple[int, int]:
+    """The right and the wrong next token; those of the runs where they aren't asked for."""
+    own = [int(run.logits_at(-1).argmax()) for run in (clean, corrupted)]
+    given = [asked] if isinstance(asked, int) else list(asked or ())
+    right, wrong = [*given, *own[len(given) :]][:2]
+    if max(right, wrong) >= model.config.vocab_size or min(right, wrong) < 0 or len(given) > 2:
+        raise PatchError(f"The answer is one or two ids of the vocabulary, not {asked!r:.40}.")
+    if right == wrong:
+        written = model.tokenizer.decode([right])
+        raise PatchError(
+            f"Right and wrong answer are both {written!r}, so nothing can tell the runs apart. "
+            "Name two answers, or change the texts."
+        )
+    return right, wrong
+
+
+def _layer_of(module: str) -> int:
+    return int(module.split(".")[1])
