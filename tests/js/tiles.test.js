@@ -177,6 +177,13 @@ test("where there is little room, fewer stand side by side, and none is lost", (
   assert.ok(boxes[2].y >= boxes[0].y + boxes[0].h)
 })
 
+test("rows that belong together break at a part of their length, so that no two share one", () => {
+  const eight = Array.from({ length: 8 }, () => ({}))
+  const { look: { boxes, across } } = layout({ across: 4, title: "" }, 330, eight)
+  assert.equal(across, 2)
+  assert.deepEqual([0, 2, 4, 6].map((n) => boxes[n].x), Array(4).fill(boxes[0].x))
+})
+
 test("tokens meet tokens in squares; the cells of vectors fill the room there is", () => {
   const { look: { boxes: [a] } } = layout({ across: 1 }, 800, [{}])
   assert.equal(a.cw, a.ch)

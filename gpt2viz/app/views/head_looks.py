@@ -29,6 +29,9 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         by = _look()
     keys = _keys(view, query, opening)
     if not keys:
+        st.info(
+            f"Choose the tokens that “{literal(view.labels[query])}” ({query}) looks at, above."
+        )
         return
     numbers = given(view, query, keys)
     maps, ranking = beside()

@@ -102,12 +102,16 @@ function slots(p, width, across, rooms) {
 }
 
 // Where everything stands, in CSS pixels; `measure` says how wide a text is. Where there is little
-// room, fewer panels than asked for stand side by side.
+// room, fewer panels than asked for stand side by side: of several rows a part of each, so that no
+// row begins in another.
 export function plan(p, width, measure) {
   const { panels } = p, rooms = panels.map(({ rowEnds }) =>
     rowEnds.length ? longest(rowEnds, measure) + LINE + 12 : 1)
-  let fits = slots(p, width, Math.min(p.across, panels.length), rooms)
-  while (fits.across > 1 && fits.slot < NARROWEST) fits = slots(p, width, fits.across - 1, rooms)
+  let count = Math.min(p.across, panels.length), fits = slots(p, width, count, rooms)
+  while (count > 1 && fits.slot < NARROWEST) {
+    do count -= 1; while (panels.length > p.across && p.across % count)
+    fits = slots(p, width, count, rooms)
+  }
   const { slot, across, edges } = fits
   const all = panels.map((panel, n) => {
     const part = panel.part.find((name) => measure(name) < slot) ?? panel.part.at(-1)
