@@ -129,8 +129,10 @@ def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
         assert "of head 2.1: " in said
         assert f"({query}) at " in said
         assert f"({key}), {looks[query, key]:.2f}." in said
-    none = open_page("find", text="A crane", find="look", query="0")
-    assert not pictures(none)  # the first token sees only itself
+    first = open_page("find", text="A crane", find="look", query="0")
+    shown = heatmaps(figure(first, "map_attention weight"))["attention weight"]
+    assert_allclose(shown, np.ones((4, 6)), **TOLERANCE)  # the first token sees only itself
+    assert not any("Opened with" in c.value for c in first.caption)
 
 
 def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:

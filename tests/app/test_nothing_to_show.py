@@ -47,13 +47,11 @@ def test_one_token_tells_no_heads_apart(way: str) -> None:
     assert (tokens, ways) == ("1 token", "What to show")
 
 
-def test_one_token_looks_at_no_other_until_one_is_chosen() -> None:
+def test_one_token_looks_at_itself() -> None:
     at = open_page("find", text="A", find="look")
-    (message,) = messages(at)
-    assert message.startswith("Choose the tokens that “A” (0) looks at")
-    at = open_page("find", text="A", find="look", keys="0")
     assert messages(at) == []
-    assert pictures(at)
+    assert at.session_state["keys"] == [0]
+    assert any("from query 0 to tokens 0" in name for name in pictures(at).values())
 
 
 @pytest.mark.parametrize(

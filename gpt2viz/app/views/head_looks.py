@@ -28,11 +28,6 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     with choices:
         by = _look()
     keys = _keys(view, query, opening)
-    if not keys:
-        st.info(
-            f"Choose the tokens that “{literal(view.labels[query])}” ({query}) looks at, above."
-        )
-        return
     numbers = given(view, query, keys)
     maps, ranking = beside()
     with maps, st.container(key="maps"):
@@ -74,12 +69,16 @@ def _pair(view: View) -> tuple[int, Look | None]:
 
 
 def _keys(view: View, query: int, opening: Look | None) -> list[int]:
-    """Pick the tokens that the query may look at; at first that of its ``opening`` look."""
+    """Pick the tokens that the query may look at; at first that of its ``opening`` look.
+
+    Where there is none, at first the query itself.
+    """
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
     small, labels = ":small[:gray[{}]]".format, view.labels
-    bound = address.several(parameters.KEYS, seen, [opening.key] if opening else [])
+    first = opening.key if opening else query
+    bound = address.several(parameters.KEYS, seen, [first])
 
-    opened = {opening.key} if opening and address.is_default(parameters.KEYS) else set[int]()
+    opened = {first} if address.is_default(parameters.KEYS) else set[int]()
 
     def choose() -> None:  # the token that looks is then a choice too, and stays
         address.put(parameters.QUERY, query)
