@@ -82,7 +82,9 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True, help="text file, plain or .xz")
     parser.add_argument("--more", type=Path, help="further books, all of them to train on")
     parser.add_argument("--tokenizer", type=Path, help="folder with merges to use again")
-    parser.add_argument("--out", type=Path, required=True, help="checkpoint folder to write")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="checkpoint folder to write; steps/step-N below it"
+    )
     parser.add_argument("--work", type=Path, default=Path("runs/stories"), help="state of the run")
     parser.add_argument("--milestone", type=Path, help="of another machine, to go on from")
     parser.add_argument("--steps", type=int, help="stop here, to go on later")
@@ -128,8 +130,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     def report(line: str) -> None:
         print(line, flush=True)
-        save_bpe(load_bpe(arguments.work), arguments.out)
-        export(trainer.network, arguments.out)
+        folders = [arguments.out]
+        if trainer.step in recipe.points:  # the model whose heads were just measured
+            folders.append(arguments.out / "steps" / f"step-{trainer.step}")
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_bpe(load_bpe(arguments.work), folder)
+            export(trainer.network, folder)
         curves = {
             "seconds": round(trainer.seconds),
             "training tokens": sizes,

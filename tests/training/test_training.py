@@ -439,6 +439,13 @@ def test_the_command_from_corpus_to_checkpoint(
     assert len(trace.tokens) == 4
     curves = json.loads((tmp_path / "out" / "training.json").read_text(encoding="utf-8"))
     assert [point["step"] for point in curves["curves"]] == list(RECIPE.points)
+    steps = {int(path.name.removeprefix("step-")) for path in (tmp_path / "out/steps").iterdir()}
+    assert steps == set(RECIPE.points)
+    last = gpt2viz.load_model(tmp_path / "out/steps/step-8").network.state_dict()
+    earlier = gpt2viz.load_model(tmp_path / "out/steps/step-4").network.state_dict()
+    for name, weight in gpt2viz.load_model(tmp_path / "out").network.state_dict().items():
+        assert_array_equal(last[name], weight, err_msg=name)
+        assert (earlier[name] != weight).any(), name
 
 
 def test_the_command_goes_on_from_another_machines_milestone(
