@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     )
     from gpt2viz.analysis.reasons import Reason, reason
     from gpt2viz.model.checkpoint import Model, load_model
+    from gpt2viz.model.from_transformers import from_transformers
     from gpt2viz.run.drawn import Drawer
     from gpt2viz.run.tracer import trace
 
@@ -79,6 +80,7 @@ _LATER = {
     "contributions": "analysis.lens",
     "explain_row": "analysis.explanation",
     "explain_score": "analysis.explanation",
+    "from_transformers": "model.from_transformers",
     "generate": "analysis.generation",
     "load_model": "model.checkpoint",
     "logit_lens": "analysis.lens",
@@ -126,6 +128,7 @@ __all__ = [
     "entropy",
     "explain_row",
     "explain_score",
+    "from_transformers",
     "generate",
     "group_words",
     "load_model",

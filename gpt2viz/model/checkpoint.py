@@ -90,8 +90,8 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: st
     if files.have_changed():
         raise CheckpointError(f"{folder}: the weights were changed while they were read; try again")
     if config.tie_word_embeddings:
-        _tie(weights)
-    network = _network(config, weights)
+        tie(weights)
+    network = network_of(config, weights)
     with devices.enough_memory(name, place):
         network.to(place)
     if config.tie_word_embeddings:
@@ -99,7 +99,7 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: st
     return Model(name, config, network, tokenizer, files)
 
 
-def _network(config: GPT2Config, weights: Mapping[str, Tensor]) -> GPT2:
+def network_of(config: GPT2Config, weights: Mapping[str, Tensor]) -> GPT2:
     """The network with these weights, ready to run.
 
     Each is put where it belongs: ``load_state_dict`` looks through all of them for every module,
@@ -205,7 +205,7 @@ def _compare(folder: Path, stored: Mapping[str, Stored], config: GPT2Config) -> 
             )
 
 
-def _tie(weights: dict[str, Tensor]) -> None:
+def tie(weights: dict[str, Tensor]) -> None:
     """One matrix for both ends; a file may carry it twice, but not two different ones."""
     head = weights.get("lm_head.weight", weights["wte.weight"])
     if not torch.equal(head, weights["wte.weight"]):

@@ -175,11 +175,11 @@ def _numbers(opened: BinaryIO, found: Stored) -> Tensor:
     if opened.readinto(content.numpy()) != len(content):  # type: ignore[attr-defined]
         raise _broken(found.file, f"it ends within {found.key}")
     tensor = content.view(FLOATS[found.dtype]).view(found.size).to(torch.float32)
-    _check_numbers(tensor, found)
+    check_numbers(tensor, found)
     return tensor
 
 
-def _check_numbers(tensor: Tensor, found: Stored) -> None:
+def check_numbers(tensor: Tensor, found: object) -> None:
     """Refuse NaN, infinity and what is nearly that. Reading all of it takes a fifth of a second
     a GB, once a model; the first run would read nearly all of it anyway."""
     low, high = torch.aminmax(tensor)

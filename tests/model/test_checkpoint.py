@@ -351,7 +351,7 @@ MUTANTS = (
     Mutant(
         "NaN weights loaded",
         "model/weights.py",
-        "    _check_numbers(tensor, found)\n",
+        "    check_numbers(tensor, found)\n",
         "",
         "test_a_weight_that_is_no_number",
     ),

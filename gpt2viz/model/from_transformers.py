@@ -1,0 +1,78 @@
+"""A GPT-2 that transformers holds in memory, used as it is: no file, no copy.
+
+Nothing here imports transformers: what is asked of its objects is their parameters, their config
+and ``save_pretrained``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gpt2viz.errors import CheckpointError
+from gpt2viz.model.checkpoint import Model, network_of, tensor_sizes, tie
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.tokenizer import load_tokenizer
+from gpt2viz.model.weights import CONV1D, check_numbers
+
+
+def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Model:
+    """Use a ``GPT2LMHeadModel`` of transformers, such as one that was just fine-tuned.
+
+    Its parameters are shared, on the device where they are: what changes in them, changes in the
+    model returned. Dropout is off in the latter, whatever the mode of the former.
+    ``tokenizer`` is transformers' own for it; ``name`` is the model's ``name_or_path`` unless it
+    is given. A model that shares weights with no file has no checksum.
+
+    Raises ``CheckpointError`` for another architecture, for adapters that aren't merged, for
+    numbers other than float32, for NaN and infinity, and for a tokenizer that isn't byte-level
+    BPE or has more tokens than the model.
+    """
+    described: Any = getattr(model, "config", None)
+    if not (isinstance(model, nn.Module) and hasattr(described, "to_dict")):
+        raise CheckpointError(f"{type(model).__name__} is no model of transformers")
+    config = GPT2Config.from_dict(described.to_dict())
+    weights = _weights(model, config)
+    with TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        cut = load_tokenizer(Path(folder))
+    name = name or getattr(model, "name_or_path", "") or "transformers"
+    if cut.n_vocab > config.vocab_size:
+        raise CheckpointError(
+            f"{name}: the tokenizer has {cut.n_vocab} tokens, but the model {config.vocab_size}; "
+            "call resize_token_embeddings"
+        )
+    network = network_of(config, weights)
+    if config.tie_word_embeddings:
+        network.lm_head.weight = network.wte.weight
+    return Model(name, config, network, cut)
+
+
+def _weights(model: nn.Module, config: GPT2Config) -> dict[str, Tensor]:
+    """Its parameters by our names and in our shapes: views of the same memory."""
+    found = {key.removeprefix("transformer."): p.detach() for key, p in model.named_parameters()}
+    if config.tie_word_embeddings and "wte.weight" in found:
+        tie(found)
+    sizes = dict(tensor_sizes(config))
+    if strange := sorted(found.keys() ^ sizes.keys()):
+        merged = "; merge its adapters first (merge_and_unload)" if _has_adapters(found) else ""
+        raise CheckpointError(
+            f"{type(model).__name__} isn't a GPT2LMHeadModel as transformers makes it: "
+            f"{strange[0]} {'has no place in one' if strange[0] in found else 'is missing'}{merged}"
+        )
+    for key, weight in found.items():
+        if tuple(weight.shape) != sizes[key] or weight.dtype != torch.float32:
+            raise CheckpointError(
+                f"{key} is {tuple(weight.shape)} of {str(weight.dtype).removeprefix('torch.')}, "
+                f"not {sizes[key]} of float32; call .float() on the model"
+            )
+        check_numbers(weight, key)
+    return {key: w.t() if key.endswith(CONV1D) else w for key, w in found.items()}
+
+
+def _has_adapters(found: dict[str, Tensor]) -> bool:
+    return any("lora" in key.lower() for key in found)

@@ -1,0 +1,106 @@
+"""A model that transformers holds in memory is used as it is: same numbers, same memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import nn
+from transformers import GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
+
+import gpt2viz
+from gpt2viz.errors import CheckpointError
+from tests.checkpoints import TEXT, write_checkpoint, write_tokenizer
+from tests.mutants import Mutant
+
+
+def held(folder: Path, **changes: Any) -> tuple[GPT2LMHeadModel, PreTrainedTokenizerFast]:
+    """A model with its tokenizer, both transformers' own, as a notebook holds them."""
+    model = write_checkpoint(folder, **changes)
+    cut = write_tokenizer(folder)
+    cut.save(str(folder / "tokenizer.json"))
+    return model, PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_it_computes_what_transformers_does(tmp_path: Path, tied: bool) -> None:
+    theirs, cut = held(tmp_path, tie_word_embeddings=tied, scale_attn_by_inverse_layer_idx=True)
+    ours = gpt2viz.from_transformers(theirs, cut)
+    trace = gpt2viz.trace(ours, "A crane ate fish")
+    ids = torch.tensor([cut("A crane ate fish")["input_ids"]])
+    assert list(trace.token_ids) == ids[0].tolist()
+    with torch.no_grad():
+        out = theirs(ids, output_attentions=True)
+    assert_allclose(trace.logits, out.logits, rtol=1e-5, atol=1e-5)
+    for layer, weights in enumerate(out.attentions):
+        assert_allclose(trace.stage("weights", layer), weights, rtol=1e-5, atol=1e-5)
+
+
+def test_it_shares_the_memory(tmp_path: Path) -> None:
+    theirs, cut = held(tmp_path)
+    ours = gpt2viz.from_transformers(theirs, cut, name="mine")
+    assert ours.name == "mine"
+    places = {weight.data_ptr() for weight in theirs.parameters()}
+    assert {weight.data_ptr() for weight in ours.network.parameters()} == places
+    before = gpt2viz.trace(ours, "A crane").logits
+    with torch.no_grad():
+        theirs.transformer.h[1].attn.c_attn.weight.mul_(2)  # a step of fine-tuning
+    assert np.abs(gpt2viz.trace(ours, "A crane").logits - before).max() > 1e-3
+    assert all(weight.requires_grad for weight in theirs.parameters())
+
+
+class Adapted(nn.Module):
+    """As adapters wrap a model before they are merged."""
+
+    def __init__(self, base: GPT2LMHeadModel) -> None:
+        super().__init__()
+        self.config, self.base = base.config, base
+        self.lora_A = nn.Linear(2, 2)
+
+
+def spoiled(model: GPT2LMHeadModel) -> GPT2LMHeadModel:
+    model.transformer.h[0].mlp.c_fc.weight.data[1, 2] = torch.nan
+    return model
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda _: object(), "object is no model of transformers"),
+        (lambda m: GPT2Model(m.config), "GPT2Model isn't a GPT2LMHeadModel .*lm_head.weight is"),
+        (Adapted, "merge its adapters first"),
+        (lambda m: m.half(), r"of float16, not .* of float32; call \.float\(\)"),
+        (spoiled, r"h\.0\.mlp\.c_fc\.weight holds nan at \[1, 2\]"),
+    ],
+    ids=["no-model", "no-head", "adapters", "half", "nan"],
+)
+def test_what_cannot_be_used(tmp_path: Path, made: Any, message: str) -> None:
+    theirs, cut = held(tmp_path, tie_word_embeddings=False)
+    with pytest.raises(CheckpointError, match=message):
+        gpt2viz.from_transformers(made(theirs), cut)
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model(tmp_path: Path) -> None:
+    theirs, cut = held(tmp_path)
+    cut.add_tokens([f"crane{n}" for n in range(100)])
+    with pytest.raises(CheckpointError, match=r"resize_token_embeddings"):
+        gpt2viz.from_transformers(theirs, cut)
+    theirs.resize_token_embeddings(len(cut))
+    ours = gpt2viz.from_transformers(theirs, cut)
+    assert ours.config.vocab_size == len(cut)
+    assert gpt2viz.trace(ours, f"{TEXT[:16]} crane7").token_ids[-1] == len(cut) - 93
+
+
+MUTANTS = (
+    Mutant(
+        "the weights of transformers copied",
+        "model/from_transformers.py",
+        "weights = _weights(model, config)",
+        "weights = {name: w.clone() for name, w in _weights(model, config).items()}",
+        "test_it_shares_the_memory",
+    ),
+)
