@@ -259,6 +259,57 @@ def test_the_weight_without_a_part(folder: Path) -> None:
         row.without(3, key_part="head 2.0")
 
 
+def row_of_scores(
+    folder: Path, layer: int, head: int, query: int, x: np.ndarray, sigma: np.ndarray
+) -> np.ndarray:
+    """q·k of one query with every key, from a stream x (T, C), by ``read_by`` and the biases."""
+    config, w = read(folder)
+    ln_1, attn = f"h.{layer}.ln_1.", f"h.{layer}.attn.c_attn."
+    always = w[f"{ln_1}bias"] @ w[f"{attn}weight"] + w[f"{attn}bias"]
+    constant = by_head(always[None], 3 * config["n_head"])[:, 0]  # (3 nh, hs)
+    q = read_by(folder, layer, head, 0, x, sigma)[query] + constant[head]
+    k = read_by(folder, layer, head, 1, x, sigma) + constant[config["n_head"] + head]
+    scores: np.ndarray = k @ q
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("length", "causal", "edits"),
+    [
+        (1, True, "none"),
+        (7, False, "none"),
+        (7, True, "heads"),
+        (7, True, "mean"),
+        (7, True, "silent"),
+        (7, False, "hidden"),
+    ],
+)
+def test_a_part_deleted_from_the_stream(
+    folder: Path, length: int, causal: bool, edits: str
+) -> None:
+    """The scale held: scores fall by the part's row and column, and the softmax is made again."""
+    layer, head, query = 2, 1, max(length - 2, 0)
+    model = gpt2viz.load_model(folder)
+    trace = gpt2viz.trace(model, IDS[:length], causal, edits=gpt2viz.parse_edits(EDITS[edits]))
+    parts = written(folder, trace, layer)
+    stream = np.sum(list(parts.values()), axis=0)
+    run = trace.stage("residual_out", layer - 1)[0].astype(np.float64)
+    sigma = np.sqrt(run.var(axis=1, keepdims=True) + model.config.layer_norm_epsilon)
+    whole = row_of_scores(folder, layer, head, query, stream, sigma)
+    row = explain_row(model, trace, layer, head, query)
+    keys = row.keys.tolist()
+    tables = np.array([row.table(key) for key in keys])
+    for part, wrote in parts.items():
+        n = row.names.index(part)
+        less = (whole - row_of_scores(folder, layer, head, query, stream - wrote, sigma))[keys]
+        fallen = tables[:, n].sum(axis=1) + tables[:, :, n].sum(axis=1) - tables[:, n, n]
+        assert_allclose(fallen, less, rtol=1e-9, atol=1e-9 * np.abs(tables).max())
+        left = np.exp((row.scores - less) / row.divisor)
+        assert_allclose([row.without_part(key, part) for key in keys], left / left.sum(), rtol=1e-8)
+    with pytest.raises(ValueError, match=r"no part 'head 2\.0'"):
+        row.without_part(keys[0], "head 2.0")
+
+
 def test_heads_that_change_places_change_rows(tmp_path: Path) -> None:
     write_checkpoint(tmp_path)
     model, other = gpt2viz.load_model(tmp_path), gpt2viz.load_model(tmp_path)
@@ -352,5 +403,12 @@ MUTANTS = (
         'get_parameter(f"h.{layer}.attn.c_attn.bias")).reshape(3, -1, '
         "self.model.config.head_dim)[2, head]",
         "test_a_head_opens_into_the_tokens_it_read",
+    ),
+    Mutant(
+        "a part taken from query and key is counted twice where it meets itself",
+        "analysis/explanation.py",
+        "+ of_key - of_query[:, place]",
+        "+ of_key",
+        "test_a_part_deleted_from_the_stream",
     ),
 )
