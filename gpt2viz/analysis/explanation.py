@@ -264,7 +264,7 @@ class _Stream:
         for n in range(self.layer):
             on = 0.0 if attention_is_off(trace.edits, n) else 1.0
             W_O, b_O = map(double, self.model.merging(n))  # (nh, hs, C), (C,)
-            for z, merging in zip(trace.stage("head_output", n)[0], on * W_O, strict=True):
+            for z, merging in zip(trace.head_outputs(n), on * W_O, strict=True):
                 yield _Written(z, merging)
             yield _Written(everywhere, on * b_O[None])
             yield _Written(trace.stage("mlp_output", n)[0])
@@ -303,8 +303,12 @@ class _Stream:
 
     def scale(self, places: Places) -> Numbers:
         """The σ of ln_1 at some places of this run: (P,)."""
+        return self._scales[places]
+
+    @cached_property
+    def _scales(self) -> Numbers:
         before = ("residual_out", self.layer - 1) if self.layer else ("embedding", None)
-        x = self.trace.stage(*before)[0, places].astype(np.float64)
+        x = self.trace.stage(*before)[0].astype(np.float64)  # (T, C)
         sigma: Numbers = np.sqrt(x.var(axis=-1) + self.model.config.layer_norm_epsilon)
         return sigma
 

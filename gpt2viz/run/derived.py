@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gpt2viz.arrays import Array, Pairs
@@ -48,6 +50,7 @@ class Derived:
         self._captured, self._config = captured, config
         self._n_tokens, self._causal, self._forbidden = n_tokens, causal, forbidden
         self._last: dict[tuple[str, ...], Last] = {}
+        self._outputs: dict[int, Array] = {}
 
     def hidden(self, queries: slice = slice(None)) -> Pairs:
         """True where a query (row) may not see a key (column): (T, T), or some queries' rows."""
@@ -68,17 +71,30 @@ class Derived:
         weights: Array = found["weights"][0]
         return weights
 
+    def head_outputs(self, layer: int) -> Array:
+        """What every head of a layer put out, (nh, T, hs): fused, in half the time of the steps."""
+        if layer not in self._outputs:
+            q, k, v = (torch.tensor(self._captured[name, layer]) for name in "qkv")
+            scale = 1 / (math.sqrt(q.shape[-1]) * self._config.layer_divisor(layer))
+            seen = None if self._forbidden is None else torch.from_numpy(~self.hidden())
+            causal = self._causal and seen is None
+            with torch.inference_mode(), threads(2 * q.numel() * self._n_tokens):
+                output = F.scaled_dot_product_attention(
+                    q, k, v, attn_mask=seen, is_causal=causal, scale=scale
+                )  # as SelfAttention does
+            self._outputs[layer] = read_only(output[0])
+        return self._outputs[layer]
+
     def _from_heads(self, key: str, layer: int, head: int | None) -> Array:
         """One stage of all heads, or all stages of one."""
         keys = FROM_HEADS if head is not None else (key,)
         heads = slice(None) if head is None else slice(head, head + 1)
-        kind = (key, str(layer)) if keys == ("head_output",) else keys
-        last = self._last.get(kind)
+        last = self._last.get(keys)
         if last is None or last.place != (layer, head):
             qkv = [self._captured[name, layer][:, heads] for name in "qkv"]
             divisor = self._config.layer_divisor(layer)
             stages = attended(qkv, divisor, self.hidden(), keys)
-            self._last[kind] = last = Last((layer, head), stages)
+            self._last[keys] = last = Last((layer, head), stages)
         return last.stages[key] if head is None else last.stages[key][0, 0]
 
     def _stream(self, key: str, layer: int) -> Array:
@@ -95,7 +111,8 @@ class Derived:
     def nbytes(self) -> int:
         """Bytes of what is remembered now."""
         looked_at = list(self._last.values())  # another thread may look at a stage meanwhile
-        return sum(array.nbytes for last in looked_at for array in last.stages.values())
+        stages = [array for last in looked_at for array in last.stages.values()]
+        return sum(array.nbytes for array in [*stages, *list(self._outputs.values())])
 
 
 def attended(

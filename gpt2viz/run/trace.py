@@ -154,6 +154,17 @@ class Trace:
             return some
         return self.derived.weights_of_queries(layer, queries)
 
+    def head_outputs(self, layer: int) -> Array:
+        """What every head of a layer put out, (nh, T, hs), and remembered: it explains scores.
+
+        The run's own, or made again in the way of a long run, which is fused: twice as fast as
+        ``stage("head_output", layer)``, which goes step by step, and other in the last bits.
+        """
+        if ("head_output", layer) in self.captured:
+            whole: Array = self.captured["head_output", layer][0]
+            return whole
+        return self.derived.head_outputs(layer)
+
     @cached_property
     def tensors(self) -> tuple[TensorRecord, ...]:
         """The shape table: every tensor, in the order of the run."""

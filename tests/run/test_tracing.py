@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run, value_weighted
 from gpt2viz.model import network as model_source
 from gpt2viz.model import tuning
 from gpt2viz.run.derived import Last
+from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.stages import STAGES, axis_sizes
 from tests.mutants import Mutant
 
@@ -56,7 +58,7 @@ def test_arrays_are_read_only_float32_with_the_declared_shape(
 
 
 def test_trace_and_model_print_themselves_in_a_few_lines(tiny: gpt2viz.Model) -> None:
-    trace = gpt2viz.trace(tiny, "A crane", edits=gpt2viz.parse_edits("off:1.3"))
+    trace = gpt2viz.trace(tiny, "A crane", edits=parse_edits("off:1.3"))
     said = "Trace of 2 tokens through tiny (3 layers of 4 heads), causal mask on, edits off:1.3\n"
     assert repr(trace) == f"{said}0:A 1:·crane"
     assert repr(gpt2viz.trace(tiny, [1])).startswith("Trace of 1 token through")
@@ -105,11 +107,31 @@ def test_its_size_is_told_while_another_thread_looks_at_a_stage(tiny: gpt2viz.Mo
     assert trace.nbytes == sum(array.nbytes for array in trace.captured.values())
 
 
+@pytest.mark.parametrize(
+    ("causal", "edits"), [(True, ""), (False, ""), (True, "window:2"), (True, "off:1.0")]
+)
+def test_what_heads_put_out_merges_to_what_the_run_added(
+    tiny: gpt2viz.Model, causal: bool, edits: str
+) -> None:
+    made = [
+        gpt2viz.trace(tiny, [5, 300, 17, 9], causal, explicit=explicit, edits=parse_edits(edits))
+        for explicit in (True, False)
+    ]
+    for layer, trace in product(range(3), made):
+        heads = trace.head_outputs(layer)
+        W_O, b_O = (parameter.detach().numpy() for parameter in tiny.merging(layer))
+        merged = np.einsum("htd,hdc->tc", heads, W_O) + b_O
+        assert_allclose(merged, trace.stage("attention_output", layer)[0], atol=2e-6)
+        assert_allclose(heads, made[0].stage("head_output", layer)[0], atol=2e-6)
+        with pytest.raises(ValueError, match="read-only"):
+            heads[...] = 0
+
+
 def test_a_long_run_remembers_what_its_heads_put_out(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, [5, 300, 17], explicit=False)
     before = trace.nbytes
-    made = [trace.stage("head_output", layer) for layer in range(3)]
-    assert all(trace.stage("head_output", layer) is made[layer] for layer in range(3))
+    made = [trace.head_outputs(layer) for layer in range(3)]
+    assert all(trace.head_outputs(layer) is made[layer] for layer in range(3))
     assert trace.nbytes - before == sum(array.nbytes for array in made)
 
 
@@ -142,7 +164,7 @@ def test_one_head_is_the_same_as_that_of_all_heads(
 def test_a_long_run_keeps_only_what_the_rest_comes_from(
     tiny: gpt2viz.Model, edits: str, more: set[str]
 ) -> None:
-    trace = gpt2viz.trace(tiny, [1, 2, 3], explicit=False, edits=gpt2viz.parse_edits(edits))
+    trace = gpt2viz.trace(tiny, [1, 2, 3], explicit=False, edits=parse_edits(edits))
     kept = {key for key, layer in trace.captured if layer == 1}
     assert kept == {"q", "k", "v", "attention_output", "mlp_output"} | more
 
@@ -292,7 +314,7 @@ def test_memory_that_tensors_share_is_counted_once(
 
 
 def test_a_part_that_an_edit_puts_in_place_shares_nothing(tiny: gpt2viz.Model) -> None:
-    run = gpt2viz.trace(tiny, [1, 2, 3], edits=gpt2viz.parse_edits("attn:1,mlp:2"))
+    run = gpt2viz.trace(tiny, [1, 2, 3], edits=parse_edits("attn:1,mlp:2"))
     for key, edited in (("attention_output", 1), ("mlp_output", 2)):
         for layer in range(3):
             record = run.record(key, layer)
@@ -371,6 +393,13 @@ def test_what_reads_a_trace_runs_no_module_that_a_run_listens_to(tiny: gpt2viz.M
 
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
+    Mutant(
+        "head outputs of a long run as if nothing but the mask hid a key",
+        "run/derived.py",
+        "None if self._forbidden is None else torch.from_numpy(~self.hidden())",
+        "None",
+        "test_what_heads_put_out_merges_to_what_the_run_added",
+    ),
     Mutant(
         "no lock",
         "run/tracer.py",
