@@ -52,15 +52,18 @@ class Looks:
         found = (self.at(int(n) // n_head, int(n) % n_head, query) for n in heads)
         return [look for look in found if look is not None]
 
-    def opening(self) -> tuple[int, int]:
+    def opening(self, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
         """(layer, head) whose hardest looks come nearest to half of a row's weight.
 
         Nearest in the mean of squares over all tokens; of equal heads the first. Such a head does
-        something else than rest, and its rows are divided, so that its picture has shades.
+        something else than rest, and its rows are divided, so that its picture has shades. One of
+        a ``layer``, or with the number ``head``, where that is given.
         """
         apart = ((self.weights.astype(np.float64) - 0.5) ** 2).mean(axis=-1)
-        layer, head = divmod(int(apart.argmin()), apart.shape[1])
-        return layer, head
+        layers, heads = np.indices(apart.shape)
+        among = (layers == layer) | (layer is None), (heads == head) | (head is None)
+        best = np.where(among[0] & among[1], apart, np.inf).argmin()
+        return int(layers.flat[best]), int(heads.flat[best])
 
 
 def hardest_looks(weights: Array) -> tuple[NDArray[np.int64], Array]:

@@ -75,16 +75,6 @@ def choose_query(rows: Axis) -> Callable[[Cell], None]:
     return lambda cell: address.put(parameters.QUERY, rows.position(cell.row))
 
 
-def choose_head_and_query(rows: Axis) -> Callable[[Cell], None]:
-    """A click chooses the head that its picture is named after, and the token of its row."""
-
-    def choose(cell: Cell) -> None:
-        address.put(parameters.HEAD, int(cell.panel))
-        address.put(parameters.QUERY, rows.position(cell.row))
-
-    return choose
-
-
 def choose_map_head(
     layer: Choice = parameters.LAYER, head: Choice = parameters.HEAD
 ) -> Callable[[Cell], None]:

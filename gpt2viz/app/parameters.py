@@ -170,7 +170,9 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=_SIDES,
     ),
     LAYERS := Several("layers", "Two to four layers, side by side", on=_SIDES),
-    COMPARE := Choice("compare", "A head, `mean` or `rollout`", "mean", on=_SIDES),
+    COMPARE := Choice(
+        "compare", "All heads of a layer in place of the chosen one: `mean` or `rollout`", on=_SIDES
+    ),
     FIND := Choice(
         "find", "How to look: `habit`, `look`, `pattern`, `head` or `all`", "habit", on=_FIND
     ),

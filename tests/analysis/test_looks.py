@@ -64,7 +64,15 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
         assert found.hardest(query, most=99) == expected
         if causal and query < 2:
             assert expected == [], "these can see only themselves and the first"
-    assert found.opening() == min(apart, key=lambda place: (round(apart[place], 12), place))
+
+    def best(places: list[tuple[int, int]]) -> tuple[int, int]:
+        return min(places, key=lambda place: (round(apart[place], 12), place))
+
+    assert found.opening() == best([*apart])
+    for layer in range(len(weights)):
+        assert found.opening(layer) == best([place for place in apart if place[0] == layer])
+    for head in range(len(weights[0])):
+        assert found.opening(head=head) == best([place for place in apart if place[1] == head])
 
 
 def test_of_equal_weights_the_first_key_and_of_equal_heads_the_first() -> None:
@@ -75,6 +83,7 @@ def test_of_equal_weights_the_first_key_and_of_equal_heads_the_first() -> None:
     looks = every_look([np.array([[row] * 5] * 2, np.float32)] * 2)
     assert [look[:3] for look in looks.hardest(1, 3)] == [(0, 0, 2), (0, 1, 2), (1, 0, 2)]
     assert looks.opening() == (0, 0)
+    assert (looks.opening(1), looks.opening(head=1)) == ((1, 0), (0, 1))
 
 
 def test_rows_that_are_not_numbers_have_no_look() -> None:

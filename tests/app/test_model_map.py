@@ -14,7 +14,7 @@ from gpt2viz.app import address, parameters
 from gpt2viz.app.frame.examples import EXAMPLES
 from gpt2viz.app.views import attention
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import canvas, figure, heatmaps, open_page, plain, unpacked
+from tests.app.pages import button_groups, canvas, figure, heatmaps, open_page, plain, unpacked
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
@@ -55,11 +55,26 @@ def test_the_head_that_opens_is_chosen_by_the_numbers(model: gpt2viz.Model, text
     assert chosen(open_page("head", text=text)) == best
 
 
-def test_a_head_of_the_address_is_not_called_opened() -> None:
-    for one in ({"layer": "3"}, {"head": "2"}, {"layer": "3", "head": "2"}):
-        at = open_page("attention", **one)
-        assert "Opened on" not in words(at)
-        assert chosen(at) == (int(one.get("layer", 2)), int(one.get("head", 4)))
+def test_a_layer_or_a_head_alone_opens_with_the_best_of_it(model: gpt2viz.Model) -> None:
+    apart = ((hardest(of_text(model, "A crane ate fish")) - 0.5) ** 2).mean(axis=-1)
+    at = open_page("attention", layer="3")
+    assert chosen(at) == (3, apart[3].argmin())
+    assert f"Opened on head 3.{apart[3].argmin()}: of all heads of layer 3, its" in words(at)
+    at = open_page("attention", head="2")
+    assert chosen(at) == (apart[:, 2].argmin(), 2)
+    assert f"Opened on head {apart[:, 2].argmin()}.2: of the heads 2 of all layers" in words(at)
+    assert chosen(open_page("attention", head="99")) == chosen(open_page("attention")) == (2, 4)
+    assert "Opened on" not in words(open_page("attention", layer="3", head="2"))
+
+
+def test_who_picks_a_head_keeps_its_layer_with_another_sentence() -> None:
+    at = open_page("head")
+    assert chosen(at) == (2, 4)
+    (heads,) = [group for group in button_groups(at) if group.key == "head"]
+    heads.set_value(3).run()
+    assert (at.query_params["layer"], at.query_params["head"]) == ("2", "3")
+    at.text_input(key="text").set_value(EXAMPLES[1].text).run()
+    assert chosen(at) == (2, 3)
 
 
 @pytest.mark.parametrize(

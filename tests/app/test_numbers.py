@@ -220,19 +220,20 @@ def test_rollout_of_layers(expected: Any) -> None:
     assert "weight" not in bar  # a rollout is none
 
 
-@pytest.mark.parametrize("compare", ["mean", "2"])
-def test_layers_side_by_side_and_their_differences(expected: Any, compare: str) -> None:
+@pytest.mark.parametrize("shown", [{"compare": "mean"}, {"head": "2"}], ids=str)
+def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[str, str]) -> None:
     causal, stages = expected
-    at = open_page("side_by_side", **address(causal, layers="0,3,1", compare=compare))
-    weights = [layer.mean(axis=0) if compare == "mean" else layer[2] for layer in stages["weights"]]
+    at = open_page("side_by_side", **address(causal, layers="0,3,1", **shown))
+    mean = "compare" in shown
+    weights = [layer.mean(axis=0) if mean else layer[2] for layer in stages["weights"]]
     spec = figure(at, "layers_chart")
-    shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
-    assert_allclose(shown, [weights[0], weights[3], weights[1]], **TOLERANCE)
+    drawn = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    assert_allclose(drawn, [weights[0], weights[3], weights[1]], **TOLERANCE)
     changed = figure(at, "differences")
-    shown = [array(trace["z"]) for trace in changed["data"] if trace.get("coloraxis")]
-    assert_allclose(shown, [weights[3] - weights[0], weights[1] - weights[0]], **TOLERANCE)
+    drawn = [array(trace["z"]) for trace in changed["data"] if trace.get("coloraxis")]
+    assert_allclose(drawn, [weights[3] - weights[0], weights[1] - weights[0]], **TOLERANCE)
     axis = changed["layout"]["coloraxis"]
-    assert axis["cmax"] == -axis["cmin"] == pytest.approx(np.abs(shown).max())
+    assert axis["cmax"] == -axis["cmin"] == pytest.approx(np.abs(drawn).max())
 
 
 def test_a_long_diagonal_stays_visible_in_a_thumbnail() -> None:

@@ -28,7 +28,7 @@ SHOWN: list[tuple[str, dict[str, str]]] = [
 SHOWN += [("what_if", {"edits": "off:0.1"}), ("training", {"score": "first token"})]
 SHOWN += [("attention", {"show": measure}) for measure in ("rest", "norms")]
 SHOWN += [("side_by_side", {"compare": "rollout", "picture": "lines"})]
-SHOWN += [("side_by_side", {"compare": "2", "words": "true"})]
+SHOWN += [("side_by_side", {"compare": "mean", "words": "true"})]
 SHOWN += [
     (page, {"picture": "lines"})
     for page in ("attention", "head", "side_by_side?differs=mask", "what_if")

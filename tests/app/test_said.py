@@ -258,7 +258,7 @@ def test_the_second_is_blue_wherever_two_are_compared(
 
 
 def test_layers_differ_by_the_other_minus_the_first() -> None:
-    at = open_page("side_by_side", layers="1,3,2", compare="2")
+    at = open_page("side_by_side", layers="1,3,2", head="2")
     first, *others = (
         array(t["z"]) for t in figure(at, "layers_chart")["data"] if t.get("coloraxis")
     )

@@ -31,7 +31,7 @@ EVERY = [
     ),
     *((view, {"causal": "false"}) for view in VIEWS),
     *(("attention", {"show": name}) for name in MEASURES),
-    *(("side_by_side", {"compare": which}) for which in ("mean", "rollout", "0")),
+    *(("side_by_side", {"compare": which}) for which in ("mean", "rollout")),
     *(
         ("find", {"find": way, "on": on})
         for way in pages.FIND.modes

@@ -104,7 +104,8 @@ def test_layers_compared_in_words(stages: Any, members: np.ndarray, compare: str
         mixed = (mean + np.eye(len(mean))) / 2 @ mixed
         layers.append({"mean": mean, "rollout": mixed}.get(compare, weights[4]))
     expected = grouped([layers[0], layers[3]], members)
-    at = open_page("side_by_side", **ON, layers="0,3", compare=compare)
+    shown = {"head": compare} if compare == "4" else {"compare": compare}
+    at = open_page("side_by_side", **ON, layers="0,3", **shown)
 
     def panels(key: str) -> list[np.ndarray]:
         return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]

@@ -102,7 +102,7 @@ def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
 def test_every_page_shows_the_part(
     expected: Any, page: str, chart: str, panel: str, key: str
 ) -> None:
-    at = look(page, zoom="300,340,290,350", compare="2", layers="0,1", causal="true")
+    at = look(page, zoom="300,340,290,350", layers="0,1", causal="true")
     spec = figure(at, chart)
     found = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
     layer = expected[key][1][2][300:340, 290:350]

@@ -157,7 +157,7 @@ def test_clicking_a_score_writes_its_sum_out(visit: Visit) -> None:
 
 
 def test_comparing_layers(visit: Visit) -> None:
-    page = visit("side_by_side", text="Man bites dog")
+    page = visit("side_by_side", text="Man bites dog", layer=3, compare="mean")
     page.get_by_test_id("stButtonGroup").filter(has_text="Layers").get_by_text("1").click()
     page.wait_for_timeout(300)
     settle(page)
@@ -167,7 +167,7 @@ def test_comparing_layers(visit: Visit) -> None:
 
 
 def test_a_picture_of_the_strip_opens_its_head(visit: Visit) -> None:
-    page = visit("side_by_side", text="Man bites dog", compare=4)
+    page = visit("side_by_side", text="Man bites dog", head=4)
     click_cell(page, "strip", row=1, column=0, panel=2)
     page.wait_for_url("**/head?*")
     assert "layer=2" in page.url

@@ -96,7 +96,7 @@ CHANGES: dict[str, tuple[str, Callable[[Page], None], tuple[str, ...]]] = {
         ("partner", "side_a", "side_b", "side_change", "coming"),
     ),
     "a row of a layer": (
-        "side_by_side?compare=1",
+        "side_by_side?head=1",
         lambda page: click_cell(page, "layer_charts", 2, 1),
         ("layers_chart", "differences", "strip_chart"),
     ),

@@ -112,7 +112,7 @@ def test_a_query_of_the_second_sentence_chooses_its_partner(visit: Visit) -> Non
 @pytest.mark.parametrize("path", ["head", "side_by_side", "side_by_side?differs=mask"])
 def test_other_pages_draw_lines_too(visit: Visit, path: str) -> None:
     trap = "<img src=x onerror=canary=1> cat"
-    page = visit(path, text=trap, picture="lines", compare=4, layer=0, head=4, query=6)
+    page = visit(path, text=trap, picture="lines", layer=0, head=4, query=6)
     lit = page.locator(".rows g.lit").first.evaluate(LINES)
     names = page.locator(".rows").first.locator("button.q").all_text_contents()
     labels = [label(part) for part in gpt2viz.trace(gpt2viz.load_model(), trap).token_bytes]

@@ -7,9 +7,12 @@ from typing import Any
 
 import streamlit as st
 
+from gpt2viz.analysis.looks import Looks
 from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.pages import Page
+
+_HEAD_OR_WHOLE = "_head_or_whole"
 
 
 def mode(which: Page) -> str:
@@ -68,19 +71,35 @@ def layer_and_head(view: View) -> tuple[int, int]:
 
 
 def _layers(view: View, layers: range) -> dict[str, Any]:
-    return address.choice(parameters.LAYER, layers, lambda: min(_opening(view)[0], layers.stop - 1))
+    """Where the address names a head alone, the layer is that of the best with its number."""
+
+    def opening() -> int:
+        asked, heads = address.asked(parameters.HEAD), range(view.model.config.n_head)
+        head = next((n for n in heads if str(n) == asked), None)
+        return min(_looks(view).opening(head=head)[0], layers.stop - 1)
+
+    return address.choice(parameters.LAYER, layers, opening) | {"on_change": _keep_head, "args": ()}
 
 
 def _heads(view: View, heads: range) -> dict[str, Any]:
-    return address.choice(parameters.HEAD, heads, lambda: min(_opening(view)[1], heads.stop - 1))
+    """Where the address names no head, it is the best of the layer."""
+
+    def opening() -> int:
+        return min(_looks(view).opening(address.chosen(parameters.LAYER))[1], heads.stop - 1)
+
+    return address.choice(parameters.HEAD, heads, opening) | {"on_change": _keep_head, "args": ()}
 
 
-def _opening(view: View) -> tuple[int, int]:
-    """The layer and head that every page opens on where the address names none.
+def _looks(view: View) -> Looks:
+    """What the head that opens is found by: with the mask on, so that it stays when that is off."""
+    return run_cache.every_head(replace(view.trace.key, causal=True)).looks
 
-    Found with the mask on, so that it stays when the mask is switched off.
-    """
-    return run_cache.every_head(replace(view.trace.key, causal=True)).looks.opening()
+
+def _keep_head() -> None:
+    """Who picks a layer or a head picks both: they stay with another sentence. For callbacks."""
+    for one in (parameters.LAYER, parameters.HEAD):
+        if one.name in st.session_state:
+            address.put(one, address.chosen(one))
 
 
 def heads_beside(view: View, head: int) -> list[int]:
@@ -122,27 +141,41 @@ def key_token(view: View, default: int) -> int:
     return chosen
 
 
-def several_layers(view: View) -> list[int]:
-    """Pick two to four layers to see side by side; by default the first and the last."""
+def several_layers(view: View, layer: int) -> list[int]:
+    """Pick two to four layers to see side by side; by default the first and the chosen ``layer``.
+
+    Where that is the first, it and the last.
+    """
     layers = range(view.model.config.n_layer)
     chosen: list[int] = st.pills(
         "Layers",
         layers,
         selection_mode="multi",
         help=prose.tip("Two to four layers. The first one is compared with each of the others."),
-        **address.several(parameters.LAYERS, layers, sorted({0, layers[-1]})),
+        **address.several(parameters.LAYERS, layers, sorted({0, layer or layers[-1]})),
     )
     if len(chosen) > 4:
         prose.caption("Four layers fit side by side; the first four chosen are shown.")
     return chosen[:4]
 
 
-def head_or_whole(view: View) -> int | str:
-    """Pick a head, "mean" for the mean of the layer's heads, or "rollout"."""
-    heads = ["mean", "rollout", *range(view.model.config.n_head)]
+def head_or_whole(view: View, head: int) -> int | str:
+    """Pick a head, at first the chosen one, "mean" for the mean of all of a layer, or "rollout"."""
+    whole, heads = ["mean", "rollout"], range(view.model.config.n_head)
+    address.choice(parameters.COMPARE, whole)
+    st.session_state[_HEAD_OR_WHOLE] = address.chosen(parameters.COMPARE) or head
+
+    def choose() -> None:
+        picked = st.session_state[_HEAD_OR_WHOLE]
+        address.put(parameters.COMPARE, picked if picked in whole else None)
+        if picked not in whole:
+            st.session_state[parameters.HEAD.name] = picked
+            _keep_head()
+
+    bound: dict[str, Any] = {"key": _HEAD_OR_WHOLE, "on_change": choose}
     chosen: str | int = st.segmented_control(
         "Head",
-        heads,
+        [*whole, *heads],
         required=True,
         wrap=True,
         help=prose.tip(
@@ -150,6 +183,6 @@ def head_or_whole(view: View) -> int | str:
             "this layer and all below it multiplied together, each mixed half and half with the "
             "residual stream."
         ),
-        **address.choice(parameters.COMPARE, heads),
+        **bound,
     )
     return chosen

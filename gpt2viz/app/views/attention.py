@@ -167,10 +167,14 @@ def _in_words(view: View, chosen: _Chosen) -> None:
     masked = None if view.trace.causal else run_cache.run(_with_mask(view))
     does = in_words.does(view.trace, looks, layer, head, view.query, masked=masked)
     st.markdown(f"**Head {layer}.{head}**: {does}")
-    opened = address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD)
-    if opened and run_cache.every_head(_with_mask(view)).looks.weights.any():
+    among = {
+        (True, True): "all heads",
+        (False, True): f"all heads of layer {layer}",
+        (True, False): f"the heads {head} of all layers",
+    }.get((address.is_default(parameters.LAYER), address.is_default(parameters.HEAD)))
+    if among and run_cache.every_head(_with_mask(view)).looks.weights.any():
         prose.caption(
-            f"Opened on head {layer}.{head}: of all heads, its hardest looks (at another token "
+            f"Opened on head {layer}.{head}: of {among}, its hardest looks (at another token "
             "that isn't the first) are on average nearest to half of a row's weight"
             + (", with the mask on." if not view.trace.causal else ".")
         )

@@ -50,9 +50,10 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     """Draw the mode, with what is picked among ``choices``."""
     part = zoom.window(view)
     with choices:
-        layers, head = controls.several_layers(view), controls.head_or_whole(view)
+        layer, head = controls.layer_and_head(view)
+        layers, shown = controls.several_layers(view, layer), controls.head_or_whole(view, head)
         as_lines = lines.wanted(part, label="collapsed")
-        chosen = _Chosen(layers, head, measures.words(), as_lines)
+        chosen = _Chosen(layers, shown, measures.words(), as_lines)
     _side_by_side(view, part, chosen)
     _in_every_layer(view, chosen)
     _words(view, chosen)
