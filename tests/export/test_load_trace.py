@@ -1,0 +1,160 @@
+"""A trace that was saved comes back: the same numbers, and everything that is made of them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import gpt2viz
+from gpt2viz import export
+from gpt2viz.run.stages import STAGES
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+
+EDITS = "off:1.2,forbid:3:1"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> gpt2viz.Model:
+    folder = tmp_path_factory.mktemp("again")
+    write_checkpoint(folder)
+    return gpt2viz.load_model(folder)
+
+
+@pytest.mark.parametrize("kind", export.TRACE_KINDS)
+@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
+@pytest.mark.parametrize(
+    ("ids", "causal", "edits"),
+    [([5, 7, 5, 11, 2], True, EDITS), ([3], True, ""), ([5, 7, 5, 11], False, "scale:0.1:2")],
+    ids=["edited", "one-token", "mask-off"],
+)
+def test_it_is_the_run_that_was_saved(
+    model: gpt2viz.Model,
+    tmp_path: Path,
+    kind: str,
+    explicit: bool,
+    ids: list[int],
+    causal: bool,
+    edits: str,
+) -> None:
+    changes = gpt2viz.parse_edits(edits)
+    fresh = gpt2viz.trace(model, ids, causal, explicit=explicit, edits=changes)
+    again = export.load_trace(export.save_trace(fresh, tmp_path / f"run.{kind}"), model)
+    assert (again.key, again.text, again.tokens) == (fresh.key, fresh.text, fresh.tokens)
+    assert set(again.captured) == set(fresh.captured)
+    for stage in (stage for stage in STAGES if stage.kept):
+        for layer in range(model.config.n_layer) if stage.per_layer else (None,):
+            there, here = fresh.stage(stage.key, layer), again.stage(stage.key, layer)
+            assert_array_equal(here, there, err_msg=stage.key)
+            assert not here.flags.writeable
+    assert_array_equal(again.logits, fresh.logits)
+    assert_array_equal(again.next_token_probabilities, fresh.next_token_probabilities)
+    assert_array_equal(again.hidden_pairs(), fresh.hidden_pairs())
+    assert again.tensors == fresh.tensors
+    assert repr(again) == repr(fresh)
+    last = len(ids) - 1
+    parts = gpt2viz.explain_score(model, again, 2, 1, last, 0)
+    assert_array_equal(parts.table, gpt2viz.explain_score(model, fresh, 2, 1, last, 0).table)
+
+
+def test_it_finds_the_model_by_its_name(tmp_path: Path) -> None:
+    run = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
+    again = export.load_trace(export.save_trace(run, tmp_path / "run.npz"))
+    assert_array_equal(again.stage("weights", 3), run.stage("weights", 3))
+
+
+def test_a_model_without_files_is_known_by_its_numbers(
+    model: gpt2viz.Model, tmp_path: Path
+) -> None:
+    other = write_checkpoint(tmp_path, seed=1)
+    unnamed = gpt2viz.Model(model.name, model.config, model.network, model.tokenizer)
+    path = export.save_trace(gpt2viz.trace(unnamed, [1, 2]), tmp_path / "run.npz")
+    export.load_trace(path, unnamed)
+    export.load_trace(path, model)
+    assert other.config.n_embd == model.config.n_embd
+    with pytest.raises(gpt2viz.ExportError, match="with other weights"):
+        export.load_trace(path, gpt2viz.load_model(tmp_path, model.name))
+
+
+def test_another_models_run_is_refused(model: gpt2viz.Model, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, seed=1)
+    path = export.save_trace(gpt2viz.trace(model, [1, 2]), tmp_path / "run.safetensors")
+    with pytest.raises(gpt2viz.ExportError, match=r"run\.safetensors: it was made by .* other wei"):
+        export.load_trace(path, gpt2viz.load_model(tmp_path, model.name))
+
+
+def compressed(path: Path) -> None:
+    with np.load(path) as saved:
+        np.savez_compressed(path, **dict(saved))
+
+
+def changed(name: str, make: Callable[[Any], Any]) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        with np.load(path) as saved:
+            found = dict(saved)
+        found[name] = make(found[name])
+        np.savez(path, **{key: value for key, value in found.items() if value is not None})
+
+    return change
+
+
+def told(**values: str) -> Callable[[Path], None]:
+    return changed("about", lambda about: np.array(json.dumps(json.loads(str(about)) | values)))
+
+
+def stray(path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as entries:
+        entries.writestr("about.npy", b"junk")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.write_bytes(b"junk"), "no file of a trace"),
+        (lambda path: path.unlink(), "no file of a trace"),
+        (stray, "no file of a trace"),
+        (compressed, "compressed arrays"),
+        (changed("q.1", lambda _: None), "no file of a trace"),
+        (changed("q.1", lambda q: q[:, :2]), r"q\.1 is \(1, 2, 2, 6\) of float32, not \(1, 4, 2"),
+        (changed("q.1", lambda q: q.astype(np.float64)), r"q\.1 is .* of float64"),
+        (changed("next_token_probabilities", lambda p: p[:, :3]), r"_probabilities is \(1, 3\)"),
+        (told(causal="maybe"), "no file of a trace"),
+        (told(model="no-such-model"), "no-such-model"),
+        (told(edits="off:9.9"), "layer 9"),
+        (changed("token_ids", lambda ids: ids + 400), "other weights"),
+        (changed("token_ids", lambda ids: ids + 419), "Token id 420 is outside"),
+    ],
+)
+def test_what_is_no_trace(
+    model: gpt2viz.Model, tmp_path: Path, spoil: Callable[[Path], None], message: str
+) -> None:
+    path = export.save_trace(gpt2viz.trace(model, [1, 2]), tmp_path / "run.npz")
+    spoil(path)
+    by_name = "no-such-model" in message
+    with pytest.raises(gpt2viz.GPT2VizError, match=message):
+        export.load_trace(path, None if by_name else model)
+
+
+MUTANTS = (
+    Mutant(
+        "a loaded run forgets its edits",
+        "export/arrays.py",
+        'edits, explicit = parse_edits(said["edits"]), "weights.0" in found',
+        'edits, explicit = (), "weights.0" in found',
+        "test_it_is_the_run_that_was_saved",
+    ),
+    Mutant(
+        "a loaded run of any weights",
+        "export/arrays.py",
+        "not torch.equal(wte[ids].cpu(), embedded)",
+        "False",
+        "test_a_model_without_files_is_known_by_its_numbers",
+    ),
+)
