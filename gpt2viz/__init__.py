@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from gpt2viz.model.checkpoint import Model, load_model
     from gpt2viz.model.from_transformers import from_transformers
     from gpt2viz.run.drawn import Drawer
+    from gpt2viz.run.saved import load_trace
     from gpt2viz.run.tracer import trace
 
 
@@ -83,6 +84,7 @@ _LATER = {
     "from_transformers": "model.from_transformers",
     "generate": "analysis.generation",
     "load_model": "model.checkpoint",
+    "load_trace": "run.saved",
     "logit_lens": "analysis.lens",
     "patch_estimate": "analysis.patching",
     "patch_path": "analysis.patching",
@@ -132,6 +134,7 @@ __all__ = [
     "generate",
     "group_words",
     "load_model",
+    "load_trace",
     "logit_lens",
     "parse_edits",
     "patch_estimate",

@@ -1,7 +1,7 @@
 """Files to take along: pictures, tables, traces and pages that say what they show.
 
 trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
-export.save_trace(trace, "crane.npz")  # and export.load_trace("crane.npz")
+export.save_trace(trace, "crane.npz")  # gpt2viz.load_trace reads it
 export.save_figure(trace.heatmap(1, 0), "crane.svg", export.about(trace, "weights", 1, 0))
 """
 
@@ -9,7 +9,7 @@ from gpt2viz.extras import needed
 
 with needed("gpt2viz.export", "export"):
     from gpt2viz.export.about import About, about, about_runs, file_name
-    from gpt2viz.export.arrays import TRACE_KINDS, TraceKind, load_trace, save_trace, trace_bytes
+    from gpt2viz.export.arrays import TRACE_KINDS, TraceKind, save_trace, trace_bytes
     from gpt2viz.export.card import Card, draw_card
     from gpt2viz.export.page import page_html, save_page
     from gpt2viz.export.paper import on_paper
@@ -36,7 +36,6 @@ __all__ = [
     "figure_bytes",
     "figure_table",
     "file_name",
-    "load_trace",
     "on_paper",
     "page_html",
     "pixels",

@@ -12,6 +12,12 @@ from gpt2viz.model.devices import read_only
 Place = tuple[str, int | None]
 
 
+def array_name(place: Place) -> str:
+    """What a stage is called in a file: ``weights.3`` is layer 3's, ``embedding`` has none."""
+    key, layer = place
+    return key if layer is None else f"{key}.{layer}"
+
+
 class Captured(Mapping[Place, Array]):
     """Stages by key and layer. Tensors stay on the device where the run made them.
 

@@ -46,7 +46,7 @@ def test_it_is_the_run_that_was_saved(
 ) -> None:
     changes = gpt2viz.parse_edits(edits)
     fresh = gpt2viz.trace(model, ids, causal, explicit=explicit, edits=changes)
-    again = export.load_trace(export.save_trace(fresh, tmp_path / f"run.{kind}"), model)
+    again = gpt2viz.load_trace(export.save_trace(fresh, tmp_path / f"run.{kind}"), model)
     assert (again.key, again.text, again.tokens) == (fresh.key, fresh.text, fresh.tokens)
     assert set(again.captured) == set(fresh.captured)
     for stage in (stage for stage in STAGES if stage.kept):
@@ -66,7 +66,7 @@ def test_it_is_the_run_that_was_saved(
 
 def test_it_finds_the_model_by_its_name(tmp_path: Path) -> None:
     run = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
-    again = export.load_trace(export.save_trace(run, tmp_path / "run.npz"))
+    again = gpt2viz.load_trace(export.save_trace(run, tmp_path / "run.npz"))
     assert_array_equal(again.stage("weights", 3), run.stage("weights", 3))
 
 
@@ -76,18 +76,18 @@ def test_a_model_without_files_is_known_by_its_numbers(
     other = write_checkpoint(tmp_path, seed=1)
     unnamed = gpt2viz.Model(model.name, model.config, model.network, model.tokenizer)
     path = export.save_trace(gpt2viz.trace(unnamed, [1, 2]), tmp_path / "run.npz")
-    export.load_trace(path, unnamed)
-    export.load_trace(path, model)
+    gpt2viz.load_trace(path, unnamed)
+    gpt2viz.load_trace(path, model)
     assert other.config.n_embd == model.config.n_embd
     with pytest.raises(gpt2viz.ExportError, match="with other weights"):
-        export.load_trace(path, gpt2viz.load_model(tmp_path, model.name))
+        gpt2viz.load_trace(path, gpt2viz.load_model(tmp_path, model.name))
 
 
 def test_another_models_run_is_refused(model: gpt2viz.Model, tmp_path: Path) -> None:
     write_checkpoint(tmp_path, seed=1)
     path = export.save_trace(gpt2viz.trace(model, [1, 2]), tmp_path / "run.safetensors")
     with pytest.raises(gpt2viz.ExportError, match=r"run\.safetensors: it was made by .* other wei"):
-        export.load_trace(path, gpt2viz.load_model(tmp_path, model.name))
+        gpt2viz.load_trace(path, gpt2viz.load_model(tmp_path, model.name))
 
 
 def compressed(path: Path) -> None:
@@ -139,20 +139,20 @@ def test_what_is_no_trace(
     spoil(path)
     by_name = "no-such-model" in message
     with pytest.raises(gpt2viz.GPT2VizError, match=message):
-        export.load_trace(path, None if by_name else model)
+        gpt2viz.load_trace(path, None if by_name else model)
 
 
 MUTANTS = (
     Mutant(
         "a loaded run forgets its edits",
-        "export/arrays.py",
+        "run/saved.py",
         'edits, explicit = parse_edits(said["edits"]), "weights.0" in found',
         'edits, explicit = (), "weights.0" in found',
         "test_it_is_the_run_that_was_saved",
     ),
     Mutant(
         "a loaded run of any weights",
-        "export/arrays.py",
+        "run/saved.py",
         "not torch.equal(wte[ids].cpu(), embedded)",
         "False",
         "test_a_model_without_files_is_known_by_its_numbers",
