@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -15,6 +14,7 @@ from gpt2viz.errors import PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.interventions import Change, changes
+from gpt2viz.run.pieces import check_as_long
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import reference_run, run_from, token_ids, trace
 
@@ -92,57 +92,15 @@ def paired_runs(
         if value not in get_args(known):
             raise ValueError(f"{value!r} is none of: {', '.join(get_args(known))}")
     ids = [token_ids(model, text) for text in (clean, corrupted)]
-    _check_pair(model, *ids)
+    if ids[0] == ids[1]:
+        raise PatchError("Both texts are the same: there is nothing to patch. Change one word.")
+    check_as_long(model, *ids)
     if reference is None and any(edit.kind == "mean" for edit in edits):
         reference = reference_run(model)
     one, other = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
     wanted = list(changes(edits, reference))
     return PairedRuns(
         model, one, other, _answer(model, one, other, answer), direction, metric, wanted
-    )
-
-
-def nearest_pair(clean: Sequence[int], corrupted: Sequence[int]) -> list[int] | None:
-    """The corrupted ids, made as long as the clean ones between what both begin and end with.
-
-    What is too long there loses its last tokens, what is too short gets the clean text's. None
-    where both are as long already, or that would leave no difference.
-    """
-    if len(clean) == len(corrupted):
-        return None
-    start, end = _alike(clean, corrupted)
-    old, new = clean[start : len(clean) - end], corrupted[start : len(corrupted) - end]
-    found = [*clean[:start], *new[: len(old)], *old[len(new) :], *clean[len(clean) - end :]]
-    return None if found == list(clean) else found
-
-
-def _alike(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
-    """How many tokens both begin with, and end with besides."""
-
-    def same(pairs: Iterator[tuple[int, int]]) -> int:
-        return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
-
-    start = same(zip(one, other, strict=False))
-    rest = min(len(one), len(other)) - start
-    return start, min(rest, same(zip(reversed(one), reversed(other), strict=False)))
-
-
-def _check_pair(model: Model, clean: list[int], corrupted: list[int]) -> None:
-    if clean == corrupted:
-        raise PatchError("Both texts are the same: there is nothing to patch. Change one word.")
-    if len(clean) == len(corrupted):
-        return
-    start, end = _alike(clean, corrupted)
-    part = [
-        model.tokenizer.decode(ids[start : len(ids) - end]) or "nothing"
-        for ids in (clean, corrupted)
-    ]
-    nearest = nearest_pair(clean, corrupted)
-    raise PatchError(
-        f"The texts have {len(clean)} and {len(corrupted)} tokens, and must have as many: from "
-        f"token {start} on, {part[0]!r} stands against {part[1]!r}."
-        + (f" This would do: {model.tokenizer.decode(nearest)!r}" if nearest else ""),
-        nearest,
     )
 
 

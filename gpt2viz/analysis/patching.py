@@ -20,18 +20,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gpt2viz.analysis.paired_runs import Direction, Metric, Numbers, PairedRuns, paired_runs
-from gpt2viz.arrays import Array
 from gpt2viz.errors import EditError, PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Block
-from gpt2viz.run.edits import Edit
+from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit
+from gpt2viz.run.pieces import module_of, piece
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import gradients
-
-#: Pieces of the stream, by layer and position.
-STREAMS = ("residual_in", "attention_output", "mlp_output")
-#: Pieces of a head.
-OF_HEADS = ("head_output", "q", "k", "v", "weights")
 
 Into = Literal["q", "k", "v"]
 
@@ -112,7 +107,7 @@ def patch_sweep(
     values = np.full(cells.shape, np.nan)
     for layer in range(model.config.n_layer):
         here = values[layer].reshape(-1)  # a view
-        new, old = (_piece(run, stage, layer) for run in (runs.source, runs.into))
+        new, old = (piece(run, stage, layer) for run in (runs.source, runs.into))
         same = [np.array_equal(new[index], old[index]) for index in cells.indices]
         here[same] = runs.read(runs.into.logits_at(-1))  # as before the first token that differs
         others = np.flatnonzero(~np.array(same))
@@ -152,7 +147,7 @@ def patch_estimate(
     slopes = gradients(
         model,
         runs.into.token_ids,
-        [_module(stage, layer) for layer in range(model.config.n_layer)],
+        [module_of(stage, layer) for layer in range(model.config.n_layer)],
         lambda logits: logits[0, right] - logits[0, wrong],
         wanted=runs.wanted,
         causal=causal,
@@ -160,7 +155,7 @@ def patch_estimate(
     )
     changes_ = np.stack(
         [
-            (_piece(runs.source, stage, n) - _piece(runs.into, stage, n)).astype(np.float64) * slope
+            (piece(runs.source, stage, n) - piece(runs.into, stage, n)).astype(np.float64) * slope
             for n, slope in enumerate(slopes)
         ]
     )  # (n_layer, T, C) or (n_layer, nh, T, ·)
@@ -230,7 +225,7 @@ def patch_path(
         rows = slice(start, start + hs)
         read = normed[0] @ qkv.weight[rows].T + qkv.bias[rows]  # (T, hs)
     change = partial(_put, indices=[(0, reader)], pieces=[read])
-    (value,) = runs.on(second, stream, [(_module(into, second), change)])
+    (value,) = runs.on(second, stream, [(module_of(into, second), change)])
     sweep = _sweep(runs, "head_output", np.empty(0))
     return PatchedPath(float(value), sweep.clean, sweep.corrupted)
 
@@ -264,15 +259,15 @@ def _patched(
     """The metric after each of some patches of a layer: one batch."""
     streams = _stream(runs.into, layer, runs.model.network.wte.weight.device)
     streams = streams.expand(len(indices), -1, -1)  # (B, T, C)
-    piece = torch.from_numpy(_piece(runs.source, stage, layer)).to(streams.device)
+    source = torch.from_numpy(piece(runs.source, stage, layer)).to(streams.device)
     change = partial(
         _put,
         indices=[(n, *index) for n, index in enumerate(indices)],
-        pieces=[piece[index] for index in indices],
+        pieces=[source[index] for index in indices],
     )
     if stage == "residual_in":
         return runs.on(layer, change(streams), [])
-    return runs.on(layer, streams, [(_module(stage, layer), change)])
+    return runs.on(layer, streams, [(module_of(stage, layer), change)])
 
 
 def _put(
@@ -280,37 +275,18 @@ def _put(
 ) -> Tensor:
     """What a module made, with every piece at its index."""
     changed = made.clone()
-    for index, piece in zip(indices, pieces, strict=True):
-        changed[index] = piece
+    for index, new in zip(indices, pieces, strict=True):
+        changed[index] = new
     return changed
-
-
-def _module(stage: str, layer: int) -> str:
-    """The module that puts a piece out."""
-    if stage == "residual_in":
-        return "drop" if layer == 0 else f"h.{layer - 1}.residual_out"
-    inside = {"attention_output": "attn", "mlp_output": "mlp"}
-    inside |= {part: f"attn.{part}" for part in get_args(Into)}
-    return f"h.{layer}.{inside.get(stage, f'attn.attend.{stage}')}"
 
 
 def _block(model: Model, layer: int) -> Block:
     return cast(Block, model.network.h[layer])
 
 
-def _piece(run: Trace, stage: str, layer: int) -> Array:
-    """A stage of one layer: (T, C) or (nh, T, ·)."""
-    if stage == "residual_in":
-        found = run.stage("residual_out", layer - 1) if layer else run.stage("embedding")
-    else:
-        found = run.stage(stage, layer)
-    piece: Array = found[0].copy()  # torch warns of arrays that nobody may write to
-    return piece
-
-
 def _stream(run: Trace, layer: int, device: torch.device) -> Tensor:
     """The stream before a layer: (1, T, C)."""
-    return torch.from_numpy(_piece(run, "residual_in", layer)).to(device)[None]
+    return torch.from_numpy(piece(run, "residual_in", layer)).to(device)[None]
 
 
 def _head(model: Model, named: str | tuple[int, int]) -> tuple[int, int]:

@@ -205,7 +205,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
     DRAW_TOP_P := Choice("draw_top_p", "Its top-p", 1.0, on=_PREDICT),
     SEED := Choice("seed", "What decides its draws", 0, on=_PREDICT),
     NEW := Listed("new", "Tokens written so far, after a sign of what they continue", on=_PREDICT),
-    TEXT2 := Text("text2", "The second sentence", on=_SIDES),
+    TEXT2 := Text("text2", "The second sentence", on=(pages.SIDE_BY_SIDE, pages.WHAT_IF)),
     MATCH := Listed("match", "Tokens that belong together: `1:6,3:2`", on=_SIDES, moves=_cells),
     WHOLE := Switch("whole", "The mean of all heads in place of one", False, on=_SIDES),
     LAYER2 := Choice("layer2", "The layer of B", on=_SIDES),

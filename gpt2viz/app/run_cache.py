@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.pictures.measure import in_words, weights_measure
 from gpt2viz.pictures.thumbnails import thumbnails
+from gpt2viz.run.edits import without_patches
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids
 from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
@@ -104,9 +106,18 @@ def run(key: RunKey) -> gpt2viz.Trace:
 def _made(key: RunKey) -> gpt2viz.Trace:
     model = load(key.model)
     kept = reference(key.model) if any(edit.kind == "mean" for edit in key.edits) else None
+    source = None
+    if key.patch_from:
+        others = without_patches(key.edits)
+        source = run(replace(key, token_ids=key.patch_from, edits=others, patch_from=()))
     with st.spinner("Running the model …"):
         return gpt2viz.trace(
-            model, key.token_ids, causal=key.causal, edits=key.edits, reference=kept
+            model,
+            key.token_ids,
+            causal=key.causal,
+            edits=key.edits,
+            reference=kept,
+            patch_from=source,
         )
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -31,6 +31,15 @@ model = click.option(
 device = click.option(
     "--device", default="cpu", show_default=True, help="Where the model computes: cpu, cuda or mps."
 )
+
+
+class _Changes(NamedTuple):
+    """What is changed in the run, as it was written, and the text that patches take from."""
+
+    edits: str
+    patch_from: str | None
+
+
 #: Runs the model on what the command was given: the model and its trace.
 Run = Callable[[], tuple[gpt2viz.Model, gpt2viz.Trace]]
 
@@ -49,11 +58,13 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         endoftext: bool,
         special: bool,
         edits: str,
+        patch_from: str | None,
         quiet: bool,
         device: str,
         **others: Any,
     ) -> Any:
-        run = partial(_run, text, model, not no_causal, endoftext, special, edits, quiet, device)
+        changes = _Changes(edits, patch_from)
+        run = partial(_run, text, model, not no_causal, endoftext, special, changes, quiet, device)
         return command(run=run, quiet=quiet, **others)
 
     text = click.argument("text")
@@ -62,6 +73,12 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         default="",
         metavar="LIST",
         help="Changes to the run, such as off:1.3,window:2 (head 3 of layer 1 off; …).",
+    )
+    patch_from = click.option(
+        "--patch-from",
+        metavar="TEXT",
+        help="The second text, which patches in --edits take their pieces from, such as "
+        "patch:residual_in:2:5 (the stream before layer 2, at token 5).",
     )
     causal = click.option("--no-causal", is_flag=True, help="Switch the causal mask off.")
     first = click.option(
@@ -72,7 +89,8 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         is_flag=True,
         help="Read special tokens in TEXT, such as <|endoftext|>, as tokens and not as text.",
     )
-    for decorate in (quiet, as_json, device, edits, tokens, first, causal, model, text):
+    options = (quiet, as_json, device, patch_from, edits, tokens, first, causal, model, text)
+    for decorate in options:
         ready = decorate(ready)
     return ready
 
@@ -122,13 +140,13 @@ def _run(
     causal: bool,
     endoftext: bool,
     special: bool,
-    edits: str,
+    asked: _Changes,
     silent: bool,
     device: str,
 ) -> tuple[gpt2viz.Model, gpt2viz.Trace]:
     """Load the model and trace a text; "-" reads it from stdin."""
     try:
-        changes = gpt2viz.parse_edits(edits)
+        edits = gpt2viz.parse_edits(asked.edits)
     except EditError as error:
         raise click.BadParameter(str(error), param_hint="--edits") from None
     written = _stdin() if given == "-" else given
@@ -138,7 +156,12 @@ def _run(
     ids = loaded.tokenizer.encode(written, end_of_text_first=endoftext, special=special)
     if not special:
         note_special(silent, loaded.tokenizer.special_in(written))
-    return loaded, gpt2viz.trace(loaded, ids, causal=causal, edits=changes)
+    second = None
+    if asked.patch_from is not None:
+        second = loaded.tokenizer.encode(
+            asked.patch_from, end_of_text_first=endoftext, special=special
+        )
+    return loaded, gpt2viz.trace(loaded, ids, causal=causal, edits=edits, patch_from=second)
 
 
 def note_special(silent: bool, typed: Iterable[str]) -> None:

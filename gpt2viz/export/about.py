@@ -24,7 +24,8 @@ class About:
 
     ``layer`` and ``head`` count from 0, and are None where the file holds no single one.
     ``sha256`` is the checksum of the model's weights, "" where it is not known; ``causal`` is None
-    for runs with the mask on and off; ``edits`` are the changes to the run in their short form.
+    for runs with the mask on and off; ``edits`` are the changes to the run in their short form,
+    ``patch_from`` the text that patches among them took pieces from.
     """
 
     what: str
@@ -36,6 +37,7 @@ class About:
     head: int | None = None
     causal: bool | None = True
     edits: str = ""
+    patch_from: str = ""
     version: str = __version__
 
     @property
@@ -57,13 +59,13 @@ class About:
     @property
     def source(self) -> str:
         """Model, mask, edits, version and the beginning of the text, in one line."""
-        text = self.text if len(self.text) <= CAPTION else f"{self.text[: CAPTION - 1]}…"
         parts = [
-            f"“{' '.join(text.split())}”" if self.text else "",
+            f"“{_cut(self.text)}”" if self.text else "",
             f"model {self.model}" if self.model else "",
             f"sha256 {self.sha256[:12]}" if self.sha256 else "",
             f"causal mask {self.mask}" if self.model else "",
             f"edits {self.edits}" if self.edits else "",
+            f"patched from “{_cut(self.patch_from)}”" if self.patch_from else "",
             f"gpt2viz {self.version}",
         ]
         return " · ".join(part for part in parts if part)
@@ -85,6 +87,7 @@ def about(trace: Trace, what: str, layer: int | None = None, head: int | None = 
         head=head,
         causal=trace.causal,
         edits=",".join(map(str, trace.edits)),
+        patch_from=trace.patch_text,
     )
 
 
@@ -105,6 +108,7 @@ def about_runs(traces: Sequence[Trace], what: str) -> About:
         n_tokens=max(one.n_tokens for one in said),
         causal=said[0].causal if len({one.causal for one in said}) == 1 else None,
         edits=each(one.edits for one in said),
+        patch_from=each(one.patch_from for one in said),
     )
 
 
@@ -126,6 +130,11 @@ def file_name(about: About, suffix: str) -> str:
     edits = "edited" if about.edits else ""
     parts = ["gpt2viz", _plain(about.model, 30), text, place, _plain(what, _WHAT), mask, edits]
     return f"{'_'.join(part for part in parts if part)}.{suffix}"
+
+
+def _cut(text: str) -> str:
+    """The beginning of a text, in one line."""
+    return " ".join((text if len(text) <= CAPTION else f"{text[: CAPTION - 1]}…").split())
 
 
 def _plain(text: str, longest: int) -> str:

@@ -70,8 +70,9 @@ def arrays(trace: Trace) -> dict[str, NDArray[np.generic]]:
     """Every array that a trace holds, by name: ``weights.3`` is layer 3's, ``embedding`` has none.
 
     Shapes are those of ``gpt2viz.STAGES``, in float32. Besides: ``token_ids`` (T,) int64,
-    ``next_token_probabilities`` (B, n_vocab), and ``forbidden`` (T, T) where edits hid keys. Of a
-    long text the stages that follow from others are left out; ``metadata`` names them.
+    ``next_token_probabilities`` (B, n_vocab), ``forbidden`` (T, T) where edits hid keys, and
+    ``patch_from`` (T,), the ids of the text that patches took pieces from. Of a long text the
+    stages that follow from others are left out; ``metadata`` names them.
     """
     found: dict[str, NDArray[np.generic]] = {
         array_name(place): np.ascontiguousarray(array) for place, array in trace.captured.items()
@@ -80,6 +81,8 @@ def arrays(trace: Trace) -> dict[str, NDArray[np.generic]]:
     found["next_token_probabilities"] = np.ascontiguousarray(trace.next_token_probabilities)
     if trace.forbidden is not None:
         found["forbidden"] = np.ascontiguousarray(trace.forbidden)
+    if trace.patch_from:
+        found["patch_from"] = np.array(trace.patch_from, np.int64)
     return found
 
 

@@ -1,4 +1,5 @@
-"""Changes to a run, to ask what happens if: parts switched off, scaled, or hidden from each other.
+"""Changes to a run, to ask what happens if: parts switched off, scaled, hidden from each other, or
+taken from the run of another text.
 
 An edit has a short form, for the address and for Python:
 
@@ -8,9 +9,9 @@ An edit has a short form, for the address and for Python:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,12 @@ from gpt2viz.errors import EditError
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.mask import hidden_pairs
 
-Kind = Literal["off", "mean", "scale", "attn", "mlp", "forbid", "window", "nofirst"]
+Kind = Literal["off", "mean", "scale", "attn", "mlp", "forbid", "window", "nofirst", "patch"]
+
+#: What can be patched of the stream, by layer and position …
+STREAMS = ("residual_in", "attention_output", "mlp_output")
+#: … and of a head.
+OF_HEADS = ("head_output", "q", "k", "v", "weights")
 
 #: Kind -> the fields that it needs, in the order of its short form.
 FIELDS: dict[Kind, tuple[str, ...]] = {
@@ -31,6 +37,7 @@ FIELDS: dict[Kind, tuple[str, ...]] = {
     "forbid": ("query", "key"),
     "window": ("width",),
     "nofirst": (),
+    "patch": ("stage", "layer", "head", "position"),
 }
 
 #: A factor beyond this makes numbers that float32 can't hold.
@@ -42,7 +49,10 @@ REFERENCE_TEXT = (
     "they went to the garden, looked for birds, and told their mother what they had seen."
 )
 
-_EXAMPLES = "off:1.3, mean:1.3, scale:1.3:0.5, attn:2, mlp:2, forbid:5:2, window:3 or nofirst"
+_EXAMPLES = (
+    "off:1.3, mean:1.3, scale:1.3:0.5, attn:2, mlp:2, forbid:5:2, window:3, nofirst, "
+    "patch:residual_in:2:5 or patch:head_output:1.3"
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,11 @@ class Edit:
     - ``forbid``: ``query`` may not see ``key``, in no head of no layer.
     - ``window``: a query sees only keys fewer than ``width`` places away, itself included.
     - ``nofirst``: no query but the first token itself sees the first token.
+    - ``patch``: a piece of the run is that of another text's run, which the same edits but for
+      patches changed too: a ``stage`` of the stream, "residual_in" (the stream before the layer),
+      "attention_output" or "mlp_output" (what is added to it), or a head's "head_output", "q",
+      "k", "v" or "weights"; at one ``position`` (of weights, a query's row), or at all where that
+      is left out (Meng et al. 2022, "Locating and Editing Factual Associations in GPT").
 
     Raises ``EditError`` for a field that the kind needs or doesn't have, and for numbers that no
     model has.
@@ -70,26 +85,38 @@ class Edit:
     query: int | None = None
     key: int | None = None
     width: int | None = None
+    stage: str | None = None
+    position: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise EditError(f"There is no edit {self.kind!r:.40}. Write {_EXAMPLES}.")
-        for name in ("layer", "head", "factor", "query", "key", "width"):
-            value, needed = getattr(self, name), name in FIELDS[self.kind]
-            if needed != (value is not None):
-                raise EditError(f"{self.kind} {'needs a' if needed else 'has no'} {name}.")
-            if value is not None and value < (1 if name == "width" else 0) and name != "factor":
+        if self.kind == "patch" and self.stage not in STREAMS + OF_HEADS:
+            known = ", ".join(STREAMS + OF_HEADS)
+            raise EditError(f"patch: {self.stage!r:.40} can't be patched. These can: {known}.")
+        for name in ("stage", "layer", "head", "factor", "query", "key", "width", "position"):
+            value, needed = getattr(self, name), name in self._fields()
+            if needed != (value is not None) and not (needed and name == "position"):
+                of = self.kind if self.stage is None else f"{self.kind}:{self.stage}"
+                raise EditError(f"{of} {'needs a' if needed else 'has no'} {name}.")
+            if isinstance(value, int) and value < (name == "width") and name != "factor":
                 raise EditError(f"{self.kind}: {name} can't be {value}.")
         if self.factor is not None and not abs(self.factor) <= LARGEST_FACTOR:  # NaN fails too
             raise EditError(
                 f"scale: the factor must be from {-LARGEST_FACTOR} to {LARGEST_FACTOR}."
             )
 
+    def _fields(self) -> tuple[str, ...]:
+        """The fields that it needs: a part of the stream belongs to no head."""
+        without = "head" if self.stage in STREAMS else None
+        return tuple(name for name in FIELDS[self.kind] if name != without)
+
     def __str__(self) -> str:
-        values = [str(getattr(self, name)) for name in FIELDS[self.kind]]
-        if self.head is not None:
-            values[:2] = [f"{self.layer}.{self.head}"]
-        return ":".join([self.kind, *values])
+        values = {name: getattr(self, name) for name in FIELDS[self.kind]}
+        if values.pop("head", None) is not None:
+            values["layer"] = f"{self.layer}.{self.head}"
+        written = [self.kind, *(value for value in values.values() if value is not None)]
+        return ":".join(map(str, written))
 
     @property
     def masks(self) -> bool:
@@ -108,7 +135,12 @@ _FORMS: dict[Kind, str] = {
     "forbid": f"{_INTEGER}:{_INTEGER}",
     "window": _INTEGER,
     "nofirst": "",
+    "patch": rf"([a-z_]+):{_INTEGER}(?:\.{_INTEGER})?(?::{_INTEGER})?",
 }
+
+
+#: How a field is read that is no whole number.
+_READ: dict[str, Callable[[str], Any]] = {"factor": float, "stage": str}
 
 
 def parse_edits(text: str) -> tuple[Edit, ...]:
@@ -127,12 +159,13 @@ def _parse(text: str) -> Edit:
             continue
         try:
             values = {
-                name: float(raw) if name == "factor" else int(raw)
+                name: _READ.get(name, int)(raw)
                 for name, raw in zip(FIELDS[kind], found.groups(), strict=True)
+                if raw is not None
             }
         except ValueError:
             break
-        return Edit(kind, **values)  # type: ignore[arg-type]  # whole numbers but for the factor
+        return Edit(kind, **values)
     raise EditError(f"{text[:40]!r} isn't an edit. Write {_EXAMPLES}.")
 
 
@@ -142,6 +175,9 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
     def token(n: int | None) -> str:
         return f"{n} ({labels[n]})" if n is not None and n < len(labels) else str(n)
 
+    if edit.kind == "patch":
+        where = "" if edit.position is None else f" at {token(edit.position)}"
+        return f"{_piece(edit)}{where}, as in the second text"
     head = f"Layer {edit.layer} head {edit.head}"
     return {
         "off": f"{head} is off: its output is 0",
@@ -157,18 +193,35 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
     }[edit.kind]
 
 
+def _piece(edit: Edit) -> str:
+    """What a patch puts in, without the position: "Layer 1 head 3: output"."""
+    if edit.stage == "residual_in":
+        return f"The stream before layer {edit.layer}"
+    parts = {
+        "attention_output": "what attention adds",
+        "mlp_output": "what the MLP adds",
+        "head_output": "output",
+        "q": "query",
+        "k": "key",
+        "v": "value",
+        "weights": "attention weights",
+    }
+    head = "" if edit.head is None else f" head {edit.head}"
+    return f"Layer {edit.layer}{head}: {parts[edit.stage or '']}"
+
+
 def moved(edits: Iterable[Edit], by: int) -> tuple[Edit, ...]:
     """The edits for a text whose tokens stand ``by`` places later, or earlier where it is below 0.
 
     An edit of a token that is gone is left out.
     """
-    return tuple(
-        edit
-        if edit.query is None or edit.key is None
-        else replace(edit, query=edit.query + by, key=edit.key + by)
-        for edit in edits
-        if edit.query is None or edit.key is None or min(edit.query, edit.key) + by >= 0
-    )
+    found = []
+    for edit in edits:
+        places = {name: getattr(edit, name) for name in ("query", "key", "position")}
+        now = {name: place + by for name, place in places.items() if place is not None}
+        if min(now.values(), default=0) >= 0:
+            found.append(replace(edit, **now))
+    return tuple(found)
 
 
 def forbidden(edits: Iterable[Edit], n_tokens: int) -> NDArray[np.bool_] | None:
@@ -192,12 +245,13 @@ def forbidden(edits: Iterable[Edit], n_tokens: int) -> NDArray[np.bool_] | None:
     return pairs
 
 
-def passed_on(edits: Iterable[Edit], layer: int, n_head: int) -> NDArray[np.float32]:
+def passed_on(edits: Sequence[Edit], layer: int, n_head: int) -> NDArray[np.float32]:
     """What the heads of a layer multiply all that their keys give by: (nh,).
 
     1 as they are, the factor where they are scaled; 0 where the output is 0, or a mean that no key
-    of this text gives.
+    of this text gives. Raises ``EditError`` for a patch: its piece is no sum over this text.
     """
+    check_unpatched(edits)
     factors = np.ones(n_head, np.float32)
     for edit in edits:
         if edit.layer == layer and edit.head is not None:
@@ -205,15 +259,40 @@ def passed_on(edits: Iterable[Edit], layer: int, n_head: int) -> NDArray[np.floa
     return factors
 
 
-def attention_is_off(edits: Iterable[Edit], layer: int) -> bool:
-    """Whether the layer's attention adds nothing to the stream, its bias included."""
+def attention_is_off(edits: Sequence[Edit], layer: int) -> bool:
+    """Whether the layer's attention adds nothing to the stream, its bias included.
+
+    Raises ``EditError`` for a patch, as ``passed_on``.
+    """
+    check_unpatched(edits)
     return any(edit.kind == "attn" and edit.layer == layer for edit in edits)
 
 
-def check(edits: Iterable[Edit], config: GPT2Config, n_tokens: int, causal: bool) -> None:
+def patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """The edits that take a piece from another text's run."""
+    return tuple(edit for edit in edits if edit.kind == "patch")
+
+
+def without_patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """The edits that change that other text's run too."""
+    return tuple(edit for edit in edits if edit.kind != "patch")
+
+
+def check_unpatched(edits: Iterable[Edit]) -> None:
+    """Raise ``EditError`` for a patch: what its piece is made of isn't in this run."""
+    for edit in patches(edits):
+        raise EditError(
+            f"This run can't be taken apart: {edit} put a piece of another text's run into it."
+        )
+
+
+def check(
+    edits: Iterable[Edit], config: GPT2Config, n_tokens: int, causal: bool, explicit: bool
+) -> None:
     """Raise ``EditError`` where an edit names a part that isn't there, or a query is left no key.
 
-    ``causal`` tells whether later keys are hidden anyway.
+    ``causal`` tells whether later keys are hidden anyway, ``explicit`` whether the run makes
+    weights whole, which else can't be patched.
     """
     edits = tuple(edits)
     for edit in edits:
@@ -222,10 +301,16 @@ def check(edits: Iterable[Edit], config: GPT2Config, n_tokens: int, causal: bool
             ("head", config.n_head, "each layer of this model has heads"),
             ("query", n_tokens, "this text has tokens"),
             ("key", n_tokens, "this text has tokens"),
+            ("position", n_tokens, "this text has tokens"),
         ):
             value = getattr(edit, name)
             if value is not None and value >= size:
                 raise EditError(f"{edit} names {name} {value}, but {of} 0 to {size - 1}.")
+        if edit.stage == "weights" and not explicit:
+            raise EditError(
+                f"{edit}: the run of so long a text makes no weights whole. Patch q, k or "
+                "head_output, or shorten the text."
+            )
     by_edits = forbidden(edits, n_tokens)
     if by_edits is not None:
         blind = hidden_pairs(np.arange(n_tokens), causal, by_edits).all(axis=1)

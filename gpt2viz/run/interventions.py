@@ -12,20 +12,26 @@ from torch import Tensor
 
 from gpt2viz.arrays import Array
 from gpt2viz.run.edits import Edit
+from gpt2viz.run.pieces import module_of, piece
 from gpt2viz.run.trace import Trace
 
 #: From what the module made to what goes on in its place, of the same shape.
 Change = Callable[[Tensor], Tensor]
 
 
-def changes(edits: Iterable[Edit], reference: Trace | None) -> Iterator[tuple[str, Change]]:
+def changes(
+    edits: Iterable[Edit], reference: Trace | None, source: Trace | None = None
+) -> Iterator[tuple[str, Change]]:
     """(module name, change of its output) for every edit of a head or a layer, in their order.
 
-    ``reference`` is the run of the same model whose means stand in for heads. Raises
-    ``ValueError`` where one is needed and missing.
+    ``reference`` is the run of the same model whose means stand in for heads, ``source`` that of
+    as many tokens which patches take their pieces from. Raises ``ValueError`` where one is needed
+    and missing.
     """
     for edit in edits:
-        if edit.kind in ("attn", "mlp"):
+        if edit.stage is not None and edit.layer is not None:
+            yield module_of(edit.stage, edit.layer), _patch(edit, source)
+        elif edit.kind in ("attn", "mlp"):
             yield f"h.{edit.layer}.{edit.kind}", torch.zeros_like
         elif edit.head is not None:
             yield f"h.{edit.layer}.attn.attend.head_output", _of_head(edit, reference)
@@ -42,6 +48,21 @@ def _of_head(edit: Edit, reference: Trace | None) -> Change:
             changed[:, edit.head] = 0  # and not times 0, which leaves NaN
         else:
             changed[:, edit.head] *= edit.factor or 0.0
+        return changed
+
+    return change
+
+
+def _patch(edit: Edit, source: Trace | None) -> Change:
+    if source is None or edit.stage is None or edit.layer is None:
+        raise ValueError(f"{edit} needs a run to take its piece from")
+    positions = slice(None) if edit.position is None else edit.position
+    index = (positions,) if edit.head is None else (edit.head, positions)
+    new = torch.from_numpy(piece(source, edit.stage, edit.layer)[index].copy())
+
+    def change(made: Tensor) -> Tensor:
+        changed = made.clone()  # (B, T, C) or (B, nh, T, ·)
+        changed[0, *index] = new.to(made.device, made.dtype)
         return changed
 
     return change

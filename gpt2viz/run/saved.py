@@ -67,7 +67,8 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
     causal = bool(json.loads(said["causal"]))
     edits, explicit = parse_edits(said["edits"]), "weights.0" in found
     config, T = model.config, len(ids)
-    check(edits, config, T, causal)
+    check(edits, config, T, causal, explicit)
+    patch_from = tuple(int(i) for i in found.get("patch_from", ()))
     sizes = {"B": 1, "T": T, "C": config.n_embd, "nh": config.n_head, "hs": config.head_dim}
     kept = {}
     for place, axes in _places(found, config.n_layer):
@@ -84,7 +85,9 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
     probabilities.flags.writeable = False
 
     def describe() -> tuple[TensorRecord, ...]:
-        return trace(model, ids, causal, explicit=explicit, edits=edits).tensors
+        return trace(
+            model, ids, causal, explicit=explicit, edits=edits, patch_from=patch_from
+        ).tensors
 
     return Trace(
         model_name=model.name,
@@ -102,6 +105,8 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
         describe=describe,
         edits=edits,
         forbidden=hidden,
+        patch_from=patch_from,
+        patch_text=said.get("patch_from", ""),
         weights=model.weights,
     )
 

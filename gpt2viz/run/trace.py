@@ -66,8 +66,9 @@ class Trace:
     last token, (B, n_vocab). ``describe`` writes the shape table, ``tensors``.
     ``explicit`` tells whether scores and weights were ``captured`` in the run itself or are
     ``derived`` from its q, k and v when asked for. ``edits`` are what was changed in this run, and
-    ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any. ``weights``
-    are the files that the model was read from, for their checksum.
+    ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any;
+    ``patch_text`` is the text that patches took their pieces from, ``patch_from`` its token ids.
+    ``weights`` are the files that the model was read from, for their checksum.
     """
 
     model_name: str
@@ -85,6 +86,8 @@ class Trace:
     describe: Callable[[], tuple[TensorRecord, ...]]
     edits: tuple[Edit, ...] = ()
     forbidden: Pairs | None = None
+    patch_from: tuple[int, ...] = ()
+    patch_text: str = ""
     weights: WeightFiles | None = None
 
     drawn_by: ClassVar[Callable[[], Drawer]]
@@ -93,7 +96,7 @@ class Trace:
     @property
     def key(self) -> RunKey:
         """Who this run is: what it is remembered by."""
-        return RunKey(self.model_name, self.token_ids, self.causal, self.edits)
+        return RunKey(self.model_name, self.token_ids, self.causal, self.edits, self.patch_from)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -194,6 +197,8 @@ class Trace:
     def __repr__(self) -> str:
         n_tokens, config = len(self.token_ids), self.config
         edits = f", edits {','.join(map(str, self.edits))}" if self.edits else ""
+        if self.patch_from:
+            edits += f" from {self.patch_text!r:.80}"
         written = (f"{n}:{text}" for n, text in enumerate(self.labels[:WRITTEN]))
         more = f" … and {n_tokens - WRITTEN:,} more" if n_tokens > WRITTEN else ""
         size = f"{counted(config.n_layer, 'layers')} of {counted(config.n_head, 'heads')}"

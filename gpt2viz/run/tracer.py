@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -22,9 +23,17 @@ from gpt2viz.model.devices import read_only
 from gpt2viz.model.network import GPT2
 from gpt2viz.run.captured import Captured
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
-from gpt2viz.run.edits import REFERENCE_TEXT, Edit, check, forbidden
+from gpt2viz.run.edits import (
+    REFERENCE_TEXT,
+    Edit,
+    check,
+    forbidden,
+    patches,
+    without_patches,
+)
 from gpt2viz.run.hooks import Recording, recording, shape_table
 from gpt2viz.run.interventions import Change, changes
+from gpt2viz.run.pieces import check_as_long
 from gpt2viz.run.stages import masking
 from gpt2viz.run.trace import Trace
 
@@ -44,6 +53,7 @@ def trace(
     explicit: bool | None = None,
     edits: Sequence[Edit] = (),
     reference: Trace | None = None,
+    patch_from: str | Sequence[int] | Trace | None = None,
 ) -> Trace:
     """Run ``model`` on a text, or on a sequence of token ids, and keep every stage.
 
@@ -53,25 +63,51 @@ def trace(
     ``explicit`` makes scores and weights in the run itself (True) or derives them later from its
     q, k and v with the same code (False); by default it depends on their size. ``edits`` change
     the run, in their order; ``reference`` is the run of this model whose means stand in for
-    heads, by default ``reference_run(model)``.
+    heads, by default ``reference_run(model)``. ``patch_from`` is the other text, of as many tokens,
+    whose run patches take their pieces from; or that run, made with the same mask and the same
+    edits but for the patches.
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
     for more tokens than the model has positions, ``EditError`` for an edit that doesn't fit,
-    ``ValueError`` for another model's ``reference`` and ``TooLargeError`` where a GPU's memory is
-    too small for the run. Safe for many threads.
+    ``PatchError`` for a ``patch_from`` of another length, ``ValueError`` for a run of another
+    model, or one to patch from with another mask or other edits, and ``TooLargeError`` where a
+    GPU's memory is too small for the run. Safe for many threads.
     """
-    ids = token_ids(model, text)
-    network, edits = model.network, _edits(edits)
-    check(edits, model.config, len(ids), causal)
+    ids, edits = token_ids(model, text), _edits(edits)
     explicit = _fits(model, len(ids)) if explicit is None else explicit
-    hidden, wanted = forbidden(edits, len(ids)), _changes(model, edits, reference)
-    logits, seen = _run(network, ids, causal, explicit, hidden, wanted)
+    check(edits, model.config, len(ids), causal, explicit)
+    if any(edit.kind == "mean" for edit in edits):
+        reference = reference or reference_run(model)
+        reference.check_made_by(model)
+    source = _source(model, ids, causal, edits, reference, patch_from)
+    hidden, wanted = forbidden(edits, len(ids)), list(changes(edits, reference, source))
+    logits, seen = _run(model.network, ids, causal, explicit, hidden, wanted)
+    made = _trace(model, ids, causal, explicit, hidden, logits, seen)
+    return replace(
+        made,
+        text=text if isinstance(text, str) else made.text,
+        edits=edits,
+        patch_from=() if source is None else source.token_ids,
+        patch_text="" if source is None else source.text,
+    )
+
+
+def _trace(
+    model: Model,
+    ids: list[int],
+    causal: bool,
+    explicit: bool,
+    hidden: Pairs | None,
+    logits: Tensor,
+    seen: Recording,
+) -> Trace:
+    """What a run left, but for what was asked for."""
     captured = Captured(seen.kept)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
         model_name=model.name,
         config=model.config,
-        text=text if isinstance(text, str) else model.tokenizer.decode(ids),
+        text=model.tokenizer.decode(ids),
         token_ids=tuple(ids),
         tokens=tuple(part.decode("utf-8", errors="backslashreplace") for part in token_bytes),
         token_bytes=token_bytes,
@@ -82,7 +118,6 @@ def trace(
         unembedding=model.unembedding,
         derived=Derived(captured, model.config, len(ids), causal, hidden),
         describe=partial(shape_table, seen.made, masking(causal, hidden is not None)),
-        edits=edits,
         forbidden=hidden,
         weights=model.weights,
     )
@@ -101,13 +136,29 @@ def reference_run(model: Model) -> Trace:
     return trace(model, reference_ids(model))
 
 
-def _changes(
-    model: Model, edits: Sequence[Edit], reference: Trace | None
-) -> list[tuple[str, Change]]:
-    if any(edit.kind == "mean" for edit in edits):
-        reference = reference or reference_run(model)
-        reference.check_made_by(model)
-    return list(changes(edits, reference))
+def _source(
+    model: Model,
+    ids: list[int],
+    causal: bool,
+    edits: tuple[Edit, ...],
+    reference: Trace | None,
+    patch_from: str | Sequence[int] | Trace | None,
+) -> Trace | None:
+    """The run that patches take their pieces from; None where nothing is patched."""
+    wanted, others = patches(edits), without_patches(edits)
+    if not wanted:
+        return None
+    if patch_from is None:
+        raise EditError(f"{wanted[0]} needs a second text, to take its piece from.")
+    if not isinstance(patch_from, Trace):
+        second = token_ids(model, patch_from)
+        check_as_long(model, ids, second)
+        return trace(model, second, causal, edits=others, reference=reference)
+    check_as_long(model, ids, patch_from.token_ids)
+    patch_from.check_made_by(model)
+    if (patch_from.causal, patch_from.edits) != (causal, others):
+        raise ValueError("The run to patch from must have the same mask and the other edits.")
+    return patch_from
 
 
 def _run(
@@ -120,6 +171,8 @@ def _run(
 ) -> tuple[Tensor, Recording]:
     device = network.wte.weight.device
     left_out = () if explicit else (*FROM_STREAM, *(() if wanted else FROM_HEADS))
+    if any(name.endswith("residual_out") for name, _ in wanted):
+        left_out = ()  # the stream no longer follows from what was added to it
     with (
         devices.enough_memory(f"{len(ids):,} tokens", device),
         _TURN,

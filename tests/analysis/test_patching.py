@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from torch import Tensor
 
 import gpt2viz
 from gpt2viz.analysis import patching
-from gpt2viz.analysis.paired_runs import nearest_pair, paired_runs
-from gpt2viz.analysis.patching import OF_HEADS, STREAMS
+from gpt2viz.analysis.paired_runs import paired_runs
 from gpt2viz.model import hub
+from gpt2viz.run.edits import OF_HEADS, STREAMS
+from gpt2viz.run.pieces import nearest_pair
 from gpt2viz.run.tracer import run_from
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
@@ -51,11 +52,36 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> gpt2viz.Model:
 class Oracle:
     """transformers' model, with places that can be read and written by hooks.
 
-    ``piece`` of a stage is (T, C), or (T, nh, hs) for parts of heads.
+    Heads, as (layer, head), that are ``off`` put out 0 in all of its runs.
     """
 
-    def __init__(self, theirs: Any) -> None:
-        self.theirs, self.n_head = theirs, theirs.config.n_head
+    def __init__(
+        self, theirs: Any, causal: bool = True, off: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        self.theirs, self.n_head, self.causal, self.off = theirs, theirs.config.n_head, causal, off
+
+    def forward(self, ids: list[int]) -> Any:
+        hs = self.theirs.config.n_embd // self.n_head
+        unmasked = torch.zeros(1, 1, len(ids), len(ids), dtype=self.theirs.dtype)
+
+        def silence(head: int) -> Any:
+            def hook(_module: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:
+                merged = inputs[0].clone()
+                merged[..., head * hs : (head + 1) * hs] = 0
+                return (merged,)
+
+            return hook
+
+        with ExitStack() as hooks, torch.no_grad():
+            for layer, head in self.off:
+                module = self.theirs.transformer.h[layer].attn.c_proj
+                handle = module.register_forward_pre_hook(silence(head), prepend=True)
+                hooks.callback(handle.remove)
+            return self.theirs(
+                torch.tensor([ids]),
+                attention_mask=None if self.causal else unmasked,
+                output_attentions=True,
+            )
 
     def run(self, ids: list[int], at: str, layer: int, change: Callable[[Tensor], Tensor]) -> Any:
         """The logits (n_vocab,) after the last token, with what stands ``at`` a place changed."""
@@ -92,7 +118,7 @@ class Oracle:
                 "v": lambda: attn.c_attn.register_forward_hook(part(2)),
             }[at]()
             hooks.callback(handle.remove)
-            return self.theirs(torch.tensor([ids])).logits[0, -1]
+            return self.forward(ids).logits[0, -1]
 
     def read(self, ids: list[int], at: str, layer: int) -> Tensor:
         """What stands at a place: (1, T, C)."""
@@ -106,8 +132,7 @@ class Oracle:
         return found[0]
 
     def weights(self, ids: list[int], layer: int) -> Tensor:
-        with torch.no_grad():
-            return self.theirs(torch.tensor([ids]), output_attentions=True).attentions[layer][0]
+        return self.forward(ids).attentions[layer][0]
 
     def metric(self, logits: Tensor) -> float:
         return float(logits[ANSWER[0]] - logits[ANSWER[1]])
@@ -115,9 +140,14 @@ class Oracle:
     def patched(
         self, into: list[int], source: list[int], stage: str, layer: int, place: Any, mix: float = 1
     ) -> float:
-        """The metric, the piece mixed ``mix`` to 1 − ``mix`` with the run's own.
+        """The metric, the piece mixed ``mix`` to 1 − ``mix`` with the run's own."""
+        return self.metric(self.logits(into, source, stage, layer, place, mix))
 
-        ``place`` is a position of a stream, or (head, position or all) of a head.
+    def logits(
+        self, into: list[int], source: list[int], stage: str, layer: int, place: Any, mix: float = 1
+    ) -> Tensor:
+        """Those after the last token; ``place`` is a position of a stream, or (head, position or
+        all) of a head.
         """
         if stage == "weights":
             return self._weights_patched(into, source, layer, place, mix)
@@ -134,11 +164,12 @@ class Oracle:
             changed[0, t, here] = mix * piece[0, t, here] + (1 - mix) * value[0, t, here]
             return changed
 
-        return self.metric(self.run(into, stage, layer, change))
+        logits: Tensor = self.run(into, stage, layer, change)
+        return logits
 
     def _weights_patched(
         self, into: list[int], source: list[int], layer: int, place: Any, mix: float
-    ) -> float:
+    ) -> Tensor:
         """By what the head then puts out: weights times this run's values."""
         head, t = place
         wanted = self.weights(into, layer)[head].clone()
@@ -152,7 +183,8 @@ class Oracle:
             changed[0, :, here] = wanted @ values[:, here]
             return changed
 
-        return self.metric(self.run(into, "head_output", layer, change))
+        logits: Tensor = self.run(into, "head_output", layer, change)
+        return logits
 
 
 def places(stage: str, n_head: int, by_position: bool) -> list[Any]:
@@ -445,7 +477,7 @@ MUTANTS = (
     ),
     Mutant(
         "patch-layer-before",
-        "analysis/patching.py",
+        "run/pieces.py",
         'return "drop" if layer == 0 else f"h.{layer - 1}.residual_out"',
         'return "drop" if layer == 0 else f"h.{layer}.residual_out"',
         "test_the_estimate_is_the_slope_of_a_patch",

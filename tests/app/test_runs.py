@@ -194,7 +194,7 @@ MUTANTS = (
     Mutant(
         "edits left out of the key",
         "run/trace.py",
-        "self.causal, self.edits)",
+        "self.causal, self.edits, self.patch_from)",
         "self.causal)",
         "test_each_run_has_numbers_of_its_own",
     ),
@@ -208,7 +208,7 @@ MUTANTS = (
     Mutant(
         "the kept run has the mask on",
         "app/run_cache.py",
-        "causal=key.causal, ",
+        "            causal=key.causal,\n",
         "",
         "test_each_run_has_numbers_of_its_own",
     ),

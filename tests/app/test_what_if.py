@@ -184,7 +184,9 @@ def test_edits_add_up_and_are_undone_one_by_one() -> None:
 
 def test_every_kind_can_be_added() -> None:
     at = open_page("what_if")
-    for kind in ("off", "mean", "scale", "attn", "mlp", "forbid", "window", "nofirst"):
+    for kind in edits.KINDS:
+        if kind == "patch":  # below: it needs a second sentence
+            continue
         at.selectbox(key="edit_kind").set_value(kind).run()
         at.button(key="add_edit").click().run()
         assert not at.exception
@@ -196,6 +198,56 @@ def test_every_kind_can_be_added() -> None:
     assert "Once upon a time a girl" in written(at)
     at.button(key="undo_all").click().run()
     assert "edits" not in at.query_params
+
+
+def test_a_piece_is_taken_from_the_second_sentence() -> None:
+    """Chosen in the form, described on its chip, carried by the link, and the library's own run."""
+    text, other = "A crane ate fish", "A dog ate fish"
+    at = open_page("what_if", text=text, layer="2", head="3")
+    at.selectbox(key="edit_kind").set_value("patch").run()
+    assert "No edit yet" in written(at)
+    at.button(key="add_edit").click().run()
+    assert "Not added. Type a second sentence first" in said(at)
+    at.text_input(key="text2").set_value("A very old dog ate fish").run()
+    at.button(key="add_edit").click().run()
+    assert "Not added. The texts have 4 and" in said(at)
+    at.text_input(key="text2").set_value(other).run()
+    at.selectbox(key="edit_stage").set_value("head_output").run()
+    at.selectbox(key="edit_layer").set_value(1).run()
+    at.selectbox(key="edit_position").set_value(3).run()
+    at.button(key="add_edit").click().run()
+    at.selectbox(key="edit_kind").set_value("off").run()
+    assert at.query_params["edits"] == "patch:head_output:1.0:3"
+    assert at.query_params["text2"] == other  # asked for as long as a piece is taken from it
+    chip = at.button(key="undo_0").label.replace("\\", "")
+    assert chip == "Layer 1 head 0: output at 3 (·fish), as in the second text"
+    at = open_page(
+        "what_if", text=text, layer="2", head="3", text2=other, edits="patch:residual_in:1:1"
+    )
+    assert not said(at)
+    shown = [array(t["z"]) for t in figure(at, "before_after")["data"] if t.get("coloraxis")]
+    model, edits = gpt2viz.load_model(), gpt2viz.parse_edits("patch:residual_in:1:1")
+    run = gpt2viz.trace(model, text, edits=edits, patch_from=other)
+    assert_allclose(shown[1], run.stage("weights", 2, 3), **TOLERANCE)
+    assert abs(shown[1] - shown[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({"edits": "patch:v:1.0:1"}, "Type a second sentence first"),
+        ({"edits": "patch:v:1.0:1", "text2": "A dog ate"}, "The texts have 4 and 3 tokens"),
+        ({"edits": "patch:v:1.0:4", "text2": "A dog ate fish"}, "names position 4"),
+        ({"edits": "patch:v:1:1", "text2": "A dog ate fish"}, "It must be edits such as"),
+    ],
+)
+@pytest.mark.parametrize("page", ["what_if", "side_by_side?differs=edits"])
+def test_a_patch_that_cannot_be_is_one_message(
+    page: str, chosen: dict[str, str], told: str
+) -> None:
+    at = open_page(page, text="A crane ate fish", **chosen)
+    assert told in said(at).replace("\\", "")
+    assert len(at.warning) == 1
 
 
 def test_an_impossible_edit_is_not_added() -> None:
@@ -253,7 +305,7 @@ MUTANTS = (
     Mutant(
         "what if nothing was changed",
         "app/views/two_runs.py",
-        "replace(view.trace.key, edits=edits)",
+        "replace(view.trace.key, edits=edits, patch_from=patch_from)",
         "view.trace.key",
         "test_baseline_beside_changed",
     ),

@@ -67,6 +67,16 @@ def test_without_the_mask_and_with_an_edit(run: Run, ids: list[int]) -> None:
     assert windowed["edits"] == "window:1"
 
 
+def test_a_piece_of_another_text(run: Run) -> None:
+    """From layer 2 on the second token reads as in the other text, which begins alike."""
+    other = "A dog ate fish"
+    patch = ("--edits", "patch:residual_in:2:1", "--patch-from", other)
+    found = json.loads(run("trace", TEXT, *patch, "-l", "2", "--json").stdout)
+    ids = gpt2viz.load_model().tokenizer.encode(other)
+    assert_allclose(found["values"][1], weights(ids)[2, 0][1], atol=1e-5)
+    assert found["patch_from"] == other
+
+
 def test_the_end_of_text_is_put_first(run: Run, ids: list[int]) -> None:
     found = json.loads(run("trace", TEXT, "-l", "1", "--endoftext", "--json").stdout)
     end = gpt2viz.load_model().tokenizer.end_of_text
@@ -177,6 +187,8 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
         ((TEXT, "--model", "nowhere"), 1, "no model and no folder 'nowhere'; there are: stories"),
         ((TEXT, "--model", "."), 1, "no config.json"),
         ((TEXT, "--edits", "off:9.9"), 1, "9"),
+        ((TEXT, "--edits", "patch:v:1.1"), 1, "patch:v:1.1 needs a second text"),
+        ((TEXT, "--edits", "patch:v:1.1", "--patch-from", "A dog"), 1, "must have as many"),
         ((TEXT, "--out", "here.csv/w.csv"), 2, "there is no folder here.csv"),
         ((TEXT, "--out", "w.doc"), 2, "w.doc must end with one of .svg"),
         ((TEXT, "--edits", "on:1.1"), 2, "'on:1.1' isn't an edit"),

@@ -114,7 +114,7 @@ def test_what_does_not_fit(tiny: gpt2viz.Model, text: str, message: str) -> None
 
 
 def test_a_query_that_may_look_ahead_can_be_blind_to_itself(tiny: gpt2viz.Model) -> None:
-    check(parse_edits("forbid:0:0"), tiny.config, 5, causal=False)
+    check(parse_edits("forbid:0:0"), tiny.config, 5, causal=False, explicit=True)
     trace = gpt2viz.trace(tiny, [1, 2, 3], causal=False, edits=parse_edits("forbid:0:0"))
     assert trace.stage("weights", 0)[0, :, 0, 0].max() == 0
 
@@ -206,8 +206,8 @@ MUTANTS = (
     Mutant(
         "keys stay behind",
         "run/edits.py",
-        "key=edit.key + by",
-        "key=edit.key",
+        "place + by for name",
+        'place + by * (name != "key") for name',
         "test_edits_go_along_with_their_tokens",
     ),
     Mutant(

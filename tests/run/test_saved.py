@@ -64,6 +64,21 @@ def test_it_is_the_run_that_was_saved(
     assert_array_equal(parts.table, gpt2viz.explain_score(model, fresh, 2, 1, last, 0).table)
 
 
+@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
+def test_a_patched_run_says_where_its_pieces_are_from(
+    model: gpt2viz.Model, tmp_path: Path, explicit: bool
+) -> None:
+    edits = gpt2viz.parse_edits("patch:residual_in:2:1,patch:v:1.0")
+    other = [5, 9, 5, 11]
+    fresh = gpt2viz.trace(model, [5, 7, 5, 11], explicit=explicit, edits=edits, patch_from=other)
+    again = gpt2viz.load_trace(export.save_trace(fresh, tmp_path / "run.npz"), model)
+    assert (again.key, again.patch_text) == (fresh.key, model.tokenizer.decode(other))
+    assert_array_equal(again.stage("residual_out", 1), fresh.stage("residual_out", 1))
+    assert_array_equal(again.logits, fresh.logits)
+    assert again.tensors == fresh.tensors
+    assert repr(again) == repr(fresh)
+
+
 def test_it_finds_the_model_by_its_name(tmp_path: Path) -> None:
     run = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
     again = gpt2viz.load_trace(export.save_trace(run, tmp_path / "run.npz"))

@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
-from gpt2viz import Edit, EditError, GPT2Config, parse_edits
+from gpt2viz import Edit, EditError, GPT2Config, PatchError, parse_edits
 from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
+from gpt2viz.app.frame import end_of_text, sentence
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.labels import isolated
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.run.edits import FIELDS, LARGEST_FACTOR, Kind, check, describe
+from gpt2viz.run.edits import FIELDS, LARGEST_FACTOR, STREAMS, Kind, check, describe, patches
+from gpt2viz.run.pieces import check_as_long
 
 #: What a person picks from, and what it means.
 KINDS: dict[Kind, tuple[str, str]] = {
@@ -43,6 +45,24 @@ KINDS: dict[Kind, tuple[str, str]] = {
         "Hide the first token",
         "Heads with nothing to do rest on the first token. Where do they look without it?",
     ),
+    "patch": (
+        "Take a piece from another text",
+        "A piece of this run becomes what it is in the run of a second sentence of as many tokens, "
+        "with the same mask and the other edits. What changes along depends on that piece (Meng et "
+        "al. 2022).",
+    ),
+}
+
+#: What can be taken from another text, in words.
+PIECES = {
+    "residual_in": "Stream before the layer",
+    "attention_output": "What attention adds",
+    "mlp_output": "What the MLP adds",
+    "head_output": "Head output",
+    "q": "Query",
+    "k": "Key",
+    "v": "Value",
+    "weights": "Attention weights",
 }
 
 #: Edits of one run. Each has a row on the page, and the run is made anew with every one added.
@@ -57,10 +77,12 @@ class _Frame(NamedTuple):
     config: GPT2Config
     n_tokens: int
     causal: bool
+    explicit: bool
 
 
 def _frame(view: View) -> _Frame:
-    return _Frame(view.model.config, view.n_tokens, view.trace.causal)
+    run = view.trace
+    return _Frame(view.model.config, view.n_tokens, run.causal, run.explicit)
 
 
 def edits() -> tuple[Edit, ...]:
@@ -78,8 +100,8 @@ def _parse(raw: str) -> tuple[Edit, ...]:
     return parse_edits(raw)
 
 
-def pick(view: View) -> None:
-    """Choose an edit and add it to the list."""
+def pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
+    """Choose an edit and add it to the list; the tokens that patches among ``edits`` take from."""
     kind: Kind = st.selectbox(
         "What to change",
         KINDS,
@@ -88,16 +110,48 @@ def pick(view: View) -> None:
         label_visibility="collapsed",
         width=250,
     )
-    values = {name: _field(view, name) for name in FIELDS[kind]}
+    values: dict[str, Any] = {}
+    for name in FIELDS[kind]:
+        if name != "head" or values.get("stage") not in STREAMS:
+            values[name] = _field(view, name)
+    patched = bool(patches(edits))
+    second = _second(view) if patched or kind == "patch" else ()
     st.button(
         "Add",
         icon=":material/add:",
         type="primary",
         help=prose.tip(KINDS[kind][1]),
         on_click=_add,
-        args=(_frame(view), Edit(kind, **values)),
+        args=(_frame(view), Edit(kind, **values), _odd(view, second) if kind == "patch" else ""),
         key="add_edit",
     )
+    return second if patched else ()
+
+
+def _second(view: View) -> tuple[int, ...]:
+    """Ask for the text that patches take their pieces from; its tokens, none if there is none."""
+    text = sentence.box(
+        parameters.TEXT2,
+        "",
+        "Second sentence",
+        placeholder="Second sentence, with as many tokens",
+        label_visibility="collapsed",
+        width=330,
+    )
+    if not text:
+        return ()
+    return tuple(view.model.tokenizer.encode(text, end_of_text_first=end_of_text.is_on()))
+
+
+def _odd(view: View, second: tuple[int, ...]) -> str:
+    """Why nothing can be taken from a second text, "" where it can."""
+    if not second:
+        return "Type a second sentence first: the piece is taken from its run."
+    try:
+        check_as_long(view.model, view.trace.token_ids, second)
+    except PatchError as error:
+        return literal(str(error))
+    return ""
 
 
 def refused() -> None:
@@ -124,13 +178,24 @@ def _field(view: View, name: str) -> Any:
             key=key,
             width=165,
         )
+    if name == "stage":
+        return st.selectbox("Piece", PIECES, format_func=PIECES.__getitem__, key=key, width=190)
+    if name == "position":
+        labels = view.labels
+        return st.selectbox(
+            "At",
+            [None, *range(view.n_tokens)],
+            format_func=lambda n: "every token" if n is None else f"{n} {labels[n]}",
+            key=key,
+            width=130,
+        )
     config = view.model.config
     count = config.n_layer if name == "layer" else config.n_head
     return st.selectbox(name.capitalize(), range(count), key=key, width=90)
 
 
-def _add(frame: _Frame, edit: Edit) -> None:
-    """Put an edit at the end of the list, unless the run would be impossible."""
+def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
+    """Put an edit at the end of the list, unless the run would be impossible or ``why_not``."""
     before = address.chosen(parameters.EDITS)
     if edit in before and edit.kind != "scale":  # only scaling does more the second time
         return
@@ -140,6 +205,8 @@ def _add(frame: _Frame, edit: Edit) -> None:
             raise EditError(
                 f"{MOST} edits are the most that one run can have here. Undo one first."
             )
+        if why_not:
+            raise EditError(why_not)
         check(after, *frame)
     except EditError as error:
         st.session_state[_REFUSED] = f"Not added. {error}"
@@ -216,13 +283,16 @@ def note_means(view: View, edits: tuple[Edit, ...]) -> None:
         )
 
 
-def stop_where_impossible(view: View, edits: tuple[Edit, ...]) -> None:
-    """Stop the page with one message where an edit doesn't fit this model and sentence."""
+def stop_where_impossible(view: View, edits: tuple[Edit, ...], second: tuple[int, ...]) -> None:
+    """Stop the page with one message where an edit doesn't fit this model and sentence.
+
+    ``second`` are the tokens that patches take from.
+    """
+    why = _odd(view, second) if patches(edits) else ""
     try:
-        check(edits, view.model.config, view.n_tokens, view.trace.causal)
+        check(edits, *_frame(view))
     except EditError as error:
-        st.warning(
-            f"{error} Undo that edit, or choose another sentence or model.",
-            icon=":material/block:",
-        )
+        why = f"{error} Undo that edit, or choose another sentence or model."
+    if why:
+        st.warning(why, icon=":material/block:")
         st.stop()

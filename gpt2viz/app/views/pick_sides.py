@@ -57,12 +57,12 @@ def sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
 def _what_if(view: View, choices: DeltaGenerator) -> Sides:
     edits = editing.edits()
     with choices:
-        editing.pick(view)
+        second = editing.pick(view, edits)
         editing.listed(view, edits)
     editing.refused()
-    editing.stop_where_impossible(view, edits)
+    editing.stop_where_impossible(view, edits, second)
     editing.note_means(view, edits)
-    return before_and_after(view, edits)
+    return before_and_after(view, edits, second)
 
 
 def _two_models(view: View, choices: DeltaGenerator) -> Sides:

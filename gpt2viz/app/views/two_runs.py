@@ -104,9 +104,11 @@ def with_mask_and_without(view: View) -> Sides:
     return of_one_text(("Mask on", "Mask off"), replace(view, trace=on), replace(view, trace=off))
 
 
-def before_and_after(view: View, edits: tuple[Edit, ...]) -> Sides:
-    """The run as it is, and edited."""
-    changed = run_cache.run(replace(view.trace.key, edits=edits))
+def before_and_after(
+    view: View, edits: tuple[Edit, ...], patch_from: tuple[int, ...] = ()
+) -> Sides:
+    """The run as it is, and edited; patches take their pieces from the tokens ``patch_from``."""
+    changed = run_cache.run(replace(view.trace.key, edits=edits, patch_from=patch_from))
     return of_one_text(("Baseline", "Changed"), view, replace(view, trace=changed))
 
 

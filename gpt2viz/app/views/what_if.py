@@ -28,11 +28,11 @@ def show() -> None:
     view = page.open_page(pages.WHAT_IF)
     edits = editing.edits()
     with st.container(key="new_edit", horizontal=True, vertical_alignment="center", gap="small"):
-        editing.pick(view)
+        second = editing.pick(view, edits)
         editing.listed(view, edits)
     editing.refused()
-    editing.stop_where_impossible(view, edits)
-    both = two_runs.before_and_after(view, edits)
+    editing.stop_where_impossible(view, edits, second)
+    both = two_runs.before_and_after(view, edits, second)
     if edits:
         output.run("The changed run", both.b.trace)
 

@@ -1,0 +1,73 @@
+"""Pieces of one text's run that can take the place of another's, and texts that line up for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from gpt2viz.arrays import Array
+from gpt2viz.errors import PatchError
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.run.trace import Trace
+
+
+def piece(run: Trace, stage: str, layer: int) -> Array:
+    """A stage of ``STREAMS`` or ``OF_HEADS`` in one layer: (T, C) or (nh, T, ·)."""
+    if stage == "residual_in":
+        found = run.stage("residual_out", layer - 1) if layer else run.stage("embedding")
+    else:
+        found = run.stage(stage, layer)
+    own: Array = found[0].copy()  # torch warns of arrays that nobody may write to
+    return own
+
+
+def module_of(stage: str, layer: int) -> str:
+    """The module that puts such a piece out."""
+    if stage == "residual_in":
+        return "drop" if layer == 0 else f"h.{layer - 1}.residual_out"
+    inside = {"attention_output": "attn", "mlp_output": "mlp"}
+    inside |= {part: f"attn.{part}" for part in "qkv"}
+    return f"h.{layer}.{inside.get(stage, f'attn.attend.{stage}')}"
+
+
+def check_as_long(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> None:
+    """Raise ``PatchError``, which says where they part, unless both have as many tokens."""
+    if len(clean) == len(corrupted):
+        return
+    start, end = _alike(clean, corrupted)
+    part = [
+        model.tokenizer.decode(ids[start : len(ids) - end]) or "nothing"
+        for ids in (clean, corrupted)
+    ]
+    nearest = nearest_pair(clean, corrupted)
+    raise PatchError(
+        f"The texts have {len(clean)} and {len(corrupted)} tokens, and must have as many: from "
+        f"token {start} on, {part[0]!r:.80} stands against {part[1]!r:.80}."
+        + (f" This would do: {model.tokenizer.decode(nearest)!r}" if nearest else ""),
+        nearest,
+    )
+
+
+def nearest_pair(clean: Sequence[int], corrupted: Sequence[int]) -> list[int] | None:
+    """The corrupted ids, made as long as the clean ones between what both begin and end with.
+
+    What is too long there loses its last tokens, what is too short gets the clean text's. None
+    where both are as long already, or that would leave no difference.
+    """
+    if len(clean) == len(corrupted):
+        return None
+    start, end = _alike(clean, corrupted)
+    old, new = clean[start : len(clean) - end], corrupted[start : len(corrupted) - end]
+    found = [*clean[:start], *new[: len(old)], *old[len(new) :], *clean[len(clean) - end :]]
+    return None if found == list(clean) else found
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
+    """How many tokens both begin with, and end with besides."""
+
+    def same(pairs: Iterator[tuple[int, int]]) -> int:
+        return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+    start = same(zip(one, other, strict=False))
+    rest = min(len(one), len(other)) - start
+    return start, min(rest, same(zip(reversed(one), reversed(other), strict=False)))

@@ -1,0 +1,232 @@
+"""A patch as an edit, against transformers with the same piece put in by its own hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.analysis.attribution import rollout, value_weighted
+from gpt2viz.analysis.cell import cell_arithmetic
+from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit, describe, moved, parse_edits
+from tests.analysis.test_patching import ANSWER, CLEAN, CORRUPTED, Oracle
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance
+
+TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
+TEXTS = CLEAN, CORRUPTED
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(transformers' model in double precision, ours), of odd sizes."""
+    folder = tmp_path_factory.mktemp("patches")
+    sizes: dict[str, Any] = {"n_embd": 15, "n_head": 3, "scale_attn_by_inverse_layer_idx": True}
+    return write_checkpoint(folder, **sizes).double(), gpt2viz.load_model(folder)
+
+
+def spelled(stage: str, layer: int, head: int, position: int | None) -> str:
+    place = f"{layer}" if stage in STREAMS else f"{layer}.{head}"
+    return f"patch:{stage}:{place}" + ("" if position is None else f":{position}")
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
+@pytest.mark.parametrize("stage", STREAMS + OF_HEADS)
+def test_a_patch_is_as_transformers_makes_it(pair: Any, stage: str, causal: bool) -> None:
+    """In both directions, at one position and at all, alone and with other edits of both runs."""
+    theirs, ours = pair
+    for n, (off, others) in enumerate({(): "", ((0, 0), (2, 2)): "off:0.0,off:2.2,"}.items()):
+        oracle = Oracle(theirs, causal, off)
+        into, source = TEXTS if n else reversed(TEXTS)
+        for layer, position in ((0, None), (1, 4), (2, None)):
+            edits = parse_edits(others + spelled(stage, layer, 1, position))
+            where = slice(None) if position is None else position
+            place = where if stage in STREAMS else (1, where)
+            expected = oracle.logits(into, source, stage, layer, place)
+            for explicit in (True, False)[: 1 + (stage != "weights")]:
+                run = gpt2viz.trace(
+                    ours, into, causal, explicit=explicit, edits=edits, patch_from=source
+                )
+                assert_allclose(run.logits_at(-1), expected, **TOLERANCE)
+        plain = gpt2viz.trace(ours, into, causal, edits=parse_edits(others.rstrip(",")))
+        assert abs(plain.logits_at(-1) - run.logits_at(-1)).max() > 1e-3
+
+
+@pytest.mark.parametrize("stage", STREAMS + OF_HEADS)
+def test_it_is_the_same_cell_of_a_sweep(tiny: gpt2viz.Model, stage: str) -> None:
+    others, by_position = parse_edits("scale:1.2:-1.5,forbid:4:1"), stage in OF_HEADS
+    ways: list[Any] = [("denoise", TEXTS[::-1]), ("noise", TEXTS)]
+    for direction, (into, source) in ways:
+        sweep = gpt2viz.patch_sweep(
+            tiny, *TEXTS, stage, ANSWER, direction=direction, by_position=by_position, edits=others
+        )
+        for layer in range(3):
+            edits = (*others, *parse_edits(spelled(stage, layer, 3, 4)))
+            logits = gpt2viz.trace(tiny, into, edits=edits, patch_from=source).logits_at(-1)
+            cell = sweep.values[(layer, 3, 4) if by_position else (layer, 4)]
+            assert logits[ANSWER[0]] - logits[ANSWER[1]] == pytest.approx(cell, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
+@pytest.mark.parametrize("stage", [name for name in STREAMS + OF_HEADS if name != "weights"])
+def test_what_is_derived_is_of_the_patched_run(
+    tiny: gpt2viz.Model, stage: str, causal: bool
+) -> None:
+    for position in (None, 3):
+        edits = parse_edits(spelled(stage, 1, 2, position))
+        captured, derived = (
+            gpt2viz.trace(tiny, CLEAN, causal, explicit=explicit, edits=edits, patch_from=CORRUPTED)
+            for explicit in (True, False)
+        )
+        for layer in range(3):
+            for key in (*gpt2viz.HEAD_STAGES, "residual_mid", "residual_out", "attention_output"):
+                here, there = captured.stage(key, layer), derived.stage(key, layer)
+                assert_allclose(here, there, **TOLERANCE, err_msg=key)
+
+
+def test_what_is_recorded_is_what_went_on(tiny: gpt2viz.Model) -> None:
+    source = gpt2viz.trace(tiny, CORRUPTED)
+    run = gpt2viz.trace(
+        tiny,
+        CLEAN,
+        edits=parse_edits("patch:residual_in:2:4,patch:weights:1.3"),
+        patch_from=source,
+    )
+    assert_array_equal(run.stage("residual_out", 1)[0, 4], source.stage("residual_out", 1)[0, 4])
+    assert_array_equal(run.stage("weights", 1, 3), source.stage("weights", 1, 3))
+    assert run.key == gpt2viz.trace(tiny, CLEAN, edits=run.edits, patch_from=CORRUPTED).key
+    assert run.key != gpt2viz.trace(tiny, CLEAN, edits=run.edits, patch_from=CLEAN).key
+
+
+@pytest.mark.parametrize("stage", STREAMS + OF_HEADS)
+def test_a_piece_patched_with_itself_is_the_baseline(tiny: gpt2viz.Model, stage: str) -> None:
+    plain = gpt2viz.trace(tiny, CLEAN).logits
+    for position in (None, 4):
+        edits = parse_edits(spelled(stage, 1, 2, position))
+        assert_array_equal(gpt2viz.trace(tiny, CLEAN, edits=edits, patch_from=CLEAN).logits, plain)
+
+
+def test_the_whole_stream_before_any_layer_gives_the_other_run(tiny: gpt2viz.Model) -> None:
+    other = gpt2viz.trace(tiny, CORRUPTED).next_token_probabilities
+    for layer in range(3):
+        edits = parse_edits(f"patch:residual_in:{layer}")
+        run = gpt2viz.trace(tiny, CLEAN, edits=edits, patch_from=CORRUPTED)
+        assert_array_equal(run.next_token_probabilities, other)
+
+
+def test_patches_act_in_their_order(tiny: gpt2viz.Model) -> None:
+    """Scaled after the patch, the piece is twice as large; before it, that of both runs was."""
+    plain = gpt2viz.trace(tiny, CORRUPTED).stage("head_output", 2, 1)
+    for spelling, factor in (
+        ("patch:head_output:2.1,scale:2.1:2", 4),
+        ("scale:2.1:2,patch:head_output:2.1", 2),
+    ):
+        run = gpt2viz.trace(tiny, CLEAN, edits=parse_edits(spelling), patch_from=CORRUPTED)
+        assert_allclose(run.stage("head_output", 2, 1), factor * plain, **TOLERANCE)
+
+
+def test_short_forms_words_and_places() -> None:
+    text = "patch:residual_in:2:1,patch:head_output:1.3,patch:weights:0.2:0,patch:mlp_output:3"
+    edits = parse_edits(text)
+    assert ",".join(map(str, edits)) == text
+    assert edits[0] == Edit("patch", stage="residual_in", layer=2, position=1)
+    assert [describe(edit, ["A", "crane"]) for edit in edits] == [
+        "The stream before layer 2 at 1 (crane), as in the second text",
+        "Layer 1 head 3: output, as in the second text",
+        "Layer 0 head 2: attention weights at 0 (A), as in the second text",
+        "Layer 3: what the MLP adds, as in the second text",
+    ]
+    assert moved(edits, 1) == parse_edits(text.replace("2:1,", "2:2,").replace("0.2:0", "0.2:1"))
+    assert (
+        moved(edits, -1)
+        == (replaced_by_0 := parse_edits(text.replace("2:1", "2:0")))[:2] + replaced_by_0[3:]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "patch_from", "message"),
+    [
+        ("patch:scores:1.2:0", CORRUPTED, "'scores' can't be patched. These can: residual_in"),
+        ("patch:q:1:0", CORRUPTED, "patch:q needs a head"),
+        ("patch:mlp_output:1.2", CORRUPTED, "patch:mlp_output has no head"),
+        ("patch:residual_in:1:", CORRUPTED, "isn't an edit"),
+        ("patch:residual_in:3:0", CORRUPTED, "names layer 3, but this model has layers 0 to 2"),
+        ("patch:q:1.4", CORRUPTED, "names head 4"),
+        ("patch:v:1.0:7", CORRUPTED, "names position 7, but this text has tokens 0 to 6"),
+        ("patch:v:1.0:6", None, "patch:v:1.0:6 needs a second text"),
+        ("patch:v:1.0:6", CORRUPTED[:-1], "The texts have 7 and 6 tokens, and must have as many"),
+        ("patch:v:1.0:6", [420], "outside the vocabulary|must have as many"),
+    ],
+)
+def test_what_cannot_be_patched(
+    tiny: gpt2viz.Model, text: str, patch_from: Any, message: str
+) -> None:
+    with pytest.raises(gpt2viz.GPT2VizError, match=message):
+        gpt2viz.trace(tiny, CLEAN, edits=parse_edits(text), patch_from=patch_from)
+
+
+def test_a_run_to_patch_from_has_the_same_mask_and_edits(tiny: gpt2viz.Model) -> None:
+    edits = parse_edits("off:0.1,patch:v:1.0")
+    for source in (
+        gpt2viz.trace(tiny, CORRUPTED),
+        gpt2viz.trace(tiny, CORRUPTED, causal=False, edits=edits[:1]),
+    ):
+        with pytest.raises(ValueError, match="the same mask"):
+            gpt2viz.trace(tiny, CLEAN, edits=edits, patch_from=source)
+    weights = parse_edits("patch:weights:1.0")
+    with pytest.raises(gpt2viz.EditError, match="makes no weights whole"):
+        gpt2viz.trace(tiny, CLEAN, explicit=False, edits=weights, patch_from=CORRUPTED)
+
+
+def test_a_patched_run_is_not_taken_apart(tiny: gpt2viz.Model) -> None:
+    """Its numbers are no sums over its own tokens: what would be said of them would be wrong."""
+    run = gpt2viz.trace(
+        tiny, CLEAN, edits=parse_edits("patch:residual_in:0:2"), patch_from=CORRUPTED
+    )
+    for take_apart in (
+        lambda: gpt2viz.contributions(tiny, run, 5),
+        lambda: gpt2viz.explain_row(tiny, run, 0, 1, 4),
+        lambda: value_weighted(tiny, run, 2),
+        lambda: rollout(run, 1),
+        lambda: cell_arithmetic(run, 1, 1, 3, 2),
+    ):
+        with pytest.raises(gpt2viz.EditError, match="can't be taken apart"):
+            take_apart()
+    assert np.isfinite(gpt2viz.logit_lens(tiny, run, (6,)).probability).all()
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "patched at every position",
+        "run/interventions.py",
+        "slice(None) if edit.position is None else edit.position",
+        "slice(None)",
+        "test_a_patch_is_as_transformers_makes_it",
+    ),
+    Mutant(
+        "patched from the plain model",
+        "run/tracer.py",
+        "trace(model, second, causal, edits=others, reference=reference)",
+        "trace(model, second, causal)",
+        "test_a_patch_is_as_transformers_makes_it",
+    ),
+    Mutant(
+        "patched from a run with the mask",
+        "run/tracer.py",
+        "trace(model, second, causal, edits=others, reference=reference)",
+        "trace(model, second, edits=others, reference=reference)",
+        "test_a_patch_is_as_transformers_makes_it",
+    ),
+    Mutant(
+        "patched stream made again without the patch",
+        "run/tracer.py",
+        'if any(name.endswith("residual_out") for name, _ in wanted)',
+        "if False",
+        "test_what_is_derived_is_of_the_patched_run",
+    ),
+)
