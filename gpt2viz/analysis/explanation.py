@@ -17,13 +17,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.analysis.folding import Numbers, reading
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.run.edits import attention_is_off, check_unpatched, passed_on
 from gpt2viz.run.trace import Trace
 
-Numbers = NDArray[np.float64]
 Places = Sequence[int] | NDArray[np.int64]
 Side = Literal["query", "key"]
 
@@ -288,19 +288,8 @@ class _Stream:
         return by_token
 
     def reading(self, side: Side) -> tuple[Numbers, Numbers]:
-        """W_Q or W_K of the head with ln_1's centring and gain folded in (C, hs), and what is read
-        whatever was written (hs,).
-        """
-        C, hs = self.model.config.n_embd, self.model.config.head_dim
-        start = self.head * hs + (C if side == "key" else 0)
-        network = self.model.network
-        rows = slice(start, start + hs)
-        W = double(network.get_parameter(f"h.{self.layer}.attn.c_attn.weight")[rows]).T  # (C, hs)
-        b = double(network.get_parameter(f"h.{self.layer}.attn.c_attn.bias")[rows])
-        gain = double(network.get_parameter(f"h.{self.layer}.ln_1.weight"))
-        bias = double(network.get_parameter(f"h.{self.layer}.ln_1.bias"))
-        reading = gain[:, None] * W
-        return reading - reading.mean(axis=0), bias @ W + b
+        """W_Q or W_K of the head, folded (C, hs), and what is read whatever was written (hs,)."""
+        return reading(self.model, self.layer, self.head, "k" if side == "key" else "q")
 
     def scale(self, places: Places) -> Numbers:
         """The σ of ln_1 at some places of this run: (P,)."""

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, cast, get_args
+from typing import NamedTuple, cast, get_args
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gpt2viz.analysis.folding import Into
 from gpt2viz.analysis.paired_runs import Direction, Metric, Numbers, PairedRuns, paired_runs
 from gpt2viz.errors import EditError, PatchError
 from gpt2viz.model.checkpoint import Model
@@ -27,8 +28,6 @@ from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit
 from gpt2viz.run.pieces import module_of, piece
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import gradients
-
-Into = Literal["q", "k", "v"]
 
 #: Tokens that go through the model at once: more take memory and save no time.
 AT_ONCE = 1024

@@ -362,14 +362,14 @@ def test_what_cannot_be_asked(tmp_path: Path) -> None:
 MUTANTS = (
     Mutant(
         "parts that aren't centred",
-        "analysis/explanation.py",
-        "return reading - reading.mean(axis=0), bias",
-        "return reading, bias",
+        "analysis/folding.py",
+        "return read - read.mean(axis=0), bias",
+        "return read, bias",
         "test_the_sum_is_exact_in_double",
     ),
     Mutant(
         "parts without b_Q and b_K",
-        "analysis/explanation.py",
+        "analysis/folding.py",
         "bias @ W + b",
         "bias @ W",
         "test_the_sum_is_exact_in_double",
@@ -384,8 +384,8 @@ MUTANTS = (
     Mutant(
         "query and key swapped",
         "analysis/explanation.py",
-        'C if side == "key" else 0',
-        '0 if side == "key" else C',
+        '"k" if side == "key" else "q"',
+        '"q" if side == "key" else "k"',
         "test_a_part_taken_from_the_stream_of_transformers",
     ),
     Mutant(
