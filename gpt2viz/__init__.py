@@ -33,6 +33,8 @@ from gpt2viz.run.trace import TensorRecord, Trace
 from gpt2viz.settings import BUNDLED
 
 if TYPE_CHECKING:
+    from gpt2viz.analysis.circuits import HeadCircuit, head_circuit
+    from gpt2viz.analysis.composition import Composition, composition
     from gpt2viz.analysis.explanation import (
         RowExplanation,
         ScoreExplanation,
@@ -70,7 +72,9 @@ Trace.drawn_by = staticmethod(_figures)
 # first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.
 _LATER = {
     "Choice": "analysis.generation",
+    "Composition": "analysis.composition",
     "Contributions": "analysis.lens",
+    "HeadCircuit": "analysis.circuits",
     "LogitLens": "analysis.lens",
     "Model": "model.checkpoint",
     "PatchSweep": "analysis.patching",
@@ -78,11 +82,13 @@ _LATER = {
     "Reason": "analysis.reasons",
     "RowExplanation": "analysis.explanation",
     "ScoreExplanation": "analysis.explanation",
+    "composition": "analysis.composition",
     "contributions": "analysis.lens",
     "explain_row": "analysis.explanation",
     "explain_score": "analysis.explanation",
     "from_transformers": "model.from_transformers",
     "generate": "analysis.generation",
+    "head_circuit": "analysis.circuits",
     "load_model": "model.checkpoint",
     "load_trace": "run.saved",
     "logit_lens": "analysis.lens",
@@ -102,6 +108,7 @@ __all__ = [
     "STAGES",
     "CheckpointError",
     "Choice",
+    "Composition",
     "ContextError",
     "Contributions",
     "DeviceError",
@@ -110,6 +117,7 @@ __all__ = [
     "ExportError",
     "GPT2Config",
     "GPT2VizError",
+    "HeadCircuit",
     "LogitLens",
     "MissingExtraError",
     "Model",
@@ -125,6 +133,7 @@ __all__ = [
     "TooLargeError",
     "Trace",
     "Tuning",
+    "composition",
     "contributions",
     "divergence",
     "entropy",
@@ -133,6 +142,7 @@ __all__ = [
     "from_transformers",
     "generate",
     "group_words",
+    "head_circuit",
     "load_model",
     "load_trace",
     "logit_lens",

@@ -1,0 +1,181 @@
+"""How heads are wired, against whole (C, C) matrices and against rotations that are drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.analysis.composition import composition
+from gpt2viz.analysis.folding import Into
+from tests.analysis.copying_model import copying_model
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import read
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "odd sizes": {"n_embd": 15, "n_head": 3},
+    "one head as wide as the stream": {"n_head": 1, "n_embd": 8},
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("wired")
+    write_checkpoint(path, **SHAPES[request.param])
+    return path
+
+
+def matrices(folder: Path, layer: int, head: int) -> dict[str, np.ndarray]:
+    """W_OV and W_QK (C, C) with everything folded and centred, from the files."""
+    config, w = read(folder)
+    C, nh = config["n_embd"], config["n_head"]
+    cut = slice(head * C // nh, (head + 1) * C // nh)
+    W = w[f"h.{layer}.ln_1.weight"][:, None] * w[f"h.{layer}.attn.c_attn.weight"]
+    Q, K, V = (part[:, cut] for part in np.split(W, 3, axis=1))
+    centring = np.eye(C) - 1 / C
+    OV = centring @ V @ w[f"h.{layer}.attn.c_proj.weight"][cut] @ centring
+    QK = centring @ Q @ K.T @ centring
+    return {"writes": OV, "q": QK, "k": QK.T, "v": OV}
+
+
+def subspace(matrix: np.ndarray, rank: int) -> np.ndarray:
+    """An orthonormal basis of what the columns span: (C, rank)."""
+    return np.linalg.svd(matrix)[0][:, :rank]
+
+
+def test_every_pair_is_that_of_the_whole_matrices(folder: Path) -> None:
+    model = gpt2viz.load_model(folder)
+    found, nh, hs = composition(model), model.config.n_head, model.config.head_dim
+    rank = min(hs, model.config.n_embd - 1)
+    for way in get_args(Into):
+        for values in (found.ratio[way], found.kernel[way]):
+            assert values.shape == (3, nh, 3, nh)
+            later = np.isfinite(values).all(axis=(1, 3))
+            assert later.tolist() == np.triu(np.ones((3, 3), bool), 1).tolist()
+        for place in ((0, nh - 1, 1, 0), (1, 0, 2, nh - 1)):
+            one, other = matrices(folder, *place[:2]), matrices(folder, *place[2:])
+            norms = np.linalg.norm(one["writes"]) * np.linalg.norm(other[way])
+            ratio = np.linalg.norm(one["writes"] @ other[way]) / norms
+            assert found.ratio[way][place] == pytest.approx(ratio, rel=1e-9)
+            written, reads = subspace(one["writes"].T, rank), subspace(other[way], rank)
+            cosines = np.linalg.svd(written.T @ reads, compute_uv=False)
+            assert found.kernel[way][place] == pytest.approx((cosines**2).sum(), rel=1e-9)
+        assert np.nanmax(found.kernel[way]) <= hs + 1e-9
+        assert np.nanmin(found.kernel[way]) >= 0
+
+
+def test_chance_is_what_random_rotations_give(folder: Path) -> None:
+    """The means and deviations behind z, which are formulas, against 4,000 rotations."""
+    model = gpt2viz.load_model(folder)
+    found, place, C = composition(model), (0, 0, 2, 0), model.config.n_embd
+    draws = np.random.default_rng(0)
+    one, other = matrices(folder, 0, 0)["writes"], matrices(folder, 2, 0)["q"]
+    free = np.linalg.svd(np.eye(C) - 1 / C)[0][:, : C - 1]  # what centring leaves
+    rank = min(model.config.head_dim, C - 1)
+    sized, even = one @ free, subspace(one.T, rank).T @ free
+    reads, basis = free.T @ other, free.T @ subspace(other, rank)
+    norms = (np.linalg.norm(one) * np.linalg.norm(other)) ** 2
+    drawn: list[tuple[float, float]] = []
+    for _ in range(4000):
+        turn, r = np.linalg.qr(draws.normal(size=(C - 1, C - 1)))
+        turn = turn * np.sign(np.diag(r))
+        drawn.append(
+            (
+                float((np.square(sized @ turn @ reads)).sum() / norms),
+                float((np.square(even @ turn @ basis)).sum()),
+            )
+        )
+    (mean, kernel_mean), (sd, kernel_sd) = np.mean(drawn, axis=0), np.std(drawn, axis=0)
+    assert mean == pytest.approx(1 / (C - 1), rel=0.03)
+    assert kernel_mean == pytest.approx(rank**2 / (C - 1), rel=0.03)
+    z = (found.ratio["q"][place] ** 2 - mean) / sd
+    assert found.ratio_z["q"][place] == pytest.approx(z, abs=0.15)
+    if rank == C - 1:  # each reads all that there is: no rotation changes that
+        assert np.isnan(found.kernel_z["q"][place])
+        assert kernel_sd == pytest.approx(0, abs=1e-9)
+    else:
+        z = (found.kernel["q"][place] - kernel_mean) / kernel_sd
+        assert found.kernel_z["q"][place] == pytest.approx(z, abs=0.15)
+
+
+def test_random_heads_are_wired_by_chance(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, n_embd=48, n_head=6, n_layer=4)
+    found = composition(gpt2viz.load_model(tmp_path))
+    for way in get_args(Into):
+        assert np.nanmean(found.kernel[way]) == pytest.approx(8 * 8 / 47, rel=0.05)
+        for z in (found.kernel_z[way], found.ratio_z[way]):
+            assert abs(np.nanmean(z)) < 0.3
+            assert np.nanstd(z) == pytest.approx(1, abs=0.2)
+
+
+def test_the_hand_built_copier_has_one_edge() -> None:
+    found = composition(copying_model())
+    (edge,) = found.strongest()
+    assert str(edge) == "0.0 → 1.0.k"
+    assert edge.kernel == pytest.approx(6, abs=0.2)  # of 12 channels it reads one sign of two
+    assert edge.kernel_z > 10
+    assert edge.ratio_z > 10
+    assert found.strongest(of=(0, 0)) == (edge,)
+    assert found.strongest(of=(0, 1)) == found.strongest(into=["q", "v"]) == ()
+    assert np.isnan(found.kernel["v"][0, 0, 1, 0])  # 1.0 writes nothing
+
+
+def test_the_strongest_come_first(tiny: gpt2viz.Model) -> None:
+    shares: list[float] = []
+    found = composition(tiny, shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    z = np.concatenate([one[one > 0] for one in found.kernel_z.values()])
+    edges = found.strongest(1000)
+    assert [edge.kernel_z for edge in edges] == sorted(z.tolist(), reverse=True)
+    for edge in edges[:5]:
+        assert found.edge(edge.sender, edge.receiver, edge.into) == edge
+    mine = found.strongest(1000, of=(1, 2))
+    assert mine == tuple(e for e in edges if (1, 2) in (e.sender, e.receiver))
+    assert repr(found).startswith(f"Composition: 48 pairs of heads; above chance most {edges[0]}")
+
+
+def test_one_layer_has_no_pairs(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, n_layer=1)
+    found = composition(gpt2viz.load_model(tmp_path))
+    assert found.strongest() == ()
+    assert_allclose(found.ratio["q"], np.nan)
+    assert repr(found) == "Composition: 0 pairs of heads; above chance most –"
+
+
+MUTANTS = (
+    Mutant(
+        "keys and queries change places in a composition",
+        "analysis/composition.py",
+        '"k" if way == "q" else "q"',
+        '"q" if way == "q" else "k"',
+        "test_every_pair_is_that_of_the_whole_matrices",
+    ),
+    Mutant(
+        "W_V and W_O swapped in what a head writes",
+        "analysis/composition.py",
+        '_half(writing(model, layer, n).T, reading(model, layer, n, "v")[0])',
+        '_half(reading(model, layer, n, "v")[0], writing(model, layer, n).T)',
+        "test_the_hand_built_copier_has_one_edge",
+    ),
+    Mutant(
+        "what a head writes isn't centred",
+        "analysis/folding.py",
+        "W_O - W_O.mean(axis=1, keepdims=True)",
+        "W_O",
+        "test_every_pair_is_that_of_the_whole_matrices",
+    ),
+    Mutant(
+        "chance in a direction that no LayerNorm reads",
+        "analysis/composition.py",
+        "self.matrices.shape[1] - 1  #",
+        "self.matrices.shape[1]  #",
+        "test_chance_is_what_random_rotations_give",
+    ),
+)
