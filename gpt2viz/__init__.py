@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from gpt2viz.analysis.reasons import Reason, reason
     from gpt2viz.model.checkpoint import Model, load_model
     from gpt2viz.model.from_transformers import from_transformers
+    from gpt2viz.model.steps import Steps, load_steps
     from gpt2viz.run.drawn import Drawer
     from gpt2viz.run.saved import load_trace
     from gpt2viz.run.tracer import trace
@@ -82,6 +83,7 @@ _LATER = {
     "Reason": "analysis.reasons",
     "RowExplanation": "analysis.explanation",
     "ScoreExplanation": "analysis.explanation",
+    "Steps": "model.steps",
     "composition": "analysis.composition",
     "contributions": "analysis.lens",
     "explain_row": "analysis.explanation",
@@ -90,6 +92,7 @@ _LATER = {
     "generate": "analysis.generation",
     "head_circuit": "analysis.circuits",
     "load_model": "model.checkpoint",
+    "load_steps": "model.steps",
     "load_trace": "run.saved",
     "logit_lens": "analysis.lens",
     "patch_estimate": "analysis.patching",
@@ -128,6 +131,7 @@ __all__ = [
     "RowExplanation",
     "ScoreExplanation",
     "Stage",
+    "Steps",
     "TensorRecord",
     "TextError",
     "TooLargeError",
@@ -144,6 +148,7 @@ __all__ = [
     "group_words",
     "head_circuit",
     "load_model",
+    "load_steps",
     "load_trace",
     "logit_lens",
     "parse_edits",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from gpt2viz.errors import CheckpointError, ExportError
 LARGEST_TEXT = 12_000_000
 #: … and some seconds where nearly all of it is brackets; a vocabulary has one a merge.
 MOST_BRACKETS = 1_000_000
+_STEP = re.compile(r"step-(\d{1,12})(?:\.safetensors)?|checkpoint-(\d{1,12})")
 
 
 def is_there(path: Path) -> bool:
@@ -26,6 +28,24 @@ def is_there(path: Path) -> bool:
         return path.exists() or path.is_symlink()
     except (OSError, ValueError):  # a name that no file can have
         return False
+
+
+def steps_in(folder: Path) -> list[tuple[int, Path]]:
+    """The checkpoints of a training in a folder, by their steps, the first one first.
+
+    Folders called ``step-N`` or ``checkpoint-N`` that hold a ``config.json``, and files
+    ``step-N.safetensors``. None where the folder can't be read.
+    """
+    try:
+        entries = [(_STEP.fullmatch(path.name), path) for path in folder.iterdir()]
+    except (OSError, ValueError):
+        return []
+    found = [(int(match[1] or match[2]), path) for match, path in entries if match]
+    return sorted(
+        (step, path)
+        for step, path in found
+        if path.suffix == ".safetensors" or is_there(path / "config.json")
+    )
 
 
 def own_file(path: Path) -> Path:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gpt2viz.errors import CheckpointError
+from gpt2viz.files import is_there, steps_in
 
 #: Names the owner's file.
 CONFIG_VARIABLE = "GPT2VIZ_CONFIG"
@@ -128,6 +129,12 @@ def real(folder: Path) -> Path:
     return Path(os.path.realpath(folder))
 
 
+def model_in(folder: Path) -> Path:
+    """The folder itself, or the last checkpoint of a training where it holds nothing else."""
+    steps = [] if is_there(folder / "config.json") else steps_in(folder)
+    return steps[-1][1] if steps else folder
+
+
 def by_name(folders: Iterable[Path]) -> dict[str, Path]:
     """Name -> folder: those given, in order, and the bundled one, which keeps its name.
 
@@ -143,7 +150,7 @@ def by_name(folders: Iterable[Path]) -> dict[str, Path]:
             name = _last(place, depth)
             if name not in {BUNDLED.name, *(_last(other, depth) for other in others)}:
                 break
-        named[name] = folder
+        named[name] = model_in(folder)
     return named | {BUNDLED.name: BUNDLED}
 
 

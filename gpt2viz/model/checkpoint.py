@@ -76,19 +76,44 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: st
     """
     place = devices.find(device)
     found, folder = places.find(folder)
-    name = name or found
+    return read_model(folder, name or found, place)
+
+
+def read_model(
+    folder: Path, name: str, place: torch.device, tokenizer: Tokenizer | None = None
+) -> Model:
+    """The model in a folder, with its own tokenizer or the one that is given.
+
+    Raises as ``load_model`` does.
+    """
     config, stored = _survey(folder)
     files = WeightFiles.of(weight_files(folder))
-    tokenizer = load_tokenizer(folder)
+    tokenizer = load_tokenizer(folder) if tokenizer is None else tokenizer
     if tokenizer.n_vocab > config.vocab_size:
         raise CheckpointError(
             f"{folder}: the tokenizer has {tokenizer.n_vocab} tokens, but config.json has "
             f"vocab_size {config.vocab_size}"
         )
     memory.check(name, _bytes(config, stored), config, memory.free_memory())
-    weights = read(stored)
+    return assemble(name, config, read(stored), tokenizer, files, place)
+
+
+def assemble(
+    name: str,
+    config: GPT2Config,
+    weights: dict[str, Tensor],
+    tokenizer: Tokenizer,
+    files: WeightFiles,
+    place: torch.device,
+) -> Model:
+    """A model of weights that were read from ``files``, as torch has them; ready to run.
+
+    Raises ``CheckpointError`` where the files have changed meanwhile, or two ends that are tied
+    differ, and ``TooLargeError`` where ``place`` has no room.
+    """
     if files.have_changed():
-        raise CheckpointError(f"{folder}: the weights were changed while they were read; try again")
+        named = ", ".join(str(file) for file in files.files)
+        raise CheckpointError(f"{named}: the weights were changed while they were read; try again")
     if config.tie_word_embeddings:
         tie(weights)
     network = network_of(config, weights)

@@ -29,12 +29,12 @@ def find(given: str | Path) -> tuple[str, Path]:
     """
     if isinstance(given, Path) or given.startswith(("/", "./", "../", "~")):
         folder = settings.expanded(str(given))
-        return settings.called(folder), folder
+        return settings.called(folder), settings.model_in(folder)
     own = settings.by_name(settings.folders())
     if given in own:
         return given, own[given]
     if (folder := Path(given)).is_dir():
-        return settings.called(folder), folder
+        return settings.called(folder), settings.model_in(folder)
     here = known()
     if given in here:
         return given, here[given]

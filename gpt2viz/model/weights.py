@@ -72,7 +72,7 @@ def headers(folder: Path) -> dict[str, Stored]:
     """What the files hold, by the model's names."""
     stored: dict[str, Stored] = {}
     for file in weight_files(folder):
-        for found in _header(file):
+        for found in header(file):
             name = found.key.removeprefix("transformer.")
             if name in stored:
                 raise CheckpointError(f"{found} is there already as {stored[name]}")
@@ -104,7 +104,7 @@ def weight_files(folder: Path) -> list[Path]:
     raise CheckpointError(f"{folder}: no model.safetensors and no model.safetensors.index.json")
 
 
-def _header(file: Path) -> list[Stored]:
+def header(file: Path) -> list[Stored]:
     """The tensors of one file, which fill it without a gap; only its header is read."""
     own_file(file)
     try:
@@ -119,14 +119,14 @@ def _header(file: Path) -> list[Stored]:
         found = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
         size = file.stat().st_size
     except (OSError, ValueError, RecursionError, AttributeError) as error:
-        raise _broken(file, error) from None
+        raise broken(file, error) from None
     end = 8 + length
     for tensor in sorted(found, key=lambda tensor: (tensor.start, tensor.end)):
         if tensor.start != end:
-            raise _broken(file, f"{tensor.key} starts at byte {tensor.start}, not {end}")
+            raise broken(file, f"{tensor.key} starts at byte {tensor.start}, not {end}")
         end = tensor.end
     if end != size:
-        raise _broken(file, f"its tensors end at byte {end}, the file at {size}")
+        raise broken(file, f"its tensors end at byte {end}, the file at {size}")
     return found
 
 
@@ -149,7 +149,8 @@ def _are_counts(values: Any) -> bool:
     return isinstance(values, list) and all(type(n) is int and 0 <= n < 2**63 for n in values)
 
 
-def _broken(file: Path, why: object) -> CheckpointError:
+def broken(file: Path, why: object) -> CheckpointError:
+    """What to raise for a file that isn't what its format says."""
     return CheckpointError(f"{file.name}: not a whole safetensors file ({why!s:.300})")
 
 
@@ -161,22 +162,28 @@ def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
             with own_file(file).open("rb") as opened:
                 for name, found in stored.items():
                     if found.file == file:
-                        tensor = _numbers(opened, found)
+                        tensor = numbers(opened, found)
                         weights[name] = tensor.t() if name.endswith(CONV1D) else tensor
         except OSError as error:
-            raise _broken(file, error) from None
+            raise broken(file, error) from None
     return weights
 
 
-def _numbers(opened: BinaryIO, found: Stored) -> Tensor:
-    """One tensor in float32, from the file that it is stored in."""
-    content = torch.empty(found.end - found.start, dtype=torch.uint8)
-    opened.seek(found.start)
-    if opened.readinto(content.numpy()) != len(content):  # type: ignore[attr-defined]
-        raise _broken(found.file, f"it ends within {found.key}")
+def numbers(opened: BinaryIO, found: Stored) -> Tensor:
+    """One tensor in float32, from the file that it is stored in: all of them are finite."""
+    content = content_of(opened, found)
     tensor = content.view(FLOATS[found.dtype]).view(found.size).to(torch.float32)
     check_numbers(tensor, found)
     return tensor
+
+
+def content_of(opened: BinaryIO, found: Stored) -> Tensor:
+    """The bytes of one tensor, from the file that it is stored in."""
+    content = torch.empty(found.end - found.start, dtype=torch.uint8)
+    opened.seek(found.start)
+    if opened.readinto(content.numpy()) != len(content):  # type: ignore[attr-defined]
+        raise broken(found.file, f"it ends within {found.key}")
+    return content
 
 
 def check_numbers(tensor: Tensor, found: object) -> None:

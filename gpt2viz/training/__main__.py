@@ -25,13 +25,12 @@ from gpt2viz.training.batches import Ids, Stream, Text
 from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
 from gpt2viz.training.corpus import Corpus, read_corpus, without_overlap
 from gpt2viz.training.export import export
+from gpt2viz.training.held_out import held_out_rows
 from gpt2viz.training.recipe import Recipe
 from gpt2viz.training.train import MILESTONE, STATE, Trainer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-HELD_OUT_ROWS = 32
 
 
 def tokenize(
@@ -49,13 +48,8 @@ def tokenize(
     further = None
     if books:
         further = encoded(tokenizer, without_overlap(books, corpus.held_out), folder / "more.npz")
-    T = recipe.n_positions
-    ends = tokenizer.encode_batch(corpus.held_out)
-    held = np.concatenate([np.array(encoding.ids, np.int64) for encoding in ends])
-    n_rows = len(held) // T
-    held = held[: n_rows * T].reshape(n_rows, T)
-    chosen = np.linspace(0, n_rows - 1, min(n_rows, HELD_OUT_ROWS)).astype(int)
-    return Stream(own, further, recipe.vocab_size), held[chosen]
+    held_out = held_out_rows(tokenizer, corpus, recipe.n_positions)
+    return Stream(own, further, recipe.vocab_size), held_out
 
 
 def encoded(tokenizer: Tokenizer, books: tuple[str, ...], kept: Path) -> Text:

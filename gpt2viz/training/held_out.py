@@ -10,8 +10,18 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpt2viz.training.corpus import CorpusError, read_corpus
+import numpy as np
+
+from gpt2viz.training.batches import Ids
+from gpt2viz.training.corpus import Corpus, CorpusError, read_corpus
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+#: Contexts that a training is measured on.
+HELD_OUT_ROWS = 32
 
 
 def write_held_out(corpus: Path, folder: Path) -> list[Path]:
@@ -27,6 +37,17 @@ def write_held_out(corpus: Path, folder: Path) -> list[Path]:
     for path, text in zip(paths, texts, strict=True):
         path.write_text(text, encoding="utf-8")
     return paths
+
+
+def held_out_rows(tokenizer: Tokenizer, corpus: Corpus, n_positions: int) -> Ids:
+    """Up to ``HELD_OUT_ROWS`` whole contexts (rows, T) of the text that is never trained on."""
+    ends = tokenizer.encode_batch(corpus.held_out)
+    held = np.concatenate([np.array(encoding.ids, np.int64) for encoding in ends])
+    n_rows = len(held) // n_positions
+    held = held[: n_rows * n_positions].reshape(n_rows, n_positions)
+    chosen = np.linspace(0, n_rows - 1, min(n_rows, HELD_OUT_ROWS)).astype(int)
+    rows: Ids = held[chosen]
+    return rows
 
 
 def main() -> None:

@@ -1,0 +1,123 @@
+"""A model at earlier points of its training: the checkpoints that lie beside its weights.
+
+They are a folder each, called ``step-N`` or, as transformers' trainer has it, ``checkpoint-N``, in
+the model's folder or in ``steps`` below it. In ``steps`` a packed file ``step-N.safetensors`` does
+as well (see ``gpt2viz.model.packed``); ``steps.json`` beside them then says which step the model
+itself is, whose weights aren't stored twice: ``{"model": 22500}``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from gpt2viz.errors import CheckpointError
+from gpt2viz.files import is_there, read_json, steps_in
+from gpt2viz.model import devices, memory, places
+from gpt2viz.model.checkpoint import Model, assemble, read_config, read_model
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.fingerprint import WeightFiles
+from gpt2viz.model.packed import read_packed, weight_sizes
+from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.settings import BUNDLED
+
+FOLDER = "steps"
+#: Says which step the model itself is.
+INDEX = "steps.json"
+
+
+class Steps(Mapping[int, Model]):
+    """The checkpoints of one training: step -> model, the first step first.
+
+    A model is read each time that it is asked for, so that no more of them are in memory than are
+    used. All have the sizes and share the tokenizer of the model that they led to.
+    """
+
+    def __init__(self, name: str, folder: Path, found: Mapping[int, Path], place: torch.device):
+        self.name, self.folder = name, folder
+        self._found, self._place = dict(sorted(found.items())), place
+
+    def __repr__(self) -> str:
+        return f"<Steps {', '.join(map(str, self))} of {self.name}>"
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __getitem__(self, step: int) -> Model:
+        """The model after so many steps, called "name, step 500".
+
+        Raises ``KeyError`` for a step that isn't there, and what ``load_model`` raises.
+        """
+        path, name = self._found[step], f"{self.name}, step {step:,}"
+        if path.suffix == ".safetensors":
+            return self._packed(path, name)
+        if _of_a_run(read_config(path)) != _of_a_run(self.config):
+            raise CheckpointError(
+                f"{path}: another config.json than that of {self.name}; the checkpoints of a "
+                "training have the same sizes"
+            )
+        return read_model(path, name, self._place, self.tokenizer)
+
+    @cached_property
+    def config(self) -> GPT2Config:
+        """The sizes of every one of them."""
+        return read_config(self.folder)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts texts for every one of them."""
+        return load_tokenizer(self.folder)
+
+    def _packed(self, file: Path, name: str) -> Model:
+        config, files = self.config, WeightFiles.of([file])
+        nbytes = 4 * sum(math.prod(size) for _, size in weight_sizes(config))
+        memory.check(name, nbytes, config, memory.free_memory())
+        weights = read_packed(file, config)
+        return assemble(name, config, weights, self.tokenizer, files, self._place)
+
+
+def _of_a_run(config: GPT2Config) -> GPT2Config:
+    """All that decides a run: what is dropped in training may differ."""
+    return replace(config, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0)
+
+
+def load_steps(folder: str | Path = BUNDLED, name: str | None = None, device: str = "cpu") -> Steps:
+    """The checkpoints that a model's training left, in order: step -> ``Model``.
+
+    ``folder`` is a model's, by its name or its path as for ``load_model``, or one that holds
+    nothing but checkpoints. Of a folder that is itself a checkpoint, those beside it. There may be
+    none. Raises ``CheckpointError`` where two have one number, or where ``steps.json`` can't be
+    read, and ``DeviceError`` for a device that isn't here.
+    """
+    place = devices.find(device)
+    called, folder = places.find(folder)
+    at = next((one for one in _around(folder) if steps_in(one)), folder)
+    found: dict[int, Path] = {}
+    for step, path in steps_in(at):
+        if step in found:
+            raise CheckpointError(f"{at}: {found[step].name} and {path.name} are one step")
+        found[step] = path
+    if found and at == folder / FOLDER and is_there(at / INDEX):
+        last = read_json(at / INDEX).get("model")
+        if type(last) is not int or last <= max(found):
+            raise CheckpointError(
+                f"{INDEX}: the model's own step must come after step {max(found)}, not {last!r:.40}"
+            )
+        found[last] = folder
+    return Steps(name or called, folder, found, place)
+
+
+def _around(folder: Path) -> Iterator[Path]:
+    """Where the checkpoints of a model's training may lie, the nearest first."""
+    yield from (folder / FOLDER, folder)
+    beside = folder.absolute().parent
+    if any(path.name == folder.name for _, path in steps_in(beside)):
+        yield beside

@@ -1,0 +1,229 @@
+"""Checkpoints of a training are found in order, read as they are stored, or refused in a line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.torch import load_file, save_file
+
+import gpt2viz
+from gpt2viz import settings
+from gpt2viz.model.packed import write_packed
+from tests.checkpoints import edit_json, write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+
+#: Sizes and seeds that a test can tell apart.
+SEEDS = {2: 1, 10: 2, 300: 3}
+
+
+def write_steps(folder: Path, called: str = "step") -> None:
+    """Folders of a training's checkpoints, written in another order than theirs."""
+    for step in sorted(SEEDS, key=str):
+        write_checkpoint(folder / f"{called}-{step}", seed=SEEDS[step])
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    """A model, and its checkpoints packed beside it; the originals are in ``steps`` elsewhere."""
+    folder = tmp_path / "model"
+    write_steps(tmp_path / "run")
+    shutil.copytree(tmp_path / "run" / "step-300", folder)
+    (folder / "steps").mkdir()
+    found = gpt2viz.load_steps(tmp_path / "run")
+    for step in (2, 10):
+        weights = dict(found[step].network.named_parameters())
+        write_packed(weights, folder / "steps" / f"step-{step}.safetensors")
+    (folder / "steps" / "steps.json").write_text('{"model": 300}', encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("called", ["step", "checkpoint"])
+def test_folders_are_found_in_the_order_of_their_steps(tmp_path: Path, called: str) -> None:
+    write_checkpoint(tmp_path / "model")
+    write_steps(tmp_path / "model" / "steps", called)
+    (tmp_path / "model" / "steps" / f"{called}-7").mkdir()  # being written
+    steps = gpt2viz.load_steps(tmp_path / "model")
+    assert list(steps) == [2, 10, 300]
+    models = list(steps.values())
+    assert [model.name for model in models] == [f"model, step {n}" for n in (2, 10, 300)]
+    assert len({id(model.tokenizer) for model in models}) == 1
+    for step, model in zip(steps, models, strict=True):
+        ids = [5, 9, 5, 1]
+        seen = gpt2viz.trace(model, tuple(ids)).next_token_probabilities[0]
+        folder = tmp_path / "model" / "steps" / f"{called}-{step}"
+        expected = reference(folder, ids, causal=True)["next_token_probabilities"]
+        assert_allclose(seen, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_folder_of_nothing_but_checkpoints_is_the_last_of_them(tmp_path: Path) -> None:
+    write_steps(tmp_path / "mine", "checkpoint")
+    model = gpt2viz.load_model(tmp_path / "mine")
+    assert model.name == "mine"
+    assert settings.by_name([tmp_path / "mine"])["mine"] == tmp_path / "mine" / "checkpoint-300"
+    last = gpt2viz.load_model(tmp_path / "mine" / "checkpoint-300")
+    assert torch.equal(model.network.wte.weight, last.network.wte.weight)
+    for given in ("mine", "mine/checkpoint-10"):  # one of them stands among the others
+        assert list(gpt2viz.load_steps(tmp_path / given)) == [2, 10, 300]
+
+
+def test_a_model_without_checkpoints_has_none(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "model")
+    write_checkpoint(tmp_path / "step-5")  # a neighbour of another kind
+    assert not gpt2viz.load_steps(tmp_path / "model")
+    with pytest.raises(KeyError):
+        gpt2viz.load_steps(tmp_path / "model")[5]
+
+
+def test_what_is_read_is_what_the_packed_file_says(packed: Path) -> None:
+    """Decoded a second time here: whole multiples of a row's step, none lost by more than half."""
+    steps = gpt2viz.load_steps(packed)
+    assert list(steps) == [2, 10, 300]
+    original = gpt2viz.load_steps(packed.parent / "run")
+    for step in (2, 10):
+        stored = load_file(packed / "steps" / f"step-{step}.safetensors")
+        first = dict(original[step].network.named_parameters())
+        for name, weight in steps[step].network.named_parameters():
+            if weight.ndim == 1:
+                assert torch.equal(weight, first[name])
+                continue
+            rounded = np.frombuffer(zlib.decompress(stored[name].numpy().tobytes(), -15), np.int8)
+            apart = stored[f"{name}.step"].numpy()[:, None]
+            assert_array_equal(weight, rounded.reshape(weight.shape).astype(np.float32) * apart)
+            assert ((weight - first[name]).abs().numpy() <= apart * 0.5001).all(), name
+            spread = first[name].std(dim=1, unbiased=False).numpy()[:, None]
+            assert_allclose(apart, spread / 8, rtol=1e-5)  # 5 bits: an eighth of the deviation
+    assert steps[10].weights is not None
+    assert steps[10].weights.files == ((packed / "steps" / "step-10.safetensors").absolute(),)
+
+
+def test_the_model_itself_is_the_last_step(packed: Path) -> None:
+    model, last = gpt2viz.load_model(packed), gpt2viz.load_steps(packed)[300]
+    assert torch.equal(model.network.wte.weight, last.network.wte.weight)
+    assert model.weights is not None
+    assert last.weights is not None
+    assert model.weights.same(last.weights)
+
+
+def test_a_row_of_zeros_and_a_far_number_survive(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "model")
+    network = gpt2viz.load_model(tmp_path / "model").network
+    weights = {name: weight.clone() for name, weight in network.named_parameters()}
+    weights["wte.weight"][3] = 0
+    weights["wte.weight"][4] = 1e-4
+    weights["wte.weight"][4, 7] = 50.0
+    (tmp_path / "model" / "steps").mkdir()
+    write_packed(weights, tmp_path / "model" / "steps" / "step-1.safetensors", bits=8)
+    found = gpt2viz.load_steps(tmp_path / "model")[1].network.wte.weight
+    assert not found[3].any()
+    assert_allclose(found[4, 7], 50.0, rtol=1e-5)
+
+
+def test_five_bits_a_number(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(400, 500)
+    write_packed({"wte.weight": weight}, tmp_path / "w.safetensors")
+    bits = 8 * (tmp_path / "w.safetensors").stat().st_size / weight.numel()
+    assert 5.0 < bits < 5.2  # log2(√(2πe) · 8) is 5.05
+
+
+Tensors = dict[str, torch.Tensor]
+WTE, GAIN, FC = "wte.weight", "ln_f.weight", "h.1.mlp.c_fc.weight"
+
+
+def deflated(numbers: bytes) -> torch.Tensor:
+    coder = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return torch.frombuffer(bytearray(coder.compress(numbers) + coder.flush()), dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.pop(GAIN), "ln_f.weight is missing"),
+        (lambda w: w.pop(f"{FC}.step"), r"c_fc.weight.step is missing"),
+        (lambda w: w.update(more=torch.zeros(1)), "more has no place in this model"),
+        (lambda w: w.update({GAIN: torch.zeros(25)}), r"ln_f.weight is \(25,\) of F32"),
+        (lambda w: w.update({GAIN: torch.zeros(24).half()}), r"ln_f.weight is \(24,\) of F16"),
+        (lambda w: w.update({f"{WTE}.step": torch.zeros(24)}), r"wte.weight.step is \(24,\)"),
+        (lambda w: w.update({WTE: torch.zeros(420, 24)}), r"wte.weight is \(420, 24\) of F32"),
+        (lambda w: w.update({WTE: torch.zeros(10**5, dtype=torch.uint8)}), "wte.weight is"),
+        (lambda w: w.update({WTE: w[WTE][:-9]}), "wte.weight isn't 10,080 numbers"),
+        (lambda w: w.update({WTE: torch.cat([w[WTE], w[WTE][:5]])}), "isn't 10,080 numbers"),
+        (lambda w: w.update({WTE: deflated(b"\1" * 10_081)}), "isn't 10,080 numbers"),
+        (lambda w: w.update({WTE: deflated(b"\1" * 10**7)}), "isn't 10,080 numbers"),
+        (lambda w: w.update({WTE: deflated(b"\1" * 9)}), "isn't 10,080 numbers"),
+        (lambda w: w.update({WTE: torch.full((99,), 255, dtype=torch.uint8)}), "wte.weight: Error"),
+        (lambda w: w[f"{WTE}.step"].fill_(float("nan")), r"wte.weight.step holds nan"),
+        (lambda w: w[f"{WTE}.step"].fill_(9e14), r"wte.weight holds .*e\+1"),
+        (lambda w: w[GAIN].fill_(float("inf")), r"ln_f.weight holds inf"),
+    ],
+)
+def test_a_packed_file_that_is_another_thing_is_refused(
+    packed: Path, change: Callable[[Tensors], Any], message: str
+) -> None:
+    path = packed / "steps" / "step-2.safetensors"
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+    with pytest.raises(gpt2viz.CheckpointError, match=rf"step-2\.safetensors.*{message}"):
+        gpt2viz.load_steps(packed)[2]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04pickle", b"\xff" * 99])
+def test_a_file_of_another_format_is_refused(packed: Path, content: bytes) -> None:
+    (packed / "steps" / "step-2.safetensors").write_bytes(content)
+    with pytest.raises(gpt2viz.CheckpointError, match=r"step-2\.safetensors: not a whole"):
+        gpt2viz.load_steps(packed)[2]
+
+
+def test_checkpoints_of_other_sizes_are_refused(tmp_path: Path) -> None:
+    write_steps(tmp_path / "run")
+    write_checkpoint(tmp_path / "run" / "step-10", n_layer=2)
+    steps = gpt2viz.load_steps(tmp_path / "run")
+    assert steps[2].config.n_layer == 3
+    with pytest.raises(gpt2viz.CheckpointError, match=r"step-10: another config\.json"):
+        steps[10]
+    edit_json(tmp_path / "run" / "step-2" / "config.json", attn_pdrop=0.25)  # has no part in a run
+    assert steps[2].config.n_layer == 3
+
+
+def test_one_step_twice_is_refused(tmp_path: Path) -> None:
+    write_steps(tmp_path / "run")
+    write_checkpoint(tmp_path / "run" / "checkpoint-10")
+    with pytest.raises(gpt2viz.CheckpointError, match="checkpoint-10 and step-10 are one step"):
+        gpt2viz.load_steps(tmp_path / "run")
+
+
+@pytest.mark.parametrize("own", [None, 10, 2.5, "300", True])
+def test_the_models_own_step_comes_last(packed: Path, own: Any) -> None:
+    (packed / "steps" / "steps.json").write_text(json.dumps({"model": own}), encoding="utf-8")
+    with pytest.raises(gpt2viz.CheckpointError, match=r"steps\.json: .* must come after step 10"):
+        gpt2viz.load_steps(packed)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "checkpoints in the order of their names",
+        "files.py",
+        "found = [(int(match[1] or match[2]), path) for match, path in entries if match]",
+        "found = [(str(match[1] or match[2]), path) for match, path in entries if match]",
+        "test_folders_are_found_in_the_order_of_their_steps",
+    ),
+    Mutant(
+        "a packed file longer than its numbers",
+        "model/packed.py",
+        "if len(decoded) != count or more or",
+        "if len(decoded) != count or",
+        "test_a_packed_file_that_is_another_thing_is_refused",
+    ),
+)
