@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from gpt2viz import Trace
 from gpt2viz.analysis.looks import Looks
+from gpt2viz.app import run_cache
 from gpt2viz.app.literal import literal
 
 
@@ -18,12 +20,11 @@ def does(
     head: int,
     query: int | None,
     write: Callable[[str], str] = literal,
-    masked: Trace | None = None,
 ) -> str:
     """Where a head looks from the chosen token; from that of its hardest look where none is.
 
-    ``write`` makes what is written of a token's label: Markdown, or a plain text. ``masked`` is
-    the run of the same sentence with the causal mask on, where that of ``trace`` is off.
+    With the causal mask off it says too where the head looks with the mask on. ``write`` makes
+    what is written of a token's label: Markdown, or a plain text.
     """
 
     def named(position: int) -> str:
@@ -45,6 +46,7 @@ def does(
     if np.isnan(trace.stage("weights", layer)[0, head, query]).any():
         return f"the weights of {named(query)} are NaN, not numbers."
     at = looked_at(trace, query)
-    if masked is not None:
+    if not trace.causal:
+        masked = run_cache.run(replace(trace.key, causal=True))
         at += f" (with the mask on at {looked_at(masked, query)})"
     return f"{named(query)} looks at {at}{why}."

@@ -84,6 +84,17 @@ def test_the_card_says_that_the_mask_is_off() -> None:
     figure = card(share("attention", text=CRANE, layer="1", head="2", causal="false"))
     assert_allclose(weights(figure), expected(CRANE, 1, 2, causal=False), atol=1e-5)
     assert "causal mask off" in written(figure)
+    off, on = (expected(CRANE, 1, 2, causal)[2] for causal in (False, True))
+    told = written(
+        card(share("attention", text=CRANE, layer="1", head="2", query="2", causal="false"))
+    )
+    found = re.search(r"·ate looks at (.*) \(with the mask on at (.*)\)\.", told)
+    assert found
+    for said, row in zip(found.groups(), (off, on), strict=True):
+        largest = sorted((w for w in row if w >= 0.05), reverse=True)[:3]
+        assert [float(n) for n in re.findall(r"\d\.\d+", said)] == pytest.approx(
+            largest, abs=0.0051
+        )
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -164,8 +164,7 @@ def _in_words(view: View, chosen: _Chosen) -> None:
     layer, head = chosen.layer, chosen.head
     looks = run_cache.every_head(view.trace.key).looks
     # Without links to the glossary: the words of the sentence are anybody's.
-    masked = None if view.trace.causal else run_cache.run(_with_mask(view))
-    does = in_words.does(view.trace, looks, layer, head, view.query, masked=masked)
+    does = in_words.does(view.trace, looks, layer, head, view.query)
     st.markdown(f"**Head {layer}.{head}**: {does}")
     among = {
         (True, True): "all heads",
