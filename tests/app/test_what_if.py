@@ -15,7 +15,16 @@ from transformers import GPT2LMHeadModel
 import gpt2viz
 from gpt2viz.app.views import edits
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import array, figure, heatmaps, masks, open_page, pictures, plain
+from tests.app.pages import (
+    array,
+    button_groups,
+    figure,
+    heatmaps,
+    masks,
+    open_page,
+    pictures,
+    plain,
+)
 from tests.app.test_behaviour import said
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, softmax
@@ -164,7 +173,7 @@ def test_without_an_edit_both_runs_are_the_same() -> None:
 
 
 def test_edits_add_up_and_are_undone_one_by_one() -> None:
-    at = open_page("what_if")
+    at = open_page("what_if", layer="0", head="0")
     at.button(key="add_edit").click().run()
     assert at.query_params["edits"] == "off:0.0"
     at.selectbox(key="edit_kind").set_value("scale").run()
@@ -182,8 +191,32 @@ def test_edits_add_up_and_are_undone_one_by_one() -> None:
     assert "No edit yet" in written(at)
 
 
-def test_every_kind_can_be_added() -> None:
+def test_the_chosen_head_is_what_is_offered() -> None:
+    """Until another is picked in the fields; that stays until another is chosen."""
     at = open_page("what_if")
+    at.button(key="add_edit").click().run()
+    assert at.query_params["edits"] == "off:2.4", "that of the page, which opens on it"
+    at.selectbox(key="edit_head").set_value(1).run()
+    at.selectbox(key="edit_kind").set_value("window").run()
+    at.selectbox(key="edit_kind").set_value("off").run()
+    offered = [at.selectbox(key=f"edit_{name}").value for name in ("layer", "head")]
+    assert offered == [2, 4], "drawn anew"
+    at.selectbox(key="edit_head").set_value(1).run()
+    at.button(key="add_edit").click().run()
+    assert at.query_params["edits"] == "off:2.4,off:2.1"
+    (heads,) = [group for group in button_groups(at) if group.key == "head"]
+    heads.set_value(3).run()
+    at.button(key="add_edit").click().run()
+    assert at.query_params["edits"] == "off:2.4,off:2.1,off:2.3"
+    shown = [button.key for button in at.button if (button.key or "").startswith("undo_")]
+    assert shown == ["undo_2", "undo_1", "undo_0", "undo_all"], "the latest first"
+    beside = open_page("side_by_side", differs="edits", layer="1", head="5")
+    beside.button(key="add_edit").click().run()
+    assert beside.query_params["edits"] == "off:1.5"
+
+
+def test_every_kind_can_be_added() -> None:
+    at = open_page("what_if", layer="0", head="0")
     for kind in edits.KINDS:
         if kind == "patch":  # below: it needs a second sentence
             continue
@@ -315,5 +348,12 @@ MUTANTS = (
         "apart(self.a.trace.key, self.b.trace.key,",
         "apart(self.a.trace.key, self.a.trace.key,",
         "test_baseline_beside_changed",
+    ),
+    Mutant(
+        "the first head is offered, whichever is chosen",
+        "app/views/edits.py",
+        '{"edit_layer": layer, "edit_head": head}',
+        '{"edit_layer": 0, "edit_head": 0}',
+        "test_the_chosen_head_is_what_is_offered",
     ),
 )

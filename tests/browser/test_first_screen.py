@@ -42,7 +42,7 @@ def pictures(page: Page) -> list[tuple[float, float]]:
         "find?find=head",
         "find?find=all",
         "what_if",
-        "what_if?edits=off:1.3,forbid:3:1",
+        "what_if?edits=off:1.3,forbid:3:1,off:0.0,mlp:1,scale:2.2:3,window:9,off:3.0,forbid:9:2",
     ],
 )
 def test_the_first_picture_begins_high(visit: Visit, address: str) -> None:
@@ -91,7 +91,7 @@ CHANGES: dict[str, tuple[str, Callable[[Page], None], tuple[str, ...]]] = {
         ("side_a", "side_b", "side_change", "coming"),
     ),
     "a partner": (
-        "side_by_side?differs=text",
+        "side_by_side?differs=text&text2=A+crane+lifted+steel",
         lambda page: page.locator(".st-key-partner").get_by_text("steel").click(),
         ("partner", "side_a", "side_b", "side_change", "coming"),
     ),

@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz import Edit, EditError, GPT2Config, PatchError, parse_edits
 from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
-from gpt2viz.app.frame import end_of_text, sentence
+from gpt2viz.app.frame import controls, end_of_text, sentence
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views.zoom import Window
@@ -68,7 +68,7 @@ PIECES = {
 #: Edits of one run. Each has a row on the page, and the run is made anew with every one added.
 MOST = 64
 
-_REFUSED = "_edit_refused"
+_REFUSED, _OFFERED = "_edit_refused", "_edit_offered"
 
 
 class _Frame(NamedTuple):
@@ -101,7 +101,11 @@ def _parse(raw: str) -> tuple[Edit, ...]:
 
 
 def pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
-    """Choose an edit and add it to the list; the tokens that patches among ``edits`` take from."""
+    """Choose an edit and add it to the list; of a head, at first of the chosen one.
+
+    The tokens that patches among ``edits`` take from.
+    """
+    _offer(*controls.layer_and_head(view))
     kind: Kind = st.selectbox(
         "What to change",
         KINDS,
@@ -152,6 +156,16 @@ def _odd(view: View, second: tuple[int, ...]) -> str:
     except PatchError as error:
         return literal(str(error))
     return ""
+
+
+def _offer(layer: int, head: int) -> None:
+    """Let the fields of an edit name a head: when another is chosen, or they are drawn anew."""
+    chosen = {"edit_layer": layer, "edit_head": head}
+    if st.session_state.get(_OFFERED) != chosen:
+        st.session_state.update(chosen)
+        st.session_state[_OFFERED] = chosen
+    for name, value in chosen.items():
+        st.session_state.setdefault(name, value)
 
 
 def refused() -> None:
@@ -246,13 +260,13 @@ def _undo(n: int, edit: Edit) -> None:
 
 
 def listed(view: View, edits: tuple[Edit, ...]) -> None:
-    """The edits that act, each a button that undoes it."""
+    """The edits that act in one row, the latest first: each a button that undoes it."""
     if not edits:
         prose.caption("**No edit yet**: both runs are the same.", width="content")
         return
     labels = [*map(isolated, view.labels)]
     with st.container(key="edit_list", horizontal=True, gap="small"):
-        for n, edit in enumerate(edits):
+        for n, edit in reversed([*enumerate(edits)]):
             said = literal(describe(edit, labels))
             st.button(
                 said,
@@ -262,15 +276,15 @@ def listed(view: View, edits: tuple[Edit, ...]) -> None:
                 on_click=_undo,
                 args=(n, edit),
             )
-        if len(edits) > 1:
-            st.button(
-                "Undo all",
-                key="undo_all",
-                icon=":material/undo:",
-                type="tertiary",
-                on_click=address.put,
-                args=(parameters.EDITS, ()),
-            )
+    if len(edits) > 1:
+        st.button(
+            f"Undo all {len(edits)}",
+            key="undo_all",
+            icon=":material/undo:",
+            type="tertiary",
+            on_click=address.put,
+            args=(parameters.EDITS, ()),
+        )
 
 
 def note_means(view: View, edits: tuple[Edit, ...]) -> None:
