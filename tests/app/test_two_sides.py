@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import run_cache
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures
+from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures, plain
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
@@ -113,6 +113,34 @@ def test_partners_and_the_readers_own() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2="A crane", query="3")
     assert "no partner" in at.info[0].value
     assert not pictures(at)
+
+
+def test_the_second_sentence_is_the_first_with_one_word_changed() -> None:
+    """The middle one of those that are offered, also where the first sentence is another."""
+    at = open_page("side_by_side?differs=text", text=FIRST)
+    assert at.text_input(key="text2").value == "A crane took fish"
+    assert "text2" not in at.query_params
+    offered = at.selectbox(key="_changed_word")
+    assert offered.options == ["1 ·crane → ·minute", "2 ·ate → ·took"]
+    assert offered.value == 1
+    offered.set_value(0).run()
+    assert at.query_params["text2"] == at.text_input(key="text2").value == "A minute ate fish"
+    at.text_input(key="text2").set_value("my own").run()
+    assert at.selectbox(key="_changed_word").value is None
+    at = open_page("side_by_side?differs=text", text=FIRST)
+    at.text_input(key="text").set_value("She sat by the bank of the river").run()
+    assert at.text_input(key="text2").value == "She sat by the edge of the river"
+    at.toggle(key="causal").set_value(False).run()
+    assert at.text_input(key="text2").value == "She sat by the edge of the river"
+
+
+def test_where_no_word_can_be_changed_both_sentences_are_the_same() -> None:
+    at = open_page("side_by_side?differs=text", text="🦩")
+    assert at.text_input(key="text2").value == "🦩"
+    assert "No word here can become another of one token." in map(
+        plain, (c.value for c in at.caption)
+    )
+    assert not shown(at)[2].any()
 
 
 def test_an_empty_second_text_and_one_that_is_too_long() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import streamlit as st
@@ -10,47 +10,30 @@ from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import ContextError, GPT2VizError
 from gpt2viz.analysis.comparison import Path, addition_places, align, path, shared, stream_places
+from gpt2viz.analysis.one_word import LIKELIEST, Change, one_word_changes
 from gpt2viz.analysis.patterns import Cell, parse_cells
 from gpt2viz.app import address, limits, parameters, prose, run_cache
 from gpt2viz.app.frame import end_of_text, sentence
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.run.key import RunKey
 
-SECOND = {
-    "Another verb": "A crane lifted steel",
-    "Context first": "The steel was lifted by a crane",
-    "Another word": "A dog ate fish",
-}
-
-_CHOSEN, _EXAMPLE = "_match_chosen", "_second_example"
+_CHOSEN, _CHANGE = "_match_chosen", "_changed_word"
 
 
 def second(view: View, choices: DeltaGenerator) -> View:
     """Ask for the second text among the ``choices`` and run it like the first; or one message and
     the end of the page."""
+    changes = _changes(replace(view.trace.key, causal=True))
     with choices:
         current = sentence.box(
             parameters.TEXT2,
-            SECOND["Another verb"],
+            changes[len(changes) // 2].text if changes else address.chosen(parameters.TEXT),
             "Second sentence",
             help="The same model reads both, each on its own.",
             placeholder="Type another sentence and press Enter",
         )
-    st.session_state[_EXAMPLE] = next((n for n, t in SECOND.items() if t == current), None)
-
-    def pick() -> None:
-        if name := st.session_state[_EXAMPLE]:
-            address.put(parameters.TEXT2, SECOND[name])
-            address.put(parameters.MATCH, ())
-
-    choices.pills(
-        "Examples",
-        SECOND,
-        key=_EXAMPLE,
-        on_change=pick,
-        wrap=True,
-        label_visibility="collapsed",
-    )
+        _change_a_word(view, changes, current)
     sentence.notes(parameters.TEXT2)
     try:
         ids = view.model.tokenizer.encode(current, end_of_text_first=end_of_text.is_on())
@@ -61,6 +44,47 @@ def second(view: View, choices: DeltaGenerator) -> View:
         st.info(f"Second sentence: {error}", icon=":material/edit:")
         st.stop()
     return View(view.model, trace, None, view.colors)
+
+
+@st.cache_data(max_entries=64, show_spinner="Changing a word …")
+def _changes(key: RunKey) -> tuple[Change, ...]:
+    """What the second sentence can be: the first with one word changed, by a run of it."""
+    return one_word_changes(run_cache.run(key), run_cache.load(key.model).tokenizer)
+
+
+def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
+    """Pick the word that is changed in the second sentence, or say that none can be."""
+    if not changes:
+        prose.caption("No word here can become another of one token.", width="content")
+        return
+    names, labels = run_cache.vocabulary(view.model.name), view.labels
+    texts = [change.text for change in changes]
+
+    def name(n: int) -> str:
+        place, token, _text = changes[n]
+        return f"{place} {labels[place]} → {names[token]}"
+
+    def pick() -> None:
+        if (n := st.session_state[_CHANGE]) is not None:
+            address.put(parameters.TEXT2, texts[n])
+            address.put(parameters.MATCH, ())
+
+    st.session_state[_CHANGE] = texts.index(current) if current in texts else None
+    st.selectbox(
+        "Change a word",
+        range(len(changes)),
+        format_func=name,
+        key=_CHANGE,
+        on_change=pick,
+        placeholder="your own text",
+        width=225,
+        help=prose.tip(
+            "Made from the first sentence by rule. Of its words that are one token these surprised "
+            f"the model most. Each becomes, of the {LIKELIEST} tokens that the model finds "
+            "likeliest there, the one whose embedding is nearest; the very first, of all tokens. "
+            "So both sentences have as many tokens, and what differs comes of that one."
+        ),
+    )
 
 
 def matches(view: View, other: View) -> dict[int, int]:

@@ -1,0 +1,143 @@
+"""A sentence with one word changed: against transformers, by loops over the whole vocabulary."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import GPT2LMHeadModel
+
+import gpt2viz
+from gpt2viz.analysis.one_word import LIKELIEST, MOST, Change, one_word_changes
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.mutants import Mutant
+
+GARDEN = "When Mary and John went to the garden, John gave the flower to Mary"
+
+
+@pytest.fixture(scope="module")
+def model() -> gpt2viz.Model:
+    return gpt2viz.load_model()
+
+
+def changes(model: gpt2viz.Model, text: str, end_of_text_first: bool = False) -> tuple[Change, ...]:
+    ids = model.tokenizer.encode(text, end_of_text_first=end_of_text_first)
+    return one_word_changes(gpt2viz.trace(model, ids), model.tokenizer)
+
+
+@cache
+def theirs() -> Any:
+    return GPT2LMHeadModel.from_pretrained(BUNDLED).eval()
+
+
+def expected(model: gpt2viz.Model, text: str) -> dict[int, int]:
+    """Place -> token, of the words that are one token, have letters and stand between the ends."""
+    ids = model.tokenizer.encode(text)
+    words = [model.tokenizer.decode([n]) for n in range(model.tokenizer.n_vocab)]
+    with torch.no_grad():
+        p = theirs()(torch.tensor([ids])).logits[0].log_softmax(-1).double().numpy()
+    rows = theirs().transformer.wte.weight.detach().double().numpy()
+    found: dict[int, int] = {}
+    for place in sorted(range(1, len(ids) - 1), key=lambda n: p[n - 1, ids[n]]):
+        old = words[ids[place]]
+        whole = old[1:].isalpha() and old[0] == " " and not words[ids[place + 1]][0].isalpha()
+        if not whole or len(found) == 4:
+            continue
+        alike: dict[int, float] = {}
+        for n in sorted(range(len(words)), key=lambda n: -p[place - 1, n])[:30]:
+            new = words[n]
+            capital = new[1:2].isupper() == old[1].isupper()
+            if new[:1] == " " and new[1:].isalpha() and capital and new.lower() != old.lower():
+                a, b = rows[n], rows[ids[place]]
+                alike[n] = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+        found[place] = max(alike, key=alike.__getitem__)
+    return found
+
+
+@pytest.mark.parametrize("text", ["A crane ate fish", GARDEN, "She sat by the bank of the river"])
+def test_the_nearest_of_the_likeliest_in_place_of_what_surprised(
+    model: gpt2viz.Model, text: str
+) -> None:
+    found = changes(model, text)
+    assert {place: token for place, token, _ in found} == expected(model, text)
+    assert [change.place for change in found] == sorted(change.place for change in found)
+    assert (MOST, LIKELIEST) == (4, 30)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "x",
+            "Dog",
+            "a b",
+            "2 3 5",
+            "the the the",
+            "Don't stop",
+            " two  spaces ",
+            "a\nb\r\nc big",
+        ),
+        *(
+            "naïve café was Ça",
+            "мама мыла раму",
+            "🦩 ate 🦩🦩 fish",
+            "e\u0301te\u0301 \u202ebidi was",
+        ),
+        "the cat sat on the mat and " * 36,
+    ],
+    ids=lambda text: ascii(text)[:12],
+)
+@pytest.mark.parametrize("end_of_text_first", [False, True])
+def test_one_token_differs_and_all_others_stand_where_they_stood(
+    model: gpt2viz.Model, text: str, end_of_text_first: bool
+) -> None:
+    ids = model.tokenizer.encode(text, end_of_text_first=end_of_text_first)[:256]
+    text = model.tokenizer.decode(ids[end_of_text_first:])
+    for place, token, changed in changes(model, text, end_of_text_first):
+        new = model.tokenizer.encode(changed, end_of_text_first=end_of_text_first)
+        assert len(new) == len(ids)
+        assert [n for n, (a, b) in enumerate(zip(ids, new, strict=True)) if a != b] == [place]
+        assert new[place] == token
+        old, word = (model.tokenizer.token_bytes(n).decode() for n in (ids[place], token))
+        assert old.startswith(" ") == word.startswith(" ")
+        assert old.strip().lower() != word.strip().lower()
+
+
+def test_the_ends_are_changed_only_where_nothing_else_can_be(model: gpt2viz.Model) -> None:
+    assert [change.place for change in changes(model, "x")] == [0]
+    assert [change.place for change in changes(model, "a b")] == [1]
+    assert [change.place for change in changes(model, "the the the")] == [1]
+
+
+@pytest.mark.parametrize("text", ["🦩", "?!", "  ", "مرحبا", "Don't"])
+def test_no_part_of_a_word_and_no_sign_is_changed(model: gpt2viz.Model, text: str) -> None:
+    assert changes(model, text) == ()
+
+
+def test_what_is_not_a_number_proposes_nothing(model: gpt2viz.Model) -> None:
+    run = gpt2viz.trace(model, "A crane ate fish")
+    broken = np.full_like(run.unembedding, np.nan)
+    object.__setattr__(run, "unembedding", broken)
+    assert one_word_changes(run, model.tokenizer) == ()
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a word is changed to what is expected after it",
+        "analysis/one_word.py",
+        "logits = trace.logits_at(place - 1)",
+        "logits = trace.logits_at(place)",
+        "test_the_nearest_of_the_likeliest_in_place_of_what_surprised",
+    ),
+    Mutant(
+        "a word becomes a part of one",
+        "analysis/one_word.py",
+        "if _kind(new) == kind and",
+        "if _kind(new) and",
+        "test_one_token_differs_and_all_others_stand_where_they_stood",
+    ),
+)
