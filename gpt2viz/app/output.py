@@ -19,7 +19,9 @@ from gpt2viz.app.frame import popover
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import counted
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.picture import ENTROPY, RANK, Lens, Picture
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.lens import draw_curves
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.key import RunKey
 
@@ -94,8 +96,8 @@ def picture(
     drag: Callable[[Dragged], None] | None = None,
     then: Callable[[Cell], None] | None = None,
 ) -> None:
-    """Draw a picture in the container ``place`` if it is given: matrices on a canvas, others by
-    Plotly.
+    """Draw a picture in the container ``place`` if it is given: matrices on a canvas, bars and
+    curves by Plotly.
 
     Of matrices, ``choose`` is called with a cell that is clicked and ``drag`` with the part that is
     dragged out, before the page runs again and in time to set widgets. They stay with the visitor
@@ -108,15 +110,31 @@ def picture(
     where it is ``of_run``, what was read.
     """
     said = remember(drawn, of_run)
-    if isinstance(drawn, tiles.Matrices):
-        with nullcontext() if place is st else place:
+    with nullcontext() if place is st else place:
+        if isinstance(drawn, tiles.Matrices):
             tiles.draw(drawn, said, colors, key=key, choose=choose, drag=drag, then=then)
-    else:
-        # Plotly's own zoom would leave a part that no title names.
-        figure = render(drawn, colors).update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
-        place.plotly_chart(figure, config=_CONFIG, key=key, alt=said)
+        elif isinstance(drawn, Lens):
+            _lens(drawn, said, colors, key)
+        else:
+            _chart(render(drawn, colors), key, said)
     if made_by:
         code(*made_by, of=[drawn.what], place=place)
+
+
+def _lens(drawn: Lens, said: str, colors: Palette, key: str) -> None:
+    """The matrix of a lens on the canvas, and its curves beside it on the same rows."""
+    n_columns = drawn.panel.values.shape[1]
+    matrix, curves = st.columns([n_columns + 2, 4])  # few columns need less room
+    with matrix:
+        tiles.draw(drawn.tokens, said, colors, key=key, choose=None, drag=None, then=None)
+    with curves:
+        _chart(draw_curves(drawn, colors), f"{key}_curves", f"{drawn.what}: {RANK}, {ENTROPY}.")
+
+
+def _chart(figure: Figure, key: str, said: str) -> None:
+    """Draw a figure of Plotly's, without its zoom: it would leave a part that no title names."""
+    figure.update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
+    st.plotly_chart(figure, config=_CONFIG, key=key, alt=said)
 
 
 def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> str:

@@ -37,7 +37,7 @@ def lens_map(
     tokens = Axis("after token", [labels[n] for n in lens.positions], lens.positions)
     columns = [(lens, n) for n in range(len(lens.positions))]
     reading = _reading("", lens, at, ("accent", "second"))
-    return _lens(what, columns, tokens, vocabulary, [reading], framed=at)
+    return _lens(what, columns, tokens, vocabulary, [reading], chosen)
 
 
 def lens_of_runs(what: str, runs: Mapping[str, LogitLens], vocabulary: Sequence[str]) -> Lens:
@@ -59,7 +59,7 @@ def _lens(
     names: Axis,
     vocabulary: Sequence[str],
     readings: Sequence[Reading],
-    framed: int | None = None,
+    chosen: int | None = None,
 ) -> Lens:
     """The tokens of a reading a column: a lens and the number of one of its positions."""
     rows = [place_name(place) for place in columns[0][0].places]
@@ -72,15 +72,10 @@ def _lens(
         columns=names,
         name="lens",
         quantity="probability",
-    )
-    return Lens(
-        what,
-        panel,
         words=[[shorten(vocabulary[lens.top[s, at]], 8) for lens, at in columns] for s in steps],
         said=[[_said(lens, s, at, vocabulary) for lens, at in columns] for s in steps],
-        readings=readings,
-        framed=framed,
     )
+    return Lens(what, panel, readings, chosen)
 
 
 def _reading(

@@ -117,7 +117,9 @@ class Panel:
     ``masked_text`` says what they hold, ``masked_name`` what the legend calls them. ``name``
     travels with a click on a cell; ``quantity`` says what one number is. The scale of signed
     numbers reaches at least to ``least``, so that rounding isn't shown as if it were much.
-    ``part`` says which tokens are shown where that isn't all of them, below the title.
+    ``part`` says which tokens are shown where that isn't all of them, below the title. Cells that
+    have ``words`` (rows, columns) show these in place of their number, and ``said`` (rows, columns)
+    is what the pointer says of each.
     """
 
     title: str
@@ -131,6 +133,8 @@ class Panel:
     masked_name: str = "masked"
     least: float = 0.0
     part: Part | None = None
+    words: Sequence[Sequence[str]] = ()
+    said: Sequence[Sequence[str]] = ()
 
     @property
     def of_pairs(self) -> bool:

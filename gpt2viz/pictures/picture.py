@@ -22,6 +22,10 @@ from gpt2viz.run.stages import Scale
 NUMBERS_FIT = 6
 #: The same for a large picture.
 NUMBERS_FIT_LARGE = 12
+#: What the height of matrices on a page has for titles and names, in pixels.
+AROUND = 60
+#: The height of a row of a lens, in pixels.
+LENS_ROW = 27
 
 #: A field of the palette, or a number: the n-th of the cases that share the picture.
 Role = Literal["ink", "accent", "second", "query", "key", "value", "nan"] | int
@@ -313,15 +317,20 @@ class Reading(_Fixed):
 class Lens(Picture):
     """The stream read at every place: the most probable token, and curves on the same rows.
 
-    ``panel`` holds the probabilities (places, readings), ``words`` the tokens in its cells and
-    ``said`` what the pointer says of them. ``framed`` is a column that the curves belong to.
+    ``panel`` holds the probabilities (places, readings), with the tokens in its cells. ``column``
+    is the position of the token that the curves belong to; its column is framed.
     """
 
     panel: Panel
-    words: Sequence[Sequence[str]]
-    said: Sequence[Sequence[str]]
     readings: Sequence[Reading]
-    framed: int | None = None
+    column: int | None = None
+
+    @property
+    def tokens(self) -> Heatmaps:
+        """The matrix alone."""
+        height = LENS_ROW * len(self.panel.values) + AROUND
+        bar = self.panel.quantity
+        return Heatmaps(self.what, [self.panel], height=height, column=self.column, bar=bar)
 
     @property
     def matrices(self) -> tuple[Panel, ...]:

@@ -125,6 +125,9 @@ def as_figure(message: bytes) -> dict[str, Any]:
         one |= {"zmin": panel["low"], "zmax": panel["high"]}
         cells = np.where(masked[n], np.float32(1), np.float32("nan"))
         said = f"{panel['quantity']} %{{z:.6g}}"
+        for name, texts in (("text", panel["words"]), ("customdata", panel["said"])):
+            if texts:
+                one[name] = np.reshape(texts, values[n].shape).tolist()
         data.append(one | {"z": values[n], "coloraxis": "coloraxis", "hovertemplate": said})
         if masked[n].any():
             data.append(one | {"z": cells, "hovertemplate": panel["hidden"]})

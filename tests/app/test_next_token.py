@@ -81,6 +81,13 @@ def test_the_lens_ends_in_the_models_own_prediction(model: gpt2viz.Model, stages
     ids = p.argmax(axis=1)[2:]
     expected = [model.tokenizer.token_bytes(int(n)).decode().replace(" ", "·") for n in ids]
     assert [name[:5] for name in names[-1]] == [name[:5] for name in expected]
+    told = figure(at, "lens_map")["data"][0]["customdata"]
+    assert [text.splitlines()[1] for text in told[-1]] == [
+        f"the answer {name} has rank 1" for name in expected
+    ]
+    assert [text.splitlines()[0] for text in told[-1]] == [
+        f"{name} {100 * share:.3f} %" for name, share in zip(expected, shown[-1], strict=True)
+    ]
 
 
 def test_contributions_and_what_they_sum_to(stages: Any) -> None:

@@ -224,7 +224,7 @@ def is_blue(color: str) -> bool:
         (
             "what_if",
             {"edits": "off:0.0"},
-            ["changes", "lens_runs"],
+            ["changes", "lens_runs_curves"],
             "blue where the changed run has",
         ),
         (

@@ -148,7 +148,7 @@ def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
     place = -1 if query is None else query
     chosen = {} if query is None else {"query": str(query)}
     at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", **chosen)
-    heat, *curves = figure(at, "lens_runs")["data"]
+    (heat,), curves = (figure(at, f"lens_runs{what}")["data"] for what in ("", "_curves"))
     expected = np.stack([lens[:, place] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
     p = np.array([[softmax(logits) for logits in row] for row in expected])
     assert_allclose(array(heat["z"]), p.max(axis=-1), rtol=2e-3, atol=2e-4)

@@ -10,7 +10,15 @@ from playwright.sync_api import Page
 
 import gpt2viz
 from tests.browser.conftest import settle
-from tests.browser.test_browser import Visit, click_cell, drawn
+from tests.browser.test_browser import PLACE, Visit, click_cell, drawn
+
+#: How far down the points of the first curve stand.
+POINTS = """
+chart => [...chart.querySelector(".scatterlayer .trace").querySelectorAll(".point")].map(point => {
+  const box = point.getBoundingClientRect()
+  return box.y + box.height / 2
+})
+"""
 
 
 def edited(text: str, layer: int, head: int) -> np.ndarray:
@@ -21,6 +29,23 @@ def edited(text: str, layer: int, head: int) -> np.ndarray:
 
 def panels(page: Page) -> list[Any]:
     return [np.array(panel["z"], float) for panel in drawn(page, "whatif")]
+
+
+def hold_lens(page: Page, key: str) -> None:
+    """The curves have the rows of the matrix beside them, and their legend stands below all."""
+    curves = page.locator(f".st-key-{key}_curves")
+    places = curves.evaluate(POINTS)
+    rows = [
+        page.locator(f".st-key-{key} .tiles").evaluate(PLACE, [0, row, 0])[1]
+        for row in range(len(places))
+    ]
+    assert_allclose(places, rows, atol=1)
+    legend, numbers = (
+        curves.locator(part).last.bounding_box() for part in (".legend", ".x2tick text")
+    )
+    assert legend
+    assert numbers
+    assert legend["y"] > numbers["y"] + numbers["height"]
 
 
 def test_clicking_cells_hides_keys_and_the_link_brings_them_back(visit: Visit) -> None:
@@ -35,13 +60,7 @@ def test_clicking_cells_hides_keys_and_the_link_brings_them_back(visit: Visit) -
     assert_allclose(after, expected, atol=1e-6)
     assert_allclose(before, edited("", 0, 0), atol=1e-6)
     assert_allclose(change, expected - before, atol=1e-6)
-    lens = page.locator(".st-key-lens_runs")
-    legend, numbers = (
-        lens.locator(part).last.bounding_box() for part in (".legend", ".x3tick text")
-    )
-    assert legend
-    assert numbers
-    assert legend["y"] > numbers["y"] + numbers["height"]
+    hold_lens(page, "lens_runs")
     click_cell(page, "where", 3, 4)
     assert_allclose(panels(page)[1], edited("forbid:2:1,forbid:3:0", 3, 4), atol=1e-6)
     click_cell(page, "whatif", 3, 0, panel=1)  # grey there: shown again

@@ -217,6 +217,13 @@ MUTANTS = (
         "test_script[tiles]",
     ),
     Mutant(
+        "tiles: words of another panel's cells",
+        "app/components/tiles/component.js",
+        "return words[n - start]",
+        "return words[n]",
+        "test_script[tiles]",
+    ),
+    Mutant(
         "diagram: the stream ends too high",
         "app/components/diagram/component.js",
         "V${b.y - 8} Q${x},${b.y} ${x + 8},${b.y} H${b.left - 20}",

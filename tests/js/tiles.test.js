@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  dragged, every, fitting, ink, kind, pixels, place, plan, read, said, shade, step, under, wrapped,
+  cut, dragged, every, fitting, ink, kind, pixels, place, plan, read, said, shade, step, under, wrapped,
   written,
 } from "../../gpt2viz/app/components/tiles/component.js"
 
@@ -226,7 +226,18 @@ test("numbers are written as large as their cells allow, or not at all", () => {
   assert.equal(fitting(said12, { cw: 24, ch: 40 }, letters), 10)
   assert.equal(fitting(said12, { cw: 40, ch: 13 }, letters), 10)
   assert.equal(fitting(said12, { cw: 19, ch: 40 }, letters), 0)
-  assert.equal(fitting([], { cw: 40, ch: 40 }, letters), 0)
+  assert.equal(fitting([], { cw: 40, ch: 40 }, letters, 10), 0)
+})
+
+test("words are cut where they are wider than their cells, not written smaller", () => {
+  assert.equal(fitting(["a long one"], { cw: 24, ch: 27 }, letters, 10), 10)
+  assert.equal(fitting(["one"], { cw: 40, ch: 27 }, letters, 10), 12)
+  const over = (word, room) => cut(word, room, letters)
+  assert.equal(over("·crane", 36), "·crane")
+  assert.equal(over("·crane", 35), "·cra…")
+  assert.equal(over("·Nau…ius", 36), "·Nau…") // never two of the sign
+  assert.equal(over("🙂🙂", 18), "🙂…") // a character is whole or left out
+  assert.equal(over("·crane", 5), "")
 })
 
 test("a number in a cell has its sign where that says more", () => {
@@ -287,6 +298,8 @@ test("what stands in a cell is said in six digits, or in words", () => {
   assert.equal(at(0, 0, 2), "NaN, not a number")
   assert.equal(at(0, 1, 0), "a later key")
   assert.equal(at(1, 1, 2), "weight 12.5")
+  p.panels[1].said = ["a", "b", "c", "d", "e", "·fish 33.000 %\nrank 1"]
+  assert.equal(at(1, 1, 2), "·fish 33.000 %\nrank 1")
 })
 
 test("a number in a cell can be read on its colour", () => {

@@ -72,12 +72,15 @@ def one_of_every_kind() -> dict[str, Picture]:
         "lens": Lens(
             "lens",
             Panel(
-                "most probable", random.random((2, 5)).astype(np.float32), places, Axis("", LABELS)
+                "most probable",
+                random.random((2, 5)).astype(np.float32),
+                places,
+                Axis("", LABELS),
+                words=[LABELS, LABELS],
+                said=[LABELS, LABELS],
             ),
-            words=[list(LABELS), list(LABELS)],
-            said=[list(LABELS), list(LABELS)],
             readings=[reading],
-            framed=2,
+            column=2,
         ),
         "lines": lines("lines", [panel(0), panel(1)], ["Head 0", "Head 1"]),
     }

@@ -8,11 +8,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gpt2viz.analysis.comparison import Path
+from gpt2viz.app.components import tiles
 from gpt2viz.pictures.compare import path_lines
 from gpt2viz.pictures.from_trace import difference
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.picture import Thumbnails
+from gpt2viz.pictures.picture import Lens, Thumbnails
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import crop, pool_panel
 from gpt2viz.pictures.thumbnails import thumbnails
@@ -125,6 +126,23 @@ def test_markup_in_a_token_is_written_out() -> None:
     figure = heatmaps([tricky], LIGHT)
     assert list(figure.data[0].x) == ["0 &lt;b&gt;x&lt;/b&gt;", "1 &#36;y&#36;"]
     assert figure.layout.yaxis.ticktext[0] == "&lt;b&gt;x&lt;/b&gt;"
+
+
+def test_words_stand_in_the_cells_and_tell_more_under_the_pointer() -> None:
+    values = np.array([[0.25, 0.5]], np.float32)
+    axes = Axis("", ["embeddings"], numbered=False), Axis("after token", ["<b>", "a"])
+    words, told = [["<i>", "b"]], [["<i> 25 %\nrank 2", "b 50 %"]]
+    picture = Lens("lens", Panel("", values, *axes, words=words, said=told), (), column=1)
+    (cells,) = (t for t in render(picture, LIGHT).data if t.type == "heatmap")
+    assert [list(row) for row in cells.text] == [["&lt;i&gt;", "b"]]
+    assert list(cells.customdata[0]) == ["&lt;i&gt; 25 %<br>rank 2", "b 50 %"]
+    assert "after token <b>%{x}</b><br>%{customdata}" in cells.hovertemplate
+    (frame,) = render(picture, LIGHT).layout.shapes
+    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, -0.5, 0.5)
+    drawn = tiles.header(picture.tokens, LIGHT)
+    assert (drawn["panels"][0]["words"], drawn["panels"][0]["said"]) == (*words, *told)
+    assert drawn["grids"][0]["frame"] == (0, 0, 1, 1)
+    assert drawn["bar"] == "attention weight"
 
 
 def test_pooling_keeps_the_largest_its_place_and_the_mask() -> None:

@@ -66,7 +66,7 @@ def test_bars_and_curves() -> None:
         Axis("after token", ["A"]),
     )
     down = Reading("", [5120, 1], [2.5, 0], ("accent", "second"), "circle")
-    assert spoken(Lens("what", panel, [["a"], ["b"]], [[""], [""]], [down])) == (
+    assert spoken(Lens("what", panel, [down])) == (
         "2 × 1, largest 1 at layer 3, after token 0 A. Rank of the answer: from 5,120 at "
         "embeddings to 1 at layer 3. Entropy (bits): from 2.5 at embeddings to 0 at layer 3."
     )

@@ -19,7 +19,7 @@ from gpt2viz.pictures.palette import Palette, chessboard
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.plotly.grid import Place, color_axis, margins, places, title
+from gpt2viz.pictures.plotly.grid import Place, color_axis, margins, markup, places, title
 from gpt2viz.pictures.scales import decimals, shared_range
 from gpt2viz.pictures.special import specials
 
@@ -45,7 +45,7 @@ def draw(picture: Heatmaps, colors: Palette) -> Figure:
     for n, (panel, place) in enumerate(zip(panels, places(len(panels), n_columns), strict=True)):
         on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
         fits = panel.values.shape[1] <= picture.numbers
-        traces += _traces(panel, on, colors, written if fits else None, kinds)
+        traces += traces_of(panel, on, colors, written if fits else None, kinds)
         layout |= _axes(panel, on, colors, place)
         layout["shapes"] += _frame(picture, panel, on, colors)
         layout["shapes"] += _groups(picture, on, colors)
@@ -61,14 +61,18 @@ def draw(picture: Heatmaps, colors: Palette) -> Figure:
     return Figure(data=traces + (_legend(kinds) if legend else []), layout=layout)
 
 
-def _traces(
+def traces_of(
     panel: Panel, on: str, colors: Palette, written: str | None, kinds: dict[str, str]
 ) -> list[dict[str, Any]]:
-    """The numbers, and over them the cells that have no colour on the scale."""
+    """The numbers as a trace, and those over it of the cells that have no colour on the scale.
+
+    ``on`` are the axes; ``written`` is what stands in the cells, as Plotly's template. The names
+    and colours of what is painted over the numbers are added to ``kinds``.
+    """
     rows, columns = panel.rows, panel.columns
     sides = ((rows.title, "y"), (columns.title, "x"))
     where = "".join(f"{name} <b>%{{{letter}}}</b><br>".lstrip() for name, letter in sides)
-    gap = 0 if written is None else 1
+    gap = int(written is not None or bool(panel.words))
     common = {
         "type": "heatmap",
         "x": columns.names(),
@@ -87,6 +91,7 @@ def _traces(
         "hovertemplate": f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
         "texttemplate": written,
     }
+    numbers |= _words(panel, where) if panel.words else {}
     special = [kind for kind in specials(panel, colors) if kind.cells.any()]
     kinds |= {kind.name: kind.color for kind in special}
     return [numbers | common] + [
@@ -104,6 +109,17 @@ def _traces(
         | common
         for _, color, other, cells, text, sign in special
     ]
+
+
+def _words(panel: Panel, where: str) -> dict[str, Any]:
+    """What stands in the cells in place of numbers, and what the pointer says of them."""
+    return {
+        "text": [[markup(word) for word in row] for row in panel.words],
+        "texttemplate": "%{text}",
+        "textfont": {"size": 11},
+        "customdata": [[markup(said) for said in row] for row in panel.said],
+        "hovertemplate": f"{where}%{{customdata}}<extra></extra>",
+    }
 
 
 def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dict[str, Any]]:
@@ -140,10 +156,10 @@ def _frame(picture: Heatmaps, panel: Panel, on: str, colors: Palette) -> list[di
     if framed is None:
         return []
     few = max(panel.values.shape) <= 2 * NUMBERS_FIT_LARGE  # else a thick line would hide one row
-    return [_rectangle(framed, on, colors.second, 2.5 if few else 1)]
+    return [rectangle(framed, on, colors.second, 2.5 if few else 1)]
 
 
-def _rectangle(
+def rectangle(
     cells: tuple[tuple[int, int], tuple[int, int]], on: str, color: str, width: float
 ) -> dict[str, Any]:
     """A line round cells, from the first to the last, down and across."""
@@ -155,7 +171,7 @@ def _rectangle(
 
 def _groups(picture: Heatmaps, on: str, colors: Palette) -> list[dict[str, Any]]:
     """Frames round groups of cells, and lines from edge to edge between them."""
-    framed = [_rectangle(cells, on, colors.second, 2) for cells in picture.frames]
+    framed = [rectangle(cells, on, colors.second, 2) for cells in picture.frames]
     ruled = [
         {
             "type": "line",

@@ -18,7 +18,7 @@ from gpt2viz.app.clicks import Cell, Dragged, answers
 from gpt2viz.app.components import component
 from gpt2viz.pictures.palette import SQUARES, Palette
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.picture import HeadMaps, Heatmaps
+from gpt2viz.pictures.picture import AROUND, HeadMaps, Heatmaps
 from gpt2viz.pictures.scales import decimals, shared_range
 from gpt2viz.pictures.special import specials
 
@@ -35,12 +35,10 @@ _KEYS = (
     "All its numbers are in the menu, under Numbers. Arrow keys go from cell to cell, Page Up "
     "and Page Down from matrix to matrix"
 )
-#: What a picture's height has besides its matrices: title, names and the axis' own.
-_AROUND = 60
 
 _draw = component(__name__, _HTML)
 
-#: What is drawn here. A lens is Plotly's: the curves beside its matrix share its rows.
+#: What is drawn here.
 Matrices = Heatmaps | HeadMaps
 
 
@@ -120,7 +118,7 @@ def header(picture: Matrices, colors: Palette) -> dict[str, Any]:
         "frames": [(*rows, *columns) for rows, columns in laid.frames],
         "rules": laid.rules,
         "across": laid.n_columns,
-        "tallest": max(30, laid.height // down - _AROUND),
+        "tallest": max(30, laid.height // down - AROUND),
         "numbers": laid.numbers,
         "plus": laid.plus,
         "bar": laid.bar,
@@ -148,6 +146,8 @@ def _panel(
         "low": ends[0],
         "high": ends[1],
         "grid": grids.index(grid),
+        "words": [word for row in panel.words for word in row],
+        "said": [said for row in panel.said for said in row],
     }
 
 

@@ -1,7 +1,7 @@
 // Matrices: all cells on one canvas, numbers under the pointer and by keys, clicks, and parts that
 // are dragged out.
 
-const GAP = 10, LINE = 13, FONT = 12, BAR = 64, LARGEST = 110, NARROWEST = 64
+const GAP = 10, LINE = 13, FONT = 12, READABLE = 10, BAR = 64, LARGEST = 110, NARROWEST = 64
 
 // A message: a JSON header, the numbers, and one bit a cell for what is masked. `packed` in
 // __init__.py writes it. Panels that share their names have one `grid`.
@@ -161,7 +161,7 @@ function draw(view) {
   p.panels.forEach((panel, n) => {
     const box = look.boxes[n]
     pen.drawImage(view.images[n], box.x, box.y, box.w, box.h)
-    const font = fitting(texts(p, panel), box, measure)
+    const font = fitting(texts(p, panel), box, measure, panel.words?.length ? READABLE : 0)
     pen.lineWidth = 1
     pen.strokeStyle = p.line
     if (font) {
@@ -178,14 +178,25 @@ function draw(view) {
   })
 }
 
-// The size at which these texts can be read in the cells of a box; 0 where they can't.
-export function fitting(found, { cw, ch }, measure) {
-  const font = Math.floor(Math.min(FONT, ch - 3, FONT * (cw - 4) / longest(found, measure)) * 2) / 2
+// The size at which these texts can be read in the cells of a box; 0 where they can't. Words, which
+// can be cut, are at least so large.
+export function fitting(found, { cw, ch }, measure, least = 0) {
+  const fits = Math.min(FONT, ch - 3, FONT * (cw - 4) / longest(found, measure))
+  const font = Math.max(least, Math.floor(fits * 2) / 2)
   return found.length && font >= 8 ? font : 0
 }
 
-// What is written into the cells of a panel, if there are few enough of them: row by row.
-function texts(p, { start, rows, columns, empty }) {
+// A word with its end left out where it is wider than its room.
+export function cut(word, room, measure) {
+  if (measure(word) <= room) return word
+  const kept = [...word]
+  while (kept.length && (kept.at(-1) === "…" || measure(`${kept.join("")}…`) > room)) kept.pop()
+  return kept.length ? `${kept.join("")}…` : ""
+}
+
+// What is written into the cells of a panel, row by row: words, or numbers where they are few.
+function texts(p, { start, rows, columns, empty, words }) {
+  if (words?.length) return words
   if (empty || columns.length > p.numbers) return []
   return Array.from({ length: rows.length * columns.length }, (_, n) => written(p, start + n))
 }
@@ -206,13 +217,15 @@ export function ink(color) {
 function numbers(pen, p, panel, { x, y, cw, ch }) {
   pen.textAlign = "center"
   pen.textBaseline = "middle"
+  const measure = (word) => pen.measureText(word).width
   texts(p, panel).forEach((text, n) => {
     const at = panel.start + n, what = kind(p, at)
     const color = what ? rgb(p.special[what - 1].color) : shade(p.scale, along(panel, p.values[at]))
     const left = x + n % panel.columns.length * cw
     const above = y + Math.floor(n / panel.columns.length) * ch
     pen.fillStyle = ink(color)
-    pen.fillText(text, left + cw / 2, above + ch / 2)
+    const shown = panel.words?.length ? cut(text, cw - 4, measure) : text
+    pen.fillText(shown, left + cw / 2, above + ch / 2)
     pen.strokeRect(left, above, cw, ch)
   })
 }
@@ -354,8 +367,9 @@ function cover(view, element, panel, top, bottom, first, last) {
 
 // What stands in a cell, in words.
 export function said(p, { panel, row, column }) {
-  const { start, columns, quantity, hidden, empty } = p.panels[panel]
+  const { start, columns, quantity, hidden, empty, said: words } = p.panels[panel]
   const n = start + row * columns.length + column, what = kind(p, n)
+  if (words?.length) return words[n - start]
   if (empty) return empty.replace("\n", " ")
   return what ? what === 1 ? hidden : p.special[what - 1].name
     : `${quantity} ${String(Number(p.values[n].toPrecision(6)))}`
