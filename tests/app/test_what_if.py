@@ -250,10 +250,10 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
     at.selectbox(key="edit_position").set_value(3).run()
     at.button(key="add_edit").click().run()
     at.selectbox(key="edit_kind").set_value("off").run()
-    assert at.query_params["edits"] == "patch:head_output:1.0:3"
+    assert at.query_params["edits"] == "patch:head_output:1.3:3"
     assert at.query_params["text2"] == other  # asked for as long as a piece is taken from it
     chip = at.button(key="undo_0").label.replace("\\", "")
-    assert chip == "Layer 1 head 0: output at 3 (·fish), as in the second text"
+    assert chip == "Layer 1 head 3: output at 3 (·fish), as in the second text"
     at = open_page(
         "what_if", text=text, layer="2", head="3", text2=other, edits="patch:residual_in:1:1"
     )
