@@ -59,20 +59,27 @@ def open_head(layer: int, head: int) -> NoReturn:
     st.switch_page(pages.HEAD.path, query_params=wanted)
 
 
-def open_map_head(cell: Cell) -> NoReturn:
-    """Go to the head of a cell in a map of all heads."""
-    open_head(cell.row, cell.column)
-
-
-def open_named_head(cell: Cell) -> NoReturn:
-    """Go to the head that a cell's picture is named after: "layer.head"."""
-    layer, head = cell.panel.split(".")
-    open_head(int(layer), int(head))
-
-
 def choose_query(rows: Axis) -> Callable[[Cell], None]:
     """A click chooses the token of its row, on every page."""
     return lambda cell: address.put(parameters.QUERY, rows.position(cell.row))
+
+
+def choose_head(layer: int, head: int) -> None:
+    """Choose a head on every page. For callbacks."""
+    address.put(parameters.LAYER, layer)
+    address.put(parameters.HEAD, head)
+
+
+def choose_no_head() -> None:
+    """Take back what head was chosen, on every page. For callbacks."""
+    address.respell(parameters.LAYER, "")
+    address.respell(parameters.HEAD, "")
+
+
+def choose_named_head(cell: Cell) -> None:
+    """A click chooses the head that its picture is named after: "layer.head"."""
+    layer, head = cell.panel.split(".")
+    choose_head(int(layer), int(head))
 
 
 def choose_map_head(

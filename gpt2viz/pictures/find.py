@@ -22,12 +22,16 @@ from gpt2viz.run.trace import Trace
 SMALL = 64
 
 
-def atlas(what: str, texts: Mapping[str, Mapping[str, Scores]]) -> HeadMaps:
+def atlas(
+    what: str,
+    texts: Mapping[str, Mapping[str, Scores]],
+    chosen: tuple[int | None, int | None] = (None, None),
+) -> HeadMaps:
     """A map (layers down, heads across) of every score, a row of maps for each of the texts.
 
     Scores in [0, 1] share one scale; an amount has one of its own, from 0 to the largest of all
-    texts. A score that a text lacks is an empty map that says so. A click carries a head's layer as
-    row and its number as column.
+    texts. A score that a text lacks is an empty map that says so. The ``chosen`` layer and head are
+    framed. A click carries a head's layer as row and its number as column.
     """
     return HeadMaps(
         what,
@@ -36,6 +40,7 @@ def atlas(what: str, texts: Mapping[str, Mapping[str, Scores]]) -> HeadMaps:
         highest=[_highest(name, texts) for name in SCORES],
         units=[score.unit for score in SCORES.values()],
         maps=[[_map(text, scores, name) for name in SCORES] for text, scores in texts.items()],
+        chosen=chosen,
     )
 
 

@@ -208,7 +208,7 @@ class HeadMaps(Picture):
 
     ``maps`` holds the panels of each text in turn; one without a number says its ``masked_text``.
     A map's colours run from 0 to its score's ``highest``, which is the same for all texts and
-    stands above with its unit: "0 to 1".
+    stands above with its unit: "0 to 1". The layer and head that are ``chosen`` are framed in all.
     """
 
     texts: Sequence[str]
@@ -216,6 +216,7 @@ class HeadMaps(Picture):
     highest: Sequence[float]
     units: Sequence[str]
     maps: Sequence[Sequence[Panel]]
+    chosen: tuple[int | None, int | None] = (None, None)
 
     @property
     def matrices(self) -> tuple[Panel, ...]:

@@ -14,7 +14,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.app import run_cache
+from gpt2viz.app import address, clicks, parameters, run_cache
+from gpt2viz.app.views import head_looks, head_ranking
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
@@ -70,6 +71,41 @@ def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: li
     assert list(pictures) == best
     layer, head = map(int, best[0].split("."))
     assert_allclose(pictures[best[0]], stages["weights"][layer][head], **TOLERANCE)
+
+
+def test_a_chosen_head_is_shown_in_place_of_the_best(stages: Any) -> None:
+    find = {"text": TEXT, "habit": "entropy", "on": "sentence", "layer": "3", "head": "1"}
+    at = open_page("find", **find, only="0")
+    shown = heatmaps(figure(at, "best_heads"))
+    assert list(shown) == ["3.1"], "of whichever layers are listed"
+    assert_allclose(shown["3.1"], stages["weights"][3][1], **TOLERANCE)
+    framed = [tuple(shape.values()) for shape in figure(at, "atlas_maps")["layout"]["shapes"]]
+    assert set(framed) == {(0.5, 1.5, 2.5, 3.5)}
+    at.button(key="best_instead").click().run()
+    assert {name[0] for name in heatmaps(figure(at, "best_heads"))} == {"0"}
+    assert not {"layer", "head"} & set(at.query_params)
+    assert not figure(at, "atlas_maps")["layout"]["shapes"]
+    other = open_page("find", text=TEXT, find="head", layer="3", head="1")
+    assert len(heatmaps(figure(other, "best_heads"))) == 4, "it stands large beside the map"
+
+
+def test_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    put: dict[Any, Any] = {}
+    monkeypatch.setattr(address, "put", lambda parameter, value: put.update({parameter: value}))
+    clicks.choose_named_head(clicks.Cell("2.3", 9, 9))
+    assert put == {parameters.LAYER: 2, parameters.HEAD: 3}
+    head_looks._choose(7, [1, 4])(clicks.Cell("attention weight", 1, 5))
+    assert (put.pop(parameters.QUERY), put.pop(parameters.KEYS)) == (7, [1, 4])
+    assert put == {parameters.LAYER: 1, parameters.HEAD: 5}
+    picked: dict[str, Any] = {"ranking": {"selection": {"rows": [1]}}}
+    monkeypatch.setattr("streamlit.session_state", picked)
+    choose = head_ranking.choose_row([0, 3, 2], [4, 5, 1])
+    choose()
+    assert put == {parameters.LAYER: 3, parameters.HEAD: 5}
+    picked["ranking"]["selection"]["rows"] = []
+    put.clear()
+    choose()
+    assert put == {}, "a row that is no longer ticked"
 
 
 def test_one_token_has_no_score() -> None:

@@ -16,31 +16,40 @@ TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 @pytest.mark.parametrize(
     ("find", "area"), [("habit", "atlas"), ("look", "maps"), ("pattern", "maps")]
 )
-def test_a_click_on_a_map_opens_the_head(visit: Visit, find: str, area: str) -> None:
-    page = visit("find", text=TEXT, find=find, keys="1")
+def test_a_click_on_a_map_shows_the_head_in_place(visit: Visit, find: str, area: str) -> None:
+    page = visit("find", text=TEXT, find=find, keys="1", on="sentence", habit="entropy")
     click_cell(page, area, 2, 3)
-    page.wait_for_url("**/head?*")
+    page.wait_for_url("**/find?*head=3*")
+    settle(page)
     assert "layer=2" in page.url
-    assert "head=3" in page.url
-    page.go_back()
+    (large,) = drawn(page, "best")
+    assert_allclose(large["z"], weights(TEXT, 2)[3], atol=1e-6)
+    box = page.locator(".st-key-best_heads canvas").bounding_box()
+    assert box
+    assert box["y"] + box["height"] <= 900
+
+
+def test_a_click_on_a_picture_or_a_row_shows_the_head_in_place(visit: Visit) -> None:
+    page = visit("find", text=TEXT, find="pattern", only="1")
+    click_cell(page, "best", 5, 5, panel=1)
+    page.wait_for_url("**/find?*layer=1*")
+    settle(page)
+    second = page.url
+    assert len(drawn(page, "best")) == 1
+    page.get_by_test_id("stDataFrame").click(position={"x": 18, "y": 55})  # the first row's box
+    page.wait_for_url(lambda url: url != second)
     settle(page)
     assert "/find?" in page.url
-
-
-def test_a_click_on_a_picture_or_a_row_opens_the_head_once(visit: Visit) -> None:
-    page = visit("find", text=TEXT, find="pattern", only="1")
-    click_cell(page, "best", 5, 5, panel=0)
+    assert len(drawn(page, "best")) == 1
+    page.get_by_role("button", name="Look inside this head").click()
     page.wait_for_url("**/head?*")
-    assert "layer=1" in page.url
     open_from_menu(page, "Find")
     settle(page)
-    page.get_by_test_id("stDataFrame").click(position={"x": 18, "y": 55})  # the first row's box
-    page.wait_for_url("**/head?*")
-    assert "layer=1" in page.url
-    open_from_menu(page, "Find")
+    page.get_by_role("button", name="The best 4 instead").click()
     page.wait_for_timeout(500)
     settle(page)
-    assert "/find?" in page.url  # the row that was chosen doesn't open its head again
+    assert len(drawn(page, "best")) == 4
+    assert "head=" not in page.url
 
 
 def test_painting_cells(visit: Visit) -> None:

@@ -125,11 +125,11 @@ def test_mask_off_and_what_changed(person: Person) -> None:
 
 def test_layers_0_and_3_of_one_head(person: Person) -> None:
     person.menu("Side by side")
-    head = person.page.get_by_test_id("stButtonGroup").filter(has_text="rollout")
-    person.click(head.get_by_role("radio", name="4", exact=True))
-    assert person.actions == 2
+    layers = person.page.get_by_test_id("stButtonGroup").filter(has_text="Layers")
+    person.click(layers.get_by_text("3", exact=True))
+    assert person.actions == 2, "head 4 is the chosen one, and layer 2 is there too"
     in_sight(picture(person.page, "layer_charts"))
-    first, last, *_others = drawn(person.page, "layer_charts")
+    first, _chosen, last, *_others = drawn(person.page, "layer_charts")
     assert_allclose(first["z"], weights(CRANE)[0, 4], atol=1e-5)
     assert_allclose(last["z"], weights(CRANE)[3, 4], atol=1e-5)
 
@@ -142,10 +142,12 @@ def test_find_and_open_the_copying_head(person: Person) -> None:
     layer, head = map(int, np.unravel_index(copies.argmax(), copies.shape))
     maps = [n for n, one in enumerate(drawn(person.page, "atlas")) if one["name"] == "induction"]
     person.click_cell("atlas", layer, head, panel=maps[1])  # of the random tokens
+    settle(person.page)
+    person.press("Look inside this head")
     person.page.wait_for_url("**/head?*")
     settle(person.page)
     person.press("Say it twice")
-    assert person.actions == 3
+    assert person.actions == 4
     assert f"layer={layer}&" in f"{person.page.url}&"
     query = int(re.findall(r"query=(\d+)", person.page.url)[0])
     twice = f"{CRANE} {CRANE}"

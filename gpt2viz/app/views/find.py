@@ -9,12 +9,12 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz.analysis.patterns import drawn, likeness, similarity
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, pages, parameters, prose
-from gpt2viz.app.clicks import open_map_head
+from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page, token_strip
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.views import head_habits, head_looks, pattern_grid, similar_heads, zoom
-from gpt2viz.app.views.head_ranking import beside, ranked
+from gpt2viz.app.views.head_ranking import beside, chosen_head, ranked
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.arrays import Pairs
 from gpt2viz.pictures.find import drawn_pattern, head_map
@@ -63,7 +63,7 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
         return
     with found:
         values = _like(view, wanted)
-        _similarity_map(view, values)
+        _similarity_map(view, values, chosen_head(view))
     with maps:
         pattern_grid.note(view)
     with ranking:
@@ -81,18 +81,20 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
         draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340)
     with found:
         values = alike(view, layer, head)
-        _similarity_map(view, values)
+        _similarity_map(view, values, (layer, head))
     prose.caption(
         "The number is the **cosine similarity** of two heads' weights on this sentence, over "
         "all rows but the first: 1 for the same weights, 0 where no key gets weight from both.",
         place=maps,
     )
     with ranking:
-        ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels, as_lines)
+        ranked(
+            view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels, as_lines, large=False
+        )
 
 
-def _similarity_map(view: View, values: Scores) -> None:
-    """A map of every head's similarity, (n_layer, n_head)."""
+def _similarity_map(view: View, values: Scores, framed: tuple[int | None, int | None]) -> None:
+    """A map of every head's similarity, (n_layer, n_head), with the chosen one ``framed``."""
     with st.container(key="maps"):
         output.picture(
             Heatmaps(
@@ -100,13 +102,15 @@ def _similarity_map(view: View, values: Scores) -> None:
                 [head_map(values, SIMILARITY)],
                 height=340,
                 numbers=8,
+                row=framed[0],
+                column=framed[1],
                 bar=SIMILARITY,
                 legend=False,
             ),
             view.colors,
             key="map_similarity",
             made_by=(similarity, likeness),
-            then=open_map_head,
+            choose=choose_map_head(),
         )
 
 

@@ -12,10 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.scores import SCORES, SEED, head_scores
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.clicks import open_map_head
+from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.views.head_ranking import beside, ranked
+from gpt2viz.app.views.head_ranking import beside, chosen_head, ranked
 from gpt2viz.labels import counted
 from gpt2viz.pictures.find import atlas
 from gpt2viz.run.trace import Trace
@@ -45,11 +45,12 @@ def draw(view: View, choices: DeltaGenerator) -> None:
             atlas(
                 "Every score of every head, on each text",
                 {TEXTS[text]: found for text, found in scores.items()},
+                chosen_head(view),
             ),
             view.colors,
             key="atlas_maps",
             made_by=(head_scores, *dict.fromkeys(chain(*(s.code for s in SCORES.values())))),
-            then=open_map_head,
+            choose=choose_map_head(),
         )
     prose.markdown(
         f":small[**{score}**: {SCORES[score].words} :gray[{literal(SCORES[score].formula)}]]",
@@ -115,7 +116,7 @@ def _explain(probe: Trace | None, across: Survey | None) -> None:
     """What the maps show, what the probe is, if there is one, and how many texts there are."""
     prose.markdown(
         ":small[One map for each habit: each cell is a head, layers down and heads across. The "
-        "stronger the colour, the more the head does it. Click a cell to look inside that head.]"
+        "stronger the colour, the more the head does it. Click a cell to see that head beside.]"
     )
     twice, many = "", ""
     if probe is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -10,11 +12,11 @@ from gpt2viz.analysis.attribution import taken
 from gpt2viz.analysis.looks import Look
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.clicks import open_map_head
+from gpt2viz.app.clicks import Cell, choose_map_head
 from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.views.head_ranking import beside, ranked
+from gpt2viz.app.views.head_ranking import beside, chosen_head, ranked
 from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.picture import Heatmaps
 
@@ -29,6 +31,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         by = _look()
     keys = _keys(view, query, opening)
     numbers = given(view, query, keys)
+    layer, head = chosen_head(view)
     maps, ranking = beside()
     with maps, st.container(key="maps"):
         for place, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
@@ -39,6 +42,8 @@ def draw(view: View, choices: DeltaGenerator) -> None:
                     scale="unit" if name == WEIGHT else "amount",
                     height=_map_height(view),
                     numbers=8,
+                    row=layer,
+                    column=head,
                     bar=name,
                     legend=False,
                 ),
@@ -46,12 +51,24 @@ def draw(view: View, choices: DeltaGenerator) -> None:
                 place=place,
                 key=f"map_{name}",
                 made_by=(taken,) if name == GIVEN else (given,),
-                then=open_map_head,
+                choose=_choose(query, keys),
             )
         if opening and address.is_default(parameters.KEYS):
             _opened(view, query, opening)
     with ranking:
         ranked(view, numbers, by, view.trace, view.labels)
+
+
+def _choose(query: int, keys: list[int]) -> Callable[[Cell], None]:
+    """A click in a map chooses its head; the pair, which may be its look, is chosen with it."""
+    choose = choose_map_head()
+
+    def clicked(cell: Cell) -> None:
+        address.put(parameters.QUERY, query)
+        address.put(parameters.KEYS, keys)
+        choose(cell)
+
+    return clicked
 
 
 def _pair(view: View) -> tuple[int, Look | None]:

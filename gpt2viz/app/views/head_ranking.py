@@ -1,8 +1,8 @@
-"""Heads in an order: a table and pictures of the best, from which a click opens one."""
+"""Heads in an order: a table, and pictures of the best, or of the one that is chosen instead."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,14 +12,15 @@ from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.clicks import open_head, open_named_head
+from gpt2viz.app.clicks import choose_head, choose_named_head, choose_no_head, open_head
 from gpt2viz.app.components import lines
+from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.views import zoom
-from gpt2viz.pictures.find import best_heads, ranking
+from gpt2viz.pictures.find import SMALL, best_heads, ranking
 from gpt2viz.pictures.measure import GRID
-from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.run.trace import Trace
 
 #: So many of the best heads are drawn.
@@ -42,9 +43,11 @@ def ranked(
     trace: Trace,
     labels: Sequence[str],
     as_lines: bool | None = None,
+    large: bool = True,
 ) -> None:
-    """The heads in a table, largest ``by`` first, and pictures of the best: a click opens one.
+    """The heads in a table, largest ``by`` first, and pictures of the best: a click chooses one.
 
+    One that is chosen stands there alone, ``large``, where it isn't shown elsewhere on the page.
     ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures are of,
     ``labels`` its tokens as written on screen; ``as_lines`` draws them as lines, and is asked for
     above them where it is None.
@@ -60,29 +63,65 @@ def ranked(
         if as_lines is None:
             as_lines = lines.wanted(zoom.whole_text(len(labels)), label="collapsed")
     formats = {name: st.column_config.NumberColumn(format="%.3f") for name in table.columns[2:]}
-    picked = output.table(
+    output.table(
         table,
         f"Heads ranked by {by}",
         key="ranking",
         hide_index=True,
         height=min(_TABLE, 38 + 35 * len(table)),
         column_config=formats,
-        on_select="rerun",
+        on_select=choose_row(table["layer"].tolist(), table["head"].tolist()),
         selection_mode="single-row",
     )
+    layer, head = chosen_head(view) if large else (None, None)
+    every = ranking(columns, by, [])
+    one = every[(every["layer"] == layer) & (every["head"] == head)]
     with st.container(key="best", gap="xsmall"):
         best = table[table[by].notna()].head(SHOWN)
+        if len(one):
+            _about_the_chosen(one)
+            best = one
         if len(best):
             _pictures(view, best, by, trace, labels, as_lines)
-    for row in picked["selection"]["rows"]:
-        open_head(int(table["layer"].iloc[row]), int(table["head"].iloc[row]))
+
+
+def choose_row(layers: Sequence[int], heads: Sequence[int]) -> Callable[[], None]:
+    """A row of the table that is ticked chooses its head."""
+
+    def choose() -> None:
+        for row in st.session_state["ranking"]["selection"]["rows"]:
+            choose_head(layers[row], heads[row])
+
+    return choose
+
+
+def chosen_head(view: View) -> tuple[int, int] | tuple[None, None]:
+    """The layer and head that are chosen, Nones where nobody has chosen any."""
+    chosen = controls.layer_and_head(view)
+    default = address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD)
+    return (None, None) if default else chosen
+
+
+def _about_the_chosen(one: pd.DataFrame) -> None:
+    """What can be done with the chosen head: look inside, or go back to the best."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
+            open_head(int(one["layer"].iloc[0]), int(one["head"].iloc[0]))
+        st.button(
+            f"The best {SHOWN} instead",
+            icon=":material/close:",
+            type="tertiary",
+            key="best_instead",
+            on_click=choose_no_head,
+        )
 
 
 def _pictures(
     view: View, best: pd.DataFrame, by: str, trace: Trace, labels: Sequence[str], as_lines: bool
 ) -> None:
-    """The weights of the best heads, two by two."""
-    alt = f"Weights of the heads that rank highest by {by}"
+    """The weights of the best heads, two by two, or of one, large."""
+    alone = len(best) == 1
+    alt = f"Weights of {'a head' if alone else 'the heads that rank highest'} by {by}"
     made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
     own = trace is view.trace  # else its tokens are others than those of the sentence
     if as_lines:
@@ -94,11 +133,11 @@ def _pictures(
     else:
         picture = Heatmaps(
             alt,
-            best_heads(trace, labels, best, by),
-            n_columns=2,
-            height=340,
+            best_heads(trace, labels, best, by, GRID if alone else SMALL),
+            n_columns=1 if alone else 2,
+            height=250 if alone else 340,
             row=view.query if own else None,
-            numbers=0,
+            numbers=NUMBERS_FIT_LARGE if alone else 0,
         )
         output.picture(
             picture,
@@ -106,7 +145,7 @@ def _pictures(
             key="best_heads",
             made_by=made_by,
             of_run=own,
-            then=open_named_head,
+            choose=choose_named_head,
         )
 
 

@@ -33,6 +33,7 @@ def draw(picture: HeadMaps, colors: Palette) -> Figure:
             figure.add_trace(_map(panel, picture, across - 1, text, colors), down, across)
             if np.isnan(panel.values).all():
                 _say_nothing(figure, panel, down, across)
+            _frame(figure, picture, colors, down, across)
         title = {"text": f"{markup(text)}<br>layer", "font": {"size": 11}}
         figure.update_yaxes(title=title, row=down, col=1)
     n_layer, n_head = picture.maps[0][0].values.shape
@@ -55,6 +56,15 @@ def _map(panel: Panel, picture: HeadMaps, n: int, text: str, colors: Palette) ->
         hovertemplate=f"{markup(text)}<br>layer %{{y}} · head %{{x}}<br>{panel.quantity} %{{z:.4f}}"
         f" {picture.units[n]}<extra></extra>",
     )
+
+
+def _frame(figure: Figure, picture: HeadMaps, colors: Palette, down: int, across: int) -> None:
+    layer, head = picture.chosen
+    if layer is None or head is None:
+        return
+    ends = {"x0": head - 0.5, "x1": head + 0.5, "y0": layer - 0.5, "y1": layer + 0.5}
+    line = {"color": colors.second, "width": 2}
+    figure.add_shape(type="rect", **ends, line=line, row=down, col=across)
 
 
 def _say_nothing(figure: Figure, panel: Panel, down: int, across: int) -> None:

@@ -80,8 +80,17 @@ def _laid_out(picture: Matrices) -> Heatmaps:
             panels.append(replace(panel, title=title, rows=rows_of))
     n_layer = len(panels[0].values)
     height = len(picture.texts) * min(100 + 20 * n_layer, 260)
+    layer, head = picture.chosen
     return Heatmaps(
-        picture.what, panels, "amount", len(picture.scores), height, numbers=0, legend=False
+        picture.what,
+        panels,
+        "amount",
+        len(picture.scores),
+        height,
+        row=layer,
+        column=head,
+        numbers=0,
+        legend=False,
     )
 
 
