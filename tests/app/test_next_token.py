@@ -140,6 +140,8 @@ def test_long_texts_show_a_window_of_the_lens() -> None:
     columns = figure(at, "lens_map")["data"][0]["x"]
     assert len(columns) == 10
     assert columns[0].startswith("0 ")
+    (frame,) = figure(at, "lens_map")["layout"]["shapes"]
+    assert (frame["x0"], frame["x1"]) == (2.5, 3.5)  # the chosen token's column
     at = open_page("predict", text=text)
     assert_array_equal(len(figure(at, "lens_map")["data"][0]["x"]), 10)
     assert any("Tokens 30 to 39 are shown" in caption.value for caption in at.caption)
