@@ -4,7 +4,9 @@ Prints Markdown tables, as they stand in docs/benchmarks.md. The parts:
 
 capture  time and memory of a trace beside transformers, TransformerLens and nnsight
 layers   the app in Chromium: from a click on another layer to the last picture
-first    from opening a page to its last picture: the app, BertViz, CircuitsVis
+map      from opening the map of every head, its text run before, to the last picture
+opening  from opening the first page to its last picture
+first    the same beside BertViz and CircuitsVis
 typing   the app with its own model: from Enter to all heads drawn
 start    from starting the app's process to its first picture
 
@@ -19,11 +21,12 @@ import os
 import platform
 import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
 from benchmarks.capture import capture
-from benchmarks.peers import FOLDER
+from benchmarks.peers import FOLDER, ROOT
 from tests.browser.conftest import NAMES
 from tests.checkpoints import write_checkpoint
 
@@ -34,8 +37,8 @@ SIZES: dict[str, Any] = {
     "n_positions": 1024,
     "vocab_size": 50257,
 }
-PARTS = ("capture", "layers", "first", "typing", "start")
-#: Openings and starts take seconds each.
+PARTS = ("capture", "layers", "map", "opening", "first", "typing", "start")
+#: Pages of other tools take many seconds each.
 FEW = 3
 
 
@@ -49,13 +52,15 @@ def main() -> None:
     tokens = "tokens of a text; pages are drawn from 64 on (default: 4 16 64 256 1024)"
     every = [4, 16, 64, 256, 1024]
     parser.add_argument("--lengths", type=int, nargs="+", default=every, help=tokens)
-    parser.add_argument("--rounds", type=int, default=7, help=f"first and start: at most {FEW}")
+    parser.add_argument("--rounds", type=int, default=7, help=f"first: at most {FEW}")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="capture only")
     clock = "capture only: time on the clock, or the processor's, which waits for nobody"
     parser.add_argument("--clock", choices=["seconds", "cpu"], default="seconds", help=clock)
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="parts to measure")
     alone = "capture only: without TransformerLens and nnsight, for more rounds in less time"
     parser.add_argument("--alone", action="store_true", help=alone)
+    beside = "another checkout of this app, measured by turns: layers, opening and start"
+    parser.add_argument("--beside", type=Path, help=beside)
     given = parser.parse_args()
     if not (FOLDER / "config.json").is_file():
         write_checkpoint(FOLDER, **SIZES)
@@ -66,21 +71,30 @@ def main() -> None:
     )
     if "capture" in given.only:
         capture(given.lengths, given.rounds, given.threads, given.clock, alone=given.alone)
-    in_browser = set(given.only) - {"capture"}
+    if set(given.only) != {"capture"}:
+        _in_browser(given)
+
+
+def _in_browser(given: argparse.Namespace) -> None:
+    """Measure the parts that need Chromium."""
     chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if in_browser and not chromium:
-        print("\nThe browser's parts are absent: no Chromium; set CHROMIUM to its path.")
     if not chromium:
+        print("\nThe browser's parts are absent: no Chromium; set CHROMIUM to its path.")
         return
     lengths = [n for n in given.lengths if n >= 64]
-    if "layers" in in_browser:
-        tables.layers(lengths, given.rounds, chromium)
-    if "first" in in_browser:
+    roots = [ROOT, *([given.beside.resolve()] if given.beside else [])]
+    if "layers" in given.only:
+        tables.layers(lengths, given.rounds, chromium, roots)
+    if "map" in given.only:
+        tables.maps(lengths, given.rounds, chromium)
+    if "opening" in given.only:
+        tables.openings(lengths, given.rounds, chromium, roots)
+    if "first" in given.only:
         tables.first_drawings(lengths, min(given.rounds, FEW), chromium)
-    if "typing" in in_browser:
+    if "typing" in given.only:
         tables.typing(chromium)
-    if "start" in in_browser:
-        tables.starting(min(given.rounds, FEW), chromium)
+    if "start" in given.only:
+        tables.starting(given.rounds, chromium, roots)
 
 
 if __name__ == "__main__":

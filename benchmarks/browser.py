@@ -5,16 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
+import psutil
 from playwright.sync_api import Page
 
-from benchmarks.watch import Traffic, fresh_page, times, wait_until_quiet, watch
-from tests.browser.conftest import running_app, settle
+from benchmarks.watch import Traffic, another_page, fresh_page, times, wait_until_quiet, watch
+from tests.browser.conftest import ROOT, open_from_menu, running_checkout, settle
 
 #: Short sentences, each typed once: the words of one are not kept for the next.
 SENTENCES = (
@@ -37,10 +38,16 @@ PATIENCE = 120
 
 
 class Drawn(NamedTuple):
-    """From the click to the last picture, in seconds, and what the server sent, in megabytes."""
+    """From the click to the last picture, in seconds, and what the server sent, in megabytes.
+
+    ``server`` and ``page`` are the processor's seconds until all was quiet: of the server, and of
+    the thread in the browser that draws the page.
+    """
 
     seconds: float
     megabytes: float
+    server: float
+    page: float
 
 
 class Opened(NamedTuple):
@@ -59,15 +66,31 @@ class Started(NamedTuple):
     last: float
 
 
+# The middle of the first head of a layer in the map.
+_HEAD = """
+(view, layer) => {
+  const { boxes, side } = view.look, { x, y } = boxes[layer * view.p.heads]
+  const box = view.getBoundingClientRect()
+  return [box.x + x + side / 2, box.y + y + side / 2]
+}
+"""
+
+
 class Visitor:
     """One browser page on the app, watched."""
 
-    def __init__(self, page: Page, address: str) -> None:
-        self.page = page
+    def __init__(self, page: Page, address: str, shown: Mapping[str, str]) -> None:
+        self.page, self._address, self._shown = page, address, shown
         self._traffic = Traffic(page)
+        port = str(urlsplit(address).port)
+        self._server = next(p for p in psutil.Process().children() if port in p.cmdline())
         watch(page, plots=True)
-        page.goto(address)
-        settle(page)
+        self.open("")
+
+    def open(self, name: str, **chosen: str) -> None:
+        """Open a page of the app by its address."""
+        self.page.goto(f"{self._address}/{name}?{urlencode({**self._shown, **chosen})}")
+        settle(self.page)
 
     def type(self, text: str) -> Drawn:
         """Write a sentence and press Enter."""
@@ -75,42 +98,93 @@ class Visitor:
         box.fill(text)
         return self._timed(lambda: box.press("Enter"))
 
-    def choose(self, label: str, number: int) -> Drawn:
-        """Click a layer or head by its number."""
-        group = self.page.get_by_test_id("stButtonGroup").filter(has_text=label)
-        return self._timed(group.get_by_text(str(number), exact=True).first.click)
+    def choose_layer(self, layer: int) -> Drawn:
+        """Click a layer's first head in the map, or its button in a state before there was one."""
+        heads = self.page.locator(".map")
+        if not heads.count():
+            group = self.page.get_by_test_id("stButtonGroup").filter(has_text="Layer")
+            return self._timed(group.get_by_text(str(layer), exact=True).first.click)
+        self.page.mouse.move(*heads.evaluate(_HEAD, layer))  # its row lights up before the click
+        self.page.wait_for_timeout(200)
+
+        def click() -> None:
+            self.page.mouse.down()
+            self.page.mouse.up()
+
+        return self._timed(click)
+
+    def follow(self, title: str) -> Drawn:
+        """Open another page from the menu."""
+        return self._timed(lambda: open_from_menu(self.page, title))
 
     def _timed(self, act: Any) -> Drawn:
-        before = self._traffic.messages
+        before, server, page = self._traffic.messages, self._served(), self._drew()
         act()
         self.page.wait_for_timeout(500)
         settle(self.page)
         wait_until_quiet(self.page, "window.drawn > window.clicked", PATIENCE)
         found = times(self.page)
-        return Drawn(found.last - found.clicked, (self._traffic.messages - before) / 1e6)
+        return Drawn(
+            found.last - found.clicked,
+            (self._traffic.messages - before) / 1e6,
+            self._served() - server,
+            self._drew() - page,
+        )
+
+    def _served(self) -> float:
+        """The processor's seconds that the server has used."""
+        used = self._server.cpu_times()
+        return float(used.user + used.system)
+
+    def _drew(self) -> float:
+        """The processor's seconds that the page's main thread has used."""
+        return self._traffic.metrics()["ThreadTime"]
+
+
+def checkout(root: Path, model: Path | None = None) -> AbstractContextManager[str]:
+    """The app of a checkout, which shows ``model`` or the bundled one; its address."""
+    return running_checkout(root, ["--no-browser"], {"GPT2VIZ_MODELS": str(model or "")})
 
 
 @contextmanager
-def visitor(chromium: str, model: Path | None = None) -> Iterator[Visitor]:
-    """A fresh app that shows ``model``, or the bundled one, and a page on it."""
+def visitors(
+    chromium: str, model: Path | None = None, roots: Sequence[Path] = (ROOT,)
+) -> Iterator[list[Visitor]]:
+    """A fresh app of each checkout, showing ``model`` or the bundled one, and a page on it."""
     shown = {"model": model.name} if model else {}
-    with (
-        running_app(GPT2VIZ_MODELS=str(model or "")) as address,
-        fresh_page(chromium) as page,
-    ):
-        yield Visitor(page, f"{address}/?{urlencode(shown)}")
+    with ExitStack() as stack:
+        pages = [stack.enter_context(fresh_page(chromium))]
+        pages += [another_page(pages[0]) for _ in roots[1:]]
+        apps = [checkout(root, model) for root in roots]
+        addresses = [stack.enter_context(app) for app in apps]
+        yield [Visitor(*each, shown) for each in zip(pages, addresses, strict=True)]
 
 
-def layer_changes(model: Path, chromium: str, n_tokens: int, rounds: int) -> list[Drawn]:
-    """Change the layer ``rounds`` times, with all heads of a layer on screen."""
-    with visitor(chromium, model) as person:
-        person.type("x " * (n_tokens // 2))
-        return [person.choose("Layer", 1 + n % 10) for n in range(rounds)]
+def layer_changes(
+    model: Path, chromium: str, n_tokens: int, rounds: int, roots: Sequence[Path]
+) -> list[list[Drawn]]:
+    """Change the layer ``rounds`` times, with all heads of a layer on screen: by checkout."""
+    with visitors(chromium, model, roots) as people:
+        for person in people:
+            person.type("x " * (n_tokens // 2))
+            person.choose_layer(11)
+        found = [[person.choose_layer(1 + n % 10) for person in people] for n in range(rounds)]
+        return [list(one) for one in zip(*found, strict=True)]
+
+
+def maps(model: Path, chromium: str, n_tokens: int, rounds: int) -> list[Drawn]:
+    """Open the map of every head on a text that another page has run already."""
+    found = []
+    with visitors(chromium, model) as (person,):
+        for n in range(rounds):
+            person.open("shapes", text="x " * (n_tokens // 2 - 1) + f"{n} ")
+            found.append(person.follow("Attention"))
+    return found
 
 
 def sentences(chromium: str) -> list[Drawn]:
     """Type one sentence after the other on the Attention page, with the bundled model."""
-    with visitor(chromium) as person:
+    with visitors(chromium) as (person,):
         person.type("This one is not counted")
         return [person.type(text) for text in SENTENCES]
 
@@ -127,12 +201,12 @@ def opening(address: str, model: str, text: str, chromium: str) -> Opened:
         return Opened(found.last - found.opened, traffic.messages / 1e6, traffic.files / 1e6)
 
 
-def start(chromium: str) -> Started:
-    """Start the app as ``make run`` does, and open its address as soon as it answers."""
+def start(chromium: str, root: Path) -> Started:
+    """Start a checkout's app as ``make run`` does, and open its address as soon as it answers."""
     with fresh_page(chromium) as page:
         watch(page, plots=True)
         begun = time.time()
-        with running_app(GPT2VIZ_MODELS="") as address:
+        with checkout(root) as address:
             answers = time.time()
             page.goto(address, wait_until="commit")
             wait_until_quiet(page, "window.drawn", PATIENCE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
@@ -13,17 +14,64 @@ from benchmarks.peer_browser import LIMIT, LONGEST_PEER, PeerPages
 from benchmarks.peers import FOLDER
 from tests.browser.conftest import running_app
 
-OURS = "gpt2viz, Attention page, 12 heads and a large one"
+OURS = "gpt2viz, Attention page, every head and a large one"
+
+_DRAWN = "median s (min to max) | beside it | processor s, server + page | MB sent |"
 
 
-def layers(lengths: Sequence[int], rounds: int, chromium: str) -> None:
-    """Print how long the app takes to draw another layer, and what it sends."""
-    print("\n| T | another layer of 12 heads: median s (min to max) | MB sent |")
-    print("|---|---|---|")
+def layers(lengths: Sequence[int], rounds: int, chromium: str, roots: Sequence[Path]) -> None:
+    """Print how long each checkout takes to draw another layer, and what it sends."""
+    print(f"\n| T | another layer of 12 heads | {_DRAWN}\n|---|---|---|---|---|---|")
     for n in lengths:
-        found = browser.layer_changes(FOLDER, chromium, n, rounds)
-        sent = max(one.megabytes for one in found)
-        print(f"| {n} | {spread([one.seconds for one in found])} | {sent:.2f} |", flush=True)
+        found = browser.layer_changes(FOLDER, chromium, n, rounds, roots)
+        for root, times in zip(roots, found, strict=True):
+            _drawn(n, root.name, times, found[-1])
+
+
+def maps(lengths: Sequence[int], rounds: int, chromium: str) -> None:
+    """Print how long the map of every head takes once the text was run, and what is sent."""
+    print(f"\n| T | the map of 144 heads | {_DRAWN}\n|---|---|---|---|---|---|")
+    for n in lengths:
+        found = browser.maps(FOLDER, chromium, n, rounds)
+        _drawn(n, "after the trace", found, found)
+
+
+def _drawn(
+    n: int, name: str, times: Sequence[browser.Drawn], beside: Sequence[browser.Drawn]
+) -> None:
+    """A row: the clock's time, its ratio to that ``beside`` in the same round, and what it took."""
+    ratio = median(a.seconds / b.seconds for a, b in zip(times, beside, strict=True))
+    work = " + ".join(
+        f"{median(found):.2f}"
+        for found in ([one.server for one in times], [one.page for one in times])
+    )
+    sent = max(one.megabytes for one in times)
+    taken = spread([one.seconds for one in times])
+    print(f"| {n} | {name} | {taken} | {ratio:.2f} | {work} | {sent:.2f} |", flush=True)
+
+
+def openings(lengths: Sequence[int], rounds: int, chromium: str, roots: Sequence[Path]) -> None:
+    """Print how long each checkout's first page takes from opening to its last picture."""
+    print("\n| T | opened to drawn | median s (min to max) | beside it |\n|---|---|---|---|")
+    with ExitStack() as stack:
+        apps = [browser.checkout(root, FOLDER) for root in roots]
+        addresses = [stack.enter_context(app) for app in apps]
+        for address in addresses:
+            browser.opening(address, FOLDER.name, "not counted", chromium)  # it loads the model
+        for n in lengths:
+            found: list[list[float]] = []
+            for number in range(rounds):
+                text = "x " * (n // 2 - 1) + f"{number} "
+                opened = [browser.opening(a, FOLDER.name, text, chromium) for a in addresses]
+                found.append([one.seconds for one in opened])
+            _beside([f"{n} | {root.name}" for root in roots], found)
+
+
+def _beside(names: Sequence[str], rounds: Sequence[Sequence[float]]) -> None:
+    """A row for each name: its seconds in every round, and their ratio to the last one's."""
+    for name, times in zip(names, zip(*rounds, strict=True), strict=True):
+        ratios = [one / round_[-1] for one, round_ in zip(times, rounds, strict=True)]
+        print(f"| {name} | {spread(times)} | {median(ratios):.2f} |", flush=True)
 
 
 def first_drawings(lengths: Sequence[int], rounds: int, chromium: str) -> None:
@@ -79,18 +127,17 @@ def typing(chromium: str) -> None:
     print(f"| {len(found)} | {spread([one.seconds for one in found])} | {sent:.2f} |")
 
 
-def starting(rounds: int, chromium: str) -> None:
-    """Print how long it takes from starting the app to its first picture."""
+def starting(rounds: int, chromium: str, roots: Sequence[Path]) -> None:
+    """Print how long it takes from starting each checkout's app to its first picture."""
     alone, found = [], []
     for _ in range(rounds):
         alone.append(browser.torch_import())
-        found.append(browser.start(chromium))
-    print("\n| since the start of the process | median s (min to max) |")
-    print("|---|---|")
-    print(f"| the server answers | {spread([one.answers for one in found])} |")
-    print(f"| first picture | {spread([one.first for one in found])} |")
-    print(f"| last picture | {spread([one.last for one in found])} |")
-    print(f"| for comparison: `import torch` alone, in a process of its own | {spread(alone)} |")
+        found.append([browser.start(chromium, root) for root in roots])
+    print("\n| since the start of the process | median s (min to max) | beside it |")
+    print("|---|---|---|")
+    for n, what in enumerate(("the server answers", "first picture", "last picture")):
+        _beside([f"{root.name}: {what}" for root in roots], [[o[n] for o in one] for one in found])
+    print(f"| for comparison: `import torch` alone, in a process of its own | {spread(alone)} | |")
 
 
 def spread(seconds: Sequence[float]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from tests.browser.conftest import FLAGS
 
@@ -68,6 +68,9 @@ _WATCH = """
 """
 
 
+_WINDOW: ViewportSize = {"width": 1440, "height": 900}
+
+
 class Times(NamedTuple):
     """Seconds since the epoch: the page opened, clicked or Enter, first and last picture."""
 
@@ -101,14 +104,21 @@ def wait_until_quiet(page: Page, drawn: str, limit: float) -> None:
 
 
 class Traffic:
-    """The bytes that a page receives: files, and the app's messages packed as they travel."""
+    """What a page receives, in bytes: files, and the app's messages packed as they travel."""
 
     def __init__(self, page: Page) -> None:
         self.files = self.messages = 0
         network = page.context.new_cdp_session(page)
         network.send("Network.enable")
+        network.send("Performance.enable")
+        self._page = network
         network.on("Network.loadingFinished", self._file)
         network.on("Network.webSocketFrameReceived", self._message)
+
+    def metrics(self) -> dict[str, float]:
+        """What Chromium counts of the page: seconds of the processor among them."""
+        found = self._page.send("Performance.getMetrics")["metrics"]
+        return {one["name"]: float(one["value"]) for one in found}
 
     def _file(self, event: dict[str, Any]) -> None:
         self.files += int(event["encodedDataLength"])
@@ -125,5 +135,12 @@ def fresh_page(chromium: str) -> Iterator[Page]:
     """A page in a browser that was just started, with nothing cached."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        yield browser.new_page(viewport={"width": 1440, "height": 900})
+        yield browser.new_page(viewport=_WINDOW)
         browser.close()
+
+
+def another_page(beside: Page) -> Page:
+    """A page of another visitor in the same browser."""
+    browser = beside.context.browser
+    assert browser  # noqa: S101 (for mypy)
+    return browser.new_page(viewport=_WINDOW)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,14 +50,23 @@ def chromium() -> str:
 @contextmanager
 def running_app(browser: str = "--no-browser", *flags: str, **environment: str) -> Iterator[str]:
     """Start the app; its address. Raises ``RuntimeError`` where it doesn't start or complains."""
+    with running_checkout(ROOT, [browser, *flags], environment) as address:
+        yield address
+
+
+@contextmanager
+def running_checkout(
+    root: Path, flags: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[str]:
+    """Start the app of a checkout of this repository, as ``running_app`` does."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "gpt2viz", "app", "--port", str(port), browser, *flags]
+    command = [sys.executable, "-m", "gpt2viz", "app", "--port", str(port), *flags]
     address = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=os.environ | environment
+            command, cwd=root, stdout=log, stderr=subprocess.STDOUT, env=os.environ | environment
         )
         try:
             started = _answers(address)
