@@ -16,25 +16,27 @@ export function read(bytes) {
   return { ...head, panels, values, masked: (n) => bits[n >> 3] >> (n & 7) & 1 }
 }
 
-const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
+// A colour as the four bytes of an opaque pixel, in one number: half a million are painted anew
+// with every click.
+const pixel = (hex) => new Uint32Array(
+  Uint8Array.of(...[1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16)), 255).buffer)[0]
 
 // Every head as the bytes of a picture of one pixel a cell. `shades` are the colours of weights
 // from 0 to 1, and `special` those of what is masked, NaN and infinite, two that take turns.
 export function pixels(p) {
   const side = p.rows.length, size = side * side, last = p.shades.length - 1
-  const shades = p.shades.map(rgb)
-  const special = p.special.map(({ color, other }) => [rgb(color), rgb(other)])
+  const shades = p.shades.map(pixel)
+  const special = p.special.map(({ color, other }) => [pixel(color), pixel(other)])
   return p.names.map((_, panel) => {
-    const bytes = new Uint8ClampedArray(4 * size)
+    const found = new Uint32Array(size)
     for (let n = 0; n < size; n++) {
       const value = p.values[panel * size + n]
       const kind = Number.isNaN(value) ? 1 : p.masked(panel * size + n) ? 0
         : Number.isFinite(value) ? -1 : 2
-      bytes.set(kind < 0 ? shades[Math.round(last * Math.min(1, Math.max(0, value)))]
-        : special[kind][Math.floor(n / side) + n % side & 1], 4 * n)
-      bytes[4 * n + 3] = 255
+      found[n] = kind < 0 ? shades[Math.round(last * Math.min(1, Math.max(0, value)))]
+        : special[kind][Math.floor(n / side) + n % side & 1]
     }
-    return bytes
+    return new Uint8ClampedArray(found.buffer)
   })
 }
 

@@ -105,10 +105,10 @@ def header(picture: Matrices, colors: Palette) -> dict[str, Any]:
     ranges = [(low, high)] * len(panels)
     if isinstance(picture, HeadMaps):
         ranges = [(0.0, high) for _ in picture.texts for high in picture.highest]
-    grids: list[dict[str, Any]] = []
+    grids, numbers = _grids(laid)
     listed = [
-        _panel(panel, grids, _grid(laid, panel), ends, empty=isinstance(picture, HeadMaps))
-        for panel, ends in zip(panels, ranges, strict=True)
+        _panel(panel, grid, ends, empty=isinstance(picture, HeadMaps))
+        for panel, grid, ends in zip(panels, numbers, ranges, strict=True)
     ]
     down = -(-len(panels) // laid.n_columns)
     return {
@@ -134,17 +134,22 @@ def header(picture: Matrices, colors: Palette) -> dict[str, Any]:
     }
 
 
-def _panel(
-    panel: Panel,
-    grids: list[dict[str, Any]],
-    grid: dict[str, Any],
-    ends: tuple[float, float],
-    *,
-    empty: bool,
-) -> dict[str, Any]:
-    """What a panel has of its own; its ``grid`` is added to the ``grids`` where it is a new one."""
-    if grid not in grids:
-        grids.append(grid)
+def _grids(picture: Heatmaps) -> tuple[list[dict[str, Any]], list[int]]:
+    """Every set of names that there is, once, and the number of each panel's."""
+    grids: list[dict[str, Any]] = []
+    known: dict[tuple[int, int], int] = {}  # by axes: 144 heads have two between them
+    for panel in picture.panels:
+        axes = id(panel.rows), id(panel.columns)
+        if axes not in known:
+            grid = _grid(picture, panel)
+            if grid not in grids:
+                grids.append(grid)
+            known[axes] = grids.index(grid)
+    return grids, [known[id(panel.rows), id(panel.columns)] for panel in picture.panels]
+
+
+def _panel(panel: Panel, grid: int, ends: tuple[float, float], *, empty: bool) -> dict[str, Any]:
+    """What a panel has of its own, and the number of its ``grid``."""
     return {
         "name": panel.name,
         "title": panel.title,
@@ -154,7 +159,7 @@ def _panel(
         "empty": panel.masked_text if empty and np.isnan(panel.values).all() else "",
         "low": ends[0],
         "high": ends[1],
-        "grid": grids.index(grid),
+        "grid": grid,
         "words": [word for row in panel.words for word in row],
         "said": [said for row in panel.said for said in row],
     }
