@@ -152,6 +152,9 @@ AXES = {
     "walk": ("", "channel"),
     "drop": ("", "number"),
     "stream_picture": ("", "channel"),
+    "why_look": ("query", "key"),
+    "why_parts": ("the query's part", "the key's part"),
+    "why_read": ("query", "key"),
     "logits": ("", "next word"),
     "chances": ("", "next word"),
 }
@@ -214,6 +217,7 @@ DONE = {
     "whole_half": {"size_n_layer": "1"},
     "next_steel": {"last_x": "-1,3"},
     "next_even": {"heat": "10.0"},
+    "why_own": {"text": "The cat sat on the mat and the cat"},
     "mistake_made": {"try_nh": "7"},
 }
 
@@ -230,6 +234,8 @@ TYPED = {
     "whole_untied": "38.6",
     "whole_heads": "20",
     "next_loss": "1.386",
+    "why_pairs": "28",
+    "why_shared": "0",
     "mistake_25": "1,000",
 }
 
@@ -352,7 +358,7 @@ def test_progress_survives_chapters_and_marks_the_finished_one() -> None:
     assert answered(at) == ["mistake_made", "mistake_25"]
     assert any("2 of " in caption.value for caption in at.caption)
     ticked = [option for option in at.radio(key="chapter").options if "✓" in option]
-    assert ticked == ["11. Common mistakes ✓"]
+    assert ticked == ["12. Common mistakes ✓"]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ RIGHT = {
         ),
         *("2 ln 2", "1.39 nats", "ln 4 = 1.39", "about 1.39"),
     ],
+    "why_pairs": ["28", "4 · 7", "4 * 7 = 28", "28 pairs"],
+    "why_shared": ["0", "zero", "by 0", "not at all", "Nothing", "no change"],
     "mistake_25": ["1000", "1,000", "1.000", "1 000", "a thousand", "one thousand", "25 · 40"],
 }
 #: Question -> what must not pass.
@@ -73,6 +75,8 @@ WRONG = {
     "drop_factor": ["1/2", "half", "-2", "twenty-two"],
     "whole_untied": ["38.5", "39", "38", "38.6 · 2", "3,86"],
     "whole_heads": ["36", "12", "twenty-five", "200"],
+    "why_pairs": ["11", "4", "7", "49"],
+    "why_shared": ["5", "e⁵", "1", "a little"],
     "next_loss": ["1.40", "1.38", "ln 5", "139", "-1.39", "log2(4)"],
     "mistake_25": ["100", "1", "1001"],
 }

@@ -23,6 +23,7 @@ from gpt2viz.app.course import (
     residual,
     tokens,
     whole,
+    why,
 )
 from gpt2viz.app.course.parts import Book
 from gpt2viz.app.frame import page
@@ -97,6 +98,13 @@ CHAPTERS: Mapping[str, Chapter] = {
         next_word.draw,
         ("E14",),
         ("next_steel", "next_even", "next_loss"),
+        reads_sentence=True,
+    ),
+    "why": Chapter(
+        "Why does it look there?",
+        why.draw,
+        (),
+        ("why_pairs", "why_shared", "why_own"),
         reads_sentence=True,
     ),
     "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),

@@ -55,6 +55,17 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
         "31 | 31.02": "That is its growth in per cent.",
         "0.8 | 0.79 | 786432": "That is the position table: 1,024 · 768.",
     },
+    "why_pairs": {
+        "11": "That is how many parts there are. Each meets every one of the other side.",
+        "16": "That is the query's parts with themselves.",
+        "49": "That is the key's parts with themselves.",
+        "14": "That would be the pairs of two query parts. There are four.",
+    },
+    "why_shared": {
+        "5": "That is how much each score grows. What does softmax make of it?",
+        "148 | 148.4": "That is e⁵: each numerator grows so many times. So does their sum.",
+        "1": "That is what the weights sum to, before and after.",
+    },
     "whole_heads": {
         "12": "That is GPT-2 small.",
         "16": "That is GPT-2 medium.",

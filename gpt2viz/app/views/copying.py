@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from gpt2viz import Trace
 from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.app import address, limits, parameters, run_cache
 from gpt2viz.app.frame import end_of_text
@@ -57,18 +58,25 @@ def on_twice(view: View, layer: int, head: int) -> Copied | None:
     probe = run_cache.probe(view.trace.key)
     if probe is None or run_cache.head_scores(probe.key)["induction"][layer, head] < _COPIES:
         return None
+    if (found := said_twice(view)) is None:
+        return None
+    twice, run = found
+    on = run.stage("weights", layer)[0, head] * induction(run.token_ids)
+    query, key = divmod(int(on.argmax()), len(run.token_ids))
+    if not on[query, key] >= _COPIES:  # nor where it is NaN
+        return None
+    labels = run.labels[query], run.labels[key]
+    return Copied(twice, query, key, labels, float(on[query, key]))
+
+
+def said_twice(view: View) -> tuple[str, Trace] | None:
+    """The sentence said twice, and its run; None where that is too long."""
     text: str = address.chosen(parameters.TEXT)
     twice = f"{text} {text}"
     ids = view.model.tokenizer.encode(twice, end_of_text_first=end_of_text.is_on())
     if len(ids) > limits.longest(view.model.config):
         return None
-    run = run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
-    on = run.stage("weights", layer)[0, head] * induction(ids)
-    query, key = divmod(int(on.argmax()), len(ids))
-    if not on[query, key] >= _COPIES:  # nor where it is NaN
-        return None
-    labels = run.labels[query], run.labels[key]
-    return Copied(twice, query, key, labels, float(on[query, key]))
+    return twice, run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
 
 
 def _show(found: Copied, layer: int, head: int) -> None:

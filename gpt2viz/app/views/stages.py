@@ -77,11 +77,20 @@ def draw_stage(
 
 
 def draw_weights(
-    view: View, layer: int, head: int, *, key: str, as_lines: bool, height: int, numbers: int = 0
+    view: View,
+    layer: int,
+    head: int,
+    *,
+    key: str,
+    as_lines: bool = False,
+    height: int,
+    numbers: int = 0,
+    column: int | None = None,
 ) -> None:
     """Draw the attention weights of one head over the whole text, as a matrix or as lines.
 
-    ``numbers`` are written into the matrix where it has no more columns.
+    ``numbers`` are written into the matrix where it has no more columns; one ``column`` of it can
+    be framed beside the chosen token's row.
     """
     title = f"Layer {layer} · Head {head}"
     panel = head_stage(view.trace, view.labels, "weights", layer, head, title)
@@ -92,7 +101,9 @@ def draw_weights(
         lines.draw(view, [panel], [title], key=f"{key}_lines", alt=alt, made_by=made_by)
     else:
         panels = [pool_panel(panel, GRID)]
-        picture = Heatmaps(alt, panels, height=height, row=view.query, numbers=numbers)
+        picture = Heatmaps(
+            alt, panels, height=height, row=view.query, column=column, numbers=numbers
+        )
         output.picture(picture, view.colors, key=key, made_by=made_by)
 
 
