@@ -1,4 +1,4 @@
-"""What if: change something inside the model, run it again, and compare the two runs."""
+"""What if: change something inside the model, or see what the answer depends on."""
 
 from gpt2viz.app.views import what_if
 

@@ -50,12 +50,7 @@ class PairedRuns(NamedTuple):
 
     def read(self, logits: NDArray[np.floating]) -> float:
         """The metric of logits (n_vocab,) after the last token."""
-        right, wrong = self.answer
-        if self.metric == "divergence":
-            return divergence(logits, self.clean.logits_at(-1))
-        if self.metric == "probability":
-            return float(sampling_distribution(logits)[right])
-        return float(logits[right]) - float(logits[wrong])
+        return measured(logits, self.clean, self.answer, self.metric)
 
     def on(self, layer: int, streams: Tensor, wanted: Sequence[tuple[str, Change]]) -> Numbers:
         """The metric (B,) of runs that go on from streams (B, T, C) before a layer."""
@@ -70,6 +65,22 @@ class PairedRuns(NamedTuple):
             hidden=self.into.forbidden,
         )
         return np.array([self.read(one) for one in logits])
+
+
+def measured(
+    logits: NDArray[np.floating], clean: Trace, answer: tuple[int, int], metric: Metric
+) -> float:
+    """The metric of logits (n_vocab,), by an ``answer`` (right, wrong) or the ``clean`` run.
+
+    The logit of the right token minus that of the wrong one, the probability of the right one, or
+    the divergence from the clean run's prediction in bits.
+    """
+    right, wrong = answer
+    if metric == "divergence":
+        return divergence(logits, clean.logits_at(-1))
+    if metric == "probability":
+        return float(sampling_distribution(logits)[right])
+    return float(logits[right]) - float(logits[wrong])
 
 
 def paired_runs(
@@ -92,9 +103,7 @@ def paired_runs(
         if value not in get_args(known):
             raise ValueError(f"{value!r} is none of: {', '.join(get_args(known))}")
     ids = [token_ids(model, text) for text in (clean, corrupted)]
-    if ids[0] == ids[1]:
-        raise PatchError("Both texts are the same: there is nothing to patch. Change one word.")
-    check_as_long(model, *ids)
+    check_pair(model, *ids)
     if reference is None and any(edit.kind == "mean" for edit in edits):
         reference = reference_run(model)
     one, other = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
@@ -102,6 +111,13 @@ def paired_runs(
     return PairedRuns(
         model, one, other, _answer(model, one, other, answer), direction, metric, wanted
     )
+
+
+def check_pair(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> None:
+    """Raise ``PatchError`` for ids that can't be patched between: the same, or not as many."""
+    if list(clean) == list(corrupted):
+        raise PatchError("Both texts are the same: there is nothing to patch. Change one word.")
+    check_as_long(model, clean, corrupted)
 
 
 def _answer(

@@ -117,9 +117,10 @@ MENU: tuple[Page, ...] = (
     ),
     WHAT_IF := Page(
         "What if",
-        what="switch a head off, hide a token",
+        what="switch a head off, hide a token, see what the answer depends on",
         words="baseline zero-ablation head layer mlp attention-weight kl-divergence logit "
-        "logit-lens",
+        "logit-lens residual-stream query key value activation-patching",
+        modes={"edits": "Edits", "depends": "Depends on"},
     ),
     SHAPES := Page(
         "Shapes",

@@ -109,7 +109,7 @@ _LINES = tuple(page for page in _HEADS if page is not pages.PREDICT)
 _PARTS: tuple[Page, ...] = (pages.ATTENTION, pages.HEAD, pages.SIDE_BY_SIDE, pages.WHAT_IF)
 _FIRST: tuple[Page, ...] = (pages.ATTENTION, pages.SIDE_BY_SIDE)
 _SIDES, _FIND, _PREDICT = (pages.SIDE_BY_SIDE,), (pages.FIND,), (pages.PREDICT,)
-_BOOK = (pages.TEXTBOOK,)
+_WHAT_IF, _BOOK = (pages.WHAT_IF,), (pages.TEXTBOOK,)
 
 #: What every page knows.
 _OF_EVERY_PAGE: tuple[Parameter, ...] = (
@@ -192,6 +192,9 @@ _OF_PAGES: tuple[Parameter, ...] = (
     TOP_P := Choice("top_p", "Top-p", 1.0, on=_PREDICT),
     EXPLAIN := Text("explain", "The token whose logit is taken apart", on=_PREDICT),
     MINUS := Text("minus", "The token whose logit is taken away", "nothing", on=_PREDICT),
+    WHAT_IF := Choice(
+        "what_if", "`edits` of one run, or what the answer `depends` on", "edits", on=_WHAT_IF
+    ),
     EDITS := Listed(
         "edits",
         "Edits in the order in which they act: `off:1.3,window:2`",
@@ -205,12 +208,40 @@ _OF_PAGES: tuple[Parameter, ...] = (
     DRAW_TOP_P := Choice("draw_top_p", "Its top-p", 1.0, on=_PREDICT),
     SEED := Choice("seed", "What decides its draws", 0, on=_PREDICT),
     NEW := Listed("new", "Tokens written so far, after a sign of what they continue", on=_PREDICT),
-    TEXT2 := Text("text2", "The second sentence", on=(pages.SIDE_BY_SIDE, pages.WHAT_IF)),
+    TEXT2 := Text("text2", "The second sentence", on=(*_SIDES, *_WHAT_IF)),
     MATCH := Listed("match", "Tokens that belong together: `1:6,3:2`", on=_SIDES, moves=_cells),
     WHOLE := Switch("whole", "The mean of all heads in place of one", False, on=_SIDES),
     LAYER2 := Choice("layer2", "The layer of B", on=_SIDES),
     HEAD2 := Choice("head2", "The head of B", 0, on=_SIDES),
     MODEL2 := Choice("model2", "The model of B", on=_SIDES),
+    DIRECTION := Choice(
+        "direction",
+        "Depends on: `denoise` puts a piece of the first run into the second, `noise` one of the "
+        "second into the first",
+        "denoise",
+        on=_WHAT_IF,
+    ),
+    METRIC := Choice(
+        "metric",
+        "What is measured: `logit difference`, `probability` or `divergence`",
+        "logit difference",
+        on=_WHAT_IF,
+    ),
+    RIGHT := Text("right", "The next token that the first run is right with", on=_WHAT_IF),
+    WRONG := Text("wrong", "The one that the second run is wrong with", on=_WHAT_IF),
+    PIECE := Choice(
+        "piece",
+        "What of every head is patched: `head_output`, `q`, `k`, `v` or `weights`",
+        "head_output",
+        on=_WHAT_IF,
+    ),
+    PATCH := Listed(
+        "patch",
+        "Depends on: the piece that is put into the other run, as an edit, "
+        "`patch:residual_in:2:7` or `patch:q:1.4`",
+        on=_WHAT_IF,
+        moves=_edits,
+    ),
     FILTER := Text("filter", "Rows that are shown: those with this text", "", on=(pages.SHAPES,)),
     PART := Choice("part", "The section", "all", on=(pages.MODELS,)),
     WORD := Text("word", "What is cut into tokens", " unbelievable", on=(pages.MODELS,)),
@@ -285,6 +316,7 @@ MODE: Mapping[Page, Choice] = {
     pages.SIDE_BY_SIDE: DIFFERS,
     pages.FIND: FIND,
     pages.PREDICT: PREDICT,
+    pages.WHAT_IF: WHAT_IF,
 }
 
 

@@ -21,8 +21,8 @@ ColorScale = list[tuple[float, str]]
 
 #: Lines of one picture are told apart by these too, in the order of their colours.
 DASHES = ("solid", "dash", "dot", "dashdot")
-#: Two cases of one picture are told apart by these too: what fills their bars, and their points.
-FILLS = ("", "\\")
+#: Cases of one picture are told apart by these too: what fills their bars; of two, their points.
+FILLS = ("", "\\", "x")
 POINTS = ("circle", "diamond-open")
 #: What the upper and the lower half of the signed scale are called, on a light and a dark page.
 ABOVE, BELOW = "blue", "orange"

@@ -110,7 +110,8 @@ def _cells(panel: Panel) -> pd.DataFrame:
 class Heatmaps(Picture):
     """Matrices side by side on one shared scale.
 
-    ``row`` and ``column`` are the positions of a query and a key that are framed in every panel.
+    ``row`` and ``column`` are the positions of a query and a key that are framed in every panel,
+    or only in that of the name ``framed_in``.
     Up to ``numbers`` columns the values stand in the cells, with a ``plus`` where that says more.
     ``bar`` is the title of the colour bar; empty leaves it out. ``legend`` names the colours that
     are not on the scale. ``frames`` are first and last cell, down and across, of groups that are
@@ -125,6 +126,7 @@ class Heatmaps(Picture):
     height: int = 420
     row: int | None = None
     column: int | None = None
+    framed_in: str = ""
     numbers: int = NUMBERS_FIT
     plus: bool = False
     bar: str = ""
@@ -143,7 +145,7 @@ class Heatmaps(Picture):
 
         None where nothing is chosen, or it lies outside the part that is shown.
         """
-        if self.row is None and self.column is None:
+        if (self.row is None and self.column is None) or self.framed_in not in ("", panel.name):
             return None
         ends = []
         for axis, chosen in ((panel.rows, self.row), (panel.columns, self.column)):

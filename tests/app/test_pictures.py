@@ -185,8 +185,8 @@ MUTANTS = (
     Mutant(
         "two cases are told apart by colour alone",
         "pictures/palette.py",
-        'FILLS = ("", "\\\\")',
-        'FILLS = ("", "")',
+        'FILLS = ("", "\\\\", "x")',
+        'FILLS = ("", "", "")',
         "test_every_picture_has_words_a_table_and_code[side_by_side?differs=mask-{}]",
     ),
 )

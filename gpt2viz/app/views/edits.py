@@ -16,6 +16,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.labels import isolated
 from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.patching import PIECES
 from gpt2viz.run.edits import FIELDS, LARGEST_FACTOR, STREAMS, Kind, check, describe, patches
 from gpt2viz.run.pieces import check_as_long
 
@@ -51,18 +52,6 @@ KINDS: dict[Kind, tuple[str, str]] = {
         "with the same mask and the other edits. What changes along depends on that piece (Meng et "
         "al. 2022).",
     ),
-}
-
-#: What can be taken from another text, in words.
-PIECES = {
-    "residual_in": "Stream before the layer",
-    "attention_output": "What attention adds",
-    "mlp_output": "What the MLP adds",
-    "head_output": "Head output",
-    "q": "Query",
-    "k": "Key",
-    "v": "Value",
-    "weights": "Attention weights",
 }
 
 #: Edits of one run. Each has a row on the page, and the run is made anew with every one added.

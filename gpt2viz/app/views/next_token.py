@@ -267,14 +267,15 @@ def _explained(view: View, best: list[int]) -> tuple[int, int | None]:
     offered = [names[n] for n in best[:CANDIDATES]]
     one, other = st.columns(2, gap="medium")
     with one:
-        token = _pick(view, "Logit of", parameters.EXPLAIN, offered, offered[0])
+        token = pick(view, "Logit of", parameters.EXPLAIN, offered, offered[0])
     with other:  # a logit minus itself is nothing
         others = [name for name in offered if name != address.chosen(parameters.EXPLAIN)]
-        versus = _pick(view, "minus the logit of", parameters.MINUS, [NONE, *others], NONE)
+        versus = pick(view, "minus the logit of", parameters.MINUS, [NONE, *others], NONE)
     return (best[0] if token is None else token), versus
 
 
-def _pick(view: View, title: str, which: Text, offered: list[str], default: str) -> int | None:
+def pick(view: View, title: str, which: Text, offered: list[str], default: str) -> int | None:
+    """Pick a token, ``offered`` or typed: its id, None for ``NONE``; or one message and the end."""
     widget = address.text(which, default)
     written: str = address.chosen(which)
     st.selectbox(

@@ -22,8 +22,7 @@ _CHOSEN, _CHANGE = "_match_chosen", "_changed_word"
 
 
 def second(view: View, choices: DeltaGenerator) -> View:
-    """Ask for the second text among the ``choices`` and run it like the first; or one message and
-    the end of the page."""
+    """Ask for the second text among the ``choices``, and ``read`` it."""
     changes = _changes(replace(view.trace.key, causal=True))
     with choices:
         current = sentence.box(
@@ -34,9 +33,14 @@ def second(view: View, choices: DeltaGenerator) -> View:
             placeholder="Type another sentence and press Enter",
         )
         _change_a_word(view, changes, current)
+    return read(view, current)
+
+
+def read(view: View, text: str) -> View:
+    """Run the second ``text`` like the first; or one message and the end of the page."""
     sentence.notes(parameters.TEXT2)
     try:
-        ids = view.model.tokenizer.encode(current, end_of_text_first=end_of_text.is_on())
+        ids = view.model.tokenizer.encode(text, end_of_text_first=end_of_text.is_on())
         trace = run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
     except ContextError as error:
         limits.too_long(view.model, error, parameters.TEXT2, "Second sentence: ")

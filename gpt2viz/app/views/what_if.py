@@ -1,21 +1,22 @@
-"""What if: change something inside the model, run it again, and compare the two runs."""
+"""What if: change something inside the model, or see what the answer depends on."""
 
 from __future__ import annotations
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import Edit, logit_lens
 from gpt2viz.analysis.comparison import largest_differences
-from gpt2viz.app import output, pages, prose, run_cache
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
-from gpt2viz.app.frame import controls, page
+from gpt2viz.app.frame import controls, page, token_strip
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import depends, measures, two_predictions, two_runs, zoom
 from gpt2viz.app.views import edits as editing
-from gpt2viz.app.views import measures, two_predictions, two_runs, zoom
 from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import difference_in_words
@@ -25,9 +26,23 @@ from gpt2viz.run.interventions import changes
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page(pages.WHAT_IF)
+    patches = address.asked(parameters.WHAT_IF) == "depends"
+    view = page.open_page(pages.WHAT_IF, "" if patches else token_strip.LIGHT_UP)
+    choices = st.container(
+        key="new_edit", horizontal=True, vertical_alignment="center", gap="small"
+    )
+    with choices:
+        mode = controls.mode(pages.WHAT_IF)
+    if mode == "depends":
+        depends.draw(view, choices)
+    else:
+        _draw_edits(view, choices)
+
+
+def _draw_edits(view: View, choices: DeltaGenerator) -> None:
+    """The run as it is beside the edited one."""
     edits = editing.edits()
-    with st.container(key="new_edit", horizontal=True, vertical_alignment="center", gap="small"):
+    with choices:
         second = editing.pick(view, edits)
         editing.listed(view, edits)
     editing.refused()

@@ -20,7 +20,8 @@ NAMED, LETTERS = 30, 26
 def draw(picture: Bars, colors: Palette) -> Figure:
     """One trace a case; the names stand at the axis, the numbers at the bars' ends."""
     figure = Figure([_bars(picture, n, colors) for n in range(len(picture.cases))])
-    beside = max(Counter(n for case in picture.cases for n in case.at).values(), default=1) > 1
+    most = max(Counter(n for case in picture.cases for n in case.at).values(), default=1)
+    beside = most > 1
     named = any(case.name for case in picture.cases)
     figure.update_layout(
         barmode="group" if beside else "overlay",
@@ -30,7 +31,7 @@ def draw(picture: Bars, colors: Palette) -> Figure:
         hoverlabel={"align": "left"},
     )
     if picture.across:
-        _lying(figure, picture, beside)
+        _lying(figure, picture, most)
     else:
         _standing(figure, picture, named)
     return figure
@@ -60,7 +61,8 @@ def _fills(case: Case) -> str | list[str]:
     return [fill] * (len(case.at) - 1) + ["/"] if case.rest else fill
 
 
-def _lying(figure: Figure, picture: Bars, beside: bool) -> None:
+def _lying(figure: Figure, picture: Bars, most: int) -> None:
+    """Bars from the top down, up to ``most`` of them at a place."""
     figure.update_yaxes(
         tickvals=list(range(len(picture.places))),
         ticktext=[markup(shorten(name, LETTERS)) for name in picture.ticks or picture.places],
@@ -70,9 +72,9 @@ def _lying(figure: Figure, picture: Bars, beside: bool) -> None:
     )
     figure.update_xaxes(title={"text": picture.quantity}, rangemode="tozero")
     figure.update_layout(
-        height=80 + (31 if beside else 26) * len(picture.places),
+        height=80 + max(26, 31 * (most > 1), 14 * most) * len(picture.places),
         margin={"l": 8, "r": 56, "t": 30, "b": 8},
-        bargap=0.25 if beside else 0.35,
+        bargap=0.25 if most > 1 else 0.35,
     )
 
 

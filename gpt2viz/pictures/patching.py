@@ -1,0 +1,131 @@
+"""Maps of what an answer depends on: how much of it every piece brings along, a cell each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.labels import shorten
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.run.edits import STREAMS, Edit
+
+if TYPE_CHECKING:  # torch stays out of the pictures
+    from gpt2viz.analysis.patching import PatchSweep
+
+#: What can be taken from another text's run, in words.
+PIECES: Mapping[str, str] = {
+    "residual_in": "Stream before the layer",
+    "attention_output": "What attention adds",
+    "mlp_output": "What the MLP adds",
+    "head_output": "Head output",
+    "q": "Query",
+    "k": "Key",
+    "v": "Value",
+    "weights": "Attention weights",
+}
+#: What a cell says.
+QUANTITY = "share of the answer"
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """How far every patch of a stage moves the metric, from the run that is patched to the other.
+
+    ``values`` is (layers, T) for the stream and (layers, n_head) for heads: 0 leaves the answer as
+    it is, 1 makes it the other run's. Layers of which nothing is known yet are left out. ``exact``
+    are the layers that were run, from the first on; the others are estimated.
+    """
+
+    stage: str
+    values: NDArray[np.float64]
+    exact: int
+
+    @property
+    def title(self) -> str:
+        """What is drawn, and what of it is an estimate."""
+        name, layers = PIECES[self.stage], len(self.values)
+        if self.exact == layers:
+            return name
+        return f"{name}: first-order estimate{f' from layer {self.exact} on' * bool(self.exact)}"
+
+
+def brought(sweep: PatchSweep) -> NDArray[np.float64]:
+    """The share of the way from the run that is patched to the one that the piece is from."""
+    shares: NDArray[np.float64]
+    shares = sweep.restored if sweep.direction == "denoise" else 1 - sweep.restored
+    return shares
+
+
+def shares(stage: str, sweep: PatchSweep | None, estimate: PatchSweep | None) -> Shares | None:
+    """What is known of a stage: the layers that were run, then their estimates; None for nothing.
+
+    Of a ``sweep`` that isn't at its end the whole layers count.
+    """
+    done = 0 if sweep is None else int(np.isfinite(sweep.values).all(axis=1).cumprod().sum())
+    parts = [] if sweep is None else [brought(sweep)[:done]]
+    parts += [] if estimate is None else [brought(estimate)[done:]]
+    values = np.concatenate(parts) if parts else np.empty((0, 0))
+    return Shares(stage, values, done) if len(values) else None
+
+
+def pair_labels(clean: Sequence[str], corrupted: Sequence[str]) -> list[str]:
+    """The tokens of two texts: once where they are the same, else both."""
+    return [
+        one if one == other else f"{shorten(one, 9)} / {shorten(other, 9)}"
+        for one, other in zip(clean, corrupted, strict=True)
+    ]
+
+
+def share_maps(
+    what: str,
+    known: Sequence[Shares],
+    labels: Sequence[str],
+    at: Edit | None,
+    *,
+    least: float,
+    height: int,
+) -> Heatmaps:
+    """A matrix for each stage: layers down, the ``labels`` of tokens or of heads across.
+
+    All on a scale that reaches to ``least`` at least; the cell ``at`` which a patch is chosen is
+    framed. A click carries its stage, its layer as row and its token or head as column.
+    """
+    of_tokens = known[0].stage in STREAMS
+    panels = [
+        Panel(
+            title=one.title,
+            values=one.values.astype(np.float32),
+            rows=Axis("layer", [str(n) for n in range(len(one.values))]),
+            columns=Axis("token" if of_tokens else "head", labels),
+            name=one.stage,
+            quantity=QUANTITY,
+            least=least,
+        )
+        for one in known
+    ]
+    found = [one.stage for one in known]
+    chosen = at if at is not None and at.stage in found else None
+    return Heatmaps(
+        what,
+        panels,
+        scale="signed",
+        n_columns=len(panels),
+        height=height,
+        row=None if chosen is None else chosen.layer,
+        column=None if chosen is None else chosen.position if of_tokens else chosen.head,
+        framed_in="" if chosen is None else chosen.stage or "",
+        numbers=12,
+        bar=QUANTITY,
+        legend=False,
+    )
+
+
+def peak(known: Sequence[Shares]) -> float:
+    """The largest share, whatever its sign; 1 where none is larger."""
+    found = [float(np.abs(one.values).max(initial=0).astype(np.float32)) for one in known]
+    return max([1.0, *found])

@@ -1,0 +1,311 @@
+"""What the answer depends on, as the page shows it: against the library and transformers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+from transformers import GPT2LMHeadModel
+
+import gpt2viz
+from gpt2viz.analysis.paired_runs import Metric
+from gpt2viz.app import sweeps
+from gpt2viz.app.views import depends, text_pair
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.run.edits import OF_HEADS, STREAMS
+from gpt2viz.run.key import RunKey
+from tests.app.pages import array, figure, heatmaps, open_page, pictures, plain
+from tests.app.test_behaviour import said
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance, softmax
+
+CLEAN, CORRUPTED = "A crane ate fish. A crane ate", "A crane ate grass. A crane ate"
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
+
+
+@pytest.fixture(autouse=True)
+def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine isn't given up on."""
+    monkeypatch.setattr(depends, "WAIT", 60)
+
+
+def open_depends(**chosen: str) -> AppTest:
+    return open_page("what_if?what_if=depends", **{"text": CLEAN, "text2": CORRUPTED} | chosen)
+
+
+def written(at: AppTest) -> str:
+    return plain(" ".join(block.value for block in [*at.markdown, *at.caption])).replace("\\", "")
+
+
+def sweep(stage: str, **options: Any) -> gpt2viz.PatchSweep:
+    return gpt2viz.patch_sweep(gpt2viz.load_model(), CLEAN, CORRUPTED, stage, **options)
+
+
+@pytest.mark.parametrize(
+    ("direction", "metric", "piece"),
+    [
+        ("denoise", "logit difference", "head_output"),
+        ("denoise", "probability", "q"),
+        ("noise", "divergence", "v"),
+    ],
+)
+def test_the_maps_are_the_sweeps_of_the_library(direction: Any, metric: Any, piece: str) -> None:
+    at = open_depends(direction=direction, metric=metric, piece=piece)
+    assert not said(at)
+    maps = heatmaps(figure(at, "depends_streams"))
+    assert list(maps) == list(STREAMS)
+    maps |= heatmaps(figure(at, "depends_heads"))
+    for stage in (*STREAMS, piece):
+        wanted = sweep(stage, direction=direction, metric=metric)
+        into, source = wanted.corrupted, wanted.clean
+        if direction == "noise":
+            into, source = source, into
+        assert_allclose(maps[stage], (wanted.values - into) / (source - into), **TOLERANCE)
+    both = "depends_streams", "depends_heads"
+    scales = [figure(at, key)["layout"]["coloraxis"] for key in both]
+    assert len({(one["cmin"], one["cmax"]) for one in scales}) == 1
+    assert scales[0]["cmax"] >= 1
+    assert "estimate" not in " ".join(pictures(at).values())
+
+
+def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
+    theirs = GPT2LMHeadModel.from_pretrained(BUNDLED, dtype=torch.float32).eval()
+    tokenizer = gpt2viz.load_model().tokenizer
+    clean, corrupted = (torch.tensor([tokenizer.encode(text)]) for text in (CLEAN, CORRUPTED))
+    block = theirs.transformer.h[2]
+    found: list[torch.Tensor] = []
+
+    def put(_module: Any, inputs: Any) -> Any:
+        stream = inputs[0].clone()
+        stream[0, 7] = found[0][0, 7]
+        return (stream, *inputs[1:])
+
+    with torch.no_grad():
+        handle = block.register_forward_pre_hook(lambda _module, inputs: found.append(inputs[0]))
+        one = theirs(clean).logits[0, -1].double().numpy()
+        handle.remove()
+        other = theirs(corrupted).logits[0, -1].double().numpy()
+        handle = block.register_forward_pre_hook(put)
+        patched = theirs(corrupted).logits[0, -1].double().numpy()
+        handle.remove()
+    right, wrong = one.argmax(), other.argmax()
+    numbers = [row[right] - row[wrong] for row in (other, patched, one)]
+    share = (numbers[1] - numbers[0]) / (numbers[2] - numbers[0])
+    assert 0.9 < share < 0.99
+
+    at = open_depends(patch="patch:residual_in:2:7")
+    assert_allclose(heatmaps(figure(at, "depends_streams"))["residual_in"][2, 7], share, rtol=1e-3)
+    told = written(at)
+    assert (
+        "Putting the stream of “·ate” (7) before layer 2 of the first run into the second "
+        f"**brings {100 * share:.0f} % of the answer along**" in told
+    )
+    before, now, source = (f"{number:.2f}".replace("-", "−") for number in numbers)
+    assert f"goes from {before} to {now}; in the first run it is {source}." in told
+    bars = figure(at, "patched")["data"]
+    probabilities = [softmax(row) for row in (one, other, patched)]
+    best = np.argsort(-np.max(probabilities, axis=0))[:4]
+    shown = list(dict.fromkeys([right, wrong, *best]))[:4]
+    assert_allclose(
+        [array(case["x"]) for case in bars], [100 * p[shown] for p in probabilities], rtol=1e-2
+    )
+
+
+@pytest.mark.parametrize(
+    ("patch", "told"),
+    [
+        ("attention_output:1:7", "what attention of layer 1 adds at “·ate” (7)"),
+        ("mlp_output:3:7", "what the MLP of layer 3 adds at “·ate” (7)"),
+        ("head_output:1.3", "the output of head 1.3"),
+        ("q:1.3", "the queries of head 1.3"),
+        ("k:1.3", "the keys of head 1.3"),
+        ("v:1.3", "the values of head 1.3"),
+        ("weights:1.3", "the attention weights of head 1.3"),
+    ],
+)
+def test_a_patch_is_told_with_its_share(patch: str, told: str) -> None:
+    stage = patch.partition(":")[0]
+    at = open_depends(
+        patch=f"patch:{patch}", direction="noise", piece=stage if stage in OF_HEADS else "q"
+    )
+    place = tuple(map(int, patch.partition(":")[2].replace(".", ":").split(":")))
+    share = 100 * (1 - sweep(stage, direction="noise").restored[place])
+    text = written(at)
+    assert f"Putting {told} of the second run into the first" in text
+    way = "moves the answer" if share < 0 else "takes"
+    assert share == 0 or f"**{way} {abs(share):.0f} %" in text
+    framed = {
+        key: figure(at, key)["layout"]["shapes"] for key in ("depends_streams", "depends_heads")
+    }
+    assert sum(map(len, framed.values())) == 1
+    assert framed["depends_heads" if stage in OF_HEADS else "depends_streams"]
+
+
+def test_what_attention_carries_is_shown_at_first() -> None:
+    found = sweep("attention_output").restored
+    differs = 3
+    others = np.delete(found, differs, axis=1)
+    layer, token = np.argwhere(found == others.max())[0]
+    assert (layer, token) == (1, 7)
+    told = "what attention of layer 1 adds at “·ate” (7) of the first run"
+    assert told in written(open_depends())
+
+
+@pytest.mark.parametrize("pair", text_pair.PAIRS, ids=lambda pair: pair.name)
+def test_in_an_example_a_word_is_copied(pair: text_pair.Pair) -> None:
+    """The word that differs is at least third, and its stream arrives at the last token."""
+    model = gpt2viz.load_model()
+    texts = pair.clean, pair.corrupted
+    ids = [model.tokenizer.encode(text) for text in texts]
+    assert len(ids[0]) == len(ids[1])
+    (place,) = np.flatnonzero(np.array(ids[0]) != ids[1])
+    found = gpt2viz.patch_sweep(model, *texts, answer=(ids[0][place], ids[1][place]))
+    assert found.clean > 0 > found.corrupted
+    assert found.restored[0, -1] == pytest.approx(0, abs=0.01)
+    assert found.restored[-1, -1] > 0.8
+    assert found.restored[1, place] > 0.8
+    at = open_page("what_if?what_if=depends")
+    at.session_state["pairs"] = True
+    at.run()
+    at.button(key=f"pair_{pair.name}").click().run()
+    assert (at.query_params["text"], at.query_params["text2"]) == texts
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        ("A big crane ate fish. A crane ate", "have 8 and 9 tokens, and must have as many"),
+        ("A crane ate a frog. A crane ate", "' fish' stands against ' a frog'"),
+        (CLEAN, "Both texts are the same"),
+    ],
+)
+def test_sentences_that_do_not_line_up_get_one_message_and_a_pair_that_does(
+    second: str, told: str
+) -> None:
+    at = open_depends(text2=second)
+    assert told in said(at).replace("\\", "")
+    assert not pictures(at)
+    at.button(key="nearest_pair").click().run()
+    assert not said(at)
+    assert "depends_streams" in pictures(at)
+
+
+def test_without_a_second_sentence_one_token_is_changed() -> None:
+    at = open_page("what_if?what_if=depends")
+    assert not said(at)
+    assert "text2" not in at.query_params
+    a, b = ("A crane ate fish", at.session_state["text2"])
+    encode = gpt2viz.load_model().tokenizer.encode
+    assert sum(one != other for one, other in zip(encode(a), encode(b), strict=True)) == 1
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"patch": "patch:residual_in:9:1"},
+        {"patch": "patch:residual_in:1"},
+        {"patch": "off:1.1"},
+        {"right": "·fish", "wrong": "·fish"},
+        {"right": "no such token"},
+        {"direction": "sideways"},
+        {"metric": "loudness"},
+        {"piece": "residual_in"},
+    ],
+    ids=str,
+)
+def test_what_can_not_be_shown_is_told(chosen: dict[str, str]) -> None:
+    assert said(open_depends(**chosen))
+
+
+def wanted(metric: Metric = "logit difference") -> sweeps.Wanted:
+    encode = gpt2viz.load_model().tokenizer.encode
+    clean, corrupted = (RunKey("stories", tuple(encode(text))) for text in (CLEAN, CORRUPTED))
+    answer = (encode(" fish")[0], encode(" grass")[0])
+    return sweeps.Wanted(clean, corrupted, "mlp_output", answer, "denoise", metric)
+
+
+def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpt2viz.analysis.patching, "AT_ONCE", 8)
+    sweeping, model = sweeps.Sweeping(wanted()), gpt2viz.load_model()
+    tell = sweeping._tell
+
+    def cancel_early(found: gpt2viz.PatchSweep, share: float) -> None:
+        if share > 0.6:
+            sweeping.cancel()
+        tell(found, share)
+
+    monkeypatch.setattr(sweeping, "_tell", cancel_early)
+    sweeping.go_on(model)
+    sweeping.wait(time.monotonic() + 60)
+    assert not sweeping.running
+    assert 0.6 < sweeping.share < 1
+    found = cast(gpt2viz.PatchSweep, sweeping.found).values
+    whole = sweep("mlp_output").values
+    done = np.isfinite(found)
+    assert 0 < done.sum() < done.size
+    assert_allclose(found[done], whole[done], **TOLERANCE)
+    sweeping.go_on(model)
+    assert not sweeping.running  # nobody wants it
+    monkeypatch.setattr(sweeping, "_tell", tell)
+    sweeping.again()
+    sweeping.go_on(model)
+    sweeping.wait(time.monotonic() + 60)
+    assert_allclose(cast(gpt2viz.PatchSweep, sweeping.found).values, whole, **TOLERANCE)
+    assert sweeping.share == 1
+
+
+def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "UNSEEN", -1)
+    sweeping = sweeps.Sweeping(wanted())
+    sweeping.go_on(gpt2viz.load_model())
+    sweeping.wait(time.monotonic() + 60)
+    assert 0 < sweeping.share < 1
+    monkeypatch.setattr(sweeps, "UNSEEN", 60)
+    sweeping.go_on(gpt2viz.load_model())
+    sweeping.wait(time.monotonic() + 60)
+    assert sweeping.share == 1
+
+
+def test_estimates_say_so_until_the_numbers_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depends, "AT_ONCE", 0)
+    sweeps.sweeping.clear()
+    at = open_depends()
+    estimated = gpt2viz.patch_estimate(gpt2viz.load_model(), CLEAN, CORRUPTED, "mlp_output")
+    shown = heatmaps(figure(at, "depends_streams"))["mlp_output"]
+    assert_allclose(shown, estimated.restored, **TOLERANCE)
+    assert pictures(at)["depends_streams"].count("first-order estimate") == 3
+    assert pictures(at)["depends_heads"].count("first-order estimate") == 1
+    (button,) = (one for one in at.button if one.label == "Run every patch")
+    button.click().run()
+    assert "estimate" not in " ".join(pictures(at).values())
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "what is needed is shown as what is enough",
+        "pictures/patching.py",
+        'sweep.restored if sweep.direction == "denoise" else 1 - sweep.restored',
+        "sweep.restored",
+        "test_the_maps_are_the_sweeps_of_the_library[noise-divergence-v]",
+    ),
+    Mutant(
+        "an estimate passes for exact",
+        "pictures/patching.py",
+        "if self.exact == layers:",
+        "if True:",
+        "test_estimates_say_so_until_the_numbers_are_there",
+    ),
+    Mutant(
+        "a sweep goes on for nobody",
+        "app/sweeps.py",
+        "self.cancelled or time.monotonic() - self._seen > UNSEEN",
+        "self.cancelled",
+        "test_a_sweep_that_nobody_looks_at_ends",
+    ),
+)
