@@ -55,8 +55,9 @@ if TYPE_CHECKING:
     from gpt2viz.model.from_transformers import from_transformers
     from gpt2viz.model.steps import Steps, load_steps
     from gpt2viz.run.drawn import Drawer
+    from gpt2viz.run.means import MeanReference
     from gpt2viz.run.saved import load_trace
-    from gpt2viz.run.tracer import trace
+    from gpt2viz.run.tracer import mean_reference, trace
 
 
 def _figures() -> Drawer:
@@ -77,6 +78,7 @@ _LATER = {
     "Contributions": "analysis.lens",
     "HeadCircuit": "analysis.circuits",
     "LogitLens": "analysis.lens",
+    "MeanReference": "run.means",
     "Model": "model.checkpoint",
     "PatchSweep": "analysis.patching",
     "PatchedPath": "analysis.patching",
@@ -95,6 +97,7 @@ _LATER = {
     "load_steps": "model.steps",
     "load_trace": "run.saved",
     "logit_lens": "analysis.lens",
+    "mean_reference": "run.tracer",
     "patch_estimate": "analysis.patching",
     "patch_path": "analysis.patching",
     "patch_sweep": "analysis.patching",
@@ -122,6 +125,7 @@ __all__ = [
     "GPT2VizError",
     "HeadCircuit",
     "LogitLens",
+    "MeanReference",
     "MissingExtraError",
     "Model",
     "PatchError",
@@ -151,6 +155,7 @@ __all__ = [
     "load_steps",
     "load_trace",
     "logit_lens",
+    "mean_reference",
     "parse_edits",
     "patch_estimate",
     "patch_path",

@@ -52,13 +52,13 @@ def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, 
     Weights times v for every head, merged and projected (W_O, b_O), are held against what the
     run itself added to the residual stream; the first number is the largest distance over all
     tokens and channels (T, C), the second the largest number of the addition. Edits are followed:
-    a head that puts out 0 or a mean is only held to put out the same after every token, and both
-    numbers are 0 where attention is off. Raises what ``value_weighted`` does.
+    what a head puts out that an edit set to 0 or a mean is taken as it is, and both numbers are 0
+    where attention is off. Raises what ``value_weighted`` does.
     """
     weights, v = _mixed(trace, layer)
     heads: Array = weights @ v  # (nh, T, hs)
     fixed = passed_on(trace.edits, layer, len(heads)) == 0
-    heads[fixed] = trace.stage("head_output", layer)[0, fixed, :1]
+    heads[fixed] = trace.stage("head_output", layer)[0, fixed]
     merged = heads.transpose(1, 0, 2).reshape(len(trace.tokens), -1)  # (T, C)
     projection = _projection(model, trace, layer)
     bias = model.merging(layer)[1].detach().cpu().numpy()

@@ -25,7 +25,7 @@ class CellArithmetic:
     sum; ``value`` (hs,) is v[j], ``contribution`` (hs,) factor·weight·v[j] and ``output`` (hs,) the
     sum of all keys'.
     ``factor`` is 1 but where an edit scales the head, or lets it put out 0 or a mean (then it is
-    0, and the ``output`` what stands in for the head, the same after every token).
+    0, and the ``output`` what stands in for the head).
     The ``model_…`` fields are what the model itself computed for the same quantity.
     """
 
@@ -91,7 +91,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
         factor=factor,
         value=v[j],
         contribution=weights[j] * values[j],
-        output=weights @ values if factor else of("head_output")[0].astype(np.float64),
+        output=weights @ values if factor else of("head_output")[i].astype(np.float64),
         model_score=float(of("scores")[i, j]),
         model_scaled=float(of("scaled_scores")[i, j]),
         model_weight=float(of("weights")[i, j]),

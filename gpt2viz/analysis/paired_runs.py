@@ -14,6 +14,7 @@ from gpt2viz.errors import PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.interventions import Change, changes
+from gpt2viz.run.means import Reference
 from gpt2viz.run.pieces import check_as_long
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import reference_run, run_from, token_ids, trace
@@ -92,7 +93,7 @@ def paired_runs(
     metric: Metric,
     causal: bool,
     edits: Sequence[Edit],
-    reference: Trace | None,
+    reference: Reference | None,
 ) -> PairedRuns:
     """Run both texts, which must differ and have as many tokens.
 

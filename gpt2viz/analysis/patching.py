@@ -25,6 +25,7 @@ from gpt2viz.errors import EditError, PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Block
 from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit
+from gpt2viz.run.means import Reference
 from gpt2viz.run.pieces import module_of, piece
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import gradients
@@ -85,7 +86,7 @@ def patch_sweep(
     by_position: bool = False,
     causal: bool = True,
     edits: Sequence[Edit] = (),
-    reference: Trace | None = None,
+    reference: Reference | None = None,
     progress: Callable[[PatchSweep, float], object] | None = None,
 ) -> PatchSweep:
     """Patch every piece of a stage, one at a time, from one text's run into the other's.
@@ -130,7 +131,7 @@ def patch_estimate(
     by_position: bool = False,
     causal: bool = True,
     edits: Sequence[Edit] = (),
-    reference: Trace | None = None,
+    reference: Reference | None = None,
 ) -> PatchSweep:
     """All logit differences of ``patch_sweep`` at once, to first order: attribution patching.
 
@@ -191,7 +192,7 @@ def patch_path(
     metric: Metric = "logit difference",
     causal: bool = True,
     edits: Sequence[Edit] = (),
-    reference: Trace | None = None,
+    reference: Reference | None = None,
 ) -> PatchedPath:
     """Patch the direct path from a head's output to another head's q, k or v, at all positions.
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -34,10 +35,11 @@ device = click.option(
 
 
 class _Changes(NamedTuple):
-    """What is changed in the run, as it was written, and the text that patches take from."""
+    """What is changed in the run, as it was written, and the texts that it takes from."""
 
     edits: str
     patch_from: str | None
+    mean_over: Path | None
 
 
 #: Runs the model on what the command was given: the model and its trace.
@@ -59,11 +61,12 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         special: bool,
         edits: str,
         patch_from: str | None,
+        mean_over: Path | None,
         quiet: bool,
         device: str,
         **others: Any,
     ) -> Any:
-        changes = _Changes(edits, patch_from)
+        changes = _Changes(edits, patch_from, mean_over)
         run = partial(_run, text, model, not no_causal, endoftext, special, changes, quiet, device)
         return command(run=run, quiet=quiet, **others)
 
@@ -80,6 +83,13 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         help="The second text, which patches in --edits take their pieces from, such as "
         "patch:residual_in:2:5 (the stream before layer 2, at token 5).",
     )
+    mean_over = click.option(
+        "--mean-over",
+        metavar="FILE",
+        type=click.Path(exists=True, path_type=Path),
+        help="Texts, a line each: mean: in --edits puts in a head's mean over them, position by "
+        "position, in place of that over our own text.",
+    )
     causal = click.option("--no-causal", is_flag=True, help="Switch the causal mask off.")
     first = click.option(
         "--endoftext", is_flag=True, help="Put the token <|endoftext|> first, if the model has it."
@@ -89,8 +99,8 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         is_flag=True,
         help="Read special tokens in TEXT, such as <|endoftext|>, as tokens and not as text.",
     )
-    options = (quiet, as_json, device, patch_from, edits, tokens, first, causal, model, text)
-    for decorate in options:
+    changing = (mean_over, patch_from, edits)
+    for decorate in (quiet, as_json, device, *changing, tokens, first, causal, model, text):
         ready = decorate(ready)
     return ready
 
@@ -156,12 +166,16 @@ def _run(
     ids = loaded.tokenizer.encode(written, end_of_text_first=endoftext, special=special)
     if not special:
         note_special(silent, loaded.tokenizer.special_in(written))
-    second = None
-    if asked.patch_from is not None:
-        second = loaded.tokenizer.encode(
-            asked.patch_from, end_of_text_first=endoftext, special=special
-        )
-    return loaded, gpt2viz.trace(loaded, ids, causal=causal, edits=edits, patch_from=second)
+    encode = partial(loaded.tokenizer.encode, end_of_text_first=endoftext, special=special)
+    second = None if asked.patch_from is None else encode(asked.patch_from)
+    reference = None
+    if asked.mean_over is not None:
+        from gpt2viz.survey.documents import documents  # pyarrow takes a while
+
+        reference = gpt2viz.mean_reference(loaded, map(encode, documents(asked.mean_over)))
+    return loaded, gpt2viz.trace(
+        loaded, ids, causal=causal, edits=edits, reference=reference, patch_from=second
+    )
 
 
 def note_special(silent: bool, typed: Iterable[str]) -> None:

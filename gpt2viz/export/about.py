@@ -25,7 +25,8 @@ class About:
     ``layer`` and ``head`` count from 0, and are None where the file holds no single one.
     ``sha256`` is the checksum of the model's weights, "" where it is not known; ``causal`` is None
     for runs with the mask on and off; ``edits`` are the changes to the run in their short form,
-    ``patch_from`` the text that patches among them took pieces from.
+    ``patch_from`` the text that patches among them took pieces from, ``mean_over`` the texts that
+    means among them are over, "" for our own.
     """
 
     what: str
@@ -38,6 +39,7 @@ class About:
     causal: bool | None = True
     edits: str = ""
     patch_from: str = ""
+    mean_over: str = ""
     version: str = __version__
 
     @property
@@ -65,6 +67,7 @@ class About:
             f"sha256 {self.sha256[:12]}" if self.sha256 else "",
             f"causal mask {self.mask}" if self.model else "",
             f"edits {self.edits}" if self.edits else "",
+            f"means over {self.mean_over}" if self.mean_over else "",
             f"patched from “{_cut(self.patch_from)}”" if self.patch_from else "",
             f"gpt2viz {self.version}",
         ]
@@ -88,6 +91,7 @@ def about(trace: Trace, what: str, layer: int | None = None, head: int | None = 
         causal=trace.causal,
         edits=",".join(map(str, trace.edits)),
         patch_from=trace.patch_text,
+        mean_over=trace.mean_over,
     )
 
 
@@ -109,6 +113,7 @@ def about_runs(traces: Sequence[Trace], what: str) -> About:
         causal=said[0].causal if len({one.causal for one in said}) == 1 else None,
         edits=each(one.edits for one in said),
         patch_from=each(one.patch_from for one in said),
+        mean_over=each(one.mean_over for one in said),
     )
 
 

@@ -91,6 +91,7 @@ def _facts(about: About) -> str:
         "Head": "" if about.head is None else str(about.head),
         "Causal mask": about.mask if about.model else "",
         "Edits": about.edits,
+        "Means over": about.mean_over,
         "Patched from": about.patch_from,
         "gpt2viz": about.version,
     }

@@ -60,9 +60,11 @@ class Edit:
     """One change to a run. Layers, heads and tokens count from 0.
 
     - ``off``: the output of a head is 0 (Michel et al. 2019, "Are Sixteen Heads Really Better
-      than One?").
-    - ``mean``: the output of a head is its mean over the tokens of a reference text (Wang et al.
-      2023, "Interpretability in the Wild"): the same vector for every token.
+      than One?"). A model never meets that in training, and what follows early heads goes astray
+      by it: a mean misleads less.
+    - ``mean``: the output of a head is its mean over the tokens of a reference text, the same
+      vector for every token; or over many texts, position by position, as ``mean_reference`` has
+      it (Wang et al. 2023, "Interpretability in the Wild").
     - ``scale``: the output of a head times ``factor``.
     - ``attn``, ``mlp``: the layer's attention or MLP adds nothing to the stream, bias included.
     - ``forbid``: ``query`` may not see ``key``, in no head of no layer.

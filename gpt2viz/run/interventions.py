@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
-from gpt2viz.arrays import Array
 from gpt2viz.run.edits import Edit
+from gpt2viz.run.means import Reference, mean_output
 from gpt2viz.run.pieces import module_of, piece
 from gpt2viz.run.trace import Trace
 
@@ -20,12 +20,12 @@ Change = Callable[[Tensor], Tensor]
 
 
 def changes(
-    edits: Iterable[Edit], reference: Trace | None, source: Trace | None = None
+    edits: Iterable[Edit], reference: Reference | None, source: Trace | None = None
 ) -> Iterator[tuple[str, Change]]:
     """(module name, change of its output) for every edit of a head or a layer, in their order.
 
-    ``reference`` is the run of the same model whose means stand in for heads, ``source`` that of
-    as many tokens which patches take their pieces from. Raises ``ValueError`` where one is needed
+    ``reference`` is what the means that stand in for heads are taken from, ``source`` the run of
+    as many tokens that patches take their pieces from. Raises ``ValueError`` where one is needed
     and missing.
     """
     for edit in edits:
@@ -37,17 +37,20 @@ def changes(
             yield f"h.{edit.layer}.attn.attend.head_output", _of_head(edit, reference)
 
 
-def _of_head(edit: Edit, reference: Trace | None) -> Change:
-    mean = _mean(edit, reference) if edit.kind == "mean" else None
+def _of_head(edit: Edit, reference: Reference | None) -> Change:
+    if edit.kind == "mean" and reference is None:
+        raise ValueError(f"{edit} needs a reference run")
+    layer, head = edit.layer or 0, edit.head or 0
 
     def change(heads: Tensor) -> Tensor:
         changed = heads.clone()  # (B, nh, T, hs)
-        if mean is not None:
-            changed[:, edit.head] = torch.tensor(mean).to(heads.device, heads.dtype)
+        if edit.kind == "mean" and reference is not None:
+            mean = mean_output(reference, layer, head, heads.shape[2])
+            changed[:, head] = torch.tensor(mean).to(heads.device, heads.dtype)
         elif edit.kind == "off":
-            changed[:, edit.head] = 0  # and not times 0, which leaves NaN
+            changed[:, head] = 0  # and not times 0, which leaves NaN
         else:
-            changed[:, edit.head] *= edit.factor or 0.0
+            changed[:, head] *= edit.factor or 0.0
         return changed
 
     return change
@@ -66,11 +69,3 @@ def _patch(edit: Edit, source: Trace | None) -> Change:
         return changed
 
     return change
-
-
-def _mean(edit: Edit, reference: Trace | None) -> Array:
-    """The head's output (hs,), mean over all tokens of the reference run."""
-    if reference is None:
-        raise ValueError(f"{edit} needs a reference run")
-    mean: Array = reference.stage("head_output", edit.layer)[0, edit.head].mean(axis=0)
-    return mean

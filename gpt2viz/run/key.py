@@ -13,9 +13,10 @@ class RunKey:
 
     Two runs with the same key are the same run: the same ``model``, by the name that no other
     folder here has, the same ``token_ids``, the causal mask on or off, the same ``edits`` in the
-    same order, and the same tokens of the text that patches take pieces ``patch_from``, none where
-    nothing is patched. ``Trace.key`` gives a run's own; ``dataclasses.replace(key, causal=False)``
-    is another run of the same text. Of plain values, so that every cache can hash it.
+    same order, the same tokens of the text that they patch from, ``patch_from``, and means over
+    the same texts, ``mean_over``, "" for our own. ``Trace.key`` gives a run's own;
+    ``dataclasses.replace(key, causal=False)`` is another run of the same text. Of plain values, so
+    that every cache can hash it.
     """
 
     model: str
@@ -23,6 +24,7 @@ class RunKey:
     causal: bool = True
     edits: tuple[Edit, ...] = ()
     patch_from: tuple[int, ...] = ()
+    mean_over: str = ""
 
     def begins(self, longer: RunKey) -> bool:
         """Whether the first tokens of a ``longer`` run, or the same, have this run's numbers.

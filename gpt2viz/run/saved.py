@@ -107,6 +107,7 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
         forbidden=hidden,
         patch_from=patch_from,
         patch_text=said.get("patch_from", ""),
+        mean_over=said.get("mean_over", ""),
         weights=model.weights,
     )
 

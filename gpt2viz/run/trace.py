@@ -67,6 +67,7 @@ class Trace:
     ``explicit`` tells whether scores and weights were ``captured`` in the run itself or are
     ``derived`` from its q, k and v when asked for. ``edits`` are what was changed in this run, and
     ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any;
+    ``mean_over`` names the texts of a ``reference`` that was given for means, if any;
     ``patch_text`` is the text that patches took their pieces from, ``patch_from`` its token ids.
     ``weights`` are the files that the model was read from, for their checksum.
     """
@@ -86,6 +87,7 @@ class Trace:
     describe: Callable[[], tuple[TensorRecord, ...]]
     edits: tuple[Edit, ...] = ()
     forbidden: Pairs | None = None
+    mean_over: str = ""
     patch_from: tuple[int, ...] = ()
     patch_text: str = ""
     weights: WeightFiles | None = None
@@ -96,7 +98,14 @@ class Trace:
     @property
     def key(self) -> RunKey:
         """Who this run is: what it is remembered by."""
-        return RunKey(self.model_name, self.token_ids, self.causal, self.edits, self.patch_from)
+        return RunKey(
+            self.model_name,
+            self.token_ids,
+            self.causal,
+            self.edits,
+            self.patch_from,
+            self.mean_over,
+        )
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from gpt2viz.run.edits import (
 )
 from gpt2viz.run.hooks import Recording, recording, shape_table
 from gpt2viz.run.interventions import Change, changes
+from gpt2viz.run.means import MeanReference, Reference, fingerprint, over
 from gpt2viz.run.pieces import check_as_long
 from gpt2viz.run.stages import masking
 from gpt2viz.run.trace import Trace
@@ -52,7 +53,7 @@ def trace(
     *,
     explicit: bool | None = None,
     edits: Sequence[Edit] = (),
-    reference: Trace | None = None,
+    reference: Reference | None = None,
     patch_from: str | Sequence[int] | Trace | None = None,
 ) -> Trace:
     """Run ``model`` on a text, or on a sequence of token ids, and keep every stage.
@@ -62,10 +63,10 @@ def trace(
     lifts the mask: every token sees every other, which the model never met in training.
     ``explicit`` makes scores and weights in the run itself (True) or derives them later from its
     q, k and v with the same code (False); by default it depends on their size. ``edits`` change
-    the run, in their order; ``reference`` is the run of this model whose means stand in for
-    heads, by default ``reference_run(model)``. ``patch_from`` is the other text, of as many tokens,
-    whose run patches take their pieces from; or that run, made with the same mask and the same
-    edits but for the patches.
+    the run, in their order; ``reference`` is what means that stand in for heads are taken from, a
+    run of this model or ``mean_reference``, by default ``reference_run(model)``. ``patch_from`` is
+    the other text, of as many tokens, whose run patches take their pieces from; or that run, made
+    with the same mask and the same edits but for the patches.
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
     for more tokens than the model has positions, ``EditError`` for an edit that doesn't fit,
@@ -76,9 +77,7 @@ def trace(
     ids, edits = token_ids(model, text), _edits(edits)
     explicit = _fits(model, len(ids)) if explicit is None else explicit
     check(edits, model.config, len(ids), causal, explicit)
-    if any(edit.kind == "mean" for edit in edits):
-        reference = reference or reference_run(model)
-        reference.check_made_by(model)
+    reference = _reference(model, edits, reference)
     source = _source(model, ids, causal, edits, reference, patch_from)
     hidden, wanted = forbidden(edits, len(ids)), list(changes(edits, reference, source))
     logits, seen = _run(model.network, ids, causal, explicit, hidden, wanted)
@@ -87,6 +86,7 @@ def trace(
         made,
         text=text if isinstance(text, str) else made.text,
         edits=edits,
+        mean_over=over(reference, reference_ids(model)) if reference else "",
         patch_from=() if source is None else source.token_ids,
         patch_text="" if source is None else source.text,
     )
@@ -136,12 +136,51 @@ def reference_run(model: Model) -> Trace:
     return trace(model, reference_ids(model))
 
 
+def mean_reference(model: Model, texts: Iterable[str | Sequence[int]]) -> MeanReference:
+    """Mean outputs of every head over some texts, position by position, for ``mean`` edits.
+
+    Texts of one form, such as the same sentence with other names, keep what belongs to a place and
+    lose what belongs to a text (Wang et al. 2023, section 2.2). The unedited model reads them with
+    the mask on. Raises ``TextError`` where there is none, and what ``trace`` raises.
+    """
+    first: Trace | None = None
+    sums: dict[int, NDArray[np.float64]] = {}
+    counts, read = np.zeros(model.config.n_positions), []
+    for text in texts:
+        run = trace(model, text)
+        first, T = first or run, len(run.token_ids)
+        counts[:T] += 1
+        read.append(run.key)
+        for layer in range(model.config.n_layer):
+            heads = run.stage("head_output", layer)[0]  # (nh, T, hs)
+            whole = sums.setdefault(layer, np.zeros((len(heads), len(counts), heads.shape[-1])))
+            whole[:, :T] += heads
+    if first is None:
+        raise TextError("There is no text to take means over.")
+    longest = int(np.count_nonzero(counts))
+    means = {
+        layer: (whole[:, :longest] / counts[:longest, None]).astype(np.float32)
+        for layer, whole in sums.items()
+    }
+    return MeanReference(means, len(read), first, fingerprint(read))
+
+
+def _reference(model: Model, edits: Sequence[Edit], given: Reference | None) -> Reference | None:
+    """What means are taken from; None where none is."""
+    if not any(edit.kind == "mean" for edit in edits):
+        return None
+    if given is None:
+        return reference_run(model)
+    given.check_made_by(model)
+    return given
+
+
 def _source(
     model: Model,
     ids: list[int],
     causal: bool,
     edits: tuple[Edit, ...],
-    reference: Trace | None,
+    reference: Reference | None,
     patch_from: str | Sequence[int] | Trace | None,
 ) -> Trace | None:
     """The run that patches take their pieces from; None where nothing is patched."""

@@ -194,7 +194,7 @@ MUTANTS = (
     Mutant(
         "edits left out of the key",
         "run/trace.py",
-        "self.causal, self.edits, self.patch_from)",
+        "            self.edits,\n            self.patch_from,",
         "self.causal)",
         "test_each_run_has_numbers_of_its_own",
     ),

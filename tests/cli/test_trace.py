@@ -77,6 +77,17 @@ def test_a_piece_of_another_text(run: Run) -> None:
     assert found["patch_from"] == other
 
 
+def test_a_mean_over_the_lines_of_a_file(run: Run, tmp_path: Path) -> None:
+    texts = ["A dog saw a bird", "The cat ate fish"]
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    mean = ("--edits", "mean:0.1", "--mean-over", str(tmp_path / "texts.txt"))
+    found = json.loads(run("trace", TEXT, *mean, "-H", "1", "-s", "head_output", "--json").stdout)
+    model = gpt2viz.load_model()
+    runs = [gpt2viz.trace(model, text).stage("head_output", 0, 1)[:4] for text in texts]
+    assert_allclose(found["values"], np.mean(runs, axis=0), atol=1e-5)
+    assert found["mean_over"].startswith("2 texts, sha256 ")
+
+
 def test_the_end_of_text_is_put_first(run: Run, ids: list[int]) -> None:
     found = json.loads(run("trace", TEXT, "-l", "1", "--endoftext", "--json").stdout)
     end = gpt2viz.load_model().tokenizer.end_of_text

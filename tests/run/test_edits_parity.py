@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "another head is off",
         "run/interventions.py",
-        "changed[:, edit.head] = 0",
+        "changed[:, head] = 0",
         "changed[:, 0] = 0",
         "test_every_edit_equals_transformers",
     ),
@@ -216,9 +216,9 @@ MUTANTS = (
     ),
     Mutant(
         "mean of one token",
-        "run/interventions.py",
-        "[0, edit.head].mean(axis=0)",
-        "[0, edit.head][0]",
+        "run/means.py",
+        "[0, head].mean(axis=0)",
+        "[0, head][0]",
         "test_every_edit_equals_transformers",
     ),
     Mutant(
@@ -231,8 +231,8 @@ MUTANTS = (
     Mutant(
         "scaled from there on",
         "run/interventions.py",
-        "[:, edit.head] *=",
-        "[:, edit.head:] *=",
+        "[:, head] *=",
+        "[:, head:] *=",
         "test_every_edit_equals_transformers",
     ),
     Mutant(

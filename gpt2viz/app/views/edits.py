@@ -22,7 +22,12 @@ from gpt2viz.run.pieces import check_as_long
 
 #: What a person picks from, and what it means.
 KINDS: dict[Kind, tuple[str, str]] = {
-    "off": ("Switch a head off", "Its output becomes 0: it adds nothing (Michel et al. 2019)."),
+    "off": (
+        "Switch a head off",
+        "Its output becomes 0: it adds nothing (Michel et al. 2019). The model never met that in "
+        "training: what an early head seems to do by it can be what the later ones do without it. "
+        "Its mean is the milder test.",
+    ),
     "mean": (
         "Replace a head by its mean",
         "Its output becomes the same for every token: what it puts out on average over a "
@@ -129,7 +134,7 @@ def _second(view: View) -> tuple[int, ...]:
         "Second sentence",
         placeholder="Second sentence, with as many tokens",
         label_visibility="collapsed",
-        width=330,
+        width=240,
     )
     if not text:
         return ()

@@ -1,0 +1,75 @@
+"""What stands in for a head that an edit replaces by its mean: means of other runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpt2viz.arrays import Array
+from gpt2viz.errors import EditError
+from gpt2viz.labels import counted
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.run.key import RunKey
+from gpt2viz.run.trace import Trace
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeanReference:
+    """The mean outputs of all heads over some texts, at every position of its own.
+
+    Made by ``gpt2viz.mean_reference``. ``means`` are (nh, T, hs) by layer, with T the tokens of the
+    longest of ``n_texts``; a position's mean is over the texts that reach it. ``first`` is the run
+    of the first text, by the model that made all of them; ``ids`` identify the texts.
+    """
+
+    means: Mapping[int, Array]
+    n_texts: int
+    first: Trace
+    ids: str
+
+    def check_made_by(self, model: Model) -> None:
+        """Raise ``ValueError`` where another model made the runs, as ``Trace.check_made_by``."""
+        self.first.check_made_by(model)
+
+    def __repr__(self) -> str:
+        T = self.means[0].shape[1]
+        return f"MeanReference: {over(self, ())}, up to {T} tokens, by {self.first.model_name}"
+
+
+#: Where means can be taken from; of one run, over all of its tokens.
+Reference = Trace | MeanReference
+
+
+def mean_output(reference: Reference, layer: int, head: int, n_tokens: int) -> Array:
+    """What stands in for a head: (hs,) for every token, or (T, hs).
+
+    Raises ``EditError`` where the texts of a ``MeanReference`` are shorter than ``n_tokens``.
+    """
+    if isinstance(reference, Trace):
+        whole: Array = reference.stage("head_output", layer)[0, head].mean(axis=0)
+        return whole
+    means = reference.means[layer]
+    if means.shape[1] < n_tokens:
+        raise EditError(
+            f"The texts that the mean is over have at most {means.shape[1]} tokens, and this one "
+            f"has {n_tokens}. Give longer ones, or shorten the text."
+        )
+    return means[head, :n_tokens]
+
+
+def over(reference: Reference, own: tuple[int, ...]) -> str:
+    """Which texts the means are over, in a few words that no others have; "" for our ``own``."""
+    if isinstance(reference, Trace):
+        key = reference.key
+        if key == RunKey(reference.model_name, own):
+            return ""
+        n, ids = 1, fingerprint([key])
+    else:
+        n, ids = reference.n_texts, reference.ids
+    return f"{counted(n, 'texts')}, sha256 {ids[:12]}"
+
+
+def fingerprint(texts: list[RunKey]) -> str:
+    """The checksum of what was run."""
+    return hashlib.sha256(repr(texts).encode()).hexdigest()
