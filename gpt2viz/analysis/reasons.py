@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.explanation import RowExplanation, Side
+from gpt2viz.analysis.explanation import RowExplanation, Side, explain_row
 from gpt2viz.analysis.scores import first_token, weight_on
 from gpt2viz.analysis.steps import Step
 from gpt2viz.arrays import Array
 from gpt2viz.errors import MissingExtraError
+from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import attention_is_off, passed_on
+from gpt2viz.run.trace import Trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -66,6 +68,24 @@ class Pair:
 
     def __str__(self) -> str:
         return f"{spoken(self.query_part, 'query')} × {spoken(self.key_part, 'key')}"
+
+
+class Strongest(NamedTuple):
+    """The part of either side with the largest share, in all its pairs, of what has one sign."""
+
+    side: Side
+    part: str
+    share: float
+
+    def __str__(self) -> str:
+        return spoken(self.part, self.side)
+
+
+class Hop(NamedTuple):
+    """A cell on the path down from another, and its strongest part, which leads on if it can."""
+
+    step: Step
+    by: Strongest
 
 
 @dataclass(frozen=True)
@@ -129,6 +149,25 @@ class Reason:
         return tuple(
             self._pair(int(i), int(j), whole) for i, j in places if sign * self.deviation[i, j] > 0
         )
+
+    @cached_property
+    def strongest(self) -> Strongest | None:
+        """The part with the largest share of the sign that prevails; None without any.
+
+        The shares of one side's parts sum to 1. Of equal ones the key's is taken, and the first.
+        """
+        sign = 1 if self.above else -1
+        same = (sign * self.deviation).clip(min=0)
+        if not same.sum() > 0:
+            return None
+        sides: tuple[tuple[Side, int], ...] = (("key", 0), ("query", 1))
+        shares = {
+            (side, name): float(share)
+            for side, axis in sides
+            for name, share in zip(self.row.names, same.sum(axis=axis) / same.sum(), strict=True)
+        }
+        side, name = max(shares, key=shares.__getitem__)
+        return Strongest(side, name, shares[side, name])
 
     @cached_property
     def rule(self) -> tuple[Rule, float] | None:
@@ -230,6 +269,24 @@ def reason(row: RowExplanation, key: int) -> Reason:
     """
     row.row_of(key)
     return Reason(row, key)
+
+
+def strongest_path(model: Model, trace: Trace, step: Step) -> tuple[Hop, ...]:
+    """The way from a cell down towards the tokens: at each cell its strongest part.
+
+    Where that is a head, the cell at which this head had looked hardest comes next. The path ends
+    at any other part: an MLP can't be taken apart so. It is empty where the query sees one key.
+    Raises what ``explain_row`` and ``reason`` do.
+    """
+    hops: list[Hop] = []
+    following: Step | None = step
+    while following is not None:
+        case = reason(explain_row(model, trace, *following[:3]), following.key)
+        if (by := case.strongest) is None:
+            break
+        hops.append(Hop(following, by))
+        following = case.behind(by.side, by.part)
+    return tuple(hops)
 
 
 def _own(case: Reason) -> NDArray[np.bool_]:

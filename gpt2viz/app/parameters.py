@@ -153,7 +153,8 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     PARTS := Choice(
         "parts",
-        "What pairs of parts add to a score: `beyond` the row's mean, or `raw`",
+        "What pairs of parts add to a score, `beyond` the row's mean or `raw`; or the strongest "
+        "`path` down to the tokens",
         "beyond",
         on=(pages.HEAD,),
     ),

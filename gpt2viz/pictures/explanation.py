@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 
 if TYPE_CHECKING:  # torch stays out of the pictures
-    from gpt2viz.analysis.reasons import Read, Reason
+    from gpt2viz.analysis.reasons import Hop, Read, Reason
 
 #: Parts of a side that have a row or column of their own; the others stand together in one more.
 MOST = 32
@@ -80,6 +81,35 @@ def _gathered(
     largest = np.sort(np.argsort(-np.abs(table).max(axis=1), kind="stable")[:MOST])
     others = np.delete(table, largest, axis=0).sum(axis=0)
     return np.vstack([table[largest], others]), [*(names[n] for n in largest), OTHERS]
+
+
+def path_map(hops: Sequence[Hop], n_layer: int, n_head: int) -> Heatmaps:
+    """The heads that a path of at least one hop leads over, on the map of the model.
+
+    Layers down, heads across; the head that it begins from is framed, and each that it leads to
+    has the share that took it there.
+    """
+    start, values = hops[0].step, np.zeros((n_layer, n_head), np.float32)
+    for above, hop in pairwise(hops):
+        values[hop.step.layer, hop.step.head] = above.by.share
+    panel = Panel(
+        title="",
+        values=values,
+        rows=Axis("layer", [f"{n}" for n in range(n_layer)], numbered=False),
+        columns=Axis("head", [f"{n}" for n in range(n_head)], numbered=False),
+        name="path",
+        quantity="share of what sets the cell above apart",
+    )
+    return Heatmaps(
+        f"The strongest path to layer {start.layer}, head {start.head}, from query {start.query} "
+        f"to key {start.key}",
+        [panel],
+        height=min(420, 120 + 34 * n_layer),
+        row=start.layer,
+        column=start.head,
+        numbers=0,
+        legend=False,
+    )
 
 
 def pair_table(case: Reason) -> pd.DataFrame:

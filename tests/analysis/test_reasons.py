@@ -12,14 +12,18 @@ import torch
 
 import gpt2viz
 from gpt2viz.analysis.explanation import explain_row
-from gpt2viz.analysis.reasons import RULES, Reason, reason
+from gpt2viz.analysis.reasons import RULES, Reason, reason, strongest_path
 from gpt2viz.analysis.scores import head_scores
+from gpt2viz.analysis.steps import Step
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.run.edits import parse_edits
 from tests.analysis.copying_model import copying_model
+from tests.analysis.test_explanation import read_by, written
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
+from tests.numpy_gpt2 import by_head
+from tests.numpy_gpt2 import read as papers
 
 #: The text that the app's first page opens with.
 CAT = "The cat sat on the mat and the cat sat"
@@ -99,6 +103,80 @@ def test_a_part_that_is_a_head_names_what_it_had_read(tmp_path: Path) -> None:
                     found[True] += 1
         assert found[True]
         assert bool(found[False]) == ("mean" in edits)  # one that is off adds nothing at all
+
+
+def path_by_hand(
+    folder: Path, trace: gpt2viz.Trace, step: Step
+) -> list[tuple[Step, str, str, float]]:
+    """Cell, side, part and share, one part after the other tried in loops: no table is shared."""
+    config, w = papers(folder)
+    layer, head, query, key = step
+    parts = written(folder, trace, layer)
+    stream = np.sum(list(parts.values()), axis=0)
+    sigma = np.sqrt(stream.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
+    q, k = (
+        {name: read_by(folder, layer, head, n, x, sigma) for name, x in parts.items()}
+        for n in (0, 1)
+    )
+    bias = w[f"h.{layer}.ln_1.bias"] @ w[f"h.{layer}.attn.c_attn.weight"]
+    constant = by_head((bias + w[f"h.{layer}.attn.c_attn.bias"])[None], 3 * config["n_head"])
+    q["constant"] = np.repeat(constant[head], len(stream), axis=0)
+    k["constant"] = np.repeat(constant[config["n_head"] + head], len(stream), axis=0)
+    seen = np.flatnonzero(trace.stage("weights", layer, head)[query])
+    adds = {
+        (a, b): q[a][query] @ k[b][key] - np.mean([q[a][query] @ k[b][s] for s in seen])
+        for a in q
+        for b in k
+    }
+    sign = 1 if sum(adds.values()) > 0 else -1
+    whole = sum(max(sign * x, 0) for x in adds.values())
+    if len(seen) == 1:
+        return []
+    shares = {
+        (side, name): sum(max(sign * x, 0) for pair, x in adds.items() if pair[n] == name) / whole
+        for side, n in (("key", 1), ("query", 0))
+        for name in q
+    }
+    (side, name), share = max(shares.items(), key=lambda item: item[1])
+    found = [(step, side, name, share)]
+    if not name.startswith("head "):
+        return found
+    n, h = map(int, name.removeprefix("head ").split("."))
+    at = query if side == "query" else key
+    looked = int(trace.stage("weights", n, h)[at].argmax())
+    return [*found, *path_by_hand(folder, trace, Step(n, h, at, looked))]
+
+
+def test_the_strongest_path_is_that_of_loops_over_all_parts(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    model = gpt2viz.load_model(tmp_path)
+    lengths = set()
+    for edits, query, key in (
+        ("", 6, 2),
+        ("", 5, 5),
+        ("", 3, 0),
+        ("mlp:0,mlp:1", 4, 1),
+        ("", 0, 0),
+    ):
+        trace = gpt2viz.trace(model, IDS, edits=parse_edits(edits))
+        for head in range(4):
+            step = Step(2, head, query, key)
+            found = strongest_path(model, trace, step)
+            expected = path_by_hand(tmp_path, trace, step)
+            assert [(hop.step, *hop.by[:2]) for hop in found] == [hop[:3] for hop in expected]
+            shares = [hop[3] for hop in expected]
+            assert [hop.by.share for hop in found] == pytest.approx(shares, rel=1e-4)
+            lengths.add(len(found))
+    assert lengths >= {0, 1, 3}
+
+
+def test_the_path_to_a_copy_built_by_hand() -> None:
+    model = copying_model()
+    trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7])
+    first, second = strongest_path(model, trace, Step(1, 0, 5, 2))
+    assert (str(first.by), first.by.share > 0.99) == ("head 0.0 at the key", True)
+    assert second.step == Step(0, 0, 2, 1)
+    assert (second.by.part, second.by.share > 0.99) == ("position", True)
 
 
 def test_induction_built_by_hand() -> None:
@@ -257,6 +335,13 @@ def test_the_words_take_tokens_as_they_are_to_be_written(
 
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
+    Mutant(
+        "a path that follows what lowers a score",
+        "analysis/reasons.py",
+        "sign = 1 if self.above else -1\n        same",
+        "sign = -1 if self.above else 1\n        same",
+        "test_the_strongest_path_is_that_of_loops_over_all_parts",
+    ),
     Mutant(
         "shares of what is left of both signs",
         "analysis/reasons.py",

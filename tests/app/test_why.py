@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
+from gpt2viz.analysis.reasons import strongest_path
 from gpt2viz.analysis.steps import Step, moved_steps, parse_steps
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import why
@@ -160,6 +162,31 @@ def test_a_click_opens_the_head_of_its_column_or_under_sum_of_its_row(
         (Step(2, 2, 8, 8), Step(0, 0, 2, 1)),
         (Step(2, 2, 8, 8), Step(0, 3, 8, 8)),
     ]
+
+
+def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = open_page("head", **COPYING, parts="path")
+    model = gpt2viz.load_model()
+    hops = strongest_path(model, gpt2viz.trace(model, CAT), Step(1, 4, 8, 2))
+    assert len(hops) > 1
+    expected = np.zeros((4, 6), np.float32)
+    for above, hop in pairwise(hops):
+        expected[hop.step.layer, hop.step.head] = above.by.share
+    assert_allclose(heatmaps(figure(at, "why_map"))["path"], expected)
+    words = written(at).replace("\u00a0", " ")
+    for hop in hops:
+        assert f"{100 * hop.by.share:.0f} % through **{hop.by}**" in words
+    at.button(key=f"why_hop_{len(hops) - 1}").click().run()
+    way = ",".join(str(hop.step) for hop in hops[1:])
+    assert "".join(at.query_params["why"]) == way
+    assert "".join(at.query_params["parts"]) == "path"
+    assert f"→ **head {hops[-1].step.layer}.{hops[-1].step.head}, from" in written(at)
+    put: list[Any] = []
+    monkeypatch.setattr("gpt2viz.app.address.put", lambda _name, value: put.append(value))
+    click = why._follow({(0, 3): (Step(0, 3, 7, 7),)})
+    click(Cell("path", 0, 3))
+    click(Cell("path", 0, 2))
+    assert put == [(Step(0, 3, 7, 7),)]
 
 
 def test_a_way_goes_along_with_its_tokens() -> None:

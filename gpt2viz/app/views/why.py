@@ -11,6 +11,7 @@ import streamlit as st
 
 from gpt2viz import Edit, Reason, explain_row, reason
 from gpt2viz.analysis.explanation import Side
+from gpt2viz.analysis.reasons import Hop, strongest_path
 from gpt2viz.analysis.steps import Step, parse_steps
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
@@ -18,7 +19,7 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.source_code import Line
-from gpt2viz.pictures.explanation import SUM, reason_map
+from gpt2viz.pictures.explanation import SUM, path_map, reason_map
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import ABOVE, BELOW
@@ -27,7 +28,7 @@ from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import pool_panel
 
 #: What the table shows, by its value in the address.
-_TABLES = {"beyond": "Compared with the row's mean", "raw": "Raw"}
+_TABLES = {"beyond": "Compared with the row's mean", "raw": "Raw", "path": "Path"}
 #: The two sides of a pair, in the order in which they are told.
 _SIDES: tuple[Side, Side] = ("query", "key")
 
@@ -53,12 +54,13 @@ def draw(view: View, chosen: Step) -> None:
         return
     answer, parts = st.columns([5, 6], gap="large")
     with answer:
-        _answer(view, case)
+        with st.container(key="why_answer"):
+            _answer(view, case)
         _heads(view, case, steps, runs)
         if path:
             _weights(view, steps[-1])
     with parts:
-        _table(view, case, path, kind)
+        _parts(view, case, steps, kind)
 
 
 def _path(view: View, chosen: Step, raw: str) -> tuple[Step, ...]:
@@ -179,22 +181,97 @@ def _weights(view: View, step: Step) -> None:
     )
 
 
-def _table(view: View, case: Reason, path: tuple[Step, ...], kind: dict[str, Any]) -> None:
-    """Every pair of parts with the sums, a switch for the row's mean, and the proof."""
-    raw = (
-        st.segmented_control(
-            "What each pair adds",
-            list(_TABLES),
-            format_func=_TABLES.__getitem__,
-            required=True,
-            help=prose.tip(
-                "What is equal for all keys of a row, softmax forgets. So the row's mean is "
-                "taken away from every pair, and what is left sets this key apart."
-            ),
-            **kind,
-        )
-        == "raw"
+def _parts(view: View, case: Reason, steps: Sequence[Step], kind: dict[str, Any]) -> None:
+    """Every pair of parts, or the path that leads over the strongest of them."""
+    shown = st.segmented_control(
+        "What each pair adds",
+        list(_TABLES),
+        format_func=_TABLES.__getitem__,
+        required=True,
+        help=prose.tip(
+            "What is equal for all keys of a row, softmax forgets. So the row's mean is "
+            "taken away from every pair, and what is left sets this key apart. The path follows "
+            "the strongest part at each head, down towards the tokens."
+        ),
+        **kind,
     )
+    if shown == "path":
+        _strongest(view, steps)
+    else:
+        _table(view, case, tuple(steps[1:]), raw=shown == "raw")
+
+
+def _strongest(view: View, steps: Sequence[Step]) -> None:
+    """The strongest path, on the map of the model and in words; a click on a head opens it."""
+    hops = strongest_path(view.model, view.trace, steps[-1])
+    if not hops:
+        prose.caption("No path leads here: the query sees a single key, whatever was written.")
+        return
+    config = view.model.config
+    ways = {
+        (hop.step.layer, hop.step.head): (*steps[1:], *(one.step for one in hops[1 : n + 1]))
+        for n, hop in enumerate(hops)
+    }
+    output.picture(
+        path_map(hops, config.n_layer, config.n_head),
+        view.colors,
+        key="why_map",
+        made_by=(strongest_path,),
+        choose=_follow(ways),
+    )
+    with st.container(key="why_hops", gap="small"):
+        for n, hop in enumerate(hops):
+            _hop(view, n, hop, ways[hop.step.layer, hop.step.head])
+    prose.caption(
+        "A part's share is of all that sets the cell apart in the direction that prevails. "
+        + _ending(hops[-1])
+    )
+
+
+def _hop(view: View, n: int, hop: Hop, way: tuple[Step, ...]) -> None:
+    """One cell of the path with its strongest part."""
+    line = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    said = f"H{_said(view, hop.step)[1:]}"
+    if n == 0:
+        prose.markdown(f"**{said}**:", place=line, width="content")
+    else:
+        line.button(
+            said,
+            key=f"why_hop_{n}",
+            icon=":material/arrow_downward:",
+            type="tertiary",
+            on_click=address.put,
+            args=(parameters.WHY, way),
+        )
+    share = f"{100 * hop.by.share:.0f}\u00a0%"
+    prose.markdown(f"{share} through **{hop.by}**", place=line, width="content")
+
+
+def _ending(last: Hop) -> str:
+    """Why the path leads no further."""
+    kind = last.by.part.partition(" ")[0]
+    return {
+        "token": "The path ends where the text comes in, at a token's vector.",
+        "position": "The path ends where the text comes in, at a position's vector.",
+        "head": "The path ends at a head that puts out a mean: it read no token of this text.",
+        "mlp": "The path ends at an MLP: it read all that stood at its own place, in one.",
+        "bias": "The path ends at a bias, which is the same at every place.",
+        "constant": "The path ends at what is there whatever was written.",
+    }[kind]
+
+
+def _follow(ways: dict[tuple[int, int], tuple[Step, ...]]) -> Callable[[Cell], None]:
+    """A click on a head of the path opens its cell."""
+
+    def clicked(cell: Cell) -> None:
+        if (way := ways.get((cell.row, cell.column))) is not None:
+            address.put(parameters.WHY, way)
+
+    return clicked
+
+
+def _table(view: View, case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
+    """Every pair of parts with the sums, and the proof."""
     picture = reason_map(case, raw=raw)
     output.picture(
         picture,
