@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +21,7 @@ from gpt2viz.model import hub
 from gpt2viz.run.edits import OF_HEADS, STREAMS
 from gpt2viz.run.pieces import nearest_pair
 from gpt2viz.run.tracer import run_from
+from tests.analysis import peer_patches
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
 
@@ -315,6 +317,25 @@ def test_the_whole_stream_gives_the_other_run_bit_for_bit(model: gpt2viz.Model) 
     logits = run_from(model, 0, whole, [], causal=True, explicit=True)
     softmax = torch.from_numpy(logits.copy()).softmax(dim=-1).numpy()
     assert_array_equal(softmax, clean.next_token_probabilities)
+
+
+def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
+    """Its ``get_act_patch_*`` on a random GPT-2: see ``tests.analysis.peer_patches``."""
+    kept = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))
+    write_checkpoint(tmp_path, **peer_patches.SIZES)
+    model = gpt2viz.load_model(tmp_path)
+    for stage, by_position in peer_patches.THEIRS:
+        sweep = gpt2viz.patch_sweep(
+            model,
+            peer_patches.CLEAN,
+            peer_patches.CORRUPTED,
+            stage,
+            peer_patches.ANSWER,
+            by_position=by_position,
+        )
+        theirs = np.array(kept["sweeps"][f"{stage} {by_position}"])
+        assert_allclose(sweep.values, theirs, rtol=1e-5, atol=1e-5, err_msg=stage)
+        assert np.ptp(theirs) > 0.01
 
 
 def test_nothing_before_the_first_difference_changes_anything(model: gpt2viz.Model) -> None:

@@ -1,0 +1,72 @@
+"""Patches of a random GPT-2 as TransformerLens makes them: makes ``peer_patches.json`` anew.
+
+    pip install transformer_lens==4.3.0
+    python -m tests.analysis.peer_patches
+
+TransformerLens needs too much to be installed for every test run, so its answers are kept. The
+model is random with a seed, and never changes.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tests.checkpoints import write_checkpoint
+
+CLEAN = [5, 300, 17, 219, 88, 401, 7]
+CORRUPTED = [5, 300, 23, 219, 91, 401, 7]
+ANSWER = (12, 40)
+SIZES: dict[str, Any] = {"seed": 3, "n_embd": 24, "n_head": 4, "n_layer": 3}
+
+#: Our stage, by position or not, and the function of theirs that patches the same.
+THEIRS = {
+    ("residual_in", False): "get_act_patch_resid_pre",
+    ("attention_output", False): "get_act_patch_attn_out",
+    ("mlp_output", False): "get_act_patch_mlp_out",
+    ("head_output", False): "get_act_patch_attn_head_out_all_pos",
+    ("q", False): "get_act_patch_attn_head_q_all_pos",
+    ("k", False): "get_act_patch_attn_head_k_all_pos",
+    ("v", False): "get_act_patch_attn_head_v_all_pos",
+    ("weights", False): "get_act_patch_attn_head_pattern_all_pos",
+    ("head_output", True): "get_act_patch_attn_head_out_by_pos",
+    ("q", True): "get_act_patch_attn_head_q_by_pos",
+    ("k", True): "get_act_patch_attn_head_k_by_pos",
+    ("v", True): "get_act_patch_attn_head_v_by_pos",
+    ("weights", True): "get_act_patch_attn_head_pattern_by_pos",
+}
+
+
+def main() -> None:
+    """Ask TransformerLens for every sweep of a clean run into the corrupted one."""
+    import torch
+    from transformer_lens import patching
+    from transformer_lens.model_bridge import TransformerBridge
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_checkpoint(Path(folder), **SIZES)
+        model = TransformerBridge.boot_transformers(folder, device="cpu", dtype=torch.float32)
+    model.enable_compatibility_mode(no_processing=True)
+    with torch.inference_mode():
+        _, cache = model.run_with_cache(torch.tensor([CLEAN]))
+        sweeps = {}
+        for (stage, by_position), name in THEIRS.items():
+            found = getattr(patching, name)(
+                model,
+                torch.tensor([CORRUPTED]),
+                cache,
+                lambda logits: logits[0, -1, ANSWER[0]] - logits[0, -1, ANSWER[1]],
+            )
+            # Theirs is (layer, position, head), but for weights.
+            values = found.transpose(1, 2) if by_position and stage != "weights" else found
+            sweeps[f"{stage} {by_position}"] = values.tolist()
+    made = {"made by": f"{Path(__file__).name}, transformer_lens {version('transformer_lens')}"}
+    path = Path(__file__).with_suffix(".json")
+    path.write_text(json.dumps(made | {"sweeps": sweeps}) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
