@@ -33,12 +33,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.folding import Numbers, check_head, reading, writing
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import ContextError
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double, read_only
 from gpt2viz.model.mask import hidden_pairs
+from gpt2viz.run.trace import Trace
 
 Eigenvalues = NDArray[np.complex128]
 
@@ -75,6 +76,19 @@ class PlaceWeights(NamedTuple):
 
     by_distance: Numbers
     first: float
+
+
+class Foretold(NamedTuple):
+    """The scores that a softmax takes, (T, T) each, as the weights alone have them and as a run
+    did: each row less its mean over the keys that its query sees, NaN at the others.
+
+    ``correlation`` is Pearson's over all of these but the first row; NaN for fewer than three
+    tokens, of which it says nothing, and where all are alike or some aren't finite.
+    """
+
+    by_weights: Numbers
+    in_run: Numbers
+    correlation: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,6 +162,23 @@ class HeadCircuit:
         x = self.ends.normed(token_ids, placed=True)  # (T, C)
         scores: Numbers = (x @ self.W_Q + self.q_bias) @ (x @ self.W_K + self.k_bias).T
         return scores
+
+    def foretells(self, trace: Trace) -> Foretold:
+        """How far tokens and places alone foretell the scores of a run: see ``Foretold``.
+
+        What a run's own differ by is what the head reads of earlier layers, and σ.
+        """
+        hidden = trace.hidden_pairs()
+        run_scores = trace.stage("scores", self.layer, self.head).astype(np.float64)
+        mine, run = (
+            _less_row_mean(scores / self.divisor, hidden)
+            for scores in (self.scores(trace.token_ids), run_scores)
+        )
+        one, other = (scores[1:][~hidden[1:]] for scores in (mine, run))
+        told = len(trace.token_ids) > 2 and np.isfinite(other).all()
+        if not told or one.std() == 0 or other.std() == 0:
+            return Foretold(mine, run, float("nan"))
+        return Foretold(mine, run, float(np.corrcoef(one, other)[0, 1]))
 
     @cached_property
     def by_distance(self) -> ByDistance:
@@ -307,6 +338,12 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[range]:
     """Some rows at a time, of at most ``BLOCK`` numbers."""
     step = max(1, BLOCK // n_columns)
     return (range(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+
+
+def _less_row_mean(scores: Numbers, hidden: Pairs) -> Numbers:
+    with np.errstate(invalid="ignore"):  # a run's may be infinite
+        mean = scores.mean(axis=1, keepdims=True, where=~hidden)
+        return np.where(hidden, np.nan, scores - mean)
 
 
 def _centred(numbers: Numbers) -> Numbers:

@@ -143,6 +143,12 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     WORDS := Switch("words", "Tokens grouped into words", False, on=_FIRST),
     KEY := Choice("key", "The key token, by its place", on=(pages.HEAD,), moves=_place),
+    SEE := Choice(
+        "see",
+        "The head in the `run` of the sentence, or by its `weights` alone",
+        "run",
+        on=(pages.HEAD,),
+    ),
     WHY := Listed(
         "why",
         "Why does it look there? The heads on the way down, each by layer and head, query and key: "
@@ -314,6 +320,7 @@ NAMED: Mapping[str, Parameter] = {parameter.name: parameter for parameter in PAR
 
 #: What picks a mode, on pages that have some.
 MODE: Mapping[Page, Choice] = {
+    pages.HEAD: SEE,
     pages.SIDE_BY_SIDE: DIFFERS,
     pages.FIND: FIND,
     pages.PREDICT: PREDICT,

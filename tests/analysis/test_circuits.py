@@ -147,6 +147,33 @@ def test_scores_are_those_of_a_run_in_the_first_layer(folder: Path, text: list[i
     assert not np.allclose(deeper, trace.stage("scores", 1, 0), atol=1e-2)
 
 
+@pytest.mark.parametrize("causal", [True, False], ids=["mask on", "mask off"])
+def test_how_far_the_weights_foretell_a_run(tiny: gpt2viz.Model, causal: bool) -> None:
+    trace = gpt2viz.trace(tiny, [5, 300, 17, 17, 219, 88], causal)
+    circuit = head_circuit(tiny, 1, 2)
+    found = circuit.foretells(trace)
+    hidden = np.array([[causal and key > query for key in range(6)] for query in range(6)])
+    run, wanted = trace.stage("scaled_scores", 1, 2), circuit.scores(trace.token_ids) / 6**0.5
+    pairs: list[tuple[float, float]] = []
+    for query, row in enumerate(found.in_run):
+        seen = [key for key in range(6) if not hidden[query, key]]
+        for key in range(6):
+            if key not in seen:
+                assert np.isnan(row[key])
+                assert np.isnan(found.by_weights[query, key])
+                continue
+            mine = wanted[query, key] - np.mean([wanted[query, n] for n in seen])
+            his = run[query, key] - np.mean([run[query, n] for n in seen])
+            assert found.by_weights[query, key] == pytest.approx(mine, abs=1e-5)
+            assert row[key] == pytest.approx(his, abs=1e-5)
+            pairs += [(mine, his)] * (query > 0)
+    r = np.corrcoef(np.transpose(pairs))[0, 1]
+    assert found.correlation == pytest.approx(r, abs=1e-5)
+    first = head_circuit(tiny, 0, 2).foretells(trace)
+    assert first.correlation == pytest.approx(1)
+    assert np.isnan(circuit.foretells(gpt2viz.trace(tiny, [5, 300], causal)).correlation)
+
+
 def test_a_copying_head_built_by_hand() -> None:
     """Head 0.0 looks one back and only there; the copier of layer 1 matches what it wrote."""
     model = copying_model()

@@ -1,9 +1,10 @@
-"""Head: from Q, K and V to the output, and beside them one cell's sum written out."""
+"""Head: from Q, K and V to the output, one cell's sum beside them; or by its weights alone."""
 
 from __future__ import annotations
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.analysis.steps import Step
@@ -12,7 +13,7 @@ from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
-from gpt2viz.app.views import cell, copying, measures, why, zoom
+from gpt2viz.app.views import cell, copying, head_weights, measures, why, zoom
 from gpt2viz.app.views.stages import PAIRS, answers, draw_stage
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.palette import ABOVE, BELOW
@@ -23,8 +24,21 @@ def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.HEAD)
     part = zoom.window(view)
-    with st.container(key="head_controls", horizontal=True, vertical_alignment="center"):
+    choices = st.container(key="head_controls", horizontal=True, vertical_alignment="center")
+    with choices:
+        mode = controls.mode(pages.HEAD)
         layer, head = controls.layer(view), controls.head(view)
+    if mode == "weights":
+        head_weights.draw(view, part, layer, head)
+    else:
+        _on_this_sentence(view, part, layer, head, choices)
+
+
+def _on_this_sentence(
+    view: View, part: Window, layer: int, head: int, choices: DeltaGenerator
+) -> None:
+    """Every stage of the run, one cell's sum written out, and why it is what it is."""
+    with choices:
         query = view.query if view.query is not None else view.n_tokens - 1
         hardest = hardest_key(view, layer, head, query)
         chosen = Step(layer, head, query, controls.key_token(view, hardest))

@@ -1,0 +1,91 @@
+"""Head by its weights: what stands on the page is what the weights and the run say."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.analysis.circuits import head_circuit
+from gpt2viz.labels import label
+from tests.app.pages import array, figure, heatmaps, open_page, plain
+from tests.mutants import Mutant
+
+CATS = "The cat sat on the mat and the cat sat"
+
+
+def test_the_copier_of_the_bundled_model() -> None:
+    at = open_page("head?see=weights", text=CATS, layer="1", head="4", query="1")
+    model = gpt2viz.load_model()
+    run = gpt2viz.trace(model, CATS)
+    circuit = head_circuit(model, 1, 4)
+    shown = heatmaps(figure(at, "foretold"))
+    pairs = []
+    for name, scores in (
+        ("weights", circuit.scores(run.token_ids)),
+        ("run", run.stage("scores", 1, 4)),
+    ):
+        for query in range(len(run.token_ids)):
+            row = scores[query, : query + 1] / 32**0.5
+            assert_allclose(shown[name][query, : query + 1], row - row.mean(), atol=1e-4)
+        pairs.append(shown[name][1:][np.tri(9, 10, k=1, dtype=bool)])
+    said = [plain(text.value) for text in (*at.markdown, *at.caption)]
+    r = np.corrcoef(*pairs)[0, 1]
+    assert any(f"foretell this run: r = {r:.2f}.**" in text for text in said)
+    every = np.array(
+        [[head_circuit(model, n, head).copying_score for head in range(6)] for n in range(4)]
+    )
+    place = 1 + int((every > every[1, 4]).sum())
+    assert f"**Copying score +{every[1, 4]:.2f}**, number {place} of 24 heads." in said
+    tokens, partners = (table.value for table in at.dataframe)
+    token = run.token_ids[1]
+    for column, (of, value) in zip(
+        tokens.columns,
+        (
+            circuit.writes(token, 1).most[0],
+            circuit.writes(token, 1).least[0],
+            circuit.likes(token, 1).most[0],
+            circuit.likes(token, 1).least[0],
+        ),
+        strict=True,
+    ):
+        name = label(model.tokenizer.token_bytes(of))
+        assert tokens[column][0] == f"{name}  {value:+.1f}".replace("-", "−")
+    assert any("looks at “·cat” it raises" in text for text in said)
+    assert partners.iloc[0, :3].tolist() == ["0.0", "1.4", "K"]
+    assert partners["z"][0] > 20
+    curve = array(figure(at, "places")["data"][0]["y"])
+    assert_allclose(curve, circuit.by_distance.mean[:65])
+
+
+def test_the_first_layer_has_nothing_else_to_read() -> None:
+    at = open_page("head?see=weights", text=CATS, layer="0", head="0")
+    shown = heatmaps(figure(at, "foretold"))
+    assert_allclose(shown["weights"], shown["run"], atol=1e-4)
+    said = [plain(text.value) for text in at.caption]
+    assert any("r = 1.00" in text and "in layer 0 nothing else is there" in text for text in said)
+    assert any("most weight, 1.00, to the key 1 token back" in text for text in said)
+
+
+def test_two_tokens_are_too_little_to_compare() -> None:
+    """Each row less its mean leaves one number and its opposite, which always correlate."""
+    at = open_page("head?see=weights", text="The cat", layer="1", head="4")
+    assert any("foretell this run: too little to compare." in c.value for c in at.caption)
+
+
+MUTANTS = (
+    Mutant(
+        "the rank among all heads counted from the wrong end",
+        "app/views/head_weights.py",
+        "(every > mine).sum()",
+        "(every < mine).sum()",
+        "test_the_copier_of_the_bundled_model",
+    ),
+    Mutant(
+        "a run beside the weights without its rows' means",
+        "analysis/circuits.py",
+        "np.where(hidden, np.nan, scores - mean)",
+        "np.where(hidden, np.nan, scores)",
+        "test_the_copier_of_the_bundled_model",
+    ),
+)
