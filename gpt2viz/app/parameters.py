@@ -109,7 +109,7 @@ _LINES = tuple(page for page in _HEADS if page is not pages.PREDICT)
 _PARTS: tuple[Page, ...] = (pages.ATTENTION, pages.HEAD, pages.SIDE_BY_SIDE, pages.WHAT_IF)
 _FIRST: tuple[Page, ...] = (pages.ATTENTION, pages.SIDE_BY_SIDE)
 _SIDES, _FIND, _PREDICT = (pages.SIDE_BY_SIDE,), (pages.FIND,), (pages.PREDICT,)
-_WHAT_IF, _BOOK = (pages.WHAT_IF,), (pages.TEXTBOOK,)
+_WHAT_IF, _BOOK, _GROWTH = (pages.WHAT_IF,), (pages.TEXTBOOK,), (pages.TRAINING,)
 
 #: What every page knows.
 _OF_EVERY_PAGE: tuple[Parameter, ...] = (
@@ -124,8 +124,8 @@ _OF_EVERY_PAGE: tuple[Parameter, ...] = (
 
 #: What single pages, or some, can show.
 _OF_PAGES: tuple[Parameter, ...] = (
-    LAYER := Choice("layer", "The layer", on=(*_HEADS, pages.MODELS)),
-    HEAD := Choice("head", "The head", on=_HEADS),
+    LAYER := Choice("layer", "The layer", on=(*_HEADS, pages.TRAINING, pages.MODELS)),
+    HEAD := Choice("head", "The head", on=(*_HEADS, pages.TRAINING)),
     PICTURE := Choice("picture", "Weights as a `matrix` or as `lines`", "matrix", on=_LINES),
     ZOOM := Listed(
         "zoom",
@@ -192,7 +192,11 @@ _OF_PAGES: tuple[Parameter, ...] = (
     N := Choice("n", "The pattern's number", on=_FIND, moves=_token_of_pattern),
     CELLS := Listed("cells", "Cells painted over the pattern: `3:1,4:2`", on=_FIND, moves=_cells),
     ALIKE := Choice("alike", "How alike the heads of a group are at least", 0.9, on=_FIND),
-    SCORE := Choice("score", "The score that is followed", on=(pages.TRAINING,)),
+    SCORE := Choice("score", "The score that is followed", on=_GROWTH),
+    STEP := Choice(
+        "step", "The point of a training, by its steps, of the model's own checkpoints", on=_GROWTH
+    ),
+    AGAINST := Choice("against", "The head whose birth stands beside: `1.7`", on=_GROWTH),
     PREDICT := Choice("predict", "The `next` token, or `generate` more", "next", on=_PREDICT),
     TEMPERATURE := Choice("temperature", "Temperature", 1.0, on=_PREDICT),
     TOP_K := Choice("top_k", "Top-k", "all", on=_PREDICT),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -77,6 +77,17 @@ def load(name: str) -> gpt2viz.Model:
                 return gpt2viz.load_model(folder, name, owner.device())
 
     return kept.get(name, make)
+
+
+def load_as(key: Hashable, nbytes: int, make: Callable[[], gpt2viz.Model]) -> gpt2viz.Model:
+    """A model that no name stands for, of so many bytes: kept among the others, and as they are."""
+    kept = models()
+
+    def made() -> gpt2viz.Model:
+        _forget(kept.make_room(nbytes))
+        return make()
+
+    return kept.get(key, made)
 
 
 @st.cache_resource

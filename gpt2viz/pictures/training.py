@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+from numpy.typing import NDArray
 
 from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.pictures.panel import Axis, Panel
@@ -41,7 +44,7 @@ def score_growth(what: str, record: TrainingRecord, name: str) -> Heatmaps:
         title="",
         values=record.scores[name].reshape(n_points, -1).T.astype(np.float32),
         rows=Axis("layer · head", heads, numbered=False),
-        columns=Axis("tokens read", [_short(n) for n in record.tokens], numbered=False),
+        columns=Axis("tokens read", [short(n) for n in record.tokens], numbered=False),
         name=name,
         quantity=f"{name} score",
     )
@@ -56,5 +59,64 @@ def score_growth(what: str, record: TrainingRecord, name: str) -> Heatmaps:
     )
 
 
-def _short(count: float) -> str:
+def losses_at_steps(
+    what: str, sentence: Mapping[int, float], repeated: Mapping[int, tuple[float, float]]
+) -> Curves:
+    """Losses in nats a token by training step: on a sentence, and on random tokens as they come the
+    first time and again.
+    """
+    found: list[tuple[str, Role, str, dict[int, float]]] = [
+        ("your sentence", "accent", "solid", dict(sentence)),
+        ("random tokens", "second", "dot", {n: first for n, (first, _) in repeated.items()}),
+        ("said again", "second", "dash", {n: again for n, (_, again) in repeated.items()}),
+    ]
+    curves = [_at_steps(*one, unit=" nats") for one in found]
+    curves = [curve for curve in curves if curve.x]
+    return Curves(what, curves, "training steps", "loss (nats per token)", log=_all_above(curves))
+
+
+def scores_at_steps(
+    what: str,
+    scores: Mapping[int, Mapping[str, NDArray[np.float64]]],
+    head: tuple[int, int],
+    beside: tuple[int, int],
+    habit: str,
+) -> Curves:
+    """Every habit's score of a ``head`` (layer, head) by training step, and the ``habit`` of the
+    one ``beside`` it; scores (n_layer, nh) by step and habit.
+    """
+    looks: dict[str, tuple[Role, str]] = {
+        "previous token": (1, "solid"),
+        "same token": ("ink", "dot"),
+        "first token": (2, "dashdot"),
+        "duplicate token": (0, "dash"),
+        "induction": (3, "solid"),
+    }
+    curves = [
+        _at_steps(name, *look, {step: float(one[name][head]) for step, one in scores.items()})
+        for name, look in looks.items()
+    ]
+    named = f"{beside[0]}.{beside[1]} {habit}"
+    others = {step: float(one[habit][beside]) for step, one in scores.items()}
+    curves = [curve for curve in (*curves, _at_steps(named, "ink", "solid", others)) if curve.x]
+    axes = "training steps", "score"
+    return Curves(what, curves, *axes, log=_all_above(curves), lowest=0.0, highest=1.0)
+
+
+def _at_steps(
+    name: str, role: Role, dash: str, values: Mapping[int, float], unit: str = ""
+) -> Curve:
+    """A curve over the steps that have a number."""
+    steps = [step for step in sorted(values) if np.isfinite(values[step])]
+    said = [f"step {step:,}\n{values[step]:.3f}{unit}" for step in steps]
+    return Curve(name, steps, [values[step] for step in steps], role, said, dash)
+
+
+def _all_above(curves: list[Curve]) -> bool:
+    """Whether every place has a logarithm."""
+    return all(step > 0 for curve in curves for step in curve.x)  # type: ignore[operator]
+
+
+def short(count: float) -> str:
+    """A number of tokens in a few letters: "2.1 M", "410 k"."""
     return f"{count / 1e6:.1f} M" if count >= 1e6 else f"{count / 1e3:.0f} k"

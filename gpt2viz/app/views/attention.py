@@ -14,7 +14,7 @@ from gpt2viz.app.components import lines, model_map
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.views import measures, zoom
+from gpt2viz.app.views import births, measures, zoom
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
@@ -235,6 +235,7 @@ def _below(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails) -> None:
     with above:
         if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
             open_head(layer, chosen.head)
+        births.offer(view, layer, chosen.head)
         output.code(
             *measures.made_by(view, layer, shown, whole_words),
             thumbnails,

@@ -13,7 +13,7 @@ from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
-from gpt2viz.app.views import cell, copying, head_weights, measures, why, zoom
+from gpt2viz.app.views import births, cell, copying, head_weights, measures, why, zoom
 from gpt2viz.app.views.stages import PAIRS, answers, draw_stage
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.palette import ABOVE, BELOW
@@ -43,6 +43,7 @@ def _on_this_sentence(
         hardest = hardest_key(view, layer, head, query)
         chosen = Step(layer, head, query, controls.key_token(view, hardest))
         as_lines = lines.wanted(part)
+        births.offer(view, layer, head)
     copying.offer(view, layer, head)
     with st.container(key="stages"):
         drawn = _stages(view, part, chosen, as_lines)

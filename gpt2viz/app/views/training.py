@@ -15,6 +15,7 @@ from gpt2viz.app.clicks import open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.views import births
 from gpt2viz.pictures.training import loss_curves, score_growth
 
 #: What the model read when its heads were scored.
@@ -24,6 +25,8 @@ READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, re
 def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.TRAINING, choosing="")
+    if births.draw(view):
+        st.divider()
     record = _record_or_stop(view)
     losses, heads = st.columns([5, 6], gap="large")
     with losses:

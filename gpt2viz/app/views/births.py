@@ -1,0 +1,271 @@
+"""A model at each checkpoint of its training, on the sentence: when its heads were born."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz import CheckpointError
+from gpt2viz.analysis.births import LEAST, Measured, birth, main_habit, partner
+from gpt2viz.app import address, moments, output, pages, parameters, prose
+from gpt2viz.app.components import steps as slider
+from gpt2viz.app.components.steps import Seen
+from gpt2viz.app.frame import controls
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.literal import literal
+from gpt2viz.app.moments import Moment
+from gpt2viz.labels import label
+from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Thumbnails
+from gpt2viz.pictures.prediction import probability_bars
+from gpt2viz.pictures.thumbnails import THUMBNAIL
+from gpt2viz.pictures.training import losses_at_steps, scores_at_steps, short
+
+_OLSSON = (
+    "An **induction head** copies: it looks at what followed the last time that a token came. It "
+    "builds on a head of a lower layer that looks one token back, so that one is born first; and "
+    "as it comes, the loss on repeated tokens falls (Olsson et al. 2022)."
+)
+
+
+def offer(view: View, layer: int, head: int) -> None:
+    """A way to the birth of a head, where the model's checkpoints are here."""
+    try:
+        there = len(moments.steps(view.model.name)) > 1
+    except CheckpointError:
+        there = False
+    if there:
+        st.page_link(
+            pages.TRAINING.path,
+            label="When was this head born?",
+            icon=":material/egg:",
+            query_params=address.parameters({parameters.LAYER: layer, parameters.HEAD: head}),
+            width="content",
+        )
+
+
+def draw(view: View) -> bool:
+    """Draw the training as a slider; whether there was anything to draw."""
+    try:
+        steps = list(moments.steps(view.model.name))
+        if not steps:
+            return False
+        at = _step(steps)
+        with st.spinner("Reading the checkpoints …"):
+            seen = moments.known(view.trace.key, at)
+            habits = moments.habits(view.model.name, at)
+    except CheckpointError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        return False
+    chosen = _head(view, habits)
+    beside = _born(view, steps, habits, chosen)
+    _slider(view, steps, at, seen, _curves(seen, habits, chosen, beside), chosen)
+    _notes(view)
+    return True
+
+
+def _step(steps: Sequence[int]) -> int:
+    address.choice(parameters.STEP, steps, steps[len(steps) // 2])
+    chosen: int = address.chosen(parameters.STEP)
+    return chosen
+
+
+def _head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
+    """The chosen head; where none is, the one that has most of induction at the end."""
+    if habits:
+        last = np.nan_to_num(habits[max(habits)].scores["induction"], nan=-1.0)
+        opening = divmod(int(last.argmax()), last.shape[1])
+        config = view.model.config
+        address.choice(parameters.LAYER, range(config.n_layer), opening[0])
+        address.choice(parameters.HEAD, range(config.n_head), opening[1])
+        return address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
+    return controls.layer_and_head(view)
+
+
+def _born(
+    view: View,
+    steps: Sequence[int],
+    habits: Mapping[int, Measured],
+    chosen: tuple[int, int],
+) -> tuple[int, int]:
+    """Say when the chosen head was born and another one beside it, which is picked here."""
+    config = view.model.config
+    heads = [_named((n, h)) for n in range(config.n_layer) for h in range(config.n_head)]
+    last = habits[steps[-1]].scores if habits else {}
+    other = partner(last, *chosen) if last else chosen
+    with st.container(key="births", horizontal=True, vertical_alignment="center"):
+        said = st.container(width="stretch")
+        picked: str = st.selectbox(
+            "Beside it",
+            heads,
+            format_func=lambda name: f"beside head {name}",
+            label_visibility="collapsed",
+            width=170,
+            **address.choice(parameters.AGAINST, heads, _named(other)),
+        )
+    beside = int(picked.split(".")[0]), int(picked.split(".")[1])
+    with said:
+        if not last:
+            prose.caption("This model reads too few tokens at once for heads to be measured.")
+            return beside
+        told = [_told(steps, habits, head) for head in dict.fromkeys((chosen, beside))]
+        prose.markdown(" ".join(told))
+    return beside
+
+
+def _told(steps: Sequence[int], habits: Mapping[int, Measured], head: tuple[int, int]) -> str:
+    """When a head was born, in a sentence, as far as the points are read."""
+    known = [step for step in steps if step in habits]
+    habit = main_habit(habits[known[-1]].scores, *head)
+    found = birth(np.array([habits[step].scores[habit][head] for step in known]))
+    name = f"Head **{_named(head)}**"
+    if found.point is None:
+        return f"{name} has no habit at the end that reaches {LEAST:g} ({habit} {found.last:.2f})."
+    if len(known) < len(steps):
+        return f"{name}: {habit} {found.last:.2f} at the end; its birth is being looked for …"
+    born = known[found.point]
+    before = "" if found.point == 0 else f" (not yet at {known[found.point - 1]:,})"
+    return f"{name} was born by step **{born:,}**{before}: {habit} {found.last:.2f} at the end."
+
+
+def _curves(
+    seen: Mapping[int, Moment],
+    habits: Mapping[int, Measured],
+    chosen: tuple[int, int],
+    beside: tuple[int, int],
+) -> dict[str, Curves]:
+    """Losses, and the scores of both heads, at all steps that are read."""
+    habit = main_habit(habits[max(habits)].scores, *beside) if habits else "induction"
+    return {
+        "loss": losses_at_steps(
+            "Loss during training",
+            {step: one.loss for step, one in seen.items()},
+            {step: (one.first, one.again) for step, one in habits.items()},
+        ),
+        "score": scores_at_steps(
+            f"Scores of head {_named(chosen)} and head {_named(beside)} during training",
+            {step: one.scores for step, one in habits.items()},
+            chosen,
+            beside,
+            habit,
+        ),
+    }
+
+
+def _slider(
+    view: View,
+    steps: Sequence[int],
+    at: int,
+    seen: Mapping[int, Moment],
+    curves: Mapping[str, Curves],
+    chosen: tuple[int, int],
+) -> None:
+    """The points to drag through, and what is known of each."""
+    final, here = moments.of_trace(view.trace), seen[at]
+    drawn = _every_head(view, at, here, chosen)
+    said = [output.remember(drawn), output.remember(_one_head(view, at, drawn, final, chosen))]
+    said.append(output.remember(_following(view, at, here, final)))
+    said += [output.remember(one, of_run=False) for one in curves.values()]
+    read = moments.tokens_read(view.model.name)
+    slider.draw(
+        drawn,
+        [_when(step, read) for step in steps],
+        steps,
+        {step: _seen(view, one) for step, one in seen.items()},
+        _seen(view, final),
+        curves,
+        {
+            "map": "Every head at this point: layers down, heads across",
+            "next": "What comes next",
+            "loss": "Loss (nats a token), by training steps",
+            "score": f"Scores of head {_named(chosen)}, on random tokens said twice",
+        },
+        view.colors,
+        at=at,
+        alt=f"Checkpoints of the training of {view.model.name}. {' '.join(said)}",
+        key="steps",
+        choose_step=_choose_step,
+        choose_head=_choose_head,
+    )
+
+
+def _choose_step(step: int) -> None:
+    address.put(parameters.STEP, step)
+
+
+def _choose_head(layer: int, head: int) -> None:
+    address.put(parameters.LAYER, layer)
+    address.put(parameters.HEAD, head)
+
+
+def _every_head(view: View, at: int, here: Moment, chosen: tuple[int, int]) -> Thumbnails:
+    what = f"Attention weights of every head at step {at:,}: layers down, heads across"
+    return Thumbnails(what, here.tiles, view.trace.hidden_pairs(), view.labels, chosen=chosen)
+
+
+def _one_head(
+    view: View, at: int, drawn: Thumbnails, final: Moment, chosen: tuple[int, int]
+) -> Heatmaps:
+    """The chosen head at that point, and in the model itself."""
+    number = chosen[0] * view.model.config.n_head + chosen[1]
+    now = replace(drawn, tiles=final.tiles)
+    panels = [
+        replace(one.matrices[number], title=f"Head {_named(chosen)}, {said}", name=name)
+        for one, said, name in (
+            (drawn, f"step {at:,}", "then"),
+            (now, "the model itself", "now"),
+        )
+    ]
+    return Heatmaps(
+        f"Weights of head {_named(chosen)} at step {at:,} and in the model itself",
+        panels,
+        n_columns=2,
+    )
+
+
+def _following(view: View, at: int, here: Moment, final: Moment) -> Bars:
+    """The probabilities of all tokens that are probable at that point or in the model itself."""
+    ids = list(dict.fromkeys(n for one in (here, final) for n, _ in one.following))
+    cases = {
+        said: [100 * dict(one.following).get(n, np.nan) for n in ids]
+        for said, one in ((f"step {at:,}", here), ("the model itself", final))
+    }
+    return probability_bars(
+        f"Next-token probabilities at step {at:,} and in the model itself",
+        [_token(view, n) for n in ids],
+        cases,
+    )
+
+
+def _seen(view: View, one: Moment) -> Seen:
+    return Seen(one.tiles, [(_token(view, n), share) for n, share in one.following])
+
+
+def _token(view: View, token: int) -> str:
+    return label(view.model.tokenizer.token_bytes(token))
+
+
+def _named(head: tuple[int, int]) -> str:
+    return f"{head[0]}.{head[1]}"
+
+
+def _when(step: int, read: Mapping[int, int]) -> str:
+    tokens = f" · {short(read[step])} tokens read" if step in read else ""
+    return f"step {step:,}{tokens}"
+
+
+def _notes(view: View) -> None:
+    """What is measured, how a birth is defined, and whose idea it is."""
+    shrunk = (
+        f" Pictures are shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each."
+        if view.n_tokens > THUMBNAIL
+        else ""
+    )
+    prose.caption(
+        "Every checkpoint reads **your sentence**; drag, or click a curve, a head. A head is "
+        "**born** at the first checkpoint whose score is at least half of the last one's, for the "
+        f"habit that it has most at the end, if that reaches {LEAST:g}. Scores are measured on "
+        f"random tokens, said twice. {_OLSSON}{shrunk}"
+    )

@@ -1,0 +1,89 @@
+"""A head's birth by its scores, on models whose attention is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.analysis.births import HABITS, birth, main_habit, measured, partner
+from gpt2viz.analysis.scores import probe
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+
+
+@pytest.mark.parametrize(
+    ("scores", "point"),
+    [
+        ([0.0, 0.1, 0.39, 0.4, 0.7, 0.8], 3),  # half of what it ends with, and not of the highest
+        ([0.0, 0.35, 0.9, 0.1, 0.3, 0.6], 1),  # the first time, though it falls again
+        ([0.3, 0.3, 0.4], 0),
+        ([0.0, 0.9, 0.19], None),
+        ([0.0, 0.5, np.nan], None),
+        ([0.8], 0),
+    ],
+)
+def test_a_head_is_born_at_half_of_its_last_score(scores: list[float], point: int | None) -> None:
+    assert birth(np.array(scores)).point == point
+
+
+def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path) -> None:
+    """By loops over NumPy's weights: of each query, what its targets get together."""
+    write_checkpoint(tmp_path / "model", seed=4)
+    model = gpt2viz.load_model(tmp_path / "model")
+    found = measured(model)
+    assert found is not None
+    ids = list(probe(420, 24))
+    assert ids[:12] == ids[12:]
+    run = reference(tmp_path / "model", ids, causal=True)
+    targets = {
+        "previous token": lambda t: [t - 1],
+        "same token": lambda t: [t],
+        "first token": lambda _t: [0],
+        "duplicate token": lambda t: [t - 12] if t >= 12 else [],
+        "induction": lambda t: [t - 11] if t >= 12 else [],
+    }
+    assert set(found.scores) == set(HABITS) == set(targets)
+    for name, of in targets.items():
+        for layer, weights in enumerate(run["weights"]):
+            for head, one in enumerate(weights):
+                got = [sum(one[t, j] for j in of(t)) for t in range(1, 24) if of(t)]
+                assert_allclose(found.scores[name][layer, head], np.mean(got), rtol=1e-4)
+    logits = run["logits"]
+    losses = [np.log(np.exp(logits[t] - logits[t, ids[t + 1]]).sum()) for t in range(23)]
+    assert_allclose([found.first, found.again], [np.mean(losses[:11]), np.mean(losses[12:])], 1e-4)
+
+
+def test_a_model_without_room_for_two_tokens_has_no_habits(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "model", n_positions=1)
+    assert measured(gpt2viz.load_model(tmp_path / "model")) is None
+
+
+def test_beside_a_head_stands_the_other_half_of_its_circuit() -> None:
+    nothing = np.zeros((3, 2))
+    back, copies = nothing.copy(), nothing.copy()
+    back[0, 1], back[2, 0], copies[1, 0], copies[2, 1] = 0.5, 0.9, 0.8, 0.7
+    last = {"previous token": back, "induction": copies}
+    assert main_habit(last, 0, 1) == "previous token"
+    assert main_habit(last, 1, 0) == "induction"
+    assert partner(last, 1, 0) == (0, 1)  # the one in layer 2 comes too late
+    assert partner(last, 0, 1) == (1, 0)
+    assert partner(last, 2, 0) == (1, 0)
+    only = {name: np.zeros((1, 1)) for name in last}
+    assert partner(only, 0, 0) == (0, 0)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a head is born at half of its highest score",
+        "analysis/births.py",
+        "scores >= last / 2",
+        "scores >= scores.max() / 2",
+        "test_a_head_is_born_at_half_of_its_last_score",
+    ),
+)

@@ -1,0 +1,62 @@
+"""The training's slider: the hand goes first, the address follows, and heads are chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import running_app, settle
+from tests.checkpoints import write_checkpoint
+
+# The pictures of the slider as they are drawn now, and where the first one and the last one are.
+_DRAWN = "view => ['map', 'then', 'now', 'next'].map((name) => view[name].toDataURL())"
+_PLACE = """view => [view.getBoundingClientRect().top, view.map.getBoundingClientRect().top,
+  view.score.getBoundingClientRect().bottom]"""
+#: Time in which no answer of the server can have come: asked and drawn in one go.
+_PRESSED = """view => {
+  view.slider.value = 2
+  view.slider.dispatchEvent(new Event("input"))
+  return [view.at, view.when.textContent]
+}"""
+
+
+def test_the_hand_goes_first_and_the_address_follows(tmp_path: Path, browser: Browser) -> None:
+    for step in (1, 20, 300):
+        write_checkpoint(tmp_path / "grown" / "steps" / f"step-{step}", seed=step)
+    write_checkpoint(tmp_path / "grown", seed=300)
+    with (
+        running_app("--no-browser", "--model", str(tmp_path / "grown")) as server,
+        browser.new_context(viewport={"width": 1440, "height": 900}) as context,
+    ):
+        page = context.new_page()
+        page.goto(f"{server}/training?model=grown&step=1&layer=0&head=0")
+        settle(page)
+        view = page.locator(".steps")
+        top, first, last = view.evaluate(_PLACE)
+        assert top < first < 210
+        assert last < 900
+        before = view.evaluate(_DRAWN)
+        assert view.evaluate(_PRESSED) == [2, "step 300"]
+        after = view.evaluate(_DRAWN)
+        assert before[0] != after[0]
+        assert before[2] == after[2]  # the model itself stays as it is
+        assert after[1] == after[2]  # and is the last point
+        page.wait_for_url("**step=300**")
+        settle(page)
+        view.locator("[data-part=slider]").press("ArrowLeft")
+        expect(view.locator("output")).to_have_text("step 20")
+        page.wait_for_url("**step=20**")
+        settle(page)
+        cell = view.evaluate("view => view.cell")
+        view.locator("[data-part=map]").click(position={"x": 18 + 2.5 * cell, "y": 16 + 1.5 * cell})
+        page.wait_for_url("**head=2**")
+        assert "layer=1" in page.url
+        settle(page)
+        expect(view.locator("[data-part=thenTitle]")).to_have_text("Head 1.2 at this point")
+        page.emulate_media(reduced_motion="reduce")
+        expect(view.locator("[data-part=play]")).to_be_hidden()
+        page.emulate_media(reduced_motion="no-preference")
+        view.locator("[data-part=play]").click()
+        expect(view.locator("[data-part=play]")).to_have_text("▶ Play")  # it stops at the end
+        page.wait_for_url("**step=300**")
