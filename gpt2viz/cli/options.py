@@ -45,6 +45,27 @@ class _Changes(NamedTuple):
 #: Runs the model on what the command was given: the model and its trace.
 Run = Callable[[], tuple[gpt2viz.Model, gpt2viz.Trace]]
 
+_edits = click.option(
+    "--edits",
+    default="",
+    metavar="LIST",
+    help="Changes to the run, such as off:1.3,window:2 (head 3 of layer 1 off; …).",
+)
+_patch_from = click.option(
+    "--patch-from",
+    metavar="TEXT",
+    help="The second text, which patches in --edits take their pieces from, such as "
+    "patch:residual_in:2:5 (the stream before layer 2, at token 5).",
+)
+_mean_over = click.option(
+    "--mean-over",
+    metavar="FILE",
+    type=click.Path(exists=True, path_type=Path),
+    help="Texts, a line each: mean: in --edits puts in a head's mean over them, position by "
+    "position, in place of that over our own text.",
+)
+_changing = (_mean_over, _patch_from, _edits)
+
 
 def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
     """TEXT and all that decides what the model does with it; the command gets them as ``run``.
@@ -71,25 +92,6 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(run=run, quiet=quiet, **others)
 
     text = click.argument("text")
-    edits = click.option(
-        "--edits",
-        default="",
-        metavar="LIST",
-        help="Changes to the run, such as off:1.3,window:2 (head 3 of layer 1 off; …).",
-    )
-    patch_from = click.option(
-        "--patch-from",
-        metavar="TEXT",
-        help="The second text, which patches in --edits take their pieces from, such as "
-        "patch:residual_in:2:5 (the stream before layer 2, at token 5).",
-    )
-    mean_over = click.option(
-        "--mean-over",
-        metavar="FILE",
-        type=click.Path(exists=True, path_type=Path),
-        help="Texts, a line each: mean: in --edits puts in a head's mean over them, position by "
-        "position, in place of that over our own text.",
-    )
     causal = click.option("--no-causal", is_flag=True, help="Switch the causal mask off.")
     first = click.option(
         "--endoftext", is_flag=True, help="Put the token <|endoftext|> first, if the model has it."
@@ -99,8 +101,7 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         is_flag=True,
         help="Read special tokens in TEXT, such as <|endoftext|>, as tokens and not as text.",
     )
-    changing = (mean_over, patch_from, edits)
-    for decorate in (quiet, as_json, device, *changing, tokens, first, causal, model, text):
+    for decorate in (quiet, as_json, device, *_changing, tokens, first, causal, model, text):
         ready = decorate(ready)
     return ready
 
