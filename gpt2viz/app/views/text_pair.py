@@ -111,7 +111,9 @@ def _open(pair: Pair) -> None:
 
 @st.cache_data(max_entries=64, show_spinner="Looking for a word to change …")
 def _proposed(key: RunKey) -> str | None:
-    """The text of a run with one token changed."""
+    """The text of a run with a word changed, as everywhere; with any token where it has none."""
+    if found := two_texts.proposed(key):
+        return found
     model = run_cache.load(key.model)
     ids = one_token_changed(model, run_cache.run(key))
     return None if ids is None else _text(key.model, ids)

@@ -27,13 +27,19 @@ def second(view: View, choices: DeltaGenerator) -> View:
     with choices:
         current = sentence.box(
             parameters.TEXT2,
-            changes[len(changes) // 2].text if changes else address.chosen(parameters.TEXT),
+            proposed(view.trace.key) or address.chosen(parameters.TEXT),
             "Second sentence",
             help="The same model reads both, each on its own.",
             placeholder="Type another sentence and press Enter",
         )
         _change_a_word(view, changes, current)
     return read(view, current)
+
+
+def proposed(key: RunKey) -> str | None:
+    """The second text where nobody chose one: the first with a word changed, None for none."""
+    changes = _changes(replace(key, causal=True))
+    return changes[len(changes) // 2].text if changes else None
 
 
 def read(view: View, text: str) -> View:
