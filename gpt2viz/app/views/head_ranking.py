@@ -121,7 +121,8 @@ def _pictures(
 ) -> None:
     """The weights of the best heads, two by two, or of one, large."""
     alone = len(best) == 1
-    alt = f"Weights of {'a head' if alone else 'the heads that rank highest'} by {by}"
+    name = f"{best['layer'].iloc[0]}.{best['head'].iloc[0]}"
+    alt = f"Weights of {f'head {name}' if alone else f'the heads that rank highest by {by}'}"
     made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
     own = trace is view.trace  # else its tokens are others than those of the sentence
     if as_lines:
