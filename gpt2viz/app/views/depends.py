@@ -99,13 +99,13 @@ def _asked(view: View, other: View) -> Runs:
     names = run_cache.vocabulary(view.model.name)
     own = telling_answers(view.trace, other.trace)
     offered = _offered(view, other)
-    right, wrong = (
-        next_token.pick(view, title, which, [names[n] for n in dict.fromkeys((token, *offered))],
-                        names[token])
-        for title, which, token in zip(
-            ("Right", "Wrong"), (parameters.RIGHT, parameters.WRONG), own, strict=True
-        )
-    )  # fmt: skip
+
+    def answer(title: str, which: parameters.Text, token: int) -> int | None:
+        listed = [names[n] for n in dict.fromkeys((token, *offered))]
+        return next_token.pick(view, title, which, listed, names[token])
+
+    right = answer("Right", parameters.RIGHT, own[0])
+    wrong = answer("Wrong", parameters.WRONG, own[1])
     if right == wrong:
         st.info(
             "Right and wrong token are the same, so nothing can tell the runs apart: choose "

@@ -57,6 +57,9 @@ PUBLISHED = (
     ),
 )
 
+#: Tokens that are shown on both sides of one that differs.
+_AROUND = 8
+
 
 def ask(view: View, choices: DeltaGenerator) -> View:
     """Ask for the second sentence among the ``choices`` and run it: as many tokens, not the same.
@@ -152,13 +155,16 @@ def differing(view: View, other: View) -> list[int]:
 
 
 def _tokens(view: View, other: View) -> None:
-    """The second sentence's tokens below those of the first, what differs in both marked."""
-    differ = set(differing(view, other))
-    said = [
-        f":orange-background[{literal(view.labels[n])}] → :blue-background[{literal(label)}]"
-        if n in differ
-        else literal(label)
-        for n, label in enumerate(other.labels)
-    ]
+    """The second sentence around what differs, below the tokens of the first; both are marked."""
+    differ = differing(view, other)
+    said: list[str] = []
+    for n, label in enumerate(other.labels):
+        if n in differ:
+            own = literal(view.labels[n])
+            said.append(f":orange-background[{own}] → :blue-background[{literal(label)}]")
+        elif any(abs(n - place) <= _AROUND for place in differ):
+            said.append(literal(label))
+        elif said[-1:] != ["…"]:
+            said.append("…")
     with st.container(key="second_tokens"):
         st.markdown(f":small[{' '.join(said)}]")
