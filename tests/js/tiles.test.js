@@ -2,8 +2,8 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  cut, dragged, every, fitting, ink, kind, pixels, place, plan, read, said, shade, step, under, wrapped,
-  written,
+  cut, dragged, every, fitting, ink, kind, pixels, place, plan, read, said, shade, step, under,
+  wrapped, written,
 } from "../../gpt2viz/app/components/tiles/component.js"
 
 const GRID = { rows: ["a", "b"], columns: ["a", "b", "c"] }
