@@ -191,7 +191,7 @@ MUTANTS = (
         "app/address.py",
         "value = fallback() if text is None else",
         "value = fallback() if text is None or callable(default) else",
-        "test_a_head_of_the_address_is_not_called_opened",
+        "test_a_layer_or_a_head_alone_opens_with_the_best_of_it",
     ),
     Mutant(
         "a word's number is taken for a token's place",
