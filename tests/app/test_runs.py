@@ -195,7 +195,7 @@ MUTANTS = (
         "edits left out of the key",
         "run/trace.py",
         "            self.edits,\n            self.patch_from,",
-        "self.causal)",
+        "            (),\n            self.patch_from,",
         "test_each_run_has_numbers_of_its_own",
     ),
     Mutant(
