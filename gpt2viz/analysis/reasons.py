@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.explanation import RowExplanation, Side, explain_row
+from gpt2viz.analysis.explanation import RowExplanation, Side
+from gpt2viz.analysis.reason_words import sentences, spoken
 from gpt2viz.analysis.scores import first_token, weight_on
 from gpt2viz.analysis.steps import Step
 from gpt2viz.arrays import Array
 from gpt2viz.errors import MissingExtraError
-from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import attention_is_off, passed_on
-from gpt2viz.run.trace import Trace
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -79,13 +78,6 @@ class Strongest(NamedTuple):
 
     def __str__(self) -> str:
         return spoken(self.part, self.side)
-
-
-class Hop(NamedTuple):
-    """A cell on the path down from another, and its strongest part, which leads on if it can."""
-
-    step: Step
-    by: Strongest
 
 
 @dataclass(frozen=True)
@@ -244,7 +236,7 @@ class Reason:
 
     def words(self, labels: Sequence[str] = ()) -> tuple[str, ...]:
         """All of it in a few sentences; ``labels`` (T,) are the tokens as they shall be written."""
-        return tuple(_sentences(self, labels or self.row.trace.labels))
+        return tuple(sentences(self, labels or self.row.trace.labels))
 
     def heatmap(self, *, raw: bool = False) -> Figure:
         """A Plotly figure of all pairs of parts and their sums; ``raw`` with the row's mean."""
@@ -269,24 +261,6 @@ def reason(row: RowExplanation, key: int) -> Reason:
     """
     row.row_of(key)
     return Reason(row, key)
-
-
-def strongest_path(model: Model, trace: Trace, step: Step) -> tuple[Hop, ...]:
-    """The way from a cell down towards the tokens: at each cell its strongest part.
-
-    Where that is a head, the cell at which this head had looked hardest comes next. The path ends
-    at any other part: an MLP can't be taken apart so. It is empty where the query sees one key.
-    Raises what ``explain_row`` and ``reason`` do.
-    """
-    hops: list[Hop] = []
-    following: Step | None = step
-    while following is not None:
-        case = reason(explain_row(model, trace, *following[:3]), following.key)
-        if (by := case.strongest) is None:
-            break
-        hops.append(Hop(following, by))
-        following = case.behind(by.side, by.part)
-    return tuple(hops)
 
 
 def _own(case: Reason) -> NDArray[np.bool_]:
@@ -365,78 +339,3 @@ RULES = (
         "Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks",
     ),
 )
-
-
-def _sentences(case: Reason, labels: Sequence[str]) -> list[str]:
-    row, mean = case.row, 1 / len(case.row.keys)
-    asks, answers = (f"{n} {labels[n]}" for n in (row.query, case.key))
-    where = (
-        f"Layer {row.layer}, head {row.head}, from {asks} to {answers}: weight {case.weight:.2f}"
-    )
-    if len(row.keys) == 1:
-        return [f"{where}. The query sees no other key, so the weight is 1 whatever the score."]
-    said = [
-        f"{where}; if all keys were alike it would be {mean:.2f}.",
-        f"The raw score is {_signed(case.raised + case.lowered)} from the row's mean: pairs of "
-        f"parts that raise it add {_signed(case.raised)}, pairs that lower it "
-        f"{_signed(case.lowered)}.",
-    ]
-    if not case.pairs:
-        return said
-    verb = "raises" if case.above else "lowers"
-    shares = ", ".join(f"{_percent(pair.share)} is {pair}" for pair in case.pairs)
-    said.append(f"Of what {verb} it, {shares}.")
-    said += _reads(case, labels)
-    said.append(
-        "Without the first of these pairs, LayerNorm's scale held, the weight would be "
-        f"{case.pairs[0].without:.2f}."
-    )
-    if case.rule is not None:
-        rule, share = case.rule
-        author = rule.source.partition(",")[0]
-        said.append(f"{rule.says} {_percent(share)} {rule.measured} ({rule.name}: {author}).")
-    return said
-
-
-def _reads(case: Reason, labels: Sequence[str]) -> list[str]:
-    """What the heads among the leading pairs had read, a sentence a side."""
-    row, said = case.row, []
-    asked = [(pair.query_part, pair.query_read) for pair in case.pairs]
-    answered = [(pair.key_part, pair.key_read) for pair in case.pairs]
-    for side, place, reads in (("query", row.query, asked), ("key", case.key, answered)):
-        parts = [
-            f"{part} had read {read.token} {labels[read.token]}{_apart(place - read.token)} "
-            f"(weight {read.weight:.2f})"
-            for part, read in dict.fromkeys(reads)
-            if read is not None
-        ]
-        if parts:
-            said.append(f"At the {side}, {' and '.join(parts)}.")
-    return said
-
-
-def _apart(back: int) -> str:
-    """How far a token stands before a place, in words."""
-    if back == 0:
-        return ", the token there"
-    tokens = "one token" if abs(back) == 1 else f"{abs(back)} tokens"
-    return f", {tokens} {'back' if back > 0 else 'ahead'}"
-
-
-def _signed(number: float) -> str:
-    return f"{number:+.2f}".replace("-", "−")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def spoken(part: str, side: Side) -> str:
-    """A part as it is said: "the key's token", "head 0.0 at the key", "layer 0's MLP …"."""
-    kind, _, number = part.partition(" ")
-    if not number:
-        return f"the {side}'s {part}"
-    if kind == "head":
-        return f"{part} at the {side}"
-    name = "MLP" if kind == "mlp" else "attention bias"
-    return f"layer {number}'s {name} at the {side}"

@@ -14,7 +14,8 @@ from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 
 if TYPE_CHECKING:  # torch stays out of the pictures
-    from gpt2viz.analysis.reasons import Hop, Read, Reason
+    from gpt2viz.analysis.reasons import Read, Reason
+    from gpt2viz.analysis.strongest_path import Hop
 
 #: Parts of a side that have a row or column of their own; the others stand together in one more.
 MOST = 32

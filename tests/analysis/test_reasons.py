@@ -12,9 +12,10 @@ import torch
 
 import gpt2viz
 from gpt2viz.analysis.explanation import explain_row
-from gpt2viz.analysis.reasons import RULES, Reason, reason, strongest_path
+from gpt2viz.analysis.reasons import RULES, Reason, reason
 from gpt2viz.analysis.scores import head_scores
 from gpt2viz.analysis.steps import Step
+from gpt2viz.analysis.strongest_path import strongest_path
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.run.edits import parse_edits

@@ -14,8 +14,8 @@ from streamlit.testing.v1 import AppTest
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
-from gpt2viz.analysis.reasons import strongest_path
 from gpt2viz.analysis.steps import Step, moved_steps, parse_steps
+from gpt2viz.analysis.strongest_path import strongest_path
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import why
 from gpt2viz.model.checkpoint import BUNDLED

@@ -11,8 +11,8 @@ import streamlit as st
 
 from gpt2viz import Edit, Reason, explain_row, reason
 from gpt2viz.analysis.explanation import Side
-from gpt2viz.analysis.reasons import Hop, strongest_path
 from gpt2viz.analysis.steps import Step, parse_steps
+from gpt2viz.analysis.strongest_path import Hop, strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.frame.page import View
