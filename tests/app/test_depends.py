@@ -73,6 +73,15 @@ def test_the_maps_are_the_sweeps_of_the_library(direction: Any, metric: Any, pie
     assert "estimate" not in " ".join(pictures(at).values())
 
 
+def test_edits_of_the_address_do_not_act_and_that_is_said() -> None:
+    edited, plainly = open_depends(edits="off:0.0"), open_depends()
+    assert ["edits don't act here" in written(at) for at in (edited, plainly)] == [True, False]
+    maps = [heatmaps(figure(at, "depends_streams")) for at in (edited, plainly)]
+    assert maps[0].keys() == maps[1].keys()
+    for name, values in maps[1].items():
+        assert_allclose(maps[0][name], values, **TOLERANCE)
+
+
 def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
     theirs = GPT2LMHeadModel.from_pretrained(BUNDLED, dtype=torch.float32).eval()
     tokenizer = gpt2viz.load_model().tokenizer

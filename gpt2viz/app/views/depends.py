@@ -61,6 +61,8 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     found = _sweeps(runs, stages, said)
     known = _known(runs, stages, found)
     at = _chosen(runs, known)
+    if address.asked(parameters.EDITS):
+        said.caption("Your edits don't act here: both sentences are read by the unchanged model.")
     with maps:
         _maps(runs, [one for one in known if one.stage in STREAMS], at, peak(known))
     with heads:
