@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis import scores
 from gpt2viz.analysis.generation import Choice, appraise
 from gpt2viz.analysis.looks import Looks, hardest_looks
+from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.anatomy.training_record import TrainingRecord, read_record
 from gpt2viz.app import limits, owner
@@ -24,7 +26,6 @@ from gpt2viz.labels import label
 from gpt2viz.model import hub
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
-from gpt2viz.pictures.measure import in_words, weights_measure
 from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.edits import without_patches
 from gpt2viz.run.key import RunKey
@@ -171,16 +172,29 @@ class EveryHead(NamedTuple):
 
 
 @st.cache_data(max_entries=16, hash_funcs=BY_KEY, show_spinner="Drawing every head …")
-def every_head(key: RunKey, whole_words: bool = False) -> EveryHead:
-    """The weights of every head in a run, between tokens or words, pooled for a map of them."""
-    trace, tiles, found = run(key), [], []
-    for layer in range(trace.config.n_layer):
-        weights = weights_measure(trace, trace.labels, layer)
-        values = (in_words(weights, trace) if whole_words else weights).values
-        tiles.append(thumbnails([values])[0])
-        found.append(hardest_looks(values))
-    keys, hardest = zip(*found, strict=True)
+def every_head(key: RunKey, whole_words: bool) -> EveryHead:
+    """The weights of every head in a run, between tokens or words, pooled for a map of them.
+
+    Whether ``whole_words`` is always said: what is left out makes another entry of the cache.
+    """
+    trace = run(key)
+    starts = word_starts(trace.token_bytes, trace.apart) if whole_words else None
+    layers = [_layer(trace, layer, starts) for layer in range(trace.config.n_layer)]
+    tiles, keys, hardest = zip(*layers, strict=True)
     return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(hardest)))
+
+
+def _layer(
+    trace: gpt2viz.Trace, layer: int, starts: Sequence[int] | None
+) -> tuple[Array, NDArray[np.int64], Array]:
+    """The thumbnails of a layer, and its heads' hardest looks; between words that begin there."""
+    tiles, looks = [], []
+    for one in trace.weights_of_heads(layer):
+        weights = one[None] if starts is None else group_words(one[None], starts)
+        tiles.append(thumbnails([weights])[0, 0])
+        looks.append(hardest_looks(weights))
+    keys, hardest = zip(*looks, strict=True)
+    return np.stack(tiles), np.concatenate(keys), np.concatenate(hardest)
 
 
 @st.cache_data(max_entries=2000, hash_funcs=BY_KEY, show_spinner=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,24 @@ class Last(NamedTuple):
 
     place: tuple[int, int | None]
     stages: Mapping[str, Array]
+
+
+class _Block(NamedTuple):
+    """Some ``queries``, which see no key after the first ``seen``.
+
+    Of these ``hidden`` says which they see, from the key ``before`` on; all that come before it.
+    """
+
+    queries: slice
+    before: int
+    seen: int
+    hidden: Tensor
+
+    def weights(self, q: Tensor, keys: Tensor) -> Tensor:
+        """A head's weights, of its scaled q (P, hs) and its kᵀ (hs, T): (r, seen)."""
+        scores = q[self.queries] @ keys[:, : self.seen]
+        scores[:, self.before :].masked_fill_(self.hidden, -math.inf)
+        return scores.softmax(-1)
 
 
 class Derived:
@@ -84,24 +102,45 @@ class Derived:
         shares · (weights · V) = (shares · weights) · V, which needs no output of any query.
         """
         asking = np.flatnonzero(shares)
-        q, k, v = (self._captured[name, layer][0] for name in "qkv")
-        scale = 1 / (math.sqrt(q.shape[-1]) * self._config.layer_divisor(layer))
-        some = torch.tensor(q[:, asking] * scale)  # (nh, P, hs)
-        few, keys = torch.tensor(shares[asking].astype(np.float32)), torch.tensor(k).mT
-        mixed = torch.zeros(len(q), self._n_tokens)
+        v, (some, keys) = self._captured["v", layer][0], self._scaled(layer, asking)
+        few = torch.tensor(shares[asking].astype(np.float32))
+        mixed = torch.zeros(len(v), self._n_tokens)
         one_product = _BLOCK * keys[0].numel()  # too small to be worth a second thread
         with torch.inference_mode(), threads(one_product):
-            for start in range(0, len(asking), _BLOCK):
-                block = slice(start, start + _BLOCK)
-                first, last = (int(asking[block][end]) for end in (0, -1))
-                seen = last + 1 if self._causal else self._n_tokens
-                before = first if self._causal and self._forbidden is None else 0
-                hidden = torch.from_numpy(self._hidden(asking[block], before, seen))
-                for head in range(len(q)):  # its scores fit into a core's cache
-                    scores = some[head, block] @ keys[head, :, :seen]
-                    scores[:, before:].masked_fill_(hidden, -math.inf)
-                    mixed[head, :seen] += few[block] @ scores.softmax(-1)
+            for block in self._blocks(asking):
+                for head in range(len(v)):
+                    weights = block.weights(some[head], keys[head])
+                    mixed[head, : block.seen] += few[block.queries] @ weights
             found: NDArray[np.float64] = (mixed[:, None] @ torch.tensor(v))[:, 0].double().numpy()
+        return found
+
+    def weights_of_heads(self, layer: int) -> Iterator[Array]:
+        """Every head's weights (T, T), one after the other, each in the place of the one before."""
+        everyone = np.arange(self._n_tokens)
+        (some, keys), blocks = self._scaled(layer, everyone), self._blocks(everyone)
+        whole = torch.zeros(self._n_tokens, self._n_tokens)
+        for head in range(len(some)):
+            with torch.inference_mode(), threads(_BLOCK * keys[0].numel()):
+                for block in blocks:
+                    whole[block.queries, : block.seen] = block.weights(some[head], keys[head])
+            yield read_only(whole)
+
+    def _scaled(self, layer: int, queries: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Some tokens' q, divided as their scores are, and every kᵀ: (nh, P, hs), (nh, hs, T)."""
+        q, k = (self._captured[name, layer][0] for name in "qk")
+        scale = 1 / (math.sqrt(q.shape[-1]) * self._config.layer_divisor(layer))
+        return torch.tensor(q[:, queries] * scale), torch.tensor(k).mT
+
+    def _blocks(self, asking: NDArray[np.int64]) -> list[_Block]:
+        """The queries of these tokens, a block at a time, each with the keys that it may see."""
+        found = []
+        for start in range(0, len(asking), _BLOCK):
+            queries = slice(start, start + _BLOCK)
+            first, last = (int(asking[queries][end]) for end in (0, -1))
+            seen = last + 1 if self._causal else self._n_tokens
+            before = first if self._causal and self._forbidden is None else 0
+            hidden = torch.from_numpy(self._hidden(asking[queries], before, seen))
+            found.append(_Block(queries, before, seen, hidden))
         return found
 
     def _from_heads(self, key: str, layer: int, head: int | None) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -180,6 +180,18 @@ class Trace:
             some: Array = self.captured["weights", layer][0, :, queries]
             return some
         return self.derived.weights_of_queries(layer, queries)
+
+    def weights_of_heads(self, layer: int) -> Iterator[Array]:
+        """Every head's attention weights in turn, (T, T): each is lost when the next is asked for.
+
+        For all heads of a long text, whose weights are made anew: each in the memory of the one
+        before, and only for keys that may be seen. They differ from ``stage("weights", layer)`` in
+        float32's last bits, and nothing of them is kept.
+        """
+        if ("weights", layer) in self.captured:
+            yield from self.captured["weights", layer][0]
+        else:
+            yield from self.derived.weights_of_heads(layer)
 
     def mixed_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """What every head of a layer put out, summed over the tokens with a share of each.

@@ -58,7 +58,7 @@ KEPT: dict[str, Any] = {
         lambda model, trace: difference_from_run(model, trace, LAST),
     ),
     "every head": (
-        lambda key: run_cache.every_head(key).tiles,
+        lambda key: run_cache.every_head(key, False).tiles,
         lambda model, trace: np.stack([trace.stage("weights", n)[0] for n in range(LAST + 1)]),
     ),
     "in every layer": (

@@ -142,6 +142,20 @@ def test_outputs_of_a_long_run_are_mixed_block_by_block(
         assert_allclose(found, np.einsum("t,htd->hd", shares, outputs), atol=5e-6)
 
 
+def test_weights_of_a_long_run_come_head_by_head(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpt2viz.run.derived._BLOCK", 2)
+    ids, edited = [5, 300, 17, 9, 9, 30, 2], gpt2viz.parse_edits("forbid:5:4")
+    for causal, edits, explicit in product((True, False), ((), edited), (True, False)):
+        trace = gpt2viz.trace(tiny, ids, causal, explicit=explicit, edits=edits)
+        before = trace.nbytes
+        heads = [one.copy() for one in trace.weights_of_heads(2)]
+        assert trace.nbytes == before  # nothing of it is kept
+        expected = gpt2viz.trace(tiny, ids, causal, edits=edits).stage("weights", 2)[0]
+        assert_allclose(heads, expected, atol=1e-6)
+
+
 def test_long_texts_are_derived_and_short_ones_captured(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,7 +92,7 @@ def _heads(view: View, heads: range) -> dict[str, Any]:
 
 def _looks(view: View) -> Looks:
     """What the head that opens is found by: with the mask on, so that it stays when that is off."""
-    return run_cache.every_head(replace(view.trace.key, causal=True)).looks
+    return run_cache.every_head(replace(view.trace.key, causal=True), False).looks
 
 
 def _keep_head() -> None:

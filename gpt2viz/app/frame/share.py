@@ -60,7 +60,7 @@ def _picture(trace: Trace, colors: Palette) -> None:
 
 def card(trace: Trace, layer: int, head: int, query: int | None) -> export.Card:
     """What the card says of a head; ``query`` is the place of the chosen token, if one is."""
-    looks = run_cache.every_head(trace.key).looks
+    looks = run_cache.every_head(trace.key, False).looks
     return export.Card(
         title=f"Layer {layer} · Head {head}",
         panel=head_stage(trace, trace.labels, "weights", layer, head, ""),

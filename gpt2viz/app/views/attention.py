@@ -168,7 +168,7 @@ def _large(
 def _in_words(view: View, chosen: _Chosen) -> None:
     """One sentence on what the chosen head does here, and why it is this one that opened."""
     layer, head = chosen.layer, chosen.head
-    looks = run_cache.every_head(view.trace.key).looks
+    looks = run_cache.every_head(view.trace.key, False).looks
     # Without links to the glossary: the words of the sentence are anybody's.
     does = in_words.does(view.trace, looks, layer, head, view.query)
     st.markdown(f"**Head {layer}.{head}**: {does}")
@@ -177,7 +177,7 @@ def _in_words(view: View, chosen: _Chosen) -> None:
         (False, True): f"all heads of layer {layer}",
         (True, False): f"the heads {head} of all layers",
     }.get((address.is_default(parameters.LAYER), address.is_default(parameters.HEAD)))
-    if among and run_cache.every_head(_with_mask(view)).looks.weights.any():
+    if among and run_cache.every_head(_with_mask(view), False).looks.weights.any():
         prose.caption(
             f"Opened on head {layer}.{head}: of {among}, its hardest looks (at another token "
             "that isn't the first) are on average nearest to half of a row's weight"

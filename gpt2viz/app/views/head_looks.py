@@ -76,7 +76,7 @@ def _pair(view: View) -> tuple[int, Look | None]:
 
     That is the chosen head's hardest; where no token is chosen, of all its rows.
     """
-    looks = run_cache.every_head(view.trace.key).looks
+    looks = run_cache.every_head(view.trace.key, False).looks
     layer, head = controls.layer_and_head(view)
     query = view.query
     if query is None:

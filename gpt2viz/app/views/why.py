@@ -224,7 +224,7 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
         (hop.step.layer, hop.step.head): (*steps[1:], *(one.step for one in hops[1 : n + 1]))
         for n, hop in enumerate(hops)
     }
-    found = run_cache.every_head(view.trace.key)
+    found = run_cache.every_head(view.trace.key, False)
     drawn = path_map(hops, found.tiles, view.trace.hidden_pairs(), view.labels)
     wanted = model_map.draw(
         drawn, found.looks, "", view.colors, key="why_map", choose=_follow(ways)
