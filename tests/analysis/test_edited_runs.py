@@ -317,6 +317,12 @@ def test_some_queries_weights(case: Case) -> None:
         assert_allclose(found, case.theirs["weights"][layer][:, 3:6], **CLOSE)
 
 
+def test_each_heads_weights(case: Case) -> None:
+    for layer in range(N_LAYER):
+        found = [one.copy() for one in case.run.weights_of_heads(layer)]
+        assert_allclose(found, case.theirs["weights"][layer], **CLOSE)
+
+
 def test_comparison_with_the_run_as_it_is(case: Case) -> None:
     same = [(n, n) for n in range(len(IDS))]
     found = largest_differences(case.plain, case.run, same)
