@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from urllib.parse import parse_qsl, urlsplit
 
@@ -26,6 +27,14 @@ TRAP = (
 #: Links that lead away, wherever they stand. Links to pages carry the text itself.
 AWAY = ", ".join(f"a[href^='{way}']" for way in ("http://", "https://", "//", "mailto:"))
 
+#: Markdown where a screen reader reads a text as it stands.
+MARKUP = re.compile(r"\\[!-/:-@\[-`{-~]|\*\*|:\w+\[|\]\(glossary|:material/")
+ALOUD = """
+() => [...document.querySelectorAll("[aria-label], [aria-description], [title], [alt]")].flatMap(
+  (element) => ["aria-label", "aria-description", "title", "alt"].map(
+    (name) => element.getAttribute(name) ?? ""))
+"""
+
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
@@ -34,6 +43,7 @@ def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
     page = visit(path, text=TRAP, layer=1, causal="https://evil.invalid/")
     opened(page, path)
     nothing_ran(page)
+    no_markup_is_read_aloud(page)
     look(page)
     for width in (400, 1000):
         page.set_viewport_size({"width": width, "height": 900})
@@ -103,6 +113,13 @@ def nothing_ran(page: Page) -> None:
     assert not page.get_by_text("\u202e").count()
 
 
+def no_markup_is_read_aloud(page: Page) -> None:
+    """Not the app's own, that is: what was typed is read out as it was typed."""
+    texts = page.evaluate(ALOUD)
+    assert any(texts)
+    assert not [text for text in texts if MARKUP.search(text.replace(TRAP, ""))]
+
+
 def look(page: Page, *rules: str) -> None:
     """Let axe-core look at the page from its top; it finds nothing serious.
 
@@ -110,4 +127,5 @@ def look(page: Page, *rules: str) -> None:
     """
     page.locator(".stMain").evaluate("main => main.scrollTo(0, 0)")
     page.mouse.move(0, 0)
+    page.wait_for_selector(".stApp[data-test-script-state='notRunning']")  # a run makes all pale
     assert not seen_by_axe(page, *rules)

@@ -1,35 +1,12 @@
-"""What is read aloud, what lies over what, and whether the box shows the text that is run."""
+"""What lies over what, and whether the box shows the text that is run."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
 
-from gpt2viz.app.pages import PAGES
 from tests.browser.conftest import settle
-
-#: Markdown where a screen reader reads a text as it stands.
-_MARKUP = re.compile(r"\\[!-/:-@\[-`{-~]|\*\*|:\w+\[|\]\(glossary|:material/")
-_ALOUD = """
-() => [...document.querySelectorAll("[aria-label], [aria-description], [title], [alt]")].flatMap(
-  (element) => ["aria-label", "aria-description", "title", "alt"].map(
-    (name) => element.getAttribute(name) ?? ""))
-"""
-
-
-def test_no_markup_is_read_aloud(visit: Callable[..., Page], server: str) -> None:
-    """With a token that Markdown would take for markup, chosen wherever one can be."""
-    chosen = {"text": "the *", "text2": "a *", "find": "look", "keys": "0", "query": "1"}
-    page = visit(**chosen)
-    for there in PAGES:
-        page.goto(f"{server}/{there.address}?{urlencode(chosen)}")
-        settle(page)
-        texts = page.evaluate(_ALOUD)
-        assert any(texts), there
-        assert not [text for text in texts if _MARKUP.search(text)], there
 
 
 def test_a_tip_never_lies_on_what_its_button_opened(visit: Callable[..., Page]) -> None:

@@ -108,10 +108,24 @@ def top_of(page: Page, chapter: str) -> float:
     return box["y"]
 
 
+_AT_REST = """
+() => {
+  const parts = document.querySelectorAll("[data-testid=stHeading], [data-testid=stPlotlyChart]")
+  const now = [...parts].map(part => Math.round(part.getBoundingClientRect().y)).join()
+  if (now !== window.places) [window.places, window.since] = [now, performance.now()]
+  return performance.now() - window.since > 500
+}
+"""
+
+
 def settle_for_good(page: Page) -> None:
-    """Wait until pictures that are drawn late have moved what stands below them."""
+    """Wait until pictures that are drawn late have moved what stands below them: none of it does.
+
+    For half a second no title and no chart changes its place.
+    """
     settle(page)
-    page.wait_for_timeout(1500)
+    page.evaluate("window.places = ''")
+    page.wait_for_function(_AT_REST, polling=100)
 
 
 def test_next_lands_on_the_title_of_every_chapter(visit: Visit) -> None:
