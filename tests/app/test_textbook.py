@@ -282,7 +282,7 @@ NOT_DONE = [
     ("hand_value", {"hand_wv": "0,0,0,0", "hand_x": "0,0,0,0,0,0,0,0"}, "x and $W_V$"),
     ("hand_value", {"hand_wk": "0,0,0,0", "hand_mask": "true"}, "different number"),
     ("mask_first", {"mask_on": "false", "mask_scores": f"5,{','.join(['0.5'] * 15)}"}, "mask is"),
-    ("mask_even", {"mask_scores": "1,2,3,9,1,2,3,9,1,2,3,9,1,2,3,9"}, "column"),
+    ("mask_even", {"mask_scores": "1,2,3,9,1,2,3,9,1,2,3,9,1,2,3,9"}, "That is the column"),
     ("way_fails", {"way_C": "768", "way_nh": "20"}, "768 channels"),
     ("linear_zero", {"lin_x": "2,1", "lin_b": "-2,2,-2,2"}, "x or W"),
     ("linear_zero", {"lin_w": "0,0,0,0,0,0,0,0", "lin_b": "0,0,0,0"}, "x or W"),

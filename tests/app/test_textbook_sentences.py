@@ -20,13 +20,19 @@ from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES
 from gpt2viz.training.recipe import Recipe
 from tests.app.pages import ROOT, array, figure, heatmaps, open_page, plain
+from tests.app.reading_level import grade, sentences, syllables
 from tests.mutants import Mutant
 from tests.textbook.oracle import hidden, orders, softmax
 
 
 @cache
 def chapter(name: str) -> AppTest:
-    return open_page("textbook", chapter=name)
+    """A chapter whose questions are all answered, so that it says why."""
+    at = open_page("textbook", chapter=name)
+    at.session_state["_progress"] = {name: list(CHAPTERS[name].questions)}
+    at.run()
+    assert not at.exception
+    return at
 
 
 def said(at: AppTest) -> str:
@@ -93,7 +99,8 @@ def test_order_is_told_by_the_mask_too() -> None:
 
 def test_the_heads_that_were_nudged_are_told_of() -> None:
     nudge = next(one for one in Recipe().nudges if one.toward == "previous token")
-    assert "one of them to look one token back, and left to themselves" in said(chapter("heads"))
+    told = "one of them to look one token back. From then on they were left to themselves"
+    assert told in said(chapter("heads"))
     guide = " ".join((ROOT / "docs" / "teachers.md").read_text(encoding="utf-8").split())
     assert f"the first {nudge.steps} of {Recipe().steps:,} steps of its training" in guide
 
@@ -205,8 +212,116 @@ def test_the_guide_for_teachers_says_what_mathematics_is_needed() -> None:
     assert guide.count("eˣ") == 2  # there, and where it is needed
 
 
+#: The school year after which a chapter can be read.
+GRADE = 9
+#: Words of the longest sentence, and of the longest paragraph: each has one idea.
+SENTENCE, PARAGRAPH = 30, 60
+
+
+@cache
+def prose(name: str) -> dict[str, list[str]]:
+    """A chapter's running text; and its questions, with their hints and answers.
+
+    Without what is folded away: code, and the tables of claims.
+    """
+    (column,) = (block for block in chapter(name).columns if block.header)
+    found: dict[str, list[str]] = {"text": [], "questions": []}
+
+    def read(block: Block, part: str) -> None:
+        for child in block.children.values():
+            if not isinstance(child, Block):
+                if child.type in ("markdown", "caption"):
+                    found[part].append(plain(child.value))
+            elif child.type != "expander":
+                asks = "-question_" in str(getattr(child.proto, "id", ""))
+                read(child, "questions" if asks else part)
+
+    read(column, "text")
+    return found
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_is_plain_to_read(name: str) -> None:
+    parts = prose(name)
+    assert all(parts.values())
+    paragraphs = [part for texts in parts.values() for t in texts for part in t.split("\n\n")]
+    hardest = sorted((p for p in paragraphs if sentences(p)), key=lambda p: -grade([p]))[:3]
+    assert all(grade(texts) <= GRADE for texts in parts.values()), hardest
+    long = [words for p in paragraphs for words in sentences(p) if len(words) > SENTENCE]
+    assert long == [], "make two sentences of one"
+    assert [p for p in paragraphs if sum(map(len, sentences(p))) > PARAGRAPH] == []
+
+
+#: A symbol as formulas or prose write it -> the words that explain it in the same chapter.
+SYMBOLS = {
+    "(B, T)": "B is how many texts are read at once",
+    "(B, T, C)": "C how many channels: the numbers of one vector",
+    "x_n": "$x_n$ is the vector that goes into attention at position n",
+    r"q \cdot K": "**dot product**: multiply number by number, then add",
+    r"K^\top": "⊤ turns rows into columns",
+    r"\cdot V": "V the values, a row for each word",
+    "e^": "e ≈ 2.718",
+    r"\text{softmax}": "divides each of these numbers by their sum",
+    r"\sum": "Σ adds up over all words",
+    "−∞": "−∞ (minus infinity) stands where the crane may not look",
+    "W_Q": "They turn each word's vector x into a query, a key and a value",
+    "h_s": "how many numbers a query has",
+    r"\sqrt{h_s}": r"Dividing by $\sqrt{h_s}$ brings the variance back to 1",
+    r"\text{var}": "the mean of their squared distances from their mean",
+    "n_h": "$n_h$ heads",
+    "W_O": "$W_O$ is the table that mixes them",
+    "W x + b": "adds a bias, a number of b",
+    "f(x)": "f(x) what a layer works out from it",
+    r"\mu": "the mean μ (mu)",
+    r"\sigma": "the standard deviation σ (sigma), the root of the variance σ²",
+    r"\gamma": "a learned gain γ (gamma)",
+    r"\beta": "a learned shift β (beta)",
+    r"\varepsilon": "ε (epsilon), a mere 0.00001",
+    r"\sqrt{2L}": "L layers",
+    r"n_{\text{vocab}}": "that of tokens in the vocabulary",
+    r"\ln": "ln is the natural logarithm",
+    "p_i": "p the probabilities",
+    "z_i": "z are the logits",
+    "q_i": "**one part for each writer**",
+}
+
+
+@pytest.mark.parametrize("symbol", SYMBOLS)
+def test_a_symbol_is_explained_where_it_first_stands(symbol: str) -> None:
+    for name in CHAPTERS:
+        told = [text for texts in prose(name).values() for text in texts]
+        if any(symbol in text for text in (*told, *(one.value for one in chapter(name).latex))):
+            assert any(SYMBOLS[symbol] in text for text in told), name
+            return
+    raise AssertionError("no chapter has it")
+
+
+def test_words_and_syllables_are_counted_as_they_are_read_aloud() -> None:
+    written = "|a|b|\n[The](glossary?term=x) **cat** sat. `x = 1` is $y^2$: it's 3.5 (Xiao 2023)!"
+    assert [" ".join(words) for words in sentences(written)] == ["The cat sat", "is it's"]
+    heard = {
+        1: "cat scores trained the word's made",
+        2: "table layer token being settled likely",
+        3: "attention normalised together gradient",
+        4: "information activity",
+    }
+    for n, words in heard.items():
+        assert {word: syllables(word) for word in words.split()} == dict.fromkeys(words.split(), n)
+    aloud = "Attention mixes words. It looks at everything."  # 7 words, 2 sentences, 13 syllables
+    assert grade([aloud]) == pytest.approx(0.39 * 7 / 2 + 11.8 * 13 / 7 - 15.59)
+    with pytest.raises(ValueError, match="no words"):
+        grade(["$x$"])
+
+
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
+    Mutant(
+        "a symbol stands in a formula, and nothing says what it means",
+        "app/course/residual.py",
+        "the mean μ (mu)",
+        "the mean",
+        "test_a_symbol_is_explained_where_it_first_stands",
+    ),
     Mutant(
         "a text has a lesson for its last token too",
         "app/course/next_word.py",

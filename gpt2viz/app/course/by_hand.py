@@ -36,8 +36,10 @@ def _journey(book: Book) -> list[Question]:
     heading("E19")
     prose.markdown(
         "Six words, three numbers each, **nothing learned**: each vector is query, key and value "
-        "at once. A score is the dot product of two vectors: the more nearly they point the same "
-        "way, and the longer they are, the larger it is. Each word becomes a mixture of all six."
+        "at once."
+        "\n\nA score is the dot product of two vectors. It is larger the more nearly they point "
+        "the same way, and the longer they are. Each word becomes a mixture of all six: its "
+        "**context vector**."
     )
     left, right = st.columns(2, gap="medium")
     with left:
@@ -90,12 +92,17 @@ def _itself(most: list[int]) -> str:
 def _sentence(book: Book) -> list[Question]:
     heading("E5")
     prose.markdown(
-        "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They turn each word's vector "
+        "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They turn each word's vector x "
         "into a query, a key and a value. Here their numbers are drawn at random, with the texts' "
-        "seed, 42. $h_s$ is how many numbers a query has, here 2."
+        "seed, 42."
     )
-    st.latex(r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V")
     st.latex(r"Q = xW_Q^\top \qquad K = xW_K^\top \qquad V = xW_V^\top")
+    st.latex(r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V")
+    prose.caption(
+        "Q, K and V hold the queries, keys and values, a row for each word; ⊤ turns rows into "
+        "columns. $h_s$ (head size) is how many numbers a query has, here 2. Why scores are "
+        "divided by $\\sqrt{h_s}$ comes last in this chapter."
+    )
     labels, drawn = steps.SENTENCE, steps.drawn_weights()
     columns = [*st.columns(2), *st.columns(2)]
     with columns[0]:
@@ -156,7 +163,7 @@ def _equal_outputs(found: steps.Steps, changed: list[bool], causal: bool) -> Que
 def _fused(x: Array, weights: list[Array]) -> None:
     heading("E6")
     prose.markdown(
-        "Three multiplications, each by a small table, are the same as one by all three tables, "
+        "Three multiplications, each by a small table, give the same as one by all three tables, "
         "stacked. GPT-2 does it that way (`c_attn`), because one large multiplication is faster."
     )
     w_q, w_k, w_v = weights
@@ -188,10 +195,12 @@ def _shapes(found: steps.Steps) -> dict[str, list[str]]:
 def _scale(book: Book) -> list[Question]:
     heading("E22")
     prose.markdown(
-        "A dot product of $h_s$ numbers is a sum of $h_s$ terms, so its spread grows with $h_s$: "
-        "if the numbers are independent, with mean 0 and variance 1, the score's variance is "
-        "$h_s$. When scores lie far apart, softmax gives nearly everything to one key; a small "
-        "change in the scores then changes hardly anything, and little is learned. Dividing by "
+        "How widely numbers scatter is told by their **variance** (var): the mean of their squared "
+        "distances from their mean. A dot product of $h_s$ numbers is a sum of $h_s$ terms, so it "
+        "scatters the more widely, the larger $h_s$ is. If the numbers are independent, with mean "
+        "0 and variance 1, the variance of the score is $h_s$."
+        "\n\nWhen scores lie far apart, softmax gives nearly everything to one key. A small change "
+        "in the scores then changes hardly anything, and little is learned. Dividing by "
         "$\\sqrt{h_s}$ brings the variance back to 1."
     )
     sizes = [2, 8, 32, 64, 128, 512]

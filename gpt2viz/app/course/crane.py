@@ -22,12 +22,22 @@ def draw(book: Book) -> list[Question]:
     """E4."""
     prose.markdown(
         "A crane is a bird, or a machine. A table of word vectors has only **one** row for the "
-        "word, so at first its vector must stand for both. Attention lets the word look at its "
-        "neighbours and take something from each: after that the vector says which crane is meant."
-        "\n\nEvery word has three vectors. Its **query** is what it looks for, its **key** what it "
-        "is found by, its **value** what it hands over. How well a query fits a key is their dot "
-        "product: multiply number by number, then add. Softmax turns these scores into weights "
-        "that sum to 1, and the new vector is the mixture of the values by these weights."
+        "word, so at first its vector must stand for both."
+        "\n\nAttention lets the word look at its neighbours and take something from each. After "
+        "that, the vector says which crane is meant."
+        "\n\nEvery word has three vectors. Its **query** is what it looks for. Its **key** is what "
+        "it is found by. Its **value** is what it hands over."
+        "\n\nHow well a query fits a key is their **dot product**: multiply number by number, then "
+        "add. That is the **score**."
+        "\n\n**Softmax** turns the scores into weights. It raises e ≈ 2.718 to the power of each "
+        "score, so that even a score below 0 gives a number above 0. Then it divides each of these "
+        "numbers by their sum:"
+    )
+    st.latex(r"\text{softmax}(s)_i = \frac{e^{s_i}}{\sum_j e^{s_j}}")
+    prose.caption("s are the scores, i is one of the words, and Σ adds up over all words j.")
+    prose.markdown(
+        "So the weights sum to 1, and the word that fits best gets the most. The new vector is the "
+        "mixture of the values by these weights."
     )
     heading("E4")
     words, numbers = st.columns([2, 3], gap="large")
@@ -43,8 +53,9 @@ def draw(book: Book) -> list[Question]:
     code(steps.attend)
     prose.markdown(
         "The example sees the whole sentence. In GPT-2 the crane stands **first** and could not "
-        "look at words that come later. Switch the mask on: its vector then stays what it was. A "
-        "model that reads from the left must settle the meaning at a later word."
+        "look at words that come later."
+        "\n\nSwitch the mask on: its vector then stays what it was. A model that reads from the "
+        "left must settle the meaning at a later word."
     )
     held("E4")
     first = steps.CRANE_KEYS[sentence]
@@ -79,6 +90,11 @@ def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...]) -> None:
     }
     for name, numbers in mixture(found, 0):
         st.latex(f"{step[name]} {numbers}")
+    prose.caption(
+        "q is the query of crane. K holds the keys and V the values, a row for each word. The sign "
+        "⊤ turns rows into columns, so that q meets each key in turn. With the mask on, −∞ (minus "
+        "infinity) stands where the crane may not look."
+    )
     after = np.vstack([found.v, found.output[:1]])
     rows, names = [*labels, "new crane"], ("vector", "dimension")
     panel = vectors("values, and the crane afterwards", after, rows, _PLANE, names)
@@ -114,7 +130,7 @@ def _questions(
             "crane_mask",
             "Switch the mask on. Which vector does the crane end up with?",
             "With the mask, the first word sees only itself, with weight 1.",
-            "With weight 1 on itself the crane gets its own value back: nothing is settled.",
+            "The crane looks at itself alone, so it gets its own value back: nothing is settled.",
             done=causal,
         ),
         Question(

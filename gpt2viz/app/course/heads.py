@@ -25,9 +25,10 @@ def draw(book: Book) -> list[Question]:
     """E21, E8, E20 and E24, and the heads of the model above."""
     prose.markdown(
         "A row of attention weights is one mixture: a token can't take one thing from here and "
-        "another from there. So the channels are shared out among several **heads**: each has "
-        "queries, keys and values of its own, only narrower, and looks where it likes. Their "
-        "outputs are then laid side by side and mixed by one more table."
+        "another from there."
+        "\n\nSo the channels are shared out among several **heads**. Each has queries, keys and "
+        "values of its own, only narrower, and looks where it likes. Their outputs are then laid "
+        "side by side and mixed by one more table."
     )
     return [*_way(book), *_variants(book), *_real(book)]
 
@@ -50,8 +51,8 @@ def _sizes() -> tuple[int, int, int, int]:
 def _way(_book: Book) -> list[Question]:
     heading("E21")
     prose.markdown(
-        "Nothing is copied to do this. The C channels are simply *read* as nh heads of $h_s = "
-        "C/n_h$ channels, and the head axis is moved to the front, so that one multiplication "
+        "Nothing is copied to do this. The C channels are simply *read* as $n_h$ heads of $h_s = "
+        "C/n_h$ channels. Then the head axis is moved to the front, so that one multiplication "
         "serves all heads."
     )
     B, T, C, nh = _sizes()
@@ -73,8 +74,8 @@ def _way(_book: Book) -> list[Question]:
     )
     st.latex(rf"h_s = {C} / {nh} {f'= {C // nh}' if C % nh == 0 else equals(C / nh)}")
     prose.caption(
-        "B texts at once, T tokens each, C channels, nh heads of hs channels. The brackets lay the "
-        "heads' outputs side by side; W_O is the table that mixes them."
+        "B texts at once, T tokens each, C channels, $n_h$ heads (nh) of $h_s$ channels (hs). The "
+        "brackets lay the heads' outputs side by side; $W_O$ is the table that mixes them."
     )
     whole = variants.MultiHeadAttention
     code(heads.shape_steps, whole.__init__, whole.split)
@@ -113,9 +114,9 @@ def _way_questions(refused: bool, C: int) -> list[Question]:
 def _variants(book: Book) -> list[Question]:
     heading("E20")
     prose.markdown(
-        "One input through four forms of attention: one with nothing learned, three with learned "
-        "tables, whose numbers are drawn from a seed here. Each row is a word afterwards. In the "
-        "causal forms the first word has seen only itself."
+        "One input goes through four forms of attention. The first has nothing learned; the others "
+        "have learned tables, whose numbers are drawn from a seed here. Each row is a word "
+        "afterwards. In the causal forms the first word has seen only itself."
     )
     labels, axes = steps.JOURNEY, ("x₁", "x₂", "x₃")
     left, right = st.columns([3, 1], gap="medium")
@@ -154,9 +155,9 @@ def _variants(book: Book) -> list[Question]:
 def _apart(book: Book, seed: int) -> None:
     heading("E24")
     prose.markdown(
-        "Heads can be built separately, each with three small tables, and their outputs joined; or "
-        "together, as three wide tables in which each head has its own rows. With the same numbers "
-        "both give the same result:"
+        "Heads can be built separately, each with three small tables, and their outputs joined. Or "
+        "they can be built together, as three wide tables in which each head has its own rows. "
+        "With the same numbers both give the same result:"
     )
     fused, apart = heads.apart_and_fused(C=12, nh=3, seed=seed)
     tokens, channels = [f"{n}" for n in range(6)], [f"{n}" for n in range(12)]
@@ -175,10 +176,11 @@ def _real(book: Book) -> list[Question]:
     view = book.view
     st.subheader("Heads of a trained model", anchor="trained")
     prose.markdown(
-        "What a head looks for is learned, and its work seldom has a name. In the bundled model a "
-        "few heads were nudged toward a habit for the first steps of its training, one of them to "
-        "look one token back, and left to themselves from then on: its card says which. All the "
-        "others were told nothing. Look through the heads of the model above, with your sentence."
+        "What a head looks for is learned, and its work seldom has a name. Look through the heads "
+        "of the model above, with your sentence."
+        "\n\nIn the bundled model a few heads were nudged toward a habit for the first steps of "
+        "its training, one of them to look one token back. From then on they were left to "
+        "themselves; its card says which. All the others were told nothing."
     )
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)

@@ -20,8 +20,9 @@ def draw(book: Book) -> list[Question]:
     prose.markdown(
         "GPT-2 learns to predict the next token at **every** place of a text at once. If a token "
         "could look at those after it, the answer would be in plain sight and nothing would be "
-        "learned. So scores of later keys are set to **−∞** before softmax: $e^{-\\infty} = 0$, "
-        "their weight is exactly 0, and the rest of the row still sums to 1."
+        "learned."
+        "\n\nSo before softmax, the scores of later keys are set to **−∞**, minus infinity. As "
+        "$e^{-\\infty} = 0$, their weight is exactly 0, and the rest of the row still sums to 1."
     )
     heading("E7")
     left, right = st.columns([2, 3], gap="large")
@@ -55,7 +56,7 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
             "mask_row",
             "With the mask on, how many of the 16 weights are 0 in every text of four tokens?",
             "Count the cells above the diagonal.",
-            "4 · 3 / 2 = 6. For T tokens T(T − 1)/2: almost half.",
+            "4 · 3 / 2 = 6. For T tokens it is T(T − 1)/2 of T²: almost half.",
             answer="6",
         ),
         Question(
@@ -64,7 +65,7 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
             "Change the score of “A” with itself to 5.",
             "Edit the top left number of the table.",
             "Softmax of a single number is 1. The first column is another matter: token 0 is the "
-            "only one that all later tokens can see, and many heads of real models rest there when "
+            "only one that all later tokens can see. Many heads of real models rest there when "
             "they find nothing to do: an attention sink (Xiao et al. 2023).",
             done=bool(causal and five),
             told="The mask is off. Switch it on and look again." if five else "",

@@ -22,7 +22,8 @@ def draw(book: Book) -> list[Question]:
     prose.markdown(
         "Attention moves information between tokens. Then each token works on what it has, "
         "**alone**: its vector is made four times as long, bent by a curve, and made short again. "
-        "That is the MLP. Without the curve the two steps would amount to a single multiplication."
+        "That is the **MLP**, short for multi-layer perceptron."
+        "\n\nWithout the curve the two steps would amount to a single multiplication."
     )
     return [*_linear(), *_walk(book), *_curves(book), *_dropout(book)]
 
@@ -30,8 +31,9 @@ def draw(book: Book) -> list[Question]:
 def _linear() -> list[Question]:
     heading("E9")
     prose.markdown(
-        "For each output, a linear layer multiplies the input by a row of the table W, adds up the "
-        "products, and adds a bias. `nn.Linear` keeps W as (outputs, inputs)."
+        "For each output, a linear layer multiplies the input x by a row of the table W, number by "
+        "number. It adds up the products, and adds a bias, a number of b. `nn.Linear` keeps W as "
+        "(outputs, inputs)."
     )
     columns = st.columns([2, 3, 2])
     with columns[0]:
@@ -65,9 +67,11 @@ def _linear() -> list[Question]:
 def _walk(book: Book) -> list[Question]:
     heading("E10")
     prose.markdown(
-        "One token of two numbers: widened to eight, bent by a curve, brought back to two. The "
-        "text draws its tables without a seed, so its numbers can't be reproduced. Here they are "
-        "drawn from a seed: W holds standard normal numbers times 2, and all biases are 1."
+        "One token of two numbers, x, is widened to eight, bent by a curve, and brought back to "
+        "two, y."
+        "\n\nThe text draws its tables without a seed, so its numbers can't be reproduced. Here "
+        "they are drawn from a seed: W holds standard normal numbers times 2, and all biases are "
+        "1. (**Standard normal** numbers scatter round 0 like a bell, with variance 1.)"
     )
     left, right = st.columns([3, 5], gap="medium")
     with left:
@@ -92,9 +96,11 @@ def _walk(book: Book) -> list[Question]:
 def _curves(book: Book) -> list[Question]:
     heading("E15")
     prose.markdown(
-        "Four curves. **ReLU** cuts off what is negative. **GELU** does it gently: it multiplies x "
-        "by the chance that a standard normal number lies below x. GPT-2 approximates it with "
-        "tanh; the two differ by less than 0.0005. **SiLU** multiplies x by its sigmoid."
+        "**ReLU** cuts off what is negative. **GELU** does it gently: it multiplies x by the "
+        "chance that a standard normal number lies below x. **SiLU** multiplies x by its sigmoid, "
+        "$1 / (1 + e^{-x})$, which rises from 0 to 1."
+        "\n\nGELU's chance can be worked out with a function named erf. GPT-2 approximates it with "
+        "another, tanh; the two GELUs differ by less than 0.0005."
     )
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
     drawn = {name: np.asarray(f(steps.rows(xs))) for name, f in mlp.CURVES.items()}
@@ -114,10 +120,10 @@ def _curves(book: Book) -> list[Question]:
         hide_index=True,
     )
     prose.markdown(
-        "**SwiGLU** is not a curve but a gate: one table makes numbers, and a second one, through "
+        "**SwiGLU** is not a curve but a gate. One table makes numbers, and a second one, through "
         "SiLU, says how much of each may pass. It needs three tables instead of two, so each is "
-        f"made narrower: {mlp.swiglu_width(768):,} for C = 768, and without biases both forms have "
-        "the same number of parameters."
+        f"made narrower: {mlp.swiglu_width(768):,} for C = 768. Without biases, both forms then "
+        "have the same number of parameters."
     )
     output.table(
         mlp.forms(768),
@@ -144,9 +150,9 @@ def _curves(book: Book) -> list[Question]:
 def _dropout(book: Book) -> list[Question]:
     heading("E13")
     prose.markdown(
-        "In training, each number is set to 0 with probability p, afresh each time, and the others "
-        "are multiplied by 1 / (1 − p), so that the mean stays the same. So no part can rely on "
-        "any other being there. Once training is over, dropout does nothing."
+        "In training, each number is set to 0 with probability p, afresh each time. The others are "
+        "multiplied by 1 / (1 − p), so that on average the mean stays the same. This way no part "
+        "can rely on any other being there. Once training is over, dropout does nothing."
     )
     columns = st.columns(3)
     chances = [0.0, 0.1, 0.2, 0.5, 0.9]

@@ -26,9 +26,10 @@ def draw(book: Book) -> list[Question]:
     """E14, on four words and on the model above."""
     prose.markdown(
         "At the end, each token's vector holds what the layers have gathered and worked out. To "
-        "turn it into a word, it is compared with **every row of the token table**: the dot "
+        "turn it into a word, it is compared with **every row of the token table**. The dot "
         "product with a row is that token's **logit**. Softmax turns the logits into "
-        "probabilities. GPT-2 uses the same table at both ends: *weight tying* (Press & Wolf 2017)."
+        "probabilities."
+        "\n\nGPT-2 uses the same table at both ends: *weight tying* (Press & Wolf 2017)."
     )
     left, right = st.columns([3, 5], gap="large")
     temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
@@ -58,8 +59,9 @@ def draw(book: Book) -> list[Question]:
     st.latex(rf"z {equals(scores, digits)}")
     st.latex(rf"p = \text{{softmax}}(z / {heat:g}) {equals(chances)}")
     prose.caption(
-        "z are the logits, p the probabilities, t the temperature; ln is the natural logarithm, "
-        "and the sum runs over all words j."
+        "z are the logits, p the probabilities, i and j stand for words. All logits are divided by "
+        "the temperature t. ln is the natural logarithm, which undoes $e^x$: the likelier the word "
+        "that came, the smaller the loss."
     )
     _loss(np.asarray(scores))
     code(logits.logits, logits.next_token, logits.loss)
@@ -78,8 +80,9 @@ def _loss(scores: Array) -> None:
     at_one = f"z_{{\\text{{{target}}}}}"
     st.latex(rf"t = 1: \quad \text{{loss}} = \ln \sum_j e^{{z_j}} - {at_one} {equals(cost)}")
     prose.markdown(
-        f"Loss: **{cost:.4f} nats**: −ln p at t = 1, written in terms of z. Training nudges all "
-        "parameters, again and again, so that the words that actually came cost less."
+        f"Loss: **{cost:.4f} nats**. That is −ln p at t = 1, written in terms of z; nats are the "
+        "unit that ln gives. Training nudges all parameters, again and again, so that the words "
+        "that actually came cost less."
     )
 
 
@@ -91,8 +94,9 @@ def _real(book: Book) -> None:
     prose.markdown(
         f"**In training** the model predicts at every position at once: (1, {n}, {n_vocab}) logits "
         f"for your sentence. The answer is known at each but the last: {counted(n - 1, 'lessons')} "
-        f"from one text. **When writing** only the last position counts: (1, 1, {n_vocab}). Below "
-        "is what this model predicts after each token, and how likely it found the one that came."
+        f"from one text. **When writing** only the last position counts: (1, 1, {n_vocab})."
+        "\n\nBelow is what this model predicts after each token, and how likely it found the one "
+        "that came."
     )
     output.table(
         _predicted(book),

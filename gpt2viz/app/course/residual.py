@@ -22,15 +22,16 @@ def draw(book: Book) -> list[Question]:
     """E11, E12 and E17."""
     prose.markdown(
         "A token's vector runs through all layers like a stream. No layer replaces it: each reads "
-        "it, works something out, and **adds** the result. So what an early layer wrote is still "
-        "there at the end, and in training the error's signal runs back along the same straight "
-        "path."
+        "it, works something out, and **adds** the result."
+        "\n\nSo what an early layer wrote is still part of the sum at the end. And in training, "
+        "the error's signal runs back along the same straight path."
     )
     return [*_stream(book), *_norm(), *_order(book), *_depth(book)]
 
 
 def _stream(book: Book) -> list[Question]:
     heading("E11")
+    prose.markdown("Here x is the stream, and f(x) what a layer works out from it.")
     left, right = st.columns(2, gap="large")
     with left:
         both = table(
@@ -62,10 +63,12 @@ def _stream(book: Book) -> list[Question]:
 def _norm() -> list[Question]:
     heading("E12")
     prose.markdown(
-        "Before a part reads the stream, **LayerNorm** brings its copy to a standard size: "
-        "subtract the mean μ, divide by the standard deviation σ, then multiply by a learned gain "
-        "γ and add a learned shift β. ε = 0.00001 prevents a division by 0. Each token is "
-        "normalised on its own."
+        "Before a part reads the stream, **LayerNorm** brings its copy to a standard size. It "
+        "subtracts the mean μ (mu) and divides by the standard deviation σ (sigma), the root of "
+        "the variance σ². Then it multiplies by a learned gain γ (gamma) and adds a learned shift "
+        "β (beta)."
+        "\n\nEach token is normalised on its own. Beside σ² stands ε (epsilon), a mere 0.00001, "
+        "so that nothing is divided by 0."
     )
     rows = table(
         parameters.NORM,
@@ -123,9 +126,10 @@ def _steps(found: norms.Normed, rows: Array) -> None:
 def _order(book: Book) -> list[Question]:
     prose.markdown(
         "**Before or after?** The first transformer (2017) normalised the sum: *post-norm*. GPT-2 "
-        "normalises what a part reads and leaves the stream alone: *pre-norm*. In training, a "
-        "gradient runs back from the end. How much of it arrives **straight along the stream**, "
-        "past the parts:"
+        "normalises what a part reads and leaves the stream alone: *pre-norm*."
+        "\n\nIn training, a **gradient** runs back from the end: it tells of each number how a "
+        "small change in it would change the error. How much of it arrives **straight along the "
+        "stream**, past the parts:"
     )
     depth, orders = 24, ("pre-norm", "post-norm")
     straight = {order: norms.gradients(order, depth, straight=True) for order in orders}
@@ -146,12 +150,14 @@ def _order(book: Book) -> list[Question]:
     prose.markdown(
         "Post-norm divides the sum by its size after every part, and the straight path with it: "
         f"after {depth} parts **{straight['post-norm'][0]:.4f}** of the gradient is left. Pre-norm "
-        f"leaves all of it, while its stream grows, here to size {grown:.1f}. (Gradients come back "
-        f"through the parts too: in all {in_all[0]:.1f} times the end's with pre-norm, and "
-        f"{in_all[1]:.1f} times with post-norm, nearly all of it by way of later parts.) So deep "
-        "stacks with pre-norm can be trained (Wang et al. 2019, *Learning Deep Transformer Models "
-        "for Machine Translation*), and without the warm-up that post-norm needs (Xiong et al. "
-        "2020, *On Layer Normalization in the Transformer Architecture*)."
+        f"leaves all of it, while its stream grows, here to size {grown:.1f}."
+        "\n\nGradients come back through the parts too. In all that makes "
+        f"{in_all[0]:.1f} times the end's with pre-norm, and {in_all[1]:.1f} times with post-norm, "
+        "where nearly all of it has come through the parts."
+        "\n\nSo deep stacks with pre-norm can be trained (Wang et al. 2019, *Learning Deep "
+        "Transformer Models for Machine Translation*). Nor do they need post-norm's warm-up, which "
+        "is a start with small steps (Xiong et al. 2020, *On Layer Normalization in the "
+        "Transformer Architecture*)."
     )
     prose.caption("Random linear layers as parts, C = 32.")
     code(
@@ -169,10 +175,12 @@ def _order(book: Book) -> list[Question]:
 def _depth(book: Book) -> list[Question]:
     heading("E17")
     prose.markdown(
-        "An untrained model of L layers adds 2L random vectors to the stream, two per layer; their "
+        "An untrained model of L layers adds 2L random vectors to the stream, two per layer. Their "
         "sum grows like $\\sqrt{2L}$. So GPT-2 draws the parameters that write into the stream "
         "smaller, with standard deviation $0.02/\\sqrt{2L}$ in place of 0.02 (Radford et al. "
-        "2019). (RMS: root mean square.)"
+        "2019)."
+        "\n\nThe size of the stream is its RMS (root mean square): square the numbers, take the "
+        "mean, then the root."
     )
     n_layer: int = st.segmented_control(
         "Layers L", _DEPTHS, required=True, **address.choice(parameters.DEPTH, _DEPTHS)

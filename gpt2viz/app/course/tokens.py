@@ -29,17 +29,18 @@ def draw_tokens(book: Book) -> list[Question]:
     trace, labels = book.view.trace, book.view.labels
     n_vocab, C = trace.config.vocab_size, trace.config.n_embd
     prose.markdown(
-        "A model can't calculate with words. The text is cut into **tokens**, words or parts of "
-        "words, and each token has a number, its place in the vocabulary. The number is only a "
-        "name: token 20 is not four times token 5. So each token has a row in a table, a vector of "
-        "numbers that are learned. Looking it up takes no arithmetic at all."
+        "A model can't calculate with words. So the text is cut into **tokens**: words, or parts "
+        "of words. Each token has a number, its place in the vocabulary."
+        "\n\nThat number is only a name: token 20 is not four times token 5. So each token has a "
+        "row in a table: a **vector**, a list of numbers that are learned. Looking a row up takes "
+        "no arithmetic at all."
     )
     heading("E2")
     prose.markdown(
-        f"The table of this model has **{n_vocab:,}** rows (its vocabulary) of **{C}** numbers. "
-        f"Your sentence has T = {counted(len(labels), 'tokens')}; the first {min(C, _SHOWN)} "
-        "numbers of each vector are drawn here. The chips above show each token's place in the "
-        "vocabulary."
+        f"The table of this model has **{n_vocab:,}** rows, one for each token of its vocabulary. "
+        f"Each row holds **{C}** numbers. Your sentence has T = {counted(len(labels), 'tokens')}; "
+        f"the first {min(C, _SHOWN)} numbers of each vector are drawn here. The chips above show "
+        "each token's place in the vocabulary."
     )
     rows = trace.stage("token_embedding")[0]
     shown = slice(0, _SHOWN)
@@ -47,7 +48,11 @@ def draw_tokens(book: Book) -> list[Question]:
     panel = vectors("token vectors", rows[:, shown], labels, names, TOKENS)
     picture(book, "token_vectors", [panel], height=120 + 26 * min(len(labels), 16))
     st.latex(rf"(B, T) = (1, {len(labels)}) \;\rightarrow\; (B, T, C) = (1, {len(labels)}, {C})")
-    prose.caption("B texts at once, T tokens, C channels: the numbers of one vector.")
+    prose.caption(
+        "A shape tells how long a table is along each of its axes. B is how many texts are read "
+        "at once (a batch), T how many tokens each has, and C how many channels: the numbers of "
+        "one vector."
+    )
     code(Line(trace, "token_embedding"))
     held("E2")
     ids = trace.token_ids
@@ -89,11 +94,13 @@ def draw_order(book: Book) -> list[Question]:
     prose.markdown(
         "Attention adds up what words hand over, and a sum does not depend on the order. Where "
         "every word sees every other, each is given the same in “dog bites man” as in “man bites "
-        "dog”. GPT-2's causal mask, which has a chapter of its own, lets a word see only itself "
-        "and those before it; that alone says something about the order, and models can learn from "
-        "it without any other help (Haviv et al. 2022, *Transformer Language Models without "
-        "Positional Encodings Still Learn Positional Information*). GPT-2 is told outright: every "
-        "**position** has a learned vector too, and it is added to the word's vector."
+        "dog”."
+        "\n\nGPT-2's causal mask, which has a chapter of its own, lets a word see only itself and "
+        "those before it. That alone says something about the order. Models can learn from it "
+        "without any other help (Haviv et al. 2022, *Transformer Language Models without "
+        "Positional Encodings Still Learn Positional Information*)."
+        "\n\nBut GPT-2 is told outright. Every **position** has a learned vector too, and it is "
+        "added to the word's vector."
     )
     heading("E3")
     words_in, places = _order_tables()
@@ -115,9 +122,16 @@ def draw_order(book: Book) -> list[Question]:
         )
         for order, mixed in zip((one, other), found, strict=True)
     ]
-    prose.markdown("What each word becomes after attention with nothing learned:")
+    prose.markdown(
+        "What each word becomes after attention with nothing learned. The chapters that follow "
+        "show how this is worked out; here only the order matters."
+    )
     picture(book, "order", panels, height=240)
     st.latex(r"x_n = \text{word} + \text{position}_n")
+    prose.caption(
+        "$x_n$ is the vector that goes into attention at position n; the first position is 0. "
+        "Each vector has two numbers here, x₁ and x₂."
+    )
     for n, name in ((0, "first"), (2, "last")):
         total = equals(words_in[0].astype(float) + added[n])
         st.latex(rf"\text{{dog, {name}: }} {given(words_in[0])} + {given(added[n])} {total}")
@@ -126,8 +140,10 @@ def draw_order(book: Book) -> list[Question]:
     code(embeddings.look_up, embeddings.place, embeddings.read_in_order, steps.attend)
     prose.markdown(
         "GPT-2 has a vector for each of its 1,024 positions. A sentence of five tokens uses the "
-        "first five; the others go unused. Adding works by broadcasting: the same (T, C), T tokens "
-        "of C numbers, is added to each of the B texts of a batch (B, T, C)."
+        "first five; the others go unused."
+        "\n\nIn shapes: the same position vectors, (T, C), are added to each of the B texts of a "
+        "batch, (B, T, C). The axis that is missing is stretched to fit. This is called "
+        "**broadcasting**."
     )
     held("E3")
     return _order_questions(on, gap, float((first_words[0] - first_words[1]).abs().max()))
@@ -185,7 +201,7 @@ def _order_questions(on: bool, gap: float, of_the_first_words: float) -> list[Qu
             "order_shape",
             "Token vectors (2, 5, 3) and position vectors (5, 3) are added. What is the shape?",
             "The second is added to each text.",
-            "The missing axis is stretched: broadcasting.",
+            "The missing axis is stretched to fit: that is broadcasting.",
             answer="(2, 5, 3)",
         ),
     ]

@@ -27,16 +27,17 @@ def draw(book: Book) -> list[Question]:
     """E26, E25, E1, E16 and E18."""
     view = book.view
     prose.markdown(
-        "Everything so far, in order. A text goes in at the top as token numbers; at the bottom "
-        "comes a logit for each token that might be next. In between are layers, all built alike, "
-        "each with parameters of its own."
+        "Everything so far, in order. A text goes in at the top as token numbers. At the bottom "
+        "comes a **logit** for each token that might be next: the larger, the likelier. In between "
+        "are layers, all built alike, each with parameters of its own."
     )
     heading("E26")
     prose.markdown(
-        "Each box is a module of the model that is loaded, with the shape that it made of your "
-        "sentence and its number of parameters. Arrows show what reads what. The thick line is the "
-        "**residual stream**: it runs past attention and MLP, and ⊕ adds what they made. **Click a "
-        "box** to go to the page that shows its tensor. One layer is drawn in full."
+        "Each box is a module of the model that is loaded. It says which shape the module made of "
+        "your sentence, and how many parameters it has: numbers that are learned. **Click a box** "
+        "to go to the page that shows its tensor."
+        "\n\nArrows show what reads what. The thick line is the **residual stream**: it runs past "
+        "attention and MLP, and ⊕ adds what they made. One layer is drawn in full."
     )
     layer = controls.layer(view)
     nodes = diagram.nodes(view.model, view.trace, layer)
@@ -47,8 +48,9 @@ def draw(book: Book) -> list[Question]:
     held("E26")
     heading("E25")
     prose.markdown(
-        "Every tensor knows the line of `network.py` that made it: it is noted while the model "
-        "runs. Below each picture of every page, *Code* shows the lines; *Shapes* lists them all."
+        "A **tensor** is a table of numbers with any number of axes. Every tensor knows the line "
+        "of `network.py` that made it: it is noted while the model runs. Below each picture of "
+        "every page, *Code* shows the lines; *Shapes* lists them all."
     )
     output.table(
         {
@@ -155,8 +157,9 @@ def _counted(words: int, width: int) -> None:
         )
     )
     prose.caption(
-        "C (n_embd) is the number of channels. A layer has 4 C² parameters in attention, 8 C² in "
-        "the MLP, and 13 C in biases and norms."
+        "C (n_embd) is the number of channels, $n_{\\text{vocab}}$ (vocab_size) that of tokens in "
+        "the vocabulary. A layer has 4 C² parameters in attention, 8 C² in the MLP, and 13 C in "
+        "biases and norms."
     )
 
 

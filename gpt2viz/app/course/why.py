@@ -135,9 +135,10 @@ def _sum(case: Reason) -> None:
         "A head reads the residual stream, and that is a sum: token vector, position vector, and "
         "what each head, bias and MLP before has added. LayerNorm divides by σ, one number for "
         "each token. Take that σ as it was, and the rest of the way to query and key is "
-        "multiplying and adding. So a query is a sum with **one part for each writer**, and so is "
-        "a key. Their dot product is the sum over all pairs of parts (Elhage et al. 2021, *A "
-        "Mathematical Framework for Transformer Circuits*):"
+        "multiplying and adding."
+        "\n\nSo a query is a sum with **one part for each writer**, and so is a key. Their dot "
+        "product is the sum over all pairs of parts (Elhage et al. 2021, *A Mathematical Framework "
+        "for Transformer Circuits*):"
     )
     _pairs_formula()
     n = len(row.names)
@@ -221,7 +222,7 @@ def _so(read: _Text, case: Reason, before: Step | None) -> None:
     if case.rule is not None and case.rule[0].name == "induction":
         prose.markdown(
             "Two heads do it together. An early one writes beside each token which one came "
-            "before it; a later one looks for its token among these notes, and finds what came "
+            "before it. A later one looks for its token among these notes, and finds what came "
             "next the last time. This is an **induction** circuit (Olsson et al. 2022, "
             "*In-context Learning and Induction Heads*)."
         )

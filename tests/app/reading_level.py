@@ -1,0 +1,65 @@
+"""How hard a text is to read: its Flesch–Kincaid grade, the school year in which one can read it.
+
+Kincaid, Fishburne, Rogers & Chissom 1975, *Derivation of New Readability Formulas*. Syllables are
+counted by spelling: groups of vowels, but for those that aren't heard. Names, code, formulas,
+numbers and references are no prose, and aren't counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+#: What is no prose in a page's Markdown, each with what stands in its place.
+_LEFT_OUT = (
+    (r"(?m)^\|.*$", " "),  # tables
+    (r"\([^()]*\b(?:19|20)\d\d\b[^()]*\)", " "),  # references
+    (r"`[^`]*`|\$[^$]*\$", " "),  # code and formulas
+    (r":[a-z]+(?:-badge)?\[[^\]]*\]|:material/\w+:", " "),  # badges and icons
+    (r"\[([^\]]*)\]\([^)]*\)", r"\1"),  # a link's words stay
+    (r"\S*\d\S*?(?=[.?!]*(?:\s|$))", " "),  # numbers
+    (r"\be\.g\.|\bi\.e\.|\bet al\.", " "),
+)
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+#: Vowels together that are heard apart, as in "being", "causal", "create" and "linear".
+_APART = re.compile(r"[aeiouy]ing|ia(?!l\b|n\b)|io(?!n|us)|iu|eo|(?<!q)ua|die|crea|idea|inea")
+#: A y between vowels is a consonant, as in "layer".
+_CONSONANT = re.compile(r"(?<=[aeou])y(?=[aeiou])(?!ing)")
+#: An e that isn't heard, as in "made", "scores", "trained" and "likely", but in "table".
+_SILENT = re.compile(
+    r"(?<=[^aeiouy])(?<![^aeiouyrwl]l)(?:e|(?<![sxzcg])(?<![sc]h)es|(?<![td])ed)$"
+    r"|(?<=[^aeiouy])e(?=ly$)"
+)
+
+
+def syllables(word: str) -> int:
+    """How many syllables an English word has, by its spelling; at least one."""
+    parts = re.findall(r"[a-z]+", re.sub(r"['’]s\b|['’]", "", word.lower()))
+    return max(1, sum(map(_of_one, parts)))
+
+
+def _of_one(word: str) -> int:
+    heard = _SILENT.sub("", _CONSONANT.sub("-", word))
+    return max(1, len(re.findall(r"[aeiouy]+", heard)) + len(_APART.findall(heard)))
+
+
+def sentences(markdown: str) -> list[list[str]]:
+    """The words of each sentence of what a page writes; a paragraph ends one too."""
+    for pattern, instead in _LEFT_OUT:
+        markdown = re.sub(pattern, instead, markdown)
+    parts = re.split(r"[.?!]+[”’)*]*(?=\s|$)|\n\s*\n|\n- ", markdown.replace("*", ""))
+    found = ([w for w in _WORD.findall(part) if len(w) > 1 or w in "aAI"] for part in parts)
+    return [words for words in found if words]
+
+
+def grade(texts: Iterable[str]) -> float:
+    """The Flesch–Kincaid grade of several texts in Markdown, taken together.
+
+    Raises ``ValueError`` where they hold no words.
+    """
+    found = [words for text in texts for words in sentences(text)]
+    if not found:
+        raise ValueError("no words to read")
+    n = sum(map(len, found))
+    heard = sum(syllables(word) for words in found for word in words)
+    return 0.39 * n / len(found) + 11.8 * heard / n - 15.59
