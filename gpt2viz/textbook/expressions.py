@@ -1,0 +1,232 @@
+"""A small language of tensor expressions, such as ``q @ k.mT``: read and computed, never run.
+
+Its grammar is that of Python's expressions, read by ``ast``; its words are the names that are
+given, and those of ``operations``. Whatever else Python knows has no meaning here. Each step is
+bounded before it is taken, so that no text can stall the reader or fill the memory.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from gpt2viz.errors import GPT2VizError
+from gpt2viz.textbook.operations import (
+    ATTRIBUTES,
+    FUNCTIONS,
+    NO_METHODS,
+    Misfit,
+    Value,
+    Work,
+    between,
+    flipped,
+    item,
+)
+
+#: Characters of the longest expression, and the parts that it may have.
+LONGEST, MOST_PARTS = 200, 120
+
+_SIGNS = str.maketrans({"−": "-", "–": "-", "·": "*", "×": "*", "√": "sqrt"})
+_ALLOWED = re.compile(r"[A-Za-z0-9_\s+\-*/@()\[\],.:=<>!~&|]*")
+_OPERATORS: Mapping[type[ast.AST], str] = {
+    **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//"},
+    **{ast.Pow: "**", ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|"},
+    **{ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="},
+}
+_CONSTANTS: Mapping[str, float] = {"inf": math.inf, "pi": math.pi}
+#: Modules whose names may stand before a function's, as in PyTorch: they mean nothing.
+_MODULES = frozenset({"torch", "math", "F"})
+_LARGEST_NUMBER = 10**12
+_TORCH = (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError)
+
+
+class ExpressionError(GPT2VizError):
+    """An expression that can't be read or computed: one sentence that says where and why."""
+
+
+class Expression:
+    """A text that was read as an expression; ``text`` is what was read.
+
+    What stands before an = is left out. Raises ``ExpressionError`` for what is none.
+    """
+
+    def __init__(self, given: str) -> None:
+        self.text = re.sub(r"^\s*\w+\s*=(?!=)", "", given.translate(_SIGNS)).strip()
+        if len(self.text) > LONGEST:
+            raise ExpressionError(f"This is too long: {LONGEST} characters are the most.")
+        if not (allowed := _ALLOWED.fullmatch(self.text)) or not self.text:
+            raise ExpressionError(self._odd() if not allowed else "Nothing stands here yet.")
+        try:
+            self._root = ast.parse(self.text, mode="eval").body
+        except SyntaxError as error:
+            where = f" at character {error.offset}" if error.offset else ""
+            raise ExpressionError(f"This can't be read: {error.msg}{where}.") from None
+        except (ValueError, MemoryError, RecursionError):
+            raise ExpressionError("This can't be read.") from None
+        if sum(1 for _ in ast.walk(self._root)) > MOST_PARTS:
+            raise ExpressionError("This has too many parts; write something shorter.")
+
+    def value(self, names: Mapping[str, Value], work: Work | None = None) -> Value:
+        """What it comes to, with the ``names`` at hand; of them nothing is changed.
+
+        Raises ``ExpressionError`` where it can't be computed or would take too much ``work``.
+        """
+        with torch.inference_mode():
+            return _Evaluation(self.text, names, work or Work()).value(self._root)
+
+    def _odd(self) -> str:
+        if {'"', "'"} & set(self.text):
+            return "Text in quotes has no meaning here. Infinity is `inf`, without quotes."
+        place = next(n for n, sign in enumerate(self.text) if not _ALLOWED.fullmatch(sign))
+        return f"Character {place + 1} has no meaning here."
+
+
+class _Evaluation:
+    """One walk over the parts of an expression, from the inside out."""
+
+    def __init__(self, text: str, names: Mapping[str, Value], work: Work) -> None:
+        self.text, self.names, self.work = text, names, work
+        self.kinds: Mapping[type[ast.AST], Callable[[Any], Value]] = {
+            ast.Constant: self._constant,
+            ast.Name: self._name,
+            ast.BinOp: self._binary,
+            ast.UnaryOp: self._unary,
+            ast.Compare: self._compare,
+            ast.Call: self._call,
+            ast.Attribute: self._attribute,
+            ast.Subscript: self._subscript,
+            ast.Slice: self._slice,
+            ast.Tuple: self._tuple,
+            ast.List: self._tuple,
+        }
+
+    def value(self, node: ast.AST) -> Value:
+        kind = self.kinds.get(type(node))
+        if kind is None:
+            raise self._error(node, "this has no meaning here.")
+        return kind(node)
+
+    def _error(self, node: ast.AST, said: str) -> ExpressionError:
+        part = ast.get_source_segment(self.text, node) or self.text
+        return ExpressionError(f"`{' '.join(part.split())}`: {said}")
+
+    def _do(self, node: ast.AST, act: Callable[..., Any], *given: Any, **named: Any) -> Value:
+        """Take a step; whatever goes wrong becomes one sentence, with the step before it."""
+        try:
+            found: Value = act(*given, **named)
+        except Misfit as error:
+            raise self._error(node, str(error)) from None
+        except ZeroDivisionError:
+            raise self._error(node, "a number is divided by 0.") from None
+        except OverflowError:
+            raise self._error(node, "a number gets too large.") from None
+        except _TORCH as error:
+            said = str(error).partition("\n")[0].replace("`", "")
+            raise self._error(node, f"this can't be computed: {said}") from None
+        return found
+
+    def _constant(self, node: ast.Constant) -> Value:
+        value = node.value
+        if value is None or value is Ellipsis or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float) and abs(value) <= _LARGEST_NUMBER:
+            return value
+        raise self._error(node, "only numbers of ordinary size can stand here.")
+
+    def _name(self, node: ast.Name) -> Value:
+        if node.id in self.names:
+            return self.names[node.id]
+        if node.id in _CONSTANTS:
+            return _CONSTANTS[node.id]
+        if node.id in FUNCTIONS:
+            raise self._error(node, "this is a function; brackets with what it takes must follow.")
+        known = [*self.names, *_CONSTANTS, *FUNCTIONS]
+        raise self._error(node, f"nothing has this name here.{_meant(node.id, known)}")
+
+    def _binary(self, node: ast.BinOp) -> Value:
+        sign = _OPERATORS.get(type(node.op))
+        if sign is None:
+            raise self._error(node, "this operation has no meaning here.")
+        left, right = self.value(node.left), self.value(node.right)
+        return self._do(node, between, sign, left, right, self.work)
+
+    def _unary(self, node: ast.UnaryOp) -> Value:
+        x = self.value(node.operand)
+        if isinstance(node.op, ast.USub):
+            return self._do(node, between, "*", x, -1, self.work)
+        if isinstance(node.op, ast.Invert):
+            return self._do(node, flipped, x, self.work)
+        if isinstance(node.op, ast.UAdd):
+            return x
+        raise self._error(node, "not has no meaning here; ~ turns True and False round.")
+
+    def _compare(self, node: ast.Compare) -> Value:
+        sign = _OPERATORS.get(type(node.ops[0]))
+        if sign is None or len(node.ops) > 1:
+            raise self._error(node, "compare two things, with ==, !=, <, <=, > or >=.")
+        left, right = self.value(node.left), self.value(node.comparators[0])
+        return self._do(node, between, sign, left, right, self.work)
+
+    def _call(self, node: ast.Call) -> Value:
+        called, first = self._called(node.func)
+        named = {word.arg or "": self.value(word.value) for word in node.keywords}
+        given = [*first, *map(self.value, node.args)]
+        function = FUNCTIONS[called]
+        try:
+            inspect.signature(function).bind(self.work, *given, **named)
+        except TypeError as error:
+            takes = ", ".join(list(inspect.signature(function).parameters)[1:])
+            raise self._error(node, f"{error}; {called} takes ({takes}).") from None
+        return self._do(node, function, self.work, *given, **named)
+
+    def _called(self, function: ast.expr) -> tuple[str, list[Value]]:
+        """The name of what is called, and the tensor before its point, if any."""
+        if isinstance(function, ast.Name):
+            if function.id in FUNCTIONS:
+                return function.id, []
+            wanted = _meant(function.id, FUNCTIONS)
+            raise self._error(function, f"no function has this name here.{wanted}")
+        if not isinstance(function, ast.Attribute):
+            raise self._error(function, "this can't be called.")
+        if _is_module(function.value) and function.attr in FUNCTIONS:
+            return function.attr, []
+        if function.attr in FUNCTIONS and function.attr not in NO_METHODS:
+            return function.attr, [self.value(function.value)]
+        wanted = _meant(function.attr, FUNCTIONS)
+        raise self._error(function, f"no function has the name after the point.{wanted}")
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        if _is_module(node.value) and node.attr in _CONSTANTS:
+            return _CONSTANTS[node.attr]
+        if node.attr not in ATTRIBUTES:
+            known = [*ATTRIBUTES, *(set(FUNCTIONS) - NO_METHODS)]
+            raise self._error(node, f"a tensor has nothing of this name.{_meant(node.attr, known)}")
+        return self._do(node, ATTRIBUTES[node.attr], self.work, self.value(node.value))
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        return self._do(node, item, self.value(node.value), self.value(node.slice), self.work)
+
+    def _slice(self, node: ast.Slice) -> Value:
+        ends = [None if x is None else self.value(x) for x in (node.lower, node.upper, node.step)]
+        if any(not isinstance(end, int | None) for end in ends):
+            raise self._error(node, "the ends of a slice must be whole numbers.")
+        return slice(*ends)
+
+    def _tuple(self, node: ast.Tuple | ast.List) -> Value:
+        return tuple(map(self.value, node.elts))
+
+
+def _is_module(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in _MODULES
+
+
+def _meant(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f" Did you mean {near[0]}?" if near else ""

@@ -1,0 +1,393 @@
+"""What an expression may do with tensors: PyTorch's own functions, each bounded before it runs.
+
+Nothing here changes a tensor in place, and nothing is made before its size is known.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from types import EllipsisType, MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+#: Numbers of the largest tensor that is made, and axes of one.
+LARGEST, MOST_AXES = 2**22, 6
+#: What one evaluation may do in all: numbers that are made or read; products count 1/64 each.
+MOST_WORK = 2**25
+#: The largest whole number.
+_WHOLE = 10**15
+
+Value = Tensor | bool | int | float | slice | tuple[Any, ...] | EllipsisType | None
+
+
+class Misfit(ValueError):  # noqa: N818 - as the sentences that it holds
+    """Values that an operation can't take; the message is one sentence for a reader."""
+
+
+class Work:
+    """How much may still be done; one may be shared by several evaluations."""
+
+    def __init__(self, most: int = MOST_WORK) -> None:
+        self.left = most
+
+    def make(self, shape: tuple[int, ...], read: int = 0) -> None:
+        """Take what a tensor of that shape costs, made from ``read`` numbers.
+
+        Raises ``Misfit`` where it is too large, or too much has been done already.
+        """
+        size = math.prod(shape)
+        if len(shape) > MOST_AXES:
+            raise Misfit(f"this would have {len(shape)} axes; {MOST_AXES} are the most here.")
+        if size > LARGEST:
+            raise Misfit(f"this would make {size:,} numbers; {LARGEST:,} are the most here.")
+        self.left -= max(size, read)
+        if self.left < 0:
+            raise Misfit("by here this is too much to compute; write something smaller.")
+
+
+def _tensor(x: Value) -> Tensor:
+    if isinstance(x, Tensor):
+        return x
+    raise Misfit(f"a tensor is needed, and this is {_called(x)}.")
+
+
+def _called(x: Value) -> str:
+    if isinstance(x, Tensor):
+        return f"a tensor of shape {tuple(x.shape)}"
+    return "a number" if isinstance(x, int | float) else "none"
+
+
+def _number(x: Value) -> int | float:
+    if isinstance(x, int | float):
+        return x
+    raise Misfit(f"a number is needed, and this is {_called(x)}.")
+
+
+def _whole(x: Value) -> int:
+    if isinstance(x, int):
+        return int(x)
+    raise Misfit("a whole number is needed.")
+
+
+def _sizes(given: tuple[Value, ...]) -> tuple[int, ...]:
+    """Sizes as PyTorch takes them: ``f(2, 3)`` or ``f((2, 3))``."""
+    if len(given) == 1 and isinstance(given[0], tuple):
+        given = given[0]
+    sizes = tuple(map(_whole, given))
+    if len(sizes) > MOST_AXES:
+        raise Misfit(f"this would have {len(sizes)} axes; {MOST_AXES} are the most here.")
+    if any(abs(size) > LARGEST for size in sizes):
+        raise Misfit(f"a size may be at most {LARGEST:,}.")
+    return sizes
+
+
+def _joint(*values: Value) -> tuple[int, ...]:
+    """The shape that tensors are broadcast to."""
+    return _broadcast([tuple(x.shape) for x in values if isinstance(x, Tensor)])
+
+
+def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    try:
+        return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        written = " and ".join(map(str, shapes))
+        raise Misfit(
+            f"{written} don't fit: counted from the last, sizes must be equal, or one of them 1."
+        ) from None
+
+
+_ON_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "**": lambda a, b: a**b if isinstance(b, int) and 0 <= b <= 16 else float(a) ** float(b),
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "&": operator.and_,
+    "|": operator.or_,
+}
+_ON_TENSORS = _ON_NUMBERS | {"**": operator.pow}
+
+
+def between(sign: str, a: Value, b: Value, work: Work) -> Value:
+    """``a sign b``: element by element, or ``@``."""
+    if sign == "@":
+        return matmul(work, a, b)
+    for x in (a, b):
+        if not isinstance(x, Tensor):
+            _number(x)
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        work.make(_joint(a, b))
+        found: Tensor = _ON_TENSORS[sign](a, b)
+        return found
+    number = _ON_NUMBERS[sign](a, b)
+    if isinstance(number, complex) or (isinstance(number, int) and abs(number) > _WHOLE):
+        raise Misfit("this number can't be used here.")
+    return _number(number)
+
+
+def flipped(x: Value, work: Work) -> Tensor:
+    """``~x``: True and False change places."""
+    x = _tensor(x)
+    if x.dtype != torch.bool:
+        raise Misfit("~ turns True and False round: compare with ==, or call .bool().")
+    work.make(tuple(x.shape))
+    return ~x
+
+
+def matmul(work: Work, /, left: Value, right: Value) -> Tensor:
+    """``left @ right``: (…, m, k) times (…, k, n) is (…, m, n)."""
+    a, b = _tensor(left), _tensor(right)
+    written = f"{tuple(a.shape)} times {tuple(b.shape)}"
+    if a.ndim < 2 or b.ndim < 2:
+        raise Misfit(f"{written}: each must have two axes at least.")
+    (m, k), (inner, n) = a.shape[-2:], b.shape[-2:]
+    if k != inner:
+        turn = " Transpose the right one." if b.shape[-1] == k else ""
+        turn = turn or (" Transpose the left one." if m == inner else "")
+        raise Misfit(
+            f"{written} doesn't fit: the last size of the left, {k}, must equal the last but one "
+            f"of the right, {inner}.{turn}"
+        )
+    batch = _broadcast([tuple(a.shape[:-2]), tuple(b.shape[:-2])])
+    if a.ndim > 2 and b.ndim > 2:  # these are spread over the batch before they are multiplied
+        work.make((*batch, m, k))
+        work.make((*batch, k, n))
+    work.make((*batch, m, n), read=math.prod(batch) * m * n * k // 64)
+    return a @ b
+
+
+def item(x: Value, index: Value, work: Work) -> Value:
+    """``x[index]``: numbers, slices, ``None`` and ``...``; or one tensor of row numbers."""
+    if isinstance(x, tuple):
+        size: int = x[_whole(index)]
+        return size
+    x = _tensor(x)
+    if isinstance(index, Tensor):
+        if index.dtype != torch.int64:
+            raise Misfit("an index must be whole numbers, such as ids.")
+        work.make((*index.shape, *x.shape[1:]))
+        return x[index]
+    parts = index if isinstance(index, tuple) else (index,)
+    if len(parts) > MOST_AXES or any(isinstance(part, bool | Tensor | tuple) for part in parts):
+        raise Misfit("an index is numbers and slices, or a single tensor of whole numbers.")
+    found: Tensor = x[index]  # type: ignore[index]  # as PyTorch takes it, or says why not
+    work.make(tuple(found.shape))
+    return found
+
+
+def softmax(work: Work, /, x: Value, dim: Value) -> Tensor:
+    x = _tensor(x)
+    work.make(tuple(x.shape))
+    return torch.softmax(x, _whole(dim))
+
+
+def sqrt(work: Work, /, x: Value) -> Value:
+    return _each(work, x, torch.sqrt, math.sqrt)
+
+
+def exp(work: Work, /, x: Value) -> Value:
+    return _each(work, x, torch.exp, math.exp)
+
+
+def log(work: Work, /, x: Value) -> Value:
+    return _each(work, x, torch.log, math.log)
+
+
+def _each(
+    work: Work, x: Value, many: Callable[[Tensor], Tensor], one: Callable[[float], float]
+) -> Value:
+    if not isinstance(x, Tensor):
+        return one(_number(x))
+    work.make(tuple(x.shape))
+    return many(x)
+
+
+def _reduced(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def reduce(work: Work, /, x: Value, dim: Value = None, keepdim: Value = False) -> Tensor:
+        x = _tensor(x)
+        work.make((), read=x.numel())
+        axes = tuple(range(x.ndim)) if dim is None else _sizes((dim,))
+        return how(x, axes, bool(keepdim))
+
+    return reduce
+
+
+def masked_fill(work: Work, /, x: Value, mask: Value, value: Value) -> Tensor:
+    x, mask = _tensor(x), _tensor(mask)
+    if mask.dtype != torch.bool:
+        raise Misfit("the mask must be True and False: compare with ==, or call .bool().")
+    work.make(_joint(x, mask))
+    return x.masked_fill(mask, _number(value))
+
+
+def where(work: Work, /, condition: Value, a: Value, b: Value) -> Tensor:
+    condition = _tensor(condition)
+    if condition.dtype != torch.bool:
+        raise Misfit("the condition must be True and False: compare with ==, or call .bool().")
+    work.make(_joint(condition, a, b))
+    a, b = (x if isinstance(x, Tensor) else float(_number(x)) for x in (a, b))
+    return torch.where(condition, a, b)
+
+
+def _triangle(how: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
+    def cut(work: Work, /, x: Value, diagonal: Value = 0) -> Tensor:
+        x = _tensor(x)
+        work.make(tuple(x.shape))
+        return how(x, _sizes((diagonal,))[0])
+
+    return cut
+
+
+def _filled(number: float) -> Callable[..., Tensor]:
+    def fill(work: Work, /, *size: Value) -> Tensor:
+        work.make(_sizes(size))
+        return torch.full(_sizes(size), number)
+
+    return fill
+
+
+def full(work: Work, /, size: Value, fill_value: Value) -> Tensor:
+    work.make(_sizes((size,)))
+    return torch.full(_sizes((size,)), float(_number(fill_value)))
+
+
+def _like(number: float) -> Callable[..., Tensor]:
+    def fill(work: Work, /, x: Value) -> Tensor:
+        shape = tuple(_tensor(x).shape)
+        work.make(shape)
+        return torch.full(shape, number)
+
+    return fill
+
+
+def arange(work: Work, /, end: Value) -> Tensor:
+    work.make(_sizes((end,)))
+    return torch.arange(_whole(end))
+
+
+def transpose(_work: Work, /, x: Value, dim0: Value, dim1: Value) -> Tensor:
+    return _tensor(x).transpose(_whole(dim0), _whole(dim1))
+
+
+def permute(_work: Work, /, x: Value, *dims: Value) -> Tensor:
+    return _tensor(x).permute(_sizes(dims))
+
+
+def reshape(work: Work, /, x: Value, *shape: Value) -> Tensor:
+    return _shaped(work, _tensor(x), _sizes(shape))
+
+
+def view(work: Work, /, x: Value, *shape: Value) -> Tensor:
+    x, sizes = _tensor(x), _sizes(shape)
+    try:
+        return x.view(sizes)
+    except RuntimeError:
+        _shaped(work, x, sizes)  # says if the sizes don't fit
+        raise Misfit("after a transpose the numbers lie in another order: use .reshape.") from None
+
+
+def _shaped(work: Work, /, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    known = math.prod(size for size in sizes if size >= 0)
+    inferred = sizes.count(-1)
+    if inferred > 1 or (x.numel() % known if inferred and known else known != x.numel()):
+        raise Misfit(f"{tuple(x.shape)} is {x.numel():,} numbers, which don't fill {sizes}.")
+    work.make(tuple(x.shape) if inferred else sizes)
+    return x.reshape(sizes)
+
+
+def flatten(work: Work, /, x: Value, start_dim: Value = 0, end_dim: Value = -1) -> Tensor:
+    x = _tensor(x)
+    work.make(tuple(x.shape))
+    return x.flatten(_whole(start_dim), _whole(end_dim))
+
+
+def unsqueeze(work: Work, /, x: Value, dim: Value) -> Tensor:
+    found = _tensor(x).unsqueeze(_whole(dim))
+    work.make(tuple(found.shape))
+    return found
+
+
+def contiguous(work: Work, /, x: Value) -> Tensor:
+    x = _tensor(x)
+    work.make(tuple(x.shape))
+    return x.contiguous()
+
+
+def _cast(dtype: torch.dtype) -> Callable[..., Tensor]:
+    def cast(work: Work, /, x: Value) -> Tensor:
+        x = _tensor(x)
+        work.make(tuple(x.shape))
+        return x.to(dtype)
+
+    return cast
+
+
+def size(_work: Work, /, x: Value, dim: Value) -> int:
+    return int(_tensor(x).shape[_whole(dim)])
+
+
+def linear(work: Work, /, x: Value, weight: Value) -> Tensor:
+    return matmul(work, x, last_two(work, weight))
+
+
+def embedding(work: Work, /, ids: Value, table: Value) -> Value:
+    return item(table, _tensor(ids), work)
+
+
+def last_two(_work: Work, /, x: Value) -> Tensor:
+    """``x.mT``: the last two axes change places."""
+    x = _tensor(x)
+    if x.ndim < 2:
+        raise Misfit(f".mT needs two axes, and this is {_called(x)}.")
+    return x.mT
+
+
+def table_turned(_work: Work, /, x: Value) -> Tensor:
+    """``x.T``, for two axes alone: of more it would turn them all round."""
+    x = _tensor(x)
+    if x.ndim != 2:
+        raise Misfit(f".T is for tables of two axes, and this is {_called(x)}; .mT swaps two.")
+    return x.T
+
+
+def shape(_work: Work, /, x: Value) -> tuple[int, ...]:
+    return tuple(_tensor(x).shape)
+
+
+#: What can be called, as ``f(x)`` or, but for the first line, as ``x.f()``.
+FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        **{"ones": _filled(1.0), "zeros": _filled(0.0), "full": full, "arange": arange},
+        **{"ones_like": _like(1.0), "zeros_like": _like(0.0), "where": where},
+        **{"linear": linear, "embedding": embedding},
+        **{"softmax": softmax, "sqrt": sqrt, "exp": exp, "log": log, "matmul": matmul},
+        **{"sum": _reduced(torch.sum), "mean": _reduced(torch.mean), "amax": _reduced(torch.amax)},
+        **{"tril": _triangle(torch.tril), "triu": _triangle(torch.triu)},
+        **{"masked_fill": masked_fill, "transpose": transpose, "permute": permute},
+        **{"reshape": reshape, "view": view, "flatten": flatten, "unsqueeze": unsqueeze},
+        **{"contiguous": contiguous, "size": size},
+        **{"bool": _cast(torch.bool), "float": _cast(torch.float32)},
+    }
+)
+#: What can't be called as ``x.f()``.
+NO_METHODS = frozenset(
+    {
+        *("ones", "zeros", "full", "arange", "ones_like", "zeros_like"),
+        *("where", "linear", "embedding"),
+    }
+)
+#: What can be asked of a tensor without brackets.
+ATTRIBUTES: Mapping[str, Callable[[Work, Value], Any]] = MappingProxyType(
+    {"T": table_turned, "mT": last_two, "shape": shape}
+)

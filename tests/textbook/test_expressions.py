@@ -1,0 +1,310 @@
+"""The language of expressions: what it means, what it refuses, and that no text can stall it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from gpt2viz.textbook.expressions import LONGEST, Expression, ExpressionError
+from gpt2viz.textbook.operations import FUNCTIONS, LARGEST, MOST_AXES, Value, Work
+from tests.mutants import Mutant
+
+RNG = np.random.default_rng(0)
+T, HS, NH = 3, 4, 2
+Q = RNG.normal(size=(1, NH, T, HS)).astype(np.float32)
+K = RNG.normal(size=(1, NH, T, HS)).astype(np.float32)
+S = RNG.normal(size=(T, T)).astype(np.float32)
+TABLE = RNG.normal(size=(7, HS)).astype(np.float32)
+IDS = np.array([[5, 0, 5]])
+
+
+def names() -> dict[str, Value]:
+    arrays = {"q": Q, "k": K, "s": S, "table": TABLE, "ids": IDS}
+    return {"T": T, "hs": HS, **{name: torch.tensor(x) for name, x in arrays.items()}}
+
+
+def value(text: str) -> Any:
+    return Expression(text).value(names())
+
+
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    e = np.exp(x)
+    return e / e.sum(axis, keepdims=True)
+
+
+#: What an expression means, once more in NumPy.
+MEANS: dict[str, Any] = {
+    "q @ k.mT": np.einsum("bhid,bhjd->bhij", Q, K),
+    "torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(hs)": np.einsum("bhid,bhjd->bhij", Q, K) / 2,
+    "scores = q @ k.mT · hs ** −0.5": np.einsum("bhid,bhjd->bhij", Q, K) / 2,
+    "table[ids] + table[1:T+1]": TABLE[IDS] + TABLE[1:4],
+    "embedding(ids, table)": TABLE[IDS],
+    "linear(q, table)": Q @ TABLE.T,
+    "q @ table.T": Q @ TABLE.T,
+    "softmax(s, dim=-1)": softmax(S, -1),
+    "s.softmax(0)": softmax(S, 0),
+    "exp(s) / exp(s).sum(-1, keepdim=True)": softmax(S, -1),
+    "s - s.mean(dim=-1, keepdim=True)": S - S.mean(-1, keepdims=True),
+    "s.amax()": S.max(),
+    "s.masked_fill(tril(ones(T, T)) == 0, -inf)": np.where(np.tri(T) == 0, -np.inf, S),
+    "where(~ones_like(s).tril().bool(), -torch.inf, s)": np.where(np.tri(T) == 0, -np.inf, S),
+    "s + triu(full((T, T), -inf), 1)": np.where(np.tri(T) == 0, -np.inf, S),
+    "where(arange(T)[:, None] >= arange(T), s, -1e9)": np.where(np.tri(T) == 0, -1e9, S),
+    "masked_fill(s, mask=(s > 0) & (s < 1) | (s != s), value=2)": np.where((S > 0) & (S < 1), 2, S),
+    "q.transpose(1, 2).reshape(1, T, -1)": Q.transpose(0, 2, 1, 3).reshape(1, T, -1),
+    "q.permute(0, 2, 1, 3).contiguous().view(1, T, 8)": Q.transpose(0, 2, 1, 3).reshape(1, T, 8),
+    "q.flatten(2)[0, 1, ::2]": Q.reshape(1, NH, -1)[0, 1, ::2],
+    "q[..., -1:].unsqueeze(0)": Q[None, ..., -1:],
+    "q.shape[-1] * q.size(2) // 5": HS * T // 5,
+    "-2 ** 2 + +1": -3,
+    "zeros(2).float() + log(1) / pi": np.zeros(2),
+}
+
+
+@pytest.mark.parametrize("text", MEANS)
+def test_an_expression_means_what_it_does_in_pytorch(text: str) -> None:
+    found = value(text)
+    assert_allclose(np.asarray(found), MEANS[text], rtol=1e-5, atol=1e-6)
+
+
+#: What visitors could try, to reach what isn't theirs or to fill memory and time; what is said.
+HOSTILE = {
+    "__import__('os').system('true')": "quotes",
+    "__import__": "nothing has this name",
+    "open": "nothing has this name",
+    "exit()": "no function has this name",
+    "q.__class__": "nothing of this name",
+    "q.__class__.__mro__[1].__subclasses__()": "no function has the name",
+    "().__class__": "nothing of this name",
+    "q.data": "nothing of this name",
+    "q.grad_fn": "nothing of this name",
+    "q.add_(1)": "no function has the name",
+    "q.zero_()": "no function has the name",
+    "q.numpy()": "no function has the name",
+    "q.backward()": "no function has the name",
+    "q.tofile": "nothing of this name",
+    "torch.load": "nothing of this name",
+    "torch.ops": "nothing of this name",
+    "torch.set_num_threads(99)": "no function has the name",
+    "torch.softmax.__globals__": "nothing of this name",
+    "math": "nothing has this name",
+    "softmax": "this is a function",
+    "softmax.x": "nothing of this name",
+    "softmax(s, -1)(s)": "can't be called",
+    "(lambda: 1)()": "can't be called",
+    "lambda x: x": "no meaning",
+    "[x for x in q]": "no meaning",
+    "(x for x in q)": "no meaning",
+    "q if T else k": "no meaning",
+    "q and k": "no meaning",
+    "not q": "no meaning",
+    "(y := 3)": "no meaning",
+    "*q": "can't be read",
+    "sqrt(*q)": "no meaning",
+    "sqrt(**q)": "missing a required argument",
+    "softmax(s, dim=-1, work=0)": "unexpected keyword",
+    "q << 99999999": "no meaning",
+    "1 % 2": "has no meaning",
+    "f'{q}'": "quotes",
+    "{1}": "no meaning",
+    "q; k": "no meaning",
+    "import os": "can't be read",
+    "await q": "no meaning",
+    "yield": "can't be read",
+    "\\": "no meaning",
+    "q\x00": "no meaning",
+    "ｑ @ k": "no meaning",
+    "1j": "ordinary size",
+    "9" * 150: "ordinary size",
+    "1e999": "ordinary size",
+    "2 ** 99999999": "too large",
+    "9 ** 9 ** 9 ** 9": "too large",
+    "(-8) ** 0.5": "can't be used",
+    "*".join(["999999999"] * 15): "can't be used",
+    "1 / 0": "divided by 0",
+    "T // 0": "divided by 0",
+    "sqrt(-1)": "can't be computed",
+    "exp(99999)": "too large",
+    "ones(10 ** 9, 10 ** 9)": "at most 4,194,304",
+    "zeros(2100, 2100)": "would make 4,410,000 numbers",
+    "full((4000, 4000), 1)": "would make",
+    "arange(999999999)": "at most",
+    "ones(2000, 1) + ones(1, 4000)": "would make",
+    "ones(2000, 1) @ ones(1, 4000)": "would make",
+    "where(ones(3000, 1) == 1, ones(1, 3000), 0)": "would make",
+    "ones(3000, 1).masked_fill(ones(1, 3000) == 1, 0)": "would make",
+    "ones(999, 1, 999, 0) @ ones(1, 999, 0, 999)": "would make",
+    "ones(999, 1, 9, 9) @ ones(1, 999, 9, 9)": "would make",
+    "ones(2000, 2000) @ ones(2000, 2000) @ ones(2000, 2000)": "too much to compute",
+    "+".join(["ones(2000, 2000)"] * 9): "too much to compute",
+    "table[(ones(900, 900) * 0 + ids[0, 0]) == 5]": "whole numbers",
+    "table[arange(4000000) * 0]": "would make",
+    "s[None][None][None][None][None][None]": "6 are the most",
+    "s[None, None, None, None, None]": "6 are the most",
+    "s[None, None, None, None, None, None, None]": "numbers and slices",
+    "ones(1, 1, 1, 1, 1, 1, 1)": "7 axes",
+    "s.reshape(1, 1, 1, 1, 1, T, T)": "7 axes",
+    "s.view(-1, 1, 1, 1, 1, 1, 1)": "7 axes",
+    "s.reshape(-1, -1)": "don't fill",
+    "s.reshape(0, -1)": "don't fill",
+    "ones(-1)": "can't be computed",
+    "table[ids + 99]": "out of",
+    "table[-ids - 99]": "out of",
+    "table[:1.5]": "whole numbers",
+    "table[::-1]": "can't be computed",
+    "table[True]": "numbers and slices",
+    "table[table]": "whole numbers",
+    "q.shape[9]": "can't be computed",
+    "q.shape + q.shape": "a number is needed",
+    "None": "",
+    "s < s < s": "compare two things",
+    "s in s": "compare two things",
+    "s is s": "compare two things",
+    "~s": "True and False",
+    "~T": "a tensor is needed",
+    "s.masked_fill(s, 0)": "True and False",
+    "masked_fill(T, s == 0, 0)": "a tensor is needed",
+    "s.masked_fill(s == 0, s)": "a number is needed",
+    "softmax(s)": "softmax takes (x, dim)",
+    "softmax(s, 7)": "can't be computed",
+    "(" * 150 + ")" * 150: "too long",
+    "(" * 99 + ")" * 99: "",
+    "-" * 199 + "1": "too many parts",
+    "[" * 95 + "1" + "]" * 95: "",
+    "q" * 201: "too long",
+    "": "Nothing stands here",
+    "=": "can't be read",
+    "# q": "no meaning",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:40])
+def test_what_is_not_of_the_language_is_refused_in_one_sentence(text: str) -> None:
+    before = {name: x.clone() for name, x in names().items() if isinstance(x, torch.Tensor)}
+    given = names()
+    try:
+        found = Expression(text).value(given)
+    except ExpressionError as error:
+        said = str(error)
+        assert HOSTILE[text] in said
+        assert len(said) < LONGEST + 200
+        assert "\n" not in said
+    else:
+        assert HOSTILE[text] == ""  # harmless
+        assert found is None or isinstance(found, tuple)
+    for name, x in before.items():
+        assert_array_equal(np.asarray(given[name]), x)
+
+
+def test_messages_say_what_to_do() -> None:
+    said = {
+        "q @ k": "`q @ k`: (1, 2, 3, 4) times (1, 2, 3, 4) doesn't fit: the last size of the left, "
+        "4, must equal the last but one of the right, 3. Transpose the right one.",
+        "q + k.transpose(1, 2)": "`q + k.transpose(1, 2)`: (1, 2, 3, 4) and (1, 3, 2, 4) don't "
+        "fit: counted from the last, sizes must be equal, or one of them 1.",
+        "q.transpose(1, 2).view(1, T, 8)": "`q.transpose(1, 2).view(1, T, 8)`: after a transpose "
+        "the numbers lie in another order: use .reshape.",
+        "q @ k.T": "`k.T`: .T is for tables of two axes, and this is a tensor of shape "
+        "(1, 2, 3, 4); .mT swaps two.",
+        "soft_max(s, -1)": "`soft_max`: no function has this name here. Did you mean softmax?",
+        "q @ (k.mT": "This can't be read: '(' was never closed at character 5.",
+        "float('-inf')": "Text in quotes has no meaning here. Infinity is `inf`, without quotes.",
+    }
+    for text, sentence in said.items():
+        with pytest.raises(ExpressionError) as caught:
+            value(text)
+        assert str(caught.value) == sentence
+
+
+def test_work_is_bounded_over_several_evaluations() -> None:
+    expression, work = Expression("ones(1000, 1000)"), Work(3 * 10**6)
+    for _ in range(3):
+        expression.value({}, work)
+    with pytest.raises(ExpressionError, match="too much to compute"):
+        expression.value({}, work)
+
+
+_WORDS = [
+    *("q", "k", "s", "table", "ids", "T", "hs", "inf", "0", "1", "2", "-1", "0.5", "None", "..."),
+    *("s", "q", "@", "+", "-", "*", "/", "**", "//", "==", "<", ">", "&", "|", "~", ":", ",", "="),
+    *("(", ")", "(", ")", "[", "]", ".mT", ".T", ".shape", ".", "dim=", "lambda", "for", "if"),
+    *FUNCTIONS,
+    *(f".{name}(" for name in FUNCTIONS),
+]
+
+
+@settings(max_examples=100)
+@given(st.one_of(st.lists(st.sampled_from(_WORDS), max_size=12).map(" ".join), st.text()))
+def test_junk_is_a_value_or_one_sentence(text: str) -> None:
+    try:
+        found = value(text)
+    except ExpressionError as error:
+        found = str(error)
+    if isinstance(found, torch.Tensor):
+        assert found.numel() <= LARGEST
+        assert found.ndim <= MOST_AXES
+    else:
+        assert not isinstance(found, str) or "\n" not in found
+
+
+def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Longer expressions out of shorter ones, most of which can be computed."""
+    one = [
+        *("({}).mT", "({}).softmax(-1)", "softmax({}, dim=-2)", "({}).sum(-1, keepdim=True)"),
+        *("({}).mean()", "exp({})", "({})[0]", "({})[..., :2]", "-({})", "({}).transpose(0, -1)"),
+        *("({}).reshape(-1)", "({}).reshape(T, -1)", "tril({})", "({}) ** 2", "({}).flatten()"),
+        *("({}).masked_fill(({}) > 0, -inf)", "({}).unsqueeze(1)", "({}).view(-1, 3)"),
+    ]
+    two = ["({}) + ({})", "({}) @ ({})", "({}) * ({})", "({}) - ({})", "({}) / ({})"]
+    return st.one_of(
+        st.builds(lambda form, x: form.replace("{}", x), st.sampled_from(one), inner),
+        st.builds(lambda form, x, y: form.format(x, y), st.sampled_from(two), inner, inner),
+    )
+
+
+_SENSIBLE = st.recursive(
+    st.sampled_from(["q", "k", "s", "table[ids]", "2", "hs", "q.shape[-1]", "ones(T, T)"]),
+    _calls,
+    max_leaves=4,
+)
+_PYTORCH = {name: getattr(torch, name) for name in ("softmax", "tril", "ones")}
+_PYTORCH["exp"] = lambda x: torch.exp(x) if isinstance(x, torch.Tensor) else math.exp(x)
+
+
+@settings(max_examples=100)
+@given(_SENSIBLE.filter(lambda text: len(text) <= LONGEST))
+def test_what_is_computed_is_what_python_makes_of_the_same_text(text: str) -> None:
+    try:
+        found = value(text)
+    except ExpressionError:
+        return
+    expected = eval(text, {**names(), **_PYTORCH, "inf": math.inf})  # noqa: S307 - the oracle
+    assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "any attribute of a tensor can be reached",
+        "textbook/expressions.py",
+        "        if node.attr not in ATTRIBUTES:",
+        "        if node.attr not in ATTRIBUTES and hasattr(torch.Tensor, node.attr):\n"
+        "            return getattr(self.value(node.value), node.attr)\n"
+        "        if node.attr not in ATTRIBUTES:",
+        "test_what_is_not_of_the_language_is_refused_in_one_sentence",
+    ),
+    Mutant(
+        "an empty product makes a tensor of any size",
+        "textbook/operations.py",
+        "    work.make((*batch, m, n), read=math.prod(batch) * m * n * k // 64)",
+        "    work.make((*batch, m, k), read=math.prod(batch) * m * n * k // 64)",
+        "test_what_is_not_of_the_language_is_refused_in_one_sentence",
+    ),
+)
