@@ -1,0 +1,250 @@
+"""The eighty lines and their gaps: the model that a reader builds is the real one, or it's told."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.analysis.generation import generate
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.textbook import eighty_lines, gaps
+from gpt2viz.textbook.expressions import ExpressionError
+from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Case, Draft, Gap, Verdict
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+
+TEXT = "A crane ate fish and"
+GAP = {gap.name: gap for gap in GAPS}
+
+#: Gap -> ways to write what is right; the first is what the first screen's own code writes.
+RIGHT = {
+    "embedding": [
+        "wte[ids] + wpe[:T]",
+        "wpe[arange(T)] + embedding(ids, wte)",
+        "wpe[0:T]+wte[ids]",
+    ],
+    "scores": [
+        *("q @ k.mT", "q @ k.transpose(-2, -1)", "scores = torch.matmul(q, k.transpose(3, 2))"),
+        *("(k @ q.mT).mT", "(q[:, :, :, None] * k[:, :, None]).sum(-1)"),
+    ],
+    "scale": [
+        *(
+            "scores / sqrt(hs)",
+            "scores * hs ** -0.5",
+            "scores / math.sqrt(C / nh)",
+            "scores / √(hs)",
+        ),
+        "scores / hs ** (1 / 2)",
+    ],
+    "mask": [
+        "scaled.masked_fill(tril(ones(T, T)) == 0, -inf)",
+        "scaled.masked_fill(~torch.ones(T, T).tril().bool(), -math.inf)",
+        "masked_fill(scaled, triu(ones(T, T), diagonal=1) > 0, −inf)",
+        "where(arange(T)[:, None] >= arange(T), scaled, -inf)",
+        "where(tril(ones_like(scaled)) == 1, scaled, -1e10)",
+        "scaled + triu(full((T, T), -inf), 1)",
+    ],
+    "softmax": [
+        *("softmax(masked, dim=-1)", "F.softmax(masked, -1)", "masked.softmax(dim=3)"),
+        "exp(masked) / exp(masked).sum(-1, keepdim=True)",
+    ],
+    "merge": [
+        "heads.transpose(1, 2).reshape(B, T, C)",
+        "heads.permute(0, 2, 1, 3).contiguous().view(B, T, -1)",
+        "heads.transpose(2, 1).flatten(2)",
+    ],
+    "residual": ["x + made", "made + x", "x − −made"],
+    "head": ["x @ wte.mT", "x @ wte.T", "linear(x, wte)", "(wte @ x.transpose(1, 2)).mT"],
+}
+#: What is right for a text of these five tokens alone.
+FIXED = [
+    ("embedding", "wte[ids] + wpe[:5]"),
+    ("mask", "scaled.masked_fill(tril(ones(5, 5)) == 0, -inf)"),
+    ("merge", "heads.transpose(1, 2).reshape(1, 5, C)"),
+]
+#: What is no answer though it can be computed or nearly, and what is said of it.
+WRONG = [
+    ("scores", "q @ k", "Transpose the right one"),
+    ("scores", "(q @ k.mT) * 1.001", "off by up to"),
+    ("scores", "(q @ k.mT)[0]", "(8, 5, 5); (1, 8, 5, 5) is wanted"),
+    ("scale", "hs", "isn't a tensor"),
+    ("mask", "scaled / 0", "finite in one"),
+    ("softmax", "softmax(masked - inf, -1)", "NaN"),
+    ("merge", "heads.transpose(1, 2).view(B, T, C)", "use .reshape"),
+    ("head", "x @ wte", "Transpose the right one"),
+    ("residual", "y + made", "nothing has this name"),
+]
+
+
+@cache
+def model() -> gpt2viz.Model:
+    return gpt2viz.load_model()
+
+
+@cache
+def run() -> gpt2viz.Trace:
+    return gpt2viz.trace(model(), TEXT)
+
+
+@cache
+def cases(n_tokens: int = 5) -> dict[str, list[Case]]:
+    return gaps.as_in(model(), run(), n_tokens)
+
+
+def judged(name: str, text: str) -> Verdict:
+    return gaps.judge(GAP[name], text, cases()[name], cases(4)[name][0])
+
+
+def test_the_gaps_are_those_of_the_eighty_lines() -> None:
+    """What is wanted, by a GPT-2 in NumPy; the merged heads by what W_O makes of them."""
+    ids, layers = list(run().token_ids), range(model().config.n_layer)
+    made, weights = reference(BUNDLED, ids, True), gaps.tensors(model())
+    assert len(ids) == 5
+    assert list(cases()) == [gap.name for gap in GAPS] == list(RIGHT)
+    streams = [made[key][n] for n in layers for key in ("residual_mid", "residual_out")]
+    expected = {
+        "embedding": [made["embedding"]],
+        "scores": made["scores"],
+        "scale": made["scaled_scores"],
+        "mask": made["masked_scores"],
+        "softmax": made["weights"],
+        "residual": streams,
+        "head": [made["logits"]],
+    }
+    for name, wanted in expected.items():
+        found = [np.asarray(case.wanted[0]) for case in cases()[name]]
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+    for n, case in enumerate(cases()["merge"]):
+        w, b = (weights[f"h.{n}.attn.c_proj.{part}"] for part in ("weight", "bias"))
+        assert_allclose(case.wanted[0] @ w.T + b, made["attention_output"][n], atol=1e-3)
+    assert len(inspect.getsource(eighty_lines).splitlines()) <= 80
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_every_way_to_write_it_is_right(name: str) -> None:
+    for text in RIGHT[name]:
+        verdict = judged(name, text)
+        assert verdict.kind == "right", (text, verdict)
+        assert verdict.said.endswith(" the run's numbers.") or " at most " in verdict.said
+
+
+@pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.name)
+def test_every_known_mistake_is_told(gap: Gap) -> None:
+    assert len(set(gap.near.values())) >= 6
+    for text, why in gap.near.items():
+        verdict = judged(gap.name, text)
+        assert verdict.kind in ("shape", "values"), (text, verdict)
+        assert verdict.said.endswith(why)
+        assert verdict.runs == (verdict.kind == "values")
+
+
+@pytest.mark.parametrize(("name", "text"), FIXED)
+def test_sizes_of_this_text_alone_are_not_right(name: str, text: str) -> None:
+    verdict = judged(name, text)
+    assert verdict.kind == "error"
+    assert "Sizes must follow the text" in verdict.said
+
+
+@pytest.mark.parametrize(("name", "text", "said"), WRONG)
+def test_what_else_is_wrong_is_told(name: str, text: str, said: str) -> None:
+    verdict = judged(name, text)
+    assert verdict.kind != "right"
+    assert said in verdict.said
+
+
+def test_nothing_is_said_of_an_empty_gap() -> None:
+    assert judged("head", "  ") == ("empty", "")
+
+
+def test_the_finished_model_writes_what_the_app_writes() -> None:
+    """And so does what is shown, run as the Python that it is."""
+    ids, end = list(run().token_ids), model().tokenizer.end_of_text
+    expected = [choice.token for choice in generate(model(), ids, 10)]
+    n_forms = max(map(len, RIGHT.values()))
+    for n in range(n_forms):
+        forms = {name: texts[n % len(texts)] for name, texts in RIGHT.items()}
+        assert Draft(forms).read_by(model()).write(ids, 3, end) == expected[:3]
+    first = {name: texts[0] for name, texts in RIGHT.items()}
+    assert Draft(first).read_by(model()).write(ids, 10, end) == expected
+    assert len(expected) == NEW
+    shown = python(Draft(first).source())(model().config, gaps.tensors(model()), None)
+    assert shown.write(ids, 10, end) == expected
+
+
+def python(source: str) -> Callable[..., Any]:
+    """The class that a source makes, with PyTorch's names at hand."""
+    names = vars(eighty_lines) | {"sqrt": math.sqrt, "inf": math.inf}
+    names |= {name: getattr(torch, name) for name in ("ones", "tril", "softmax")}
+    exec(source, names)  # noqa: S102 - our own source, with our own expressions
+    made: Callable[..., Any] = names["GPT2"]
+    return made
+
+
+def test_the_source_has_what_was_written_and_blanks() -> None:
+    given = {"scores": "scores = q @ k.mT", "head": "__import__('os')", "merge": "q @"}
+    shown = Draft(given).source()
+    assert "        scores = q @ k.mT  # (B, nh, T, T)" in shown
+    assert shown.count(BLANK) == 7
+    assert "gap(" not in shown
+    assert [gap.line for gap in GAPS][1:3] == [
+        "scores = ______  # (B, nh, T, T)",
+        "scaled = ______  # (B, nh, T, T)",
+    ]
+
+
+def test_a_wrong_model_writes_something_else_and_a_broken_one_says_so() -> None:
+    ids = list(run().token_ids)
+    wrong = {name: texts[0] for name, texts in RIGHT.items()} | {"residual": "made"}
+    assert Draft(wrong).read_by(model()).write(ids, 5, None) != [
+        choice.token for choice in generate(model(), ids, 5)
+    ]
+    with pytest.raises(ExpressionError, match="doesn't fit"):
+        Draft(wrong | {"scores": "q @ k"}).read_by(model()).write(ids, 5, None)
+    with pytest.raises(ExpressionError, match="isn't a tensor"):
+        Draft(wrong | {"scores": "3"}).read_by(model()).write(ids, 5, None)
+
+
+def test_it_ends_where_the_app_ends(tiny: gpt2viz.Model) -> None:
+    first = {name: texts[0] for name, texts in RIGHT.items()}
+    ids = list(range(tiny.config.n_positions - 2))
+    expected = [choice.token for choice in generate(tiny, ids, 5)]
+    assert len(expected) == 2
+    assert Draft(first).read_by(tiny).write(ids, 5, None) == expected
+    assert Draft(first).read_by(tiny).write(ids, 5, expected[0]) == expected[:1]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the heads are wanted in another order",
+        "textbook/gaps.py",
+        "torch.cat(list(heads), dim=-1)[None]",
+        "torch.cat(list(heads.flip(0)), dim=-1)[None]",
+        "test_the_gaps_are_those_of_the_eighty_lines",
+    ),
+    Mutant(
+        "an answer for one length passes for all",
+        "textbook/gaps.py",
+        "    if not _fits(expression, shorter):",
+        "    if False:",
+        "test_sizes_of_this_text_alone_are_not_right",
+    ),
+    Mutant(
+        "one layer's numbers are enough",
+        "textbook/gaps.py",
+        "            if not _same(found, case.wanted):",
+        "            if found.shape != case.wanted.shape:",
+        "test_every_known_mistake_is_told",
+    ),
+)
