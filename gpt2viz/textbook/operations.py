@@ -187,20 +187,24 @@ def item(x: Value, index: Value, work: Work) -> Value:
 
 
 def softmax(work: Work, /, x: Value, dim: Value) -> Tensor:
+    """``softmax(x, dim)``: shares that sum to 1 along an axis, x's shape."""
     x = _tensor(x)
     work.make(tuple(x.shape))
     return torch.softmax(x, _whole(dim))
 
 
 def sqrt(work: Work, /, x: Value) -> Value:
+    """``sqrt(x)``, of a tensor or a number."""
     return _each(work, x, torch.sqrt, math.sqrt)
 
 
 def exp(work: Work, /, x: Value) -> Value:
+    """``exp(x)``, of a tensor or a number."""
     return _each(work, x, torch.exp, math.exp)
 
 
 def log(work: Work, /, x: Value) -> Value:
+    """``log(x)``, the natural one, of a tensor or a number."""
     return _each(work, x, torch.log, math.log)
 
 
@@ -224,6 +228,7 @@ def _reduced(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def masked_fill(work: Work, /, x: Value, mask: Value, value: Value) -> Tensor:
+    """``x.masked_fill(mask, value)``: the number where the mask is True, else x."""
     x, mask = _tensor(x), _tensor(mask)
     if mask.dtype != torch.bool:
         raise Misfit("the mask must be True and False: compare with ==, or call .bool().")
@@ -232,6 +237,7 @@ def masked_fill(work: Work, /, x: Value, mask: Value, value: Value) -> Tensor:
 
 
 def where(work: Work, /, condition: Value, a: Value, b: Value) -> Tensor:
+    """``where(condition, a, b)``: a where it is True, else b."""
     condition = _tensor(condition)
     if condition.dtype != torch.bool:
         raise Misfit("the condition must be True and False: compare with ==, or call .bool().")
@@ -258,6 +264,7 @@ def _filled(number: float) -> Callable[..., Tensor]:
 
 
 def full(work: Work, /, size: Value, fill_value: Value) -> Tensor:
+    """``full((2, 3), value)``: a number everywhere."""
     work.make(_sizes((size,)))
     return torch.full(_sizes((size,)), float(_number(fill_value)))
 
@@ -272,23 +279,28 @@ def _like(number: float) -> Callable[..., Tensor]:
 
 
 def arange(work: Work, /, end: Value) -> Tensor:
+    """``arange(n)``: 0, 1 and so on, (n,)."""
     work.make(_sizes((end,)))
     return torch.arange(_whole(end))
 
 
 def transpose(_work: Work, /, x: Value, dim0: Value, dim1: Value) -> Tensor:
+    """``x.transpose(1, 2)``: two axes change places."""
     return _tensor(x).transpose(_whole(dim0), _whole(dim1))
 
 
 def permute(_work: Work, /, x: Value, *dims: Value) -> Tensor:
+    """``x.permute(0, 2, 1, 3)``: the axes in another order."""
     return _tensor(x).permute(_sizes(dims))
 
 
 def reshape(work: Work, /, x: Value, *shape: Value) -> Tensor:
+    """``x.reshape(B, T, C)``: the same numbers in the same order, with other axes."""
     return _shaped(work, _tensor(x), _sizes(shape))
 
 
 def view(work: Work, /, x: Value, *shape: Value) -> Tensor:
+    """``x.view(B, T, C)``: the same, where the numbers lie in that order."""
     x, sizes = _tensor(x), _sizes(shape)
     try:
         return x.view(sizes)
@@ -307,18 +319,21 @@ def _shaped(work: Work, /, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 
 def flatten(work: Work, /, x: Value, start_dim: Value = 0, end_dim: Value = -1) -> Tensor:
+    """``x.flatten(2)``: axes from ``start_dim`` to ``end_dim`` become one."""
     x = _tensor(x)
     work.make(tuple(x.shape))
     return x.flatten(_whole(start_dim), _whole(end_dim))
 
 
 def unsqueeze(work: Work, /, x: Value, dim: Value) -> Tensor:
+    """``x.unsqueeze(0)``: a new axis of size 1."""
     found = _tensor(x).unsqueeze(_whole(dim))
     work.make(tuple(found.shape))
     return found
 
 
 def contiguous(work: Work, /, x: Value) -> Tensor:
+    """``x.contiguous()``: a copy whose numbers lie in the order of its axes."""
     x = _tensor(x)
     work.make(tuple(x.shape))
     return x.contiguous()
@@ -334,14 +349,17 @@ def _cast(dtype: torch.dtype) -> Callable[..., Tensor]:
 
 
 def size(_work: Work, /, x: Value, dim: Value) -> int:
+    """``x.size(-1)``: the size of one axis."""
     return int(_tensor(x).shape[_whole(dim)])
 
 
 def linear(work: Work, /, x: Value, weight: Value) -> Tensor:
+    """``linear(x, weight)``: x times the transposed weight, (…, in) -> (…, out)."""
     return matmul(work, x, last_two(work, weight))
 
 
 def embedding(work: Work, /, ids: Value, table: Value) -> Value:
+    """``embedding(ids, table)``: the table's rows, (…) -> (…, C)."""
     return item(table, _tensor(ids), work)
 
 
@@ -362,6 +380,7 @@ def table_turned(_work: Work, /, x: Value) -> Tensor:
 
 
 def shape(_work: Work, /, x: Value) -> tuple[int, ...]:
+    """``x.shape``."""
     return tuple(_tensor(x).shape)
 
 
