@@ -80,7 +80,10 @@ class Draft:
         work = Work(NEW * MOST_WORK)
 
         def fill(name: str, **names: Value) -> Tensor:
-            return _tensor(expressions[name], names, work)
+            found = _tensor(expressions[name], names, work)
+            if name == "head" and found.isnan().any():
+                raise ExpressionError("the logits are NaN, so no token is the most probable.")
+            return found
 
         return GPT2(model.config, tensors(model), fill)
 
@@ -90,6 +93,14 @@ class Case(NamedTuple):
 
     names: Mapping[str, Value]
     wanted: Tensor
+
+    @property
+    def at_hand(self) -> dict[str, str]:
+        """The names, each with its shape, or as a number with its value."""
+        return {
+            name: str(tuple(x.shape)) if isinstance(x, Tensor) else f"= {x}"
+            for name, x in self.names.items()
+        }
 
     @property
     def hides(self) -> bool:
@@ -333,7 +344,7 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], shorter: Case) -> Verdict
             "such as T, not their numbers.",
         )
     times = f" in all {len(cases)} places" if len(cases) > 1 else ""
-    by = f"off the run's numbers by at most {difference(off)}" if off else "just the run's numbers"
+    by = f"off the run's numbers by at most {difference(off)}" if off else "exactly as in the run"
     return Verdict("right", f"Right{times}: {by}.")
 
 

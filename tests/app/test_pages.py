@@ -129,9 +129,9 @@ def test_the_readme_tells_of_every_page() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \*\*(.*?)\*\* \|", readme, re.M)
     assert sorted(rows) == sorted(page.title for page in pages.PAGES)
-    assert len(CHAPTERS) == 12
-    assert "| Twelve short chapters" in readme
-    assert pages.TEXTBOOK.what.startswith("twelve chapters")
+    assert len(CHAPTERS) == 13
+    assert "| Thirteen short chapters" in readme
+    assert pages.TEXTBOOK.what.startswith("thirteen chapters")
 
 
 #: Faults that these tests notice: see ``tests.mutants``.

@@ -55,6 +55,8 @@ ASK = {"one_head", "why_weights", "layers_chart", "strip_chart", "weights_a", "w
 ASK |= {"chosen_head", "both_sides", "real_head", "why_look", "why_read"}
 ASK |= {f"stage_{key}" for key in ("scores", "scaled_scores", "masked_scores", "weights")}
 SOURCE = [squeezed(path.read_text(encoding="utf-8")) for path in (ROOT / "gpt2viz").rglob("*.py")]
+#: And with blanks for the gaps that a reader fills.
+SOURCE += [re.sub(r'self\.gap\("\w+"[^)]*\)', "______", text) for text in SOURCE if "gap(" in text]
 
 
 @pytest.mark.parametrize(("page", "view"), SHOWN, ids=str)

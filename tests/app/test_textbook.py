@@ -194,6 +194,17 @@ def test_the_code_is_that_of_the_module() -> None:
     assert "may_see = torch.ones_like(scores).tril()" in source
 
 
+#: An expression for each gap of the eighty lines.
+BUILT = {
+    "build_embedding": "wte[ids] + wpe[:T]",
+    "build_scores": "q @ k.mT",
+    "build_scale": "scores / sqrt(hs)",
+    "build_mask": "scaled.masked_fill(tril(ones(T, T)) == 0, -inf)",
+    "build_softmax": "softmax(masked, dim=-1)",
+    "build_merge": "heads.transpose(1, 2).reshape(B, T, C)",
+    "build_residual": "x + made",
+    "build_head": "x @ wte.mT",
+}
 #: For each question that is answered by doing: an address that answers it.
 DONE = {
     "tokens_twice": {"text": "man bites man man"},
@@ -219,6 +230,9 @@ DONE = {
     "next_even": {"heat": "10.0"},
     "why_own": {"text": "The cat sat on the mat and the cat"},
     "mistake_made": {"try_nh": "7"},
+    "build_attention": {name: BUILT[name] for name in list(BUILT)[1:6]},
+    "build_all": BUILT,
+    "build_broken": BUILT | {"build_mask": "scaled"},
 }
 
 #: For each question that is answered in words: the answer as a person may type it.
@@ -295,6 +309,7 @@ NOT_DONE = [
     ("next_steel", {"last_rows": "0,0,9,9,0,0,0,0"}, "table was changed"),
     ("next_even", {"last_x": "0,0"}, "because of their logits"),
     ("tokens_twice", {"text": "man bites man"}, "two different tokens"),
+    ("build_broken", BUILT | {"build_head": "x @ wte.mT / 2"}, "One is wrong, but"),
 ]
 
 
@@ -359,7 +374,7 @@ def test_progress_survives_chapters_and_marks_the_finished_one() -> None:
     assert answered(at) == ["mistake_made", "mistake_25"]
     assert any("2 of " in caption.value for caption in at.caption)
     ticked = [option for option in at.radio(key="chapter").options if "✓" in option]
-    assert ticked == ["12. Common mistakes ✓"]
+    assert ticked == ["13. Common mistakes ✓"]
 
 
 @pytest.mark.parametrize(

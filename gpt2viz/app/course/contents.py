@@ -10,6 +10,7 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import landing
 from gpt2viz.app.course import (
+    build,
     by_hand,
     checks,
     crane,
@@ -105,6 +106,13 @@ CHAPTERS: Mapping[str, Chapter] = {
         why.draw,
         (),
         ("why_pairs", "why_shared", "why_own"),
+        reads_sentence=True,
+    ),
+    "build": Chapter(
+        "Build it yourself",
+        build.draw,
+        (),
+        ("build_attention", "build_all", "build_broken"),
         reads_sentence=True,
     ),
     "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
