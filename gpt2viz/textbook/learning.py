@@ -1,0 +1,239 @@
+"""How a model learns: a batch, its loss by hand, one step, and four small models that are trained.
+
+Shapes: B texts, T tokens, N lessons, V tokens or letters of the vocabulary, C channels.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from gpt2viz.settings import BUNDLED
+from gpt2viz.textbook.draws import drawn
+from gpt2viz.textbook.mlp import FeedForward
+from gpt2viz.textbook.norms import LayerNorm, PreNorm
+from gpt2viz.textbook.steps import rows
+from gpt2viz.textbook.variants import CausalAttention, MultiHeadAttention
+
+#: A target that doesn't count. PyTorch calls it ``ignore_index``, and this is its default.
+IGNORED = -100
+
+# Two words as a batch, and the letters that they are made of.
+LETTERS = ("a", "b", "n", "s")
+WORDS = ("banana", "bans")
+
+
+class Batch(NamedTuple):
+    """What is read (B, T) and what is to be said next (B, T), as ids."""
+
+    inputs: Tensor
+    targets: Tensor
+
+
+class Costs(NamedTuple):
+    """Probabilities (N, V), −ln p of each target (N,), 0 where none counts, and their mean."""
+
+    probabilities: Tensor
+    each: Tensor
+    mean: Tensor
+
+
+def batch(texts: Sequence[Sequence[int]]) -> Batch:
+    """Texts of any length as rows: the target of each token is the one that follows it.
+
+    Shorter rows are padded: with id 0, which is read, and targets that don't count.
+    """
+    T = max(len(ids) for ids in texts) - 1
+    inputs = torch.zeros(len(texts), T, dtype=torch.long)
+    targets = torch.full((len(texts), T), IGNORED)
+    for row, ids in enumerate(texts):
+        n = len(ids) - 1
+        inputs[row, :n] = torch.tensor(ids[:-1], dtype=torch.long)
+        targets[row, :n] = torch.tensor(ids[1:], dtype=torch.long)
+    return Batch(inputs, targets)
+
+
+def cross_entropy(logits: ArrayLike, targets: Tensor) -> Costs:
+    """The loss of logits (N, V) in nats: the mean of −ln p over the targets (N,) that count."""
+    probabilities = torch.softmax(rows(logits), dim=-1)  # (N, V)
+    counts = targets != IGNORED  # (N,)
+    each = torch.zeros(len(targets))
+    each[counts] = -torch.log(probabilities[counts, targets[counts]])
+    return Costs(probabilities, each, each.sum() / counts.sum())
+
+
+def gradient(logits: ArrayLike, targets: Tensor) -> Tensor:
+    """How the loss changes with each logit, (N, V): (p − 1 at the target) / lessons that count."""
+    probabilities = torch.softmax(rows(logits), dim=-1)  # (N, V)
+    counts = targets != IGNORED  # (N,)
+    said = torch.zeros_like(probabilities)
+    said[counts, targets[counts]] = 1.0
+    return (probabilities - said) * counts[:, None] / counts.sum()
+
+
+def step(table: ArrayLike, lessons: Batch, rate: float) -> Tensor:
+    """A table of logits (V, V), a row for each letter read, after one step against the gradient."""
+    read, targets = lessons.inputs.flatten(), lessons.targets.flatten()  # (N,)
+    uphill = gradient(rows(table)[read], targets)  # (N, V)
+    of_rows = torch.zeros_like(rows(table)).index_add_(0, read, uphill)  # (V, V)
+    return rows(table) - rate * of_rows
+
+
+def words() -> Batch:
+    """The two words as a batch."""
+    return batch([[LETTERS.index(letter) for letter in word] for word in WORDS])
+
+
+def perplexity(loss: float) -> float:
+    """exp(loss): among how many equally likely tokens one would be as unsure."""
+    return math.exp(loss)
+
+
+class Setting(NamedTuple):
+    """T letters are read at most, B stretches a step; C channels, ``nh`` heads, ``n_layer`` layers.
+
+    ``steps`` of AdamW with a learning ``rate`` are taken, and the loss is measured ``points`` times
+    on the way.
+    """
+
+    T: int = 32
+    B: int = 16
+    C: int = 32
+    nh: int = 4
+    n_layer: int = 2
+    steps: int = 2000
+    rate: float = 0.005
+    points: int = 20
+
+
+class Corpus(NamedTuple):
+    """The ``letters`` that there are, and ids: those to learn from (n,), and ``held_out`` (m,)."""
+
+    letters: str
+    read: Tensor
+    held_out: Tensor
+
+
+class Point(NamedTuple):
+    """The loss on held-out text, in nats a letter, after so many steps."""
+
+    step: int
+    loss: float
+
+
+class Table(nn.Module):
+    """A row of logits for each letter, which sees no other: (B, T) -> (B, T, V)."""
+
+    def __init__(self, V: int) -> None:
+        super().__init__()
+        self.logits = nn.Embedding(V, V)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.logits(ids)  # type: ignore[no-any-return]
+
+
+class Reader(nn.Module):
+    """Vectors of letters and places, through ``parts``, and logits: (B, T) -> (B, T, V)."""
+
+    def __init__(self, V: int, T: int, C: int, parts: nn.Module) -> None:
+        super().__init__()
+        self.letters, self.places = nn.Embedding(V, C), nn.Embedding(T, C)
+        self.parts, self.out = parts, nn.Linear(C, V)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.letters(ids) + self.places(torch.arange(ids.shape[1]))  # (B, T, C)
+        return self.out(self.parts(x))  # type: ignore[no-any-return]
+
+
+def blocks(size: Setting) -> nn.Sequential:
+    """Layers as GPT-2 has them: what attention and MLP make of a normed copy is added."""
+    layers: list[nn.Module] = []
+    for _ in range(size.n_layer):
+        layers += [
+            PreNorm(size.C, MultiHeadAttention(size.C, size.nh, size.T)),
+            PreNorm(size.C, FeedForward(size.C)),
+        ]
+    return nn.Sequential(*layers, LayerNorm(size.C))
+
+
+#: The parts of each model, by what it has that the one before hasn't; the first has none.
+PARTS: Mapping[str, Callable[[Setting], nn.Module] | None] = {
+    "a table": None,
+    "+ attention": lambda size: CausalAttention(size.C, size.C),
+    "+ heads": lambda size: MultiHeadAttention(size.C, size.nh, size.T),
+    "+ residuals, norms, MLP": blocks,
+}
+
+
+def build(name: str, V: int, size: Setting, seed: int) -> nn.Module:
+    """One of ``PARTS`` as a model of V letters, its parameters drawn from a seed."""
+    parts = PARTS[name]
+    model = Table(V) if parts is None else Reader(V, size.T, size.C, parts(size))
+    return drawn(model, seed)
+
+
+@lru_cache(maxsize=1)
+def corpus() -> Corpus:
+    """The passages of old books that come with the bundled model; every tenth is held out.
+
+    In small letters, with what else is no letter, comma, full stop or apostrophe left out.
+    """
+    with (BUNDLED / "survey" / "passages.csv").open(encoding="utf-8", newline="") as file:
+        rows_of = csv.DictReader(file)
+        found = {(row["document"], row["part"], row["token"]): row["text"] for row in rows_of}
+    texts = [re.sub(r"[^a-z,.']+", " ", text.lower()).strip() for text in found.values()]
+    letters = "".join(sorted(set(" ".join(texts))))
+    halves = [
+        " ".join(text for n, text in enumerate(texts) if (n % 10 == 0) == out) for out in (0, 1)
+    ]
+    read, held_out = (torch.tensor([letters.index(one) for one in half]) for half in halves)
+    return Corpus(letters, read, held_out)
+
+
+def train(model: nn.Module, text: Corpus, size: Setting, seed: int) -> Iterator[Point]:
+    """Train on random stretches of what is to be read; yields the loss before and on the way."""
+    draws = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=size.rate, fused=True)
+    for n in range(size.steps + 1):
+        if n % (size.steps // size.points) == 0:
+            yield Point(n, held_out_loss(model, text.held_out, size.T))
+        if n == size.steps:
+            return
+        starts = torch.randint(len(text.read) - size.T, (size.B, 1), generator=draws)
+        places = starts + torch.arange(size.T)  # (B, T)
+        loss = loss_of(model, text.read[places], text.read[places + 1])
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+
+def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """The cross-entropy of ids (B, T) and what follows each, (B, T): a number to go back from."""
+    return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+
+
+@torch.inference_mode()
+def held_out_loss(model: nn.Module, ids: Tensor, T: int) -> float:
+    """The loss over all of a text (m,), read in stretches of T."""
+    n = (len(ids) - 1) // T * T
+    return float(loss_of(model, ids[:n].view(-1, T), ids[1 : n + 1].view(-1, T)))
+
+
+@torch.inference_mode()
+def write(model: nn.Module, letters: str, T: int, n: int, seed: int) -> str:
+    """``n`` letters, each drawn from the model's probabilities after the last T."""
+    draws = torch.Generator().manual_seed(seed)
+    ids = torch.tensor([[letters.index(" ")]])
+    for _ in range(n):
+        chances = torch.softmax(model(ids[:, -T:])[:, -1], dim=-1)  # (1, V)
+        ids = torch.cat([ids, torch.multinomial(chances, 1, generator=draws)], dim=1)
+    return "".join(letters[int(one)] for one in ids[0, 1:])

@@ -1,0 +1,161 @@
+"""The chapter on training: its loss, gradient and step, and the four models that are trained."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.testing import assert_allclose
+from torch import nn
+from torch.testing import assert_close
+
+from gpt2viz.textbook import learning
+from gpt2viz.textbook.learning import IGNORED, PARTS, Corpus, Setting
+from tests.mutants import Mutant
+
+#: The chapter's four models on a fraction of its time: shorter stretches, fewer channels, a layer.
+SHORT = Setting(T=12, C=24, n_layer=1, steps=300, rate=0.01, points=1)
+LOGITS = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32) * 3
+TARGETS = torch.tensor([4, IGNORED, 0, 2, IGNORED, 2])
+
+
+def by_numpy(logits: np.ndarray, targets: list[int]) -> float:
+    chances = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(-1, keepdims=True)
+    return float(-np.mean([np.log(chances[n, t]) for n, t in enumerate(targets) if t >= 0]))
+
+
+def test_targets_are_shifted_by_one_and_padded() -> None:
+    found = learning.batch([[5, 3, 9, 7], [8, 6], [2]])
+    assert found.inputs.tolist() == [[5, 3, 9], [8, 0, 0], [0, 0, 0]]
+    assert found.targets.tolist() == [[3, 9, 7], [6, -100, -100], [-100, -100, -100]]
+    words = learning.words()
+    spelled = ["".join("abns"[n] for n in row) for row in words.inputs.tolist()]
+    assert spelled == ["banan", "banaa"]  # padded with id 0
+    assert words.targets.tolist() == [[0, 2, 0, 2, 0], [0, 2, 3, -100, -100]]
+
+
+def test_cross_entropy_is_the_mean_over_those_that_count() -> None:
+    found = learning.cross_entropy(LOGITS, TARGETS)
+    assert float(found.mean) == pytest.approx(by_numpy(LOGITS, TARGETS.tolist()), abs=1e-6)
+    assert_close(found.mean, F.cross_entropy(torch.tensor(LOGITS), TARGETS))
+    assert found.each[[1, 4]].tolist() == [0, 0]
+    assert_allclose(found.probabilities.sum(-1), np.ones(6), rtol=1e-6)
+
+
+def test_the_gradient_is_autograds() -> None:
+    logits = torch.tensor(LOGITS, requires_grad=True)
+    F.cross_entropy(logits, TARGETS).backward()
+    assert_close(learning.gradient(LOGITS, TARGETS), logits.grad)
+
+
+@pytest.mark.parametrize("rate", [0.3, 100.0])
+def test_a_step_is_one_of_sgd(rate: float) -> None:
+    table, lessons = nn.Embedding(4, 4), learning.words()
+    before = table.weight.detach().clone()
+    optimizer = torch.optim.SGD(table.parameters(), lr=rate)
+    F.cross_entropy(table(lessons.inputs).flatten(0, 1), lessons.targets.flatten()).backward()
+    optimizer.step()
+    assert_close(learning.step(before, lessons, rate), table.weight.detach())
+
+
+def test_the_corpus_holds_out_every_tenth_passage() -> None:
+    found = learning.corpus()
+    assert set(found.letters) == set(" ',.abcdefghijklmnopqrstuvwxyz")
+    read, held = ("".join(found.letters[n] for n in part) for part in found[1:])
+    assert 0.08 < len(held) / (len(held) + len(read)) < 0.12
+    stretches = {held[n : n + 60] for n in range(0, len(held) - 60, 60)}
+    assert len(stretches) > 50
+    assert not [one for one in stretches if one in read]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_no_letter_is_told_what_comes(name: str) -> None:
+    model = learning.build(name, 5, SHORT, seed=0)
+    ids = torch.tensor([[0, 3, 1, 4, 2, 2]])
+    other = ids.clone()
+    other[0, 4] = 1
+    with torch.inference_mode():
+        one, two = model(ids)[0], model(other)[0]
+    assert one.shape == (6, 5)
+    assert_close(one[:4], two[:4], rtol=0, atol=0)
+    assert not torch.equal(one[4], two[4])
+
+
+def test_the_held_out_loss_is_over_all_stretches() -> None:
+    table = learning.Table(5)
+    ids = torch.randint(5, (33,), generator=torch.Generator().manual_seed(1))
+    logits = table.logits.weight.detach().numpy()[ids[:30].numpy()]
+    expected = by_numpy(logits, ids[1:31].tolist())  # 33 letters hold three stretches of 10
+    assert learning.held_out_loss(table, ids, 10) == pytest.approx(expected, abs=1e-6)
+
+
+def test_letters_are_drawn_from_what_the_model_says() -> None:
+    table = learning.Table(4)
+    with torch.no_grad():  # after the space a, after a b, after b either
+        table.logits.weight.copy_(torch.full((4, 4), -50.0))
+        for after, said in ((0, 1), (1, 2), (2, 1), (2, 3), (3, 1)):
+            table.logits.weight[after, said] = 50
+    written = learning.write(table, " abc", T=3, n=400, seed=5)
+    assert written == learning.write(table, " abc", T=3, n=400, seed=5)
+    assert len(written) == 400
+    assert set(pairwise(written)) == {*(("a", "b"), ("b", "a"), ("b", "c"), ("c", "a"))}
+    after_b = written.count("ba") / (written.count("ba") + written.count("bc"))
+    assert abs(after_b - 0.5) < 4 * np.sqrt(0.25 / 150)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_each_addition_lowers_the_loss(seed: int) -> None:
+    """In the stated order. It holds for the chapter's own, longer training too."""
+    text = learning.corpus()
+    losses = []
+    for name in PARTS:
+        points = list(
+            learning.train(learning.build(name, len(text.letters), SHORT, seed), text, SHORT, seed)
+        )
+        assert [point.step for point in points] == [0, 300]
+        assert points[-1].loss < points[0].loss
+        losses.append(points[-1].loss)
+    assert all(after < before - 0.01 for before, after in pairwise(losses))
+
+
+def test_training_measures_on_the_way_and_stops_when_asked() -> None:
+    ids = torch.arange(40) % 3
+    text, size = Corpus("abc", ids, ids), Setting(T=4, steps=60, points=6)
+    model = learning.build("a table", 3, size, seed=0)
+    steps = learning.train(model, text, size, seed=0)
+    first = next(steps)
+    assert first.loss == pytest.approx(learning.held_out_loss(model, ids, 4))
+    second = next(steps)
+    assert (first.step, second.step) == (0, 10)
+    assert second.loss == pytest.approx(learning.held_out_loss(model, ids, 4))
+    assert second.loss < first.loss
+    assert [point.step for point in steps] == [20, 30, 40, 50, 60]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "padding counts as lessons",
+        "textbook/learning.py",
+        "each.sum() / counts.sum()",
+        "each.mean()",
+        "test_cross_entropy_is_the_mean_over_those_that_count",
+    ),
+    Mutant(
+        "only the last of equal letters moves its row",
+        "textbook/learning.py",
+        "torch.zeros_like(rows(table)).index_add_(0, read, uphill)",
+        "torch.zeros_like(rows(table)).index_copy_(0, read, uphill)",
+        "test_a_step_is_one_of_sgd",
+    ),
+    Mutant(
+        "what is held out is learned from",
+        "textbook/learning.py",
+        "(n % 10 == 0) == out",
+        "True",
+        "test_the_corpus_holds_out_every_tenth_passage",
+    ),
+)
