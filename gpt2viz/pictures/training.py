@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.anatomy.training_record import TrainingRecord
+from gpt2viz.pictures.palette import DASHES
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Role
 
@@ -102,6 +103,16 @@ def scores_at_steps(
     curves = [curve for curve in curves if curve.x]
     axes = "training steps", "score"
     return Curves(what, curves, *axes, log=_all_above(curves), lowest=0.0, highest=1.0)
+
+
+def losses_of_models(what: str, losses: Mapping[str, Mapping[int, float]]) -> Curves:
+    """The held-out loss of some models, in nats a letter, by training step; none at step 0."""
+    roles: tuple[Role, ...] = ("ink", 0, 1, 2)
+    curves = [
+        _at_steps(name, role, dash, {n: nats for n, nats in found.items() if n}, " nats")
+        for (name, found), role, dash in zip(losses.items(), roles, DASHES, strict=False)
+    ]
+    return Curves(what, curves, "training steps", "loss (nats per letter)", log=True)
 
 
 def _at_steps(

@@ -157,6 +157,8 @@ AXES = {
     "why_read": ("query", "key"),
     "logits": ("", "next word"),
     "chances": ("", "next word"),
+    "learn_gradient": ("lesson", "next letter"),
+    "learn_table": ("after", "next letter"),
 }
 #: All that can be a token in the chapters: words of the examples, or a place of one.
 WORDS = {*steps.SENTENCE, *steps.JOURNEY, *embeddings.WORDS, *map(str, range(6))}
@@ -228,6 +230,8 @@ DONE = {
     "whole_half": {"size_n_layer": "1"},
     "next_steel": {"last_x": "-1,3"},
     "next_even": {"heat": "10.0"},
+    "learn_rise": {"learn_rate": "100.0"},
+    "learn_floor": {"learn_logits": "0,0,9,0,9,0,0,0,0.7,-9,-9,0,0,0,0,0"},
     "why_own": {"text": "The cat sat on the mat and the cat"},
     "mistake_made": {"try_nh": "7"},
     "build_attention": {name: BUILT[name] for name in list(BUILT)[1:6]},
@@ -248,6 +252,7 @@ TYPED = {
     "whole_untied": "38.6",
     "whole_heads": "20",
     "next_loss": "1.386",
+    "learn_count": "ten",
     "why_pairs": "28",
     "why_shared": "0",
     "mistake_25": "1,000",
@@ -310,6 +315,7 @@ NOT_DONE = [
     ("next_even", {"last_x": "0,0"}, "because of their logits"),
     ("tokens_twice", {"text": "man bites man"}, "two different tokens"),
     ("build_broken", BUILT | {"build_head": "x @ wte.mT / 2"}, "One is wrong, but"),
+    ("learn_floor", {"learn_logits": "0,0,9,0,9,0,0,0,9,0,0,0,0,0,0,0"}, "Now it is"),
 ]
 
 

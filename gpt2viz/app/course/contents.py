@@ -15,6 +15,7 @@ from gpt2viz.app.course import (
     checks,
     crane,
     heads,
+    learning,
     mask,
     mistakes,
     mlp,
@@ -99,6 +100,13 @@ CHAPTERS: Mapping[str, Chapter] = {
         next_word.draw,
         ("E14",),
         ("next_steel", "next_even", "next_loss"),
+        reads_sentence=True,
+    ),
+    "learning": Chapter(
+        "How it learns",
+        learning.draw,
+        (),
+        ("learn_count", "learn_rise", "learn_floor"),
         reads_sentence=True,
     ),
     "why": Chapter(

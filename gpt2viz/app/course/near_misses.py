@@ -79,6 +79,13 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
         "2": "That is in bits: log₂ 4. In nats the number is smaller.",
         "4": "That is how many words there are.",
     },
+    "learn_count": {
+        "6": "That is the longest text alone.",
+        "12": "That would be one text of 13 tokens. These are three.",
+        "13": "Those are all tokens. What comes after the last one of a text?",
+        "18": "Those are all places of the batch, padding too.",
+        "21": "That is three times the longest text. Padding doesn't count.",
+    },
     "mistake_25": {
         "40": "That is how many channels each head would have.",
         "48 | 64 | 768": "Divided by 25, that is not a whole number.",

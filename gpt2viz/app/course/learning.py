@@ -1,0 +1,350 @@
+"""How it learns: a batch and its loss, one step, four small models trained, and the real one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz import CheckpointError
+from gpt2viz.analysis.sampling import surprise
+from gpt2viz.anatomy.training_record import TrainingRecord
+from gpt2viz.app import address, job_bar, output, pages, parameters, prose, run_cache
+from gpt2viz.app.course import trained
+from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course.parts import Book, code, picture, vectors
+from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.trained import Learned, Training
+from gpt2viz.app.course.written import enough, equals, spelled
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.literal import literal
+from gpt2viz.arrays import Array
+from gpt2viz.labels import counted, label
+from gpt2viz.pictures.curves import curves_at
+from gpt2viz.pictures.training import loss_curves, losses_of_models
+from gpt2viz.textbook import learning
+from gpt2viz.textbook.learning import Setting
+from gpt2viz.textbook.variants import CausalAttention, MultiHeadAttention
+
+_RATES = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
+_SECOND = "The end."
+#: A table that says what follows one letter can't get below 0.2387 on the two words.
+_LOW = 0.3
+
+
+def draw(book: Book) -> list[Question]:
+    """From one batch to a trained model."""
+    prose.markdown(
+        "A new model's parameters are random numbers, and so is what it says. Training repeats "
+        "three things: let it say what comes next, measure how wrong it was, and move every "
+        "parameter a little, so that it would have been less wrong."
+    )
+    _batch(book.view)
+    logits, loss = _by_hand()
+    rose = _step(book, logits)
+    _four(book)
+    _real(book)
+    return _questions(loss, rose, not np.allclose(logits, learning.LOGITS))
+
+
+def _batch(view: View) -> None:
+    st.subheader("A batch", anchor="batch")
+    prose.markdown(
+        "The text is its own answer: the **target** of each token is the one that follows. Texts "
+        "that are read together stand in the rows of one table, and shorter ones are padded. A "
+        f"padded place gets the target **{_minus(learning.IGNORED)}**, which says: this doesn't "
+        f"count. Here is your sentence, with “{_SECOND}” as a second row:"
+    )
+    texts = [view.trace.token_ids, view.model.tokenizer.encode(_SECOND)]
+    inputs, targets = (np.asarray(part) for part in learning.batch(texts))
+
+    def written(id: int) -> str:
+        return f"{label(view.model.tokenizer.token_bytes(id))}  ({id})"
+
+    columns: dict[str, list[str]] = {}
+    for n, name in enumerate(("sentence", "second row")):
+        lessons = targets[n] != learning.IGNORED
+        columns[f"{name} reads"] = [
+            written(id) if counts else "padding"
+            for id, counts in zip(inputs[n].tolist(), lessons, strict=True)
+        ]
+        columns[f"{name}: target"] = [
+            written(id) if counts else _minus(id)
+            for id, counts in zip(targets[n].tolist(), lessons, strict=True)
+        ]
+    output.table(columns, "A batch and its targets", height=36 * min(len(inputs[0]) + 1, 10))
+    count = int((targets != learning.IGNORED).sum())
+    said = f"{targets.size} places, **{counted(count, 'lessons')}**."
+    bits = surprise(view.trace)[1:]
+    if len(bits) and np.isfinite(bits).all():
+        nats = float(bits.mean() * np.log(2))
+        said += f" On your sentence alone, the loss of the model above is {nats:.4f} nats."
+    prose.markdown(said)
+    code(learning.batch)
+
+
+def _minus(number: int) -> str:
+    return str(number).replace("-", "−")
+
+
+def _by_hand() -> tuple[Array, float]:
+    """The table of logits and its loss."""
+    st.subheader("Its loss, by hand", anchor="loss")
+    prose.markdown(
+        "The smallest model of all is a table: for each letter, a row of logits for the next. Its "
+        f"batch is made of **{learning.WORDS[0]}** and **{learning.WORDS[1]}**. Change a logit:"
+    )
+    left, right = st.columns([3, 4], gap="large")
+    with left:
+        logits = table(
+            parameters.LEARN_LOGITS,
+            "Logits",
+            learning.LOGITS,
+            [f"after {letter}" for letter in learning.LETTERS],
+            learning.LETTERS,
+        )
+    inputs, targets = (part.flatten() for part in learning.words())
+    costs = learning.cross_entropy(logits[inputs], targets)
+    counts = np.asarray(targets != learning.IGNORED)
+    with right:
+        chances = np.asarray(costs.probabilities)
+        rows = {
+            "lesson": _lessons(),
+            "p of the target": [
+                f"{chances[n, targets[n]]:.4f}" if counts[n] else "" for n in range(len(counts))
+            ],
+            "−ln p": [f"{x:.4f}" if c else "" for x, c in zip(costs.each, counts, strict=True)],
+        }
+        output.table(rows, "The loss of each lesson", hide_index=True, height=36 * 11)
+    st.latex(r"p = \text{softmax}(z) \qquad \text{loss} = \text{mean of} -\ln p_{\text{target}}")
+    each, loss = np.asarray(costs.each, float)[counts], float(costs.mean)
+    digits = enough(each, np.mean, loss)
+    st.latex(rf"\text{{loss}} = \text{{mean}}\,{spelled(each, digits)} {equals(loss)}")
+    prose.markdown(
+        f"The mean is over the {len(each)} that count. PyTorch's `F.cross_entropy` with "
+        f"`ignore_index={learning.IGNORED}` gives "
+        f"**{float(learning.by_torch(logits[inputs], targets)):.4f}**. To know nothing costs "
+        f"ln {len(learning.LETTERS)} = {np.log(len(learning.LETTERS)):.4f}."
+    )
+    code(learning.words, learning.cross_entropy, learning.by_torch)
+    return logits, loss
+
+
+def _lessons() -> list[str]:
+    """What is read and what follows, for each place of the two words."""
+    longest = max(map(len, learning.WORDS)) - 1
+    found = []
+    for word in learning.WORDS:
+        found += [f"{a} → {b}" for a, b in pairwise(word)]
+        found += ["padding"] * (longest + 1 - len(word))
+    return found
+
+
+def _step(book: Book, logits: Array) -> bool:
+    """One step of gradient descent; whether the loss rose."""
+    st.subheader("One step", anchor="step")
+    prose.markdown(
+        "How does the loss change if one logit grows a little? By (p − 1) / n at the target, and "
+        "by p / n everywhere else: n is the number of lessons. These numbers are the **gradient**. "
+        "A step moves each logit of the table against the sum of its rows, times the **learning "
+        "rate**."
+    )
+    st.latex(r"\frac{\partial\,\text{loss}}{\partial z_i} = \frac{p_i - [i = \text{target}]}{n}")
+    rate: float = st.segmented_control(
+        "Learning rate", _RATES, required=True, **address.choice(parameters.LEARN_RATE, _RATES)
+    )
+    lessons = learning.words()
+    read, targets = lessons.inputs.flatten(), lessons.targets.flatten()
+    uphill = learning.gradient(logits[read], targets)
+    moved = np.asarray(learning.step(logits, lessons, rate))
+    left, right = st.columns([4, 3], gap="large")
+    names, letters = ("lesson", "next letter"), learning.LETTERS
+    with left:
+        panel = vectors("gradient at the logits", uphill, _lessons(), letters, names)
+        picture(book, "learn_gradient", [panel], height=360)
+    with right:
+        panel = vectors("logits after the step", moved, letters, letters, ("after", "next letter"))
+        picture(book, "learn_table", [panel], height=230)
+        before, after = (
+            float(learning.cross_entropy(table[read], targets).mean) for table in (logits, moved)
+        )
+        st.metric("Loss after the step", f"{after:.4f}", f"{after - before:+.4f}", "inverse")
+    rates = np.geomspace(_RATES[0], _RATES[-1], 61)
+    tables = [np.asarray(learning.step(logits, lessons, float(one))) for one in rates]
+    losses = [float(learning.cross_entropy(one[read], targets).mean) for one in tables]
+    curve = curves_at(
+        "Loss after one step, by learning rate", rates, {"after": losses}, "learning rate", "loss"
+    )
+    output.picture(replace(curve, log=True, height=240), book.colors, key="rates", of_run=False)
+    prose.markdown(
+        f"From {before:.4f} to **{after:.4f}**. The gradient tells only which way is down from "
+        "here: a step that is too long goes past the lowest point, and a much longer one can end "
+        "higher than it began."
+    )
+    code(learning.words, learning.gradient, learning.step, learning.cross_entropy)
+    return after > before
+
+
+def _four(book: Book) -> None:
+    """Four small models, trained when asked."""
+    st.subheader("Four small models", anchor="four")
+    size = Setting()
+    prose.markdown(
+        "The table sees one letter. Give it more, one thing after the other: **attention**, so "
+        f"that it sees up to {size.T} letters; **{size.nh} heads** in place of one; then the whole "
+        f"block, with **residuals, norms and an MLP**, in {counted(size.n_layer, 'layers')}. All "
+        "four learn from the same passages of old books of Project Gutenberg, in small letters. "
+        "Every tenth passage is held out, and on those the loss is measured."
+    )
+    seeds = trained.SEEDS
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        seed: int = st.selectbox(
+            "Seed", seeds, width=120, **address.choice(parameters.LEARN_SEED, seeds)
+        )
+        job, asked = trained.training(seed), f"_train_{seed}"
+        if job.share < 1 and not st.session_state.get(asked):
+            st.button(
+                "Train the four models",
+                icon=":material/play_arrow:",
+                on_click=st.session_state.__setitem__,
+                args=(asked, True),
+                key="train",
+            )
+    if st.session_state.get(asked):
+        job.go_on(book.view.model)
+        job_bar.bar([job], "Training", "Train the four models", "training")
+    elif job.share < 1:
+        return
+    if any(len(one.points) > 1 for one in job.found.values()):
+        _losses(book, job)
+
+
+def _losses(book: Book, job: Training) -> None:
+    """What a training has measured by now."""
+    found = job.found
+    curves = {name: dict(one.points) for name, one in found.items()}
+    drawn = losses_of_models("Held-out loss of four models, by training step", curves)
+    output.picture(drawn, book.colors, key="learn_losses", of_run=False)
+    done = {name: one for name, one in found.items() if one.written}
+    last = [one.points[-1].loss for one in done.values()]
+    output.table(
+        {
+            "model": list(done),
+            "parameters": [one.n_parameters for one in done.values()],
+            "loss": last,
+            "as unsure as among": [f"{learning.perplexity(loss):.1f} letters" for loss in last],
+            "it writes": [one.written for one in done.values()],
+        },
+        "Four models",
+        hide_index=True,
+        column_config={
+            "parameters": st.column_config.NumberColumn(format="localized"),
+            "loss": st.column_config.NumberColumn(format="%.4f"),
+        },
+    )
+    if len(done) == len(learning.PARTS):
+        prose.markdown(_fell(done))
+        code(learning.corpus, *_BUILT, learning.train, learning.held_out_loss, learning.write)
+
+
+#: What the models are made of.
+_BUILT = (
+    learning.Table,
+    learning.Reader,
+    CausalAttention,
+    MultiHeadAttention,
+    learning.blocks,
+    learning.build,
+)
+
+
+def _fell(done: dict[str, Learned]) -> str:
+    """What each addition did to the loss."""
+    names, losses = list(done), [one.points[-1].loss for one in done.values()]
+    steps = zip(names[1:], losses, losses[1:], strict=False)
+    said = ", ".join(f"{name} {after - before:+.4f}" for name, before, after in steps)
+    held = all(after < before for before, after in pairwise(losses))
+    return (
+        f"Measured on this server, with this seed: {said}.".replace("-", "−")
+        + (" **Each addition lowered the loss.** " if held else " Not each lowered the loss here. ")
+        + "A head mixes what it sees into one vector; several can look at different letters at "
+        "once. In the block, each letter's own vector stays, and each part adds to it."
+    )
+
+
+def _real(book: Book) -> None:
+    """The model above, by the record of its training."""
+    st.subheader("The real one", anchor="real")
+    name = book.view.model.name
+    try:
+        record = run_cache.training(name)
+    except CheckpointError as error:
+        prose.markdown(literal(str(error)))
+        return
+    if record is None:
+        prose.markdown(
+            "The folder of the model above has no record of its training. Choose the bundled "
+            "model, which has one."
+        )
+        return
+    _curve(book, record)
+
+
+def _curve(book: Book, record: TrainingRecord) -> None:
+    output.picture(
+        loss_curves("Loss of the model above, by tokens read", record),
+        book.colors,
+        key="learn_real",
+        of_run=False,
+    )
+    first, last = (float(record.held_out[n]) for n in (0, -1))
+    unsure = [learning.perplexity(loss) for loss in (first, last)]
+    prose.markdown(
+        "The model above learned by batches, a loss and steps too. Over "
+        f"{record.tokens[-1] / 1e6:.1f} million tokens its held-out loss went from {first:.2f} to "
+        f"**{last:.2f}** nats: it was as unsure as among {unsure[0]:,.0f} tokens, and in the end "
+        f"as among {unsure[1]:,.0f}. Where the two curves for random tokens part, heads have "
+        "learned to copy."
+    )
+    st.page_link(
+        pages.TRAINING.path,
+        label="See its heads being born, on Training",
+        icon=":material/arrow_forward:",
+        query_params=address.parameters(),
+        width="content",
+    )
+    code(learning.perplexity)
+
+
+def _questions(loss: float, rose: bool, edited: bool) -> list[Question]:
+    low = loss < _LOW
+    return [
+        Question(
+            "learn_count",
+            "Three texts of 7, 4 and 2 tokens make one batch. Over how many targets is the mean "
+            "of the loss taken?",
+            "What follows the last token of a text?",
+            "6 + 3 + 1: each text has one target fewer than tokens. The batch has 18 places.",
+            answer="10",
+        ),
+        Question(
+            "learn_rise",
+            "Find a learning rate at which one step makes the loss **rise**.",
+            "Try long steps.",
+            "The row after n is pulled toward a twice and toward s once. A long step follows the "
+            "two and forgets the one, which then costs more than all that was won.",
+            done=rose,
+        ),
+        Question(
+            "learn_floor",
+            f"Edit the logits so that the loss, before any step, is below **{_LOW}**.",
+            "Which letters are always followed by the same one? And after n, what comes how often?",
+            "No table gets below 0.2387: after n comes a twice and s once, and by the n alone "
+            "nobody can tell which. Who sees the letters before it can. That is what attention "
+            "is for.",
+            done=low,
+            told=f"Now it is {loss:.4f}." if edited and not low else "",
+        ),
+    ]

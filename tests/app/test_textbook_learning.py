@@ -1,0 +1,230 @@
+"""The chapter "How it learns": what it says of a batch, a step, and four models trained there."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz.app import run_cache
+from gpt2viz.app.course import trained
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.textbook import learning
+from gpt2viz.textbook.learning import Setting
+from tests.app.pages import array, figure, heatmaps, open_page, plain
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference, softmax
+
+#: Lessons of "banana" and "bans" over the letters a, b, n and s: read, and to be said.
+LESSONS = [(1, 0), (0, 2), (2, 0), (0, 2), (2, 0), (1, 0), (0, 2), (2, 3)]
+TINY = Setting(T=6, B=4, C=8, nh=2, n_layer=1, steps=8, points=4)
+
+
+def chapter(text: str = "A crane ate fish", **chosen: str) -> AppTest:
+    return open_page("textbook", chapter="learning", text=text, **chosen)
+
+
+def said(at: AppTest) -> str:
+    return plain("\n".join(block.value for block in (*at.markdown, *at.latex)))
+
+
+def loss_of(table: np.ndarray) -> float:
+    return float(-np.mean([np.log(softmax(table[a])[b]) for a, b in LESSONS]))
+
+
+@pytest.fixture
+def one_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No training is there yet, those to come are tiny, and none is left behind."""
+    found: dict[int, trained.Training] = {}
+    monkeypatch.setattr(
+        trained, "training", lambda n: found.setdefault(n, trained.Training(n, TINY))
+    )
+    yield
+    for one in found.values():
+        one.cancel()
+        one.wait(time.monotonic() + 20)
+
+
+def test_the_sentence_is_shifted_and_its_loss_is_the_models() -> None:
+    at = chapter("the bank by the river bank")
+    ids = gpt2viz.load_model().tokenizer.encode("the bank by the river bank")
+    (frame,) = [t.value for t in at.dataframe if "sentence reads" in t.value]
+    numbers = [
+        [int(found[1]) for found in re.finditer(r"\((\d+)\)$", "\n".join(frame[name]), re.M)]
+        for name in ("sentence reads", "sentence: target")
+    ]
+    assert numbers == [ids[:-1], ids[1:]]
+    padding = frame["second row reads"] == "padding"
+    assert padding.any()
+    assert (padding == (frame["second row: target"] == "−100")).all()
+    count = f"{2 * len(frame)} places, **{len(ids) - 1 + (~padding).sum()} lessons**"
+    assert count in said(at)
+    logits = np.array(reference(BUNDLED, ids, True)["logits"])
+    loss = -np.mean([np.log(softmax(logits[n])[ids[n + 1]]) for n in range(len(ids) - 1)])
+    assert f"the loss of the model above is {loss:.4f} nats" in said(at)
+
+
+def test_a_single_token_has_no_lesson() -> None:
+    at = chapter("a")
+    (frame,) = [t.value for t in at.dataframe if "sentence reads" in t.value]
+    assert set(frame["sentence reads"]) == {"padding"}
+    assert f"{2 * len(frame)} places, **{len(frame)} lesson" in said(at)
+    assert "On your sentence alone" not in said(at)
+
+
+def test_an_edited_table_is_followed_through_a_step() -> None:
+    table = np.array([[0.5, 0, 2, -1], [0, 1, 0, 0.25], [1, 0, 0, 3], [0, 0, 0, 0.0]])
+    at = chapter(learn_logits=",".join(map(str, table.ravel())), learn_rate="30.0")
+    before = loss_of(table)
+    assert rf"\approx {before:.4f}" in said(at)
+    assert f"gives **{before:.4f}**" in said(at)
+    uphill, tiny = np.zeros((4, 4)), 1e-6
+    for cell in np.ndindex(4, 4):
+        up, down = table.copy(), table.copy()
+        up[cell], down[cell] = up[cell] + tiny, down[cell] - tiny
+        uphill[cell] = (loss_of(up) - loss_of(down)) / (2 * tiny)
+    drawn = heatmaps(figure(at, "learn_gradient"))["gradient at the logits"]
+    read = [a for a, _ in LESSONS] + [0, 0]  # padding reads an a
+    summed = np.zeros((4, 4))
+    np.add.at(summed, read, drawn)
+    assert_allclose(summed, uphill, atol=1e-6)
+    assert not drawn[8:].any()
+    moved = table - 30 * uphill
+    assert_allclose(heatmaps(figure(at, "learn_table"))["logits after the step"], moved, atol=1e-4)
+    assert f"From {before:.4f} to **{loss_of(moved):.4f}**" in said(at)
+    (curve,) = figure(at, "rates")["data"]
+    rates, losses = array(curve["x"]), array(curve["y"])
+    expected = [loss_of(table - rate * uphill) for rate in rates]
+    assert_allclose(losses, expected, atol=1e-4)
+
+
+def test_no_table_is_better_than_what_is_said() -> None:
+    """0.2387, where after n an a has 2/3 and an s 1/3, and all else is certain."""
+    none = 1e-9
+    chances = [[none, none, 1, none], [1, none, none, none], [2, none, none, 1], [1, 1, 1, 1]]
+    best = np.log(np.array(chances))
+    assert loss_of(best) == pytest.approx(0.2387, abs=5e-5)
+    lessons = learning.words()
+    uphill = learning.gradient(best[lessons.inputs.flatten()], lessons.targets.flatten())
+    of_rows = torch.zeros(4, 4).index_add_(0, lessons.inputs.flatten(), uphill)
+    assert_allclose(of_rows, np.zeros((4, 4)), atol=1e-6)  # the loss is convex: no lower one
+
+
+def test_four_models_are_trained_when_asked(one_training: None) -> None:
+    at = chapter(learn_seed="3")
+    assert not [t for t in at.dataframe if "it writes" in t.value]
+    job = trained.training(3)
+    assert not job.running
+    at.button(key="train").click().run()
+    job.wait(time.monotonic() + 60)
+    assert job.share == 1
+    at.run()
+    (table,) = [t.value for t in at.dataframe if "it writes" in t.value]
+    assert table["model"].tolist() == list(learning.PARTS)
+    last = [one.points[-1].loss for one in job.found.values()]
+    assert table["loss"].tolist() == last
+    text = learning.corpus()
+    for name, loss, wrote in zip(learning.PARTS, last, table["it writes"], strict=True):
+        model = learning.build(name, len(text.letters), TINY, 3)
+        points = list(learning.train(model, text, TINY, 3))
+        assert points == list(job.found[name].points)
+        n = (len(text.held_out) - 1) // TINY.T * TINY.T
+        ids, follow = text.held_out[:n], text.held_out[1 : n + 1]
+        with torch.inference_mode():
+            logits = model(ids.view(-1, TINY.T)).flatten(0, 1)
+        assert float(F.cross_entropy(logits, follow)) == pytest.approx(loss, abs=1e-5)
+        assert len(wrote) == trained.WRITTEN
+        assert set(wrote) <= set(text.letters)
+    for line, one in zip(figure(at, "learn_losses")["data"], job.found.values(), strict=True):
+        assert array(line["x"]).tolist() == [2, 4, 6, 8]
+        assert_allclose(array(line["y"]), [point.loss for point in one.points[1:]])
+    fell = all(after < before for before, after in pairwise(last))
+    assert ("Each addition lowered the loss" in said(at)) == fell
+    assert any("optimizer.step()" in block.value for block in at.code)
+
+
+def test_a_training_is_stopped_and_begun_anew(
+    one_training: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, model = trained.training(1), gpt2viz.load_model()
+    tell = job.tell
+
+    def stop_early(share: float) -> None:
+        if share > 0.2:
+            job.cancel()
+        tell(share)
+
+    monkeypatch.setattr(job, "tell", stop_early)
+    job.go_on(model)
+    job.wait(time.monotonic() + 60)
+    assert job.cancelled
+    assert not job.error
+    assert 0 < len(job.found) < 4 or job.share < 1
+    monkeypatch.setattr(job, "tell", tell)
+    job.again()
+    job.go_on(model)
+    job.wait(time.monotonic() + 60)
+    assert (job.share, len(job.found)) == (1.0, 4)
+
+
+def test_one_training_at_a_time(one_training: None) -> None:
+    job, model = trained.training(2), gpt2viz.load_model()
+    with trained._TURN:
+        job.go_on(model)
+        time.sleep(0.1)
+        assert job.running
+        assert not job.found
+        job.cancel()
+        job.wait(time.monotonic() + 20)
+    assert not job.running
+    assert not job.found
+    job.again()
+    job.go_on(model)  # its turn, as nobody's place was taken
+    job.wait(time.monotonic() + 60)
+    assert job.share == 1
+
+
+def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    curves = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
+    at = chapter()
+    line = figure(at, "learn_real")["data"][0]
+    losses = [point["held_out_loss"] for point in curves]
+    assert_allclose(array(line["y"]), losses)
+    first, last = losses[0], losses[-1]
+    assert f"from {first:.2f} to **{last:.2f}** nats" in said(at)
+    unsure = f"among {np.exp(first):,.0f} tokens, and in the end as among {np.exp(last):,.0f}"
+    assert unsure in said(at)
+    write_checkpoint(tmp_path / "plain")
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
+    assert "has no record of its training" in said(chapter("A crane", model="plain"))
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "two trainings go on at once",
+        "app/course/trained.py",
+        "_TURN = Semaphore()",
+        "_TURN = Semaphore(2)",
+        "test_one_training_at_a_time",
+    ),
+    Mutant(
+        "padding is a lesson of the batch",
+        "app/course/learning.py",
+        "int((targets != learning.IGNORED).sum())",
+        "targets.size",
+        "test_the_sentence_is_shifted_and_its_loss_is_the_models",
+    ),
+)
