@@ -107,7 +107,7 @@ def scores_at_steps(
 
 def losses_of_models(what: str, losses: Mapping[str, Mapping[int, float]]) -> Curves:
     """The held-out loss of some models, in nats a letter, by training step; none at step 0."""
-    roles: tuple[Role, ...] = ("ink", 0, 1, 2)
+    roles: tuple[Role, ...] = ("ink", "query", "key", "value")
     curves = [
         _at_steps(name, role, dash, {n: nats for n, nats in found.items() if n}, " nats")
         for (name, found), role, dash in zip(losses.items(), roles, DASHES, strict=False)

@@ -104,7 +104,8 @@ def test_an_edited_table_is_followed_through_a_step() -> None:
     moved = table - 30 * uphill
     assert_allclose(heatmaps(figure(at, "learn_table"))["logits after the step"], moved, atol=1e-4)
     assert f"From {before:.4f} to **{loss_of(moved):.4f}**" in said(at)
-    (curve,) = figure(at, "rates")["data"]
+    curve, level = figure(at, "rates")["data"]
+    assert_allclose(array(level["y"]), before, atol=1e-6)
     rates, losses = array(curve["x"]), array(curve["y"])
     expected = [loss_of(table - rate * uphill) for rate in rates]
     assert_allclose(losses, expected, atol=1e-4)

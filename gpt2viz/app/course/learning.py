@@ -117,7 +117,7 @@ def _by_hand() -> tuple[Array, float]:
             ],
             "−ln p": [f"{x:.4f}" if c else "" for x, c in zip(costs.each, counts, strict=True)],
         }
-        output.table(rows, "The loss of each lesson", hide_index=True, height=36 * 11)
+        output.table(rows, "The loss of each lesson", hide_index=True, height=35 * 11 + 3)
     st.latex(r"p = \text{softmax}(z) \qquad \text{loss} = \text{mean of} -\ln p_{\text{target}}")
     each, loss = np.asarray(costs.each, float)[counts], float(costs.mean)
     digits = enough(each, np.mean, loss)
@@ -175,7 +175,11 @@ def _step(book: Book, logits: Array) -> bool:
     tables = [np.asarray(learning.step(logits, lessons, float(one))) for one in rates]
     losses = [float(learning.cross_entropy(one[read], targets).mean) for one in tables]
     curve = curves_at(
-        "Loss after one step, by learning rate", rates, {"after": losses}, "learning rate", "loss"
+        "Loss after one step, by learning rate",
+        rates,
+        {"after the step": losses, "before": np.full(len(rates), before)},
+        "learning rate",
+        "loss",
     )
     output.picture(replace(curve, log=True, height=240), book.colors, key="rates", of_run=False)
     prose.markdown(
@@ -246,7 +250,14 @@ def _losses(book: Book, job: Training) -> None:
     )
     if len(done) == len(learning.PARTS):
         prose.markdown(_fell(done))
-        code(learning.corpus, *_BUILT, learning.train, learning.held_out_loss, learning.write)
+        code(
+            learning.corpus,
+            *_BUILT,
+            learning.loss_of,
+            learning.train,
+            learning.held_out_loss,
+            learning.write,
+        )
 
 
 #: What the models are made of.
