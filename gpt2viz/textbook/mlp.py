@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import ArrayLike
@@ -101,6 +101,24 @@ class SwiGLU(nn.Module):
         return self.down(silu(self.gate(x)) * self.up(x))  # type: ignore[no-any-return]
 
 
+class Gated(NamedTuple):
+    """One token in a SwiGLU: four vectors (F,), of which two make ``passed``; and y (C,)."""
+
+    gate: Tensor
+    opened: Tensor
+    up: Tensor
+    passed: Tensor
+    output: Tensor
+
+
+def gated(x: ArrayLike, gate: ArrayLike, up: ArrayLike, down: ArrayLike) -> Gated:
+    """A SwiGLU step by step for x (C,): ``gate`` and ``up`` are (F, C), ``down`` is (C, F)."""
+    asked, made = rows(x) @ rows(gate).T, rows(x) @ rows(up).T
+    opened = silu(asked)
+    passed = opened * made
+    return Gated(asked, opened, made, passed, passed @ rows(down).T)
+
+
 def swiglu_width(C: int, multiple: int = 256) -> int:
     """8 C / 3, rounded up to a multiple that computers like: the text's rule for F."""
     return multiple * -(-int(8 * C / 3) // multiple)
@@ -145,6 +163,12 @@ LINEAR_BIAS = (1.0, 1.0, -1.0, -1.0)
 # E10: the text draws its weights without a seed; what follows begins at what it prints.
 WIDENED = (2.40, -0.50, 1.88, -1.91, 2.08, 1.16, 0.41, -2.12)
 TABLE = (2.4, 1.0, 0.0, -0.5, -2.0)
+
+# A SwiGLU of three channels: the first and the second open for opposite inputs.
+GATED_X = (1.0, 0.5)
+GATE = ((2.0, 0.0), (-2.0, 0.0), (0.0, 3.0))
+UP = ((1.0, 1.0), (0.0, 2.0), (2.0, -1.0))
+DOWN = ((1.0, 0.0, 0.5), (0.0, 1.0, -0.5))
 
 
 def linear_claims() -> list[Claim]:

@@ -34,6 +34,14 @@ class Normed(NamedTuple):
     output: Tensor
 
 
+class Scaled(NamedTuple):
+    """RMSNorm step by step for x (C,): its size, and two vectors (C,)."""
+
+    size: Tensor
+    normed: Tensor
+    output: Tensor
+
+
 class Fixed(nn.Module):
     """Lets numbers through, and no gradient back: (…, C) -> (…, C)."""
 
@@ -54,6 +62,17 @@ def layer_norm(x: ArrayLike, gain: ArrayLike, shift: ArrayLike) -> Normed:
     variance = (centred**2).mean()
     normed = centred / torch.sqrt(variance + EPSILON)
     return Normed(mean, variance, centred, normed, normed * rows(gain) + rows(shift))
+
+
+def rms_norm(x: ArrayLike, gain: ArrayLike) -> Scaled:
+    """Root mean square 1 over the channels, then a learned gain (Zhang & Sennrich 2019).
+
+    The mean stays, and nothing is added.
+    """
+    x = rows(x)
+    size = torch.sqrt((x**2).mean() + EPSILON)
+    normed = x / size
+    return Scaled(size, normed, normed * rows(gain))
 
 
 class LayerNorm(nn.Module):

@@ -1,0 +1,243 @@
+"""What came after GPT-2, held against NumPy in double precision and Hugging Face's Llama."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import Tensor
+
+from gpt2viz.textbook import grouped, kv_cache, mlp, norms, rope, sinks, steps
+from gpt2viz.textbook.variants import ShapeError
+from tests.mutants import Mutant
+from tests.textbook.oracle import hidden, softmax
+
+
+def made(*size: int, scale: float = 1.0) -> np.ndarray:
+    return np.random.default_rng(sum(size)).normal(0, scale, size)
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    weights = softmax(hidden(q @ k.T / np.sqrt(q.shape[1])))
+    return weights, weights @ v
+
+
+@pytest.mark.parametrize(("T", "C", "hs"), [(1, 2, 2), (4, 2, 2), (7, 5, 3)])
+def test_a_cache_changes_the_work_and_not_the_output(T: int, C: int, hs: int) -> None:
+    x, tables = made(T, C), made(3, hs, C)
+    q, k, v = (x @ w.T for w in tables)
+    again, cached = kv_cache.write_again(x, *tables), kv_cache.write_cached(x, *tables)
+    for found in (again, cached):
+        assert_allclose(found.output, attention(q, k, v)[1], atol=1e-5)
+        assert_allclose(found.keys, k, atol=1e-5)
+        assert_allclose(found.values, v, atol=1e-5)
+    step = np.arange(1, T + 1)
+    assert again.cost == (3 * step * C * hs + 2 * step**2 * hs).tolist()
+    assert cached.cost == (3 * C * hs + 2 * step * hs).tolist()
+    assert kv_cache.costs(T, C, hs) == (again.cost, cached.cost)
+
+
+def test_only_what_is_multiplied_while_it_is_open_is_counted() -> None:
+    a, b = torch.ones(2, 3), torch.ones(3, 5)
+    _ = a @ b
+    with kv_cache.Counter() as counter:
+        _ = a @ b
+        _ = a * a + a
+        _ = torch.softmax(a, dim=-1)
+    _ = a @ b
+    assert counter.count == 2 * 3 * 5
+
+
+def test_rms_norm_is_that_of_llama() -> None:
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    x, gain = made(9) + 3, made(9, scale=2)
+    found = norms.rms_norm(x, gain)
+    theirs = LlamaRMSNorm(9, eps=norms.EPSILON)
+    with torch.no_grad():
+        theirs.weight.copy_(torch.tensor(gain))
+        assert_allclose(found.output, theirs(torch.tensor(x, dtype=torch.float32)), atol=1e-5)
+    assert_allclose(found.size, np.sqrt((x**2).mean() + 1e-5), rtol=1e-6)
+    assert_allclose(found.normed, x / np.sqrt((x**2).mean() + 1e-5), rtol=1e-5)
+
+
+def test_a_shift_is_seen_by_rms_norm_alone() -> None:
+    x, one, none = made(6), np.ones(6), np.zeros(6)
+    layer = [norms.layer_norm(x + c, one, none).output for c in (0, 5)]
+    scaled = [norms.rms_norm(x + c, one).output for c in (0, 5)]
+    assert_allclose(layer[0], layer[1], atol=1e-5)
+    assert (scaled[0] - scaled[1]).abs().max() > 0.5
+    centred = x - x.mean()
+    assert_allclose(norms.rms_norm(centred, one).output, layer[0], atol=1e-5)
+
+
+def test_a_gate_step_by_step_is_the_mlp_of_llama() -> None:
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaMLP
+
+    x, gate, up, down = made(4), made(6, 4), made(6, 4) * 2, made(4, 6)
+    found = mlp.gated(x, gate, up, down)
+    asked = gate @ x
+    assert_allclose(found.gate, asked, atol=1e-5)
+    assert_allclose(found.opened, asked / (1 + np.exp(-asked)), atol=1e-5)
+    assert_allclose(found.up, up @ x, atol=1e-5)
+    assert_allclose(found.passed, asked / (1 + np.exp(-asked)) * (up @ x), atol=1e-5)
+    theirs = LlamaMLP(LlamaConfig(hidden_size=4, intermediate_size=6, num_attention_heads=1))
+    ours = mlp.SwiGLU(4, 6)
+    with torch.inference_mode():
+        for part, w in (("gate", gate), ("up", up), ("down", down)):
+            theirs.get_parameter(f"{part}_proj.weight").copy_(torch.tensor(w))
+            ours.get_parameter(f"{part}.weight").copy_(torch.tensor(w))
+        for form in (theirs, ours):
+            assert_allclose(form(torch.tensor(x, dtype=torch.float32)), found.output, atol=1e-5)
+
+
+def complex_pairs(x: np.ndarray) -> np.ndarray:
+    return x[..., 0::2] + 1j * x[..., 1::2]
+
+
+@pytest.mark.parametrize("hs", [2, 4, 10])
+def test_a_rotation_is_a_multiplication_of_complex_numbers(hs: int) -> None:
+    x, places = made(3, hs).astype(np.float32), [0, 7, 100_000]
+    speeds = 10_000.0 ** (-np.arange(0, hs, 2) / hs)
+    turned = complex_pairs(x.astype(float)) * np.exp(1j * np.outer(places, speeds))
+    found = rope.rotate(x, places).numpy()
+    assert_allclose(complex_pairs(found), turned, atol=1e-9)
+    assert_allclose(np.linalg.norm(found, axis=1), np.linalg.norm(x, axis=1), rtol=1e-6)
+
+
+def test_a_score_depends_on_the_distance_alone() -> None:
+    q, k = made(2, 6, scale=3).astype(np.float32)
+    distances = np.arange(40)
+    speeds = 10_000.0 ** (-np.arange(0, 6, 2) / 6)
+    pairs = complex_pairs(q.astype(float)) * complex_pairs(k.astype(float)).conj()
+    expected = (pairs * np.exp(1j * np.outer(distances, speeds))).real.sum(axis=1)
+    assert_allclose(rope.by_distance(q, k, 39), expected, atol=1e-9)
+    for shift in (0, 1, 100, 10_000):
+        found = [rope.score(q, k, shift + int(d), shift) for d in distances]
+        assert_allclose(found, expected, atol=1e-7)
+
+
+def test_it_is_the_rotation_of_llama_whose_pairs_are_halves() -> None:
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import (
+        LlamaRotaryEmbedding,
+        apply_rotary_pos_emb,
+    )
+
+    x = torch.tensor(made(5, 8), dtype=torch.float32)
+    config = LlamaConfig(hidden_size=8, num_attention_heads=1, rope_theta=rope.BASE)
+    cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(5)[None])
+    halves = torch.cat([x[:, 0::2], x[:, 1::2]], dim=1)[None, None]
+    theirs, _ = apply_rotary_pos_emb(halves, halves, cos, sin)
+    found = rope.rotate(x, range(5))
+    assert_allclose(torch.cat([found[:, 0::2], found[:, 1::2]], dim=1), theirs[0, 0], atol=1e-5)
+
+
+def test_an_odd_number_makes_no_pairs() -> None:
+    with pytest.raises(ShapeError, match="3 numbers don't make pairs"):
+        rope.rotate(made(2, 3), [0, 1])
+
+
+@pytest.mark.parametrize("n_kv", [1, 2, 4])
+def test_heads_share_keys_and_values_as_in_llama(n_kv: int) -> None:
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaAttention
+
+    nh, hs, C, T = 4, 3, 12, 5
+    x, w_q, w_k, w_v = made(T, C), made(nh, hs, C), made(n_kv, hs, C), made(n_kv, hs, C) / 2
+    found = grouped.share(x, w_q, w_k, w_v)
+    assert found.group == [n // (nh // n_kv) for n in range(nh)]
+    for n, g in enumerate(found.group):
+        weights, output = attention(x @ w_q[n].T, x @ w_k[g].T, x @ w_v[g].T)
+        assert_allclose(found.weights[n], weights, atol=1e-5)
+        assert_allclose(found.output[n], output, atol=1e-5)
+    config = LlamaConfig(hidden_size=C, num_attention_heads=nh, num_key_value_heads=n_kv)
+    config._attn_implementation = "eager"
+    theirs = LlamaAttention(config, 0).eval()
+    tables = {"q": w_q, "k": w_k, "v": w_v, "o": np.eye(C)}
+    later = torch.full((T, T), -torch.inf).triu(1)[None, None]
+    with torch.inference_mode():
+        for name, w in tables.items():
+            theirs.get_parameter(f"{name}_proj.weight").copy_(torch.tensor(w).reshape(-1, C))
+        nowhere = torch.ones(1, T, hs), torch.zeros(1, T, hs)  # no rotation
+        batch = torch.tensor(x, dtype=torch.float32)[None]
+        output, weights = theirs(batch, nowhere, later)
+    assert_allclose(found.output.transpose(0, 1).reshape(T, C), output[0], atol=1e-4)
+    assert_allclose(found.weights, weights[0], atol=1e-5)
+
+
+def test_a_group_has_the_mean_of_its_heads() -> None:
+    w = made(6, 2, 3)
+    for n_kv in (1, 2, 3, 6):
+        expected = [np.mean(part, axis=0) for part in np.split(w, n_kv)]
+        assert_allclose(grouped.pool(w, n_kv), expected, atol=1e-6)
+    with pytest.raises(ShapeError, match=r"6 query heads .* 4 groups: 6 / 4 = 1\.50"):
+        grouped.pool(w, 4)
+
+
+def test_the_bytes_are_those_of_the_tensors() -> None:
+    def kept(n_kv: int) -> list[Tensor]:
+        return [torch.zeros(n_kv, 100, 64, dtype=torch.float16) for _ in range(2 * 12)]
+
+    for n_kv in (1, 3, 12):
+        assert grouped.cache_bytes(100, n_kv, 64, 12) == sum(part.nbytes for part in kept(n_kv))
+
+
+@pytest.mark.parametrize("scores", [sinks.SCORES, (0, 0, 0, 0), (-100, 100, 7, 0.5)])
+@pytest.mark.parametrize("forget", [False, True])
+def test_a_row_sums_to_1_with_and_without_the_first_token(
+    scores: tuple[float, ...], forget: bool
+) -> None:
+    found = sinks.look(scores, sinks.VALUES, forget)
+    weights = softmax(np.array(scores[1:] if forget else scores, float))
+    if forget:
+        weights = np.array([0, *weights])
+    assert_allclose(found.weights, weights, atol=1e-6)
+    assert found.weights.sum() == pytest.approx(1)
+    assert_allclose(found.output, weights @ np.array(sinks.VALUES), atol=1e-6)
+    assert found.length == pytest.approx(np.linalg.norm(weights @ np.array(sinks.VALUES)), abs=1e-6)
+
+
+def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
+    """Tables take numbers from −100 to 100: nothing made of them is NaN or infinite."""
+    big = np.array([[100.0, -100], [-100, 100], [100, 100], [-100, -100]])
+    square = big[:2]
+    writing = kv_cache.write_cached(big, square, square, square)
+    assert_allclose(writing.output, kv_cache.write_again(big, square, square, square).output)
+    gate = mlp.gated(big[0], big[:3], big[:3], big[:3].T)
+    heads = grouped.share(big, big[:, None], big[:2, None], big[:2, None])
+    look = sinks.look([100, -100, 100, 0], big)
+    for found in (writing.output, *gate, *heads[:2], *look[:2], norms.rms_norm(big[0], big[1])[2]):
+        assert torch.isfinite(found).all()
+    assert np.isfinite(rope.by_distance([100.0] * 4, [-100.0] * 4, 64)).all()
+    zero = norms.rms_norm(np.zeros(4), np.ones(4))
+    assert not zero.output.any()  # ε saves the division
+    assert steps.rows(writing.cost).isfinite().all()
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a query head reads another group's keys",
+        "textbook/grouped.py",
+        "n * len(k) // len(q)",
+        "n % len(k)",
+        "test_heads_share_keys_and_values_as_in_llama",
+    ),
+    Mutant(
+        "one number of a pair is turned the other way",
+        "textbook/rope.py",
+        "one * cos - other * sin",
+        "one * cos + other * sin",
+        "test_a_score_depends_on_the_distance_alone",
+    ),
+    Mutant(
+        "RMSNorm subtracts the mean",
+        "textbook/norms.py",
+        "normed = x / size",
+        "normed = (x - x.mean()) / size",
+        "test_rms_norm_is_that_of_llama",
+    ),
+)
