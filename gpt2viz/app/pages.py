@@ -138,7 +138,7 @@ MENU: tuple[Page, ...] = (
     ),
     TEXTBOOK := Page(
         "Textbook",
-        what="thirteen chapters with numbers to change",
+        what="short chapters with numbers to change",
         words="token vocabulary embedding tensor shape channel attention query key value score "
         "softmax causal-mask head mlp bias gelu dropout residual-stream layernorm pre-norm "
         "parameter logit loss temperature unembedding",

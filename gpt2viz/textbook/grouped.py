@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
 from gpt2viz.textbook.draws import normal
-from gpt2viz.textbook.steps import attend, rows
+from gpt2viz.textbook.steps import Steps, attend, rows
 from gpt2viz.textbook.variants import ShapeError
 
 
 class Shared(NamedTuple):
-    """Each query head's weights (nh, T, T) and output (nh, T, hs), and whose keys it read."""
+    """Each query head's steps, and the ``group`` whose keys and values it read."""
 
-    weights: Tensor
-    output: Tensor
+    heads: list[Steps]
     group: list[int]
 
 
@@ -53,9 +51,7 @@ def share(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> Share
     """
     q, k, v = (rows(x) @ rows(w).mT for w in (w_q, w_k, w_v))  # (nh or n_kv, T, hs)
     group = [n * len(k) // len(q) for n in range(len(q))]
-    heads = [attend(q[n], k[g], v[g], causal=True) for n, g in enumerate(group)]
-    weights, output = (torch.stack([getattr(h, s) for h in heads]) for s in ("weights", "output"))
-    return Shared(weights, output, group)
+    return Shared([attend(q[n], k[g], v[g], causal=True) for n, g in enumerate(group)], group)
 
 
 def cache_bytes(T: int, n_kv: int, hs: int, n_layer: int = 1, width: int = 2) -> int:

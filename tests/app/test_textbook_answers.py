@@ -53,6 +53,9 @@ RIGHT = {
     "learn_count": ["10", "ten", "6 + 3 + 1", "10 targets"],
     "why_pairs": ["28", "4 · 7", "4 * 7 = 28", "28 pairs"],
     "why_shared": ["0", "zero", "by 0", "not at all", "Nothing", "no change"],
+    "cache_tenth": ["52", "fifty-two", "12 + 40", "12 + 10 · 4 = 52", "52 multiply-adds"],
+    "rope_moved": ["37", "thirty-seven", "at 37", "40 − 3", "place 37", "position 37"],
+    "groups_factor": ["4", "four", "4x", "×4", "four times", "32/8", "fourfold", "a quarter"],
     "mistake_25": ["1000", "1,000", "1.000", "1 000", "a thousand", "one thousand", "25 · 40"],
 }
 #: Question -> what must not pass.
@@ -80,6 +83,9 @@ WRONG = {
     "why_pairs": ["11", "4", "7", "49"],
     "why_shared": ["5", "e⁵", "1", "a little"],
     "next_loss": ["1.40", "1.38", "ln 5", "139", "-1.39", "log2(4)"],
+    "cache_tenth": ["520", "28", "5.2", "fifty", "-52"],
+    "rope_moved": ["9", "43", "38", "36", "-37"],
+    "groups_factor": ["8", "1/4", "16", "one", "3.9"],
     "mistake_25": ["100", "1", "1001"],
 }
 
@@ -149,6 +155,9 @@ NUMBERS = {
     "next_loss": [1 / 4, np.log10(4), np.log2(4), 4],
     "mistake_25": [1000 // 25, *(n for n in (48, 64, 768) if n % 25), 25 * 4, 25 * 64],
     "drop_factor": [1 - 0.5, 1, 1 + 0.5],
+    "cache_tenth": [10 * 12 + 4 * 10**2, 12 + 4 * 4, 4 * 10, 12 + 4 * 9, 3 * 2 * 2],
+    "rope_moved": [9, 12 - 9, 40 - 12, 40 - 9, 40 + 3],
+    "groups_factor": [8, 32, 32 - 8, (32 / 8) ** 2, 8 / 32],
     "norm_scale": [10, 1 / 10, 10**2],
 }
 

@@ -10,6 +10,7 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import landing
 from gpt2viz.app.course import (
+    after_gpt2,
     build,
     by_hand,
     checks,
@@ -34,7 +35,10 @@ from gpt2viz.pictures.palette import Palette
 
 
 class Chapter(NamedTuple):
-    """``draw`` returns the ``questions`` at its end; these and ``examples`` are ids."""
+    """``draw`` returns the ``questions`` at its end; these and ``examples`` are ids.
+
+    ``part`` is what the contents say below the title.
+    """
 
     title: str
     draw: Callable[[Book], list[checks.Question]]
@@ -42,6 +46,10 @@ class Chapter(NamedTuple):
     questions: tuple[str, ...]
     reads_sentence: bool = False
     choosing: str = ""  # what it does to choose a token of the sentence
+    part: str = ""
+
+
+_AFTER = "After GPT-2"
 
 
 CHAPTERS: Mapping[str, Chapter] = {
@@ -123,6 +131,16 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("build_attention", "build_all", "build_broken"),
         reads_sentence=True,
     ),
+    "kv-cache": Chapter("KV cache", after_gpt2.draw_cache, (), ("cache_tenth",), part=_AFTER),
+    "rmsnorm": Chapter("RMSNorm", after_gpt2.draw_rms, (), ("rms_same",), part=_AFTER),
+    "swiglu": Chapter("SwiGLU", after_gpt2.draw_gate, (), ("gate_shut",), part=_AFTER),
+    "rope": Chapter("RoPE", after_gpt2.draw_rope, (), ("rope_moved",), part=_AFTER),
+    "grouped": Chapter(
+        "Grouped-query attention", after_gpt2.draw_groups, (), ("groups_factor",), part=_AFTER
+    ),
+    "sinks": Chapter(
+        "Sinks", after_gpt2.draw_sinks, (), ("sink_rest",), reads_sentence=True, part=_AFTER
+    ),
     "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
 }
 
@@ -146,6 +164,7 @@ def choose() -> str:
         "Chapters",
         names,
         format_func=written,
+        captions=[chapter.part for chapter in CHAPTERS.values()],
         **address.choice(parameters.CHAPTER, names, names[0]),
     )
     progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()})
