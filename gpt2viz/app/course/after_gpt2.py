@@ -49,8 +49,9 @@ def draw_cache(book: Book) -> list[Question]:
         picture(book, "cache_kept", panels, height=240)
     gap = float((again.output - cached.output).abs().max())
     prose.markdown(
-        f"The two outputs differ by **{difference(gap)}**: at most rounding. What differs is the "
-        "work, here in multiply-adds, step by step. One is a product that is added to a sum."
+        f"Largest difference of the outputs: **{difference(gap)}**: at most rounding. What differs "
+        "is the work. Here it is in multiply-adds, step by step: each is a product that is added "
+        "to a sum."
     )
     for name, cost in (("read again", again.cost), ("cached", cached.cost)):
         st.latex(rf"\text{{{name}: }} {' + '.join(map(str, cost))} = {sum(cost)}")
@@ -136,16 +137,16 @@ def draw_rms(book: Book) -> list[Question]:
     layer = [norms.layer_norm(row, one, none) for row in both]
     scaled = [norms.rms_norm(row, one) for row in both]
     with right:
-        rows = [f"{norm} of {what}" for norm in ("LayerNorm", "RMSNorm") for what in ("x", "x + c")]
+        rows = ("Layer, x", "Layer, x + c", "RMS, x", "RMS, x + c")
         found = [*(part.output for part in layer), *(part.output for part in scaled)]
-        panel = vectors("both norms", found, rows, _FOUR, ("", "channel"))
+        panel = vectors("LayerNorm and RMSNorm", found, rows, _FOUR, ("", "channel"))
         picture(book, "rms_rows", [panel], height=250)
-    st.latex(r"\text{RMS}(x) = \sqrt{\textstyle\frac{1}{C}\sum_i x_i^2 + \varepsilon}")
+    st.latex(r"\text{RMS}(z) = \sqrt{\textstyle\frac{1}{C}\sum_i z_i^2 + \varepsilon}")
     for name, row, part in zip(("x", "x + c"), both, scaled, strict=True):
         n = enough(part.size, partial(np.divide, row.astype(float)), part.output)
         st.latex(
             rf"\text{{RMS}}({name}) {equals(part.size, n)} \qquad "
-            rf"({name}) / \text{{RMS}}({name}) {equals(part.output)}"
+            rf"\frac{{{name}}}{{\text{{RMS}}({name})}} {equals(part.output)}"
         )
     moved = [float((two.output - first.output).abs().max()) for first, two in (layer, scaled)]
     prose.markdown(
@@ -205,7 +206,7 @@ def draw_gate(book: Book) -> list[Question]:
     opened, made = np.asarray(found.opened, float), np.asarray(found.up, float)
     m = enough(opened, lambda o: o * made.round(n), passed, n)
     st.latex(rf"\text{{SiLU(gate)}} {equals(opened, m)} \qquad \text{{up}} {equals(made, m)}")
-    st.latex(rf"\text{{SiLU(gate)}} \cdot \text{{up}} {equals(passed, n)}")
+    st.latex(rf"\text{{passes}} = \text{{SiLU(gate)}} \cdot \text{{up}} {equals(passed, n)}")
     st.latex(rf"y = \text{{down}} \cdot \text{{passes}} {equals(found.output)}")
     code(mlp.silu, mlp.gated)
     _gate_sizes()
@@ -282,9 +283,9 @@ def draw_rope(book: Book) -> list[Question]:
     st.latex(rf"q_{{{at}}} \cdot k_{{{key_at}}} {equals(before)}")
     st.latex(rf"q_{{{at + move}}} \cdot k_{{{key_at + move}}} {equals(after)}")
     prose.markdown(
-        f"Distance {at - key_at}, moved by {move:,}: the score changes by "
+        f"Both moved on by {move:,}, still {at - key_at} apart. Change of the score: "
         f"**{difference(abs(after - before))}**: at most rounding."
-        + (" The key comes later here: the causal mask would hide it." if key_at > at else "")
+        + (" Here the key comes later: the causal mask would hide it." if key_at > at else "")
     )
     code(rope.angles, rope.rotate, rope.score)
     output.picture(
@@ -298,6 +299,10 @@ def draw_rope(book: Book) -> list[Question]:
         book.colors,
         key="rope_distance",
         of_run=False,
+    )
+    prose.markdown(
+        "Each pair adds a wave of its own. The first comes round every 2π tokens, about 6; the "
+        "second takes 628. Real models have more pairs, and the slowest take tens of thousands."
     )
     code(rope.by_distance)
     return _rope_questions()
@@ -370,28 +375,37 @@ def draw_groups(book: Book) -> list[Question]:
             ]
             picture(book, "group_weights", panels, "unit", height=260)
         code(grouped.drawn_heads, grouped.pool, grouped.share, steps.attend)
-    return _groups_kept()
+    return _groups_kept(groups, hs, len(x))
 
 
-def _groups_kept() -> list[Question]:
+def _groups_kept(groups: int, hs: int, T: int) -> list[Question]:
+    """What the small case keeps, and what GPT-2 small would."""
+    if not 4 % groups:
+        few = grouped.cache_bytes(T, groups, hs, width=4)
+        st.latex(
+            rf"2 \cdot {groups} \text{{ groups}} \cdot {T} \text{{ words}} \cdot {hs} "
+            rf"\text{{ numbers}} \cdot 4 = {few} \text{{ bytes}}"
+        )
     sizes = [12, 6, 4, 3, 2, 1]
     kept = [grouped.cache_bytes(1024, n, 64, n_layer=12) for n in sizes]
     prose.markdown(
-        "Only keys and values are kept. This is what GPT-2 small would keep of 1,024 tokens if its "
-        "12 heads shared, with 2 bytes a number:"
+        "Only keys and values are kept: here with 4 bytes a number. Below is what GPT-2 small "
+        "would keep of 1,024 tokens if its 12 heads shared, in all 12 layers, with 2 bytes a "
+        "number. 64 is its head size."
     )
     output.table(
         {
             "groups": sizes,
             "query heads in each": [12 // n for n in sizes],
-            "megabytes kept": [f"{n / 1e6:.1f}" for n in kept],
+            "megabytes kept": [n / 1e6 for n in kept],
         },
         "What GPT-2 small would keep, by groups",
         hide_index=True,
+        column_config={"megabytes kept": st.column_config.NumberColumn(format="%.1f")},
     )
     st.latex(
         rf"2 \cdot 12 \text{{ layers}} \cdot 12 \text{{ groups}} \cdot 1024 \cdot 64 \cdot 2 = "
-        rf"{kept[0]} \text{{ bytes}}"
+        rf"{kept[0]:,} \text{{ bytes}}".replace(",", "{,}")
     )
     code(grouped.cache_bytes)
     return [
@@ -458,9 +472,9 @@ def _real_sinks(book: Book) -> None:
     even = _even(n, trace.causal)
     prose.markdown(
         f"In your sentence head {layer}.{head} rests there most: the {counted(n - 1, 'tokens')} "
-        f"after the first give it **{found[layer, head]:.2f}** of their weight on average. A head "
-        f"that looks at all tokens alike would give it {even:.2f}. The shorter the text, the less "
-        "a large share means: there is little else to look at."
+        f"after the first give it **{found[layer, head]:.2f}** of their weight, on average. If a "
+        f"head looked at all tokens alike, it would be {even:.2f}. In a short text a large share "
+        "means little: there is not much else to look at."
     )
     across = head_habits.survey(view)
     if across is not None and "first token" in across.mean:
@@ -468,8 +482,8 @@ def _real_sinks(book: Book) -> None:
         layer, head = np.unravel_index(np.nan_to_num(mean).argmax(), mean.shape)
         prose.markdown(
             f"Over {counted(across.n_passages, 'passages')} of up to {across.n_tokens} tokens, the "
-            f"most is **{mean[layer, head]:.2f}**, in head {layer}.{head}. Looking at all alike "
-            f"would make {_even(across.n_tokens, True):.2f} of {across.n_tokens} tokens."
+            f"most is **{mean[layer, head]:.2f}**, in head {layer}.{head}. In a passage of "
+            f"{across.n_tokens} tokens, all alike would be {_even(across.n_tokens, True):.2f}."
         )
 
 

@@ -1,0 +1,253 @@
+"""The Textbook's pages on what came after GPT-2: what is drawn and written follows every edit."""
+
+from __future__ import annotations
+
+import csv
+import json
+from urllib.parse import parse_qsl
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.textbook import mlp, steps
+from tests.app.pages import array, figure, heatmaps, open_page, plain
+from tests.app.test_textbook_sentences import said
+from tests.app.test_textbook_written import follows, formula, numbers, spelled
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference, softmax
+
+AFTER = [name for name, chapter in CHAPTERS.items() if chapter.part]
+ODD = [0.123, -4.5, 7.25, 0.5, -0.75, 2, 33.3, 0.001]
+
+
+def seeded() -> list[np.ndarray]:
+    torch.manual_seed(42)
+    return [torch.randn(2, 2).double().numpy() for _ in range(3)]
+
+
+def looked(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    scores = q @ k.T / np.sqrt(q.shape[1])
+    return softmax(np.where(np.tri(len(q), dtype=bool), scores, -np.inf))
+
+
+@pytest.mark.parametrize("x", [[], ODD])
+def test_the_cache_keeps_what_is_read_again(x: list[float]) -> None:
+    at = open_page("textbook", chapter="kv-cache", **({"cache_x": spelled(x)} if x else {}))
+    words = np.array(x or steps.SENTENCE_X, float).reshape(4, 2)
+    q, k, v = (words @ w.T for w in seeded())
+    drawn = heatmaps(figure(at, "cache_kept"))
+    output = looked(q, k) @ v
+    for name, part in (("keys kept", k), ("values kept", v), ("output, read again", output)):
+        assert_allclose(drawn[name], part, rtol=1e-4, atol=1e-5)
+    assert_allclose(drawn["output, cached"], output, rtol=1e-4, atol=1e-5)
+    for name, cost in (("read again", [16, 40, 72, 112]), ("cached", [16, 20, 24, 28])):
+        assert numbers(formula(at, rf"\text{{{name}: }}")).tolist() == [*cost, sum(cost)]
+    curves = {line["name"]: array(line["y"]) for line in figure(at, "cache_cost")["data"]}
+    step = np.arange(1, 33)
+    again, cached = 3 * step * 768 * 64 + 2 * 64 * step**2, 3 * 768 * 64 + 2 * 64 * step
+    assert_allclose(curves["read again"], again)
+    assert_allclose(curves["cached"], cached)
+    assert f"**{again.sum() / cached.sum():.1f}** times as many" in said(at)
+
+
+def test_the_way_to_a_page_that_writes() -> None:
+    at = open_page("textbook", chapter="kv-cache")
+    (link,) = [one.proto for one in at.get("page_link") if "generate" in one.proto.query_string]
+    asked = dict(parse_qsl(link.query_string))
+    assert (link.page, asked["predict"]) == ("predict", "generate")
+    there = open_page(link.page, **asked)
+    assert not there.warning
+
+
+@pytest.mark.parametrize(("x", "c"), [([], "1.0"), ([0.3, -99, 7, 0], "-10.0"), ([2] * 4, "0.5")])
+def test_a_shift_reaches_one_norm_alone(x: list[float], c: str) -> None:
+    asked = {"rms_x": spelled(x)} if x else {}
+    at = open_page("textbook", chapter="rmsnorm", rms_shift=c, **asked)
+    plain_x = np.array(x or [0.3, 0, 0.5, 0.1], float)
+    (drawn,) = heatmaps(figure(at, "rms_rows")).values()
+    for row, name, values in ((0, "x", plain_x), (1, "x + c", plain_x + float(c))):
+        layer = (values - values.mean()) / np.sqrt(values.var() + 1e-5)
+        size = np.sqrt((values**2).mean() + 1e-5)
+        assert_allclose(drawn[row], layer, atol=1e-4)
+        assert_allclose(drawn[2 + row], values / size, atol=1e-5)
+        written, outcome = formula(at, rf"\text{{RMS}}({name}) ").split(r"\qquad")
+        follows(written, size)
+        follows(outcome.partition(")} ")[2], values / numbers(written))
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_gate_is_followed_from_table_to_output(edited: bool) -> None:
+    gate, up = np.array(mlp.GATE, float), np.array(mlp.UP, float)
+    x, down = np.array(mlp.GATED_X, float), np.array(mlp.DOWN, float)
+    asked = {}
+    if edited:
+        x, gate, up, down = x * 1.7 - 2, gate * 0.3, up - 5.123, down * 9
+        tables = {"gate_x": x, "gate_w": gate, "gate_up": up, "gate_down": down}
+        asked = {name: spelled(table.ravel().round(4)) for name, table in tables.items()}
+    at = open_page("textbook", chapter="swiglu", **asked)
+    (drawn,) = heatmaps(figure(at, "gate_inside")).values()
+    asks, makes = gate @ x, up @ x
+    opened = asks / (1 + np.exp(-asks))
+    assert_allclose(drawn, [asks, opened, makes, opened * makes], rtol=1e-4, atol=1e-5)
+    one, two = formula(at, r"\text{SiLU(gate)} ").split(r"\qquad \text{up}")
+    follows(one, opened)
+    follows(two, makes)
+    passes = formula(at, r"\text{passes} = \text{SiLU(gate)} \cdot \text{up} ")
+    follows(passes, numbers(one) * numbers(two))
+    follows(formula(at, r"y = \text{down} \cdot \text{passes} "), down @ numbers(passes))
+
+
+def test_both_forms_are_counted_for_the_width_that_is_chosen() -> None:
+    table = open_page("textbook", chapter="swiglu", gate_C="4096").dataframe[0].value
+    assert table["channels inside"].tolist() == [16_384, 11_008]
+    assert table["parameters"].tolist() == [2 * 4096 * 16_384, 3 * 4096 * 11_008]
+
+
+@pytest.mark.parametrize("edit", ["", spelled(ODD)])
+@pytest.mark.parametrize(("at_q", "at_k", "move"), [(7, 4, 10), (3, 30, 1000)])
+def test_both_are_moved_and_the_score_stays(edit: str, at_q: int, at_k: int, move: int) -> None:
+    places = {"rope_q": str(at_q), "rope_k": str(at_k), "rope_move": str(move)}
+    at = open_page("textbook", chapter="rope", **places, **({"rope_qk": edit} if edit else {}))
+    table = edit or spelled([1, 0, 0.5, 0.5, 0.8, 0.6, 0.5, -0.5])
+    both = np.array(table.split(","), float).reshape(2, 4)
+    pairs = both[:, 0::2] + 1j * both[:, 1::2]
+    speeds = np.array([1, 0.01])
+    turned = pairs * np.exp(1j * np.outer([at_q + move, at_k + move], speeds))
+    (drawn,) = heatmaps(figure(at, "rope_turned")).values()
+    assert_allclose(drawn[2:, 0::2] + 1j * drawn[2:, 1::2], turned, atol=1e-4)
+
+    def score(distance: int) -> float:
+        return float((pairs[0] * pairs[1].conj() * np.exp(1j * distance * speeds)).real.sum())
+
+    for by in (0, move):
+        written = formula(at, rf"q_{{{at_q + by}}} \cdot k_{{{at_k + by}}} ")
+        follows(written, score(at_q - at_k))
+    (curve,) = figure(at, "rope_distance")["data"]
+    assert_allclose(array(curve["y"]), [score(n) for n in range(65)], atol=1e-4)
+    assert ("the key comes later" in said(at)) == (at_k > at_q)
+    assert np.allclose(2 * np.pi / speeds, [6, 628], atol=0.5)  # as the page says
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("x", [[], ODD])
+def test_heads_of_a_group_read_the_same_keys(groups: int, x: list[float]) -> None:
+    asked = {"group_x": spelled(x)} if x else {}
+    at = open_page("textbook", chapter="grouped", groups=str(groups), **asked)
+    words = np.array(x or steps.SENTENCE_X, float).reshape(4, 2)
+    torch.manual_seed(0)
+    w_q, w_k, _ = 2 * torch.randn(3, 4, 2, 2).double().numpy()
+    drawn = heatmaps(figure(at, "group_weights"))
+    for n in range(4):
+        group = n // (4 // groups)
+        mean = np.split(w_k, groups)[group].mean(axis=0)
+        weights = looked(words @ w_q[n].T, words @ mean.T)
+        found = np.where(np.tri(4, dtype=bool), drawn[f"head {n}, group {group}"], 0)
+        assert_allclose(found, weights, atol=1e-4)
+    assert numbers(formula(at, rf"2 \cdot {groups} "))[-1] == 2 * groups * 4 * 2 * 4
+    table = at.dataframe[0].value
+    kept = 2 * 12 * table["groups"] * 1024 * 64 * 2
+    assert_allclose(table["megabytes kept"], kept / 1e6)
+    assert (table["groups"] * table["query heads in each"]).tolist() == [12] * 6
+
+
+def test_groups_of_unequal_size_are_refused_in_words() -> None:
+    at = open_page("textbook", chapter="grouped", groups="3")
+    (error,) = at.error
+    assert "4 / 3 = 1.33. Choose a number of groups that divides 4." in error.value
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("scores", [[4, 3, 2, 3], [-0.5, 99, 0.123, 98]])
+def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop: bool) -> None:
+    values = np.array(ODD).reshape(4, 2)
+    asked = {"sink_scores": spelled(scores), "sink_values": spelled(ODD)}
+    at = open_page("textbook", chapter="sinks", sink_drop=str(drop).lower(), **asked)
+    weights = softmax(np.where(np.arange(4) < drop, -np.inf, scores))
+    (drawn,) = heatmaps(figure(at, "sink_weights")).values()
+    assert_allclose(drawn[0], weights, atol=1e-6)
+    follows(formula(at, r"\text{softmax} "), weights)
+    output = formula(at, r"\text{weights} \cdot V ")
+    follows(output, numbers(formula(at, r"\text{softmax} ")) @ values)
+    assert f"has the length **{np.linalg.norm(weights @ values):.2f}**" in said(at)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_real_heads_rest_on_the_first_token_as_much_as_is_said(causal: bool) -> None:
+    text = "The cat sat on the mat and the cat"
+    at = open_page("textbook", chapter="sinks", text=text, causal=str(causal).lower())
+    ids = list(gpt2viz.load_model().tokenizer.encode(text))
+    weights = np.array(reference(BUNDLED, ids, causal)["weights"])
+    on_first = weights[:, :, 1:, 0].mean(axis=-1)
+    (drawn,) = heatmaps(figure(at, "sink_heads")).values()
+    assert_allclose(drawn, on_first, atol=1e-4)
+    layer, head = np.unravel_index(on_first.argmax(), on_first.shape)
+    n = len(ids)
+    alike = np.tri(n) if causal else np.ones((n, n))
+    even = (alike / alike.sum(axis=1, keepdims=True))[1:, 0].mean()
+    words = said(at)
+    assert f"head {layer}.{head} rests there most: the {n - 1} tokens" in words
+    assert f"give it **{on_first.max():.2f}** of their weight" in words
+    assert f"looked at all tokens alike, it would be {even:.2f}" in words
+
+
+def test_the_survey_says_how_much_it_is_over_many_texts() -> None:
+    folder = BUNDLED / "survey"
+    with (folder / "heads.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["score"] == "first token"]
+    most = max(rows, key=lambda row: float(row["mean"]))
+    record = json.loads((folder / "survey.json").read_text(encoding="utf-8"))
+    length = record["tokens"]
+    even = np.mean([1 / (query + 1) for query in range(1, length)])
+    words = said(open_page("textbook", chapter="sinks", text="A crane"))
+    assert f"most is **{float(most['mean']):.2f}**, in head {most['layer']}.{most['head']}" in words
+    assert f"of {length} tokens, all alike would be {even:.2f}" in words
+
+
+def test_a_single_token_has_nowhere_else_to_look() -> None:
+    assert "Write a longer sentence" in said(open_page("textbook", chapter="sinks", text="A"))
+
+
+#: Every table of these pages: what it doesn't take.
+JUNK = {
+    "kv-cache": {"cache_x": "1,2,3"},
+    "rmsnorm": {"rms_x": "nan,0,0,0", "rms_shift": "x"},
+    "swiglu": {"gate_x": "1e9,0", "gate_w": "", "gate_up": "a", "gate_down": "inf", "gate_C": "7"},
+    "rope": {"rope_qk": "1", "rope_q": "-1", "rope_k": "99", "rope_move": "0.5"},
+    "grouped": {"group_x": "<b>", "groups": "0"},
+    "sinks": {"sink_scores": "1;2;3;4", "sink_values": "101,0,0,0,0,0,0,0", "sink_drop": "maybe"},
+}
+
+
+@pytest.mark.parametrize("chapter", AFTER)
+def test_what_cannot_be_read_is_told_and_left_out(chapter: str) -> None:
+    at = open_page("textbook", chapter=chapter, **JUNK[chapter])
+    told = plain(" ".join(warning.value for warning in at.warning))
+    for name in JUNK[chapter]:
+        assert f"{name}: " in told
+        assert name not in at.query_params
+    fresh = open_page("textbook", chapter=chapter)
+    assert [block.value for block in at.latex] == [block.value for block in fresh.latex]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the score of RoPE's page forgets that both have moved",
+        "app/course/after_gpt2.py",
+        "rope.score(q, k, at + by, key_at + by)",
+        "rope.score(q, k, at + by, key_at)",
+        "test_both_are_moved_and_the_score_stays",
+    ),
+    Mutant(
+        "without the mask a first token still counts as one of few",
+        "app/course/after_gpt2.py",
+        "1 / (query + 1 if causal else n)",
+        "1 / (query + 1)",
+        "test_real_heads_rest_on_the_first_token_as_much_as_is_said",
+    ),
+)
