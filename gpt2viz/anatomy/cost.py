@@ -1,11 +1,15 @@
-"""What one run cost: multiply-adds by part, and bytes, from the shapes of its tensors."""
+"""What one run cost: multiply-adds by part, and bytes, from the shapes of its tensors.
+
+Of a step that reads one token with the keys and values of those before it kept, too.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpt2viz.model.config import GPT2Config
 from gpt2viz.run.stages import STAGE, axis_sizes
 from gpt2viz.run.trace import TensorRecord, Trace
 
@@ -48,15 +52,19 @@ def products(trace: Trace) -> list[Product]:
     Counted in full, as PyTorch's ``FlopCounterMode`` does: later keys too, which the causal mask
     throws away. Softmax, norms, activations, biases and additions are no products and not counted.
     """
-    sizes = axis_sizes(trace.config, len(trace.tokens))
+    return products_of(trace.tensors, trace.config)
+
+
+def products_of(tensors: Sequence[TensorRecord], config: GPT2Config) -> list[Product]:
+    """The same from the shape table of a run, which may have read the last of T tokens alone."""
+    n_tokens = next(record.shape[-2] for record in tensors if record.key == "k")
+    sizes = axis_sizes(config, n_tokens)
     found = []
-    for key, records in _by_key(trace):
+    for key, records in _by_key(tensors):
         if key == "q":  # the scores: a long run makes them inside of one fused step
-            B, nh, T, hs = records[0].shape
-            shape = (B, nh, T, sizes["T"])
-            product = _product(
-                "scores Q · Kᵀ", "attention", ("B", "nh", "T", "T", "hs"), (*shape, hs)
-            )
+            axes, shape = records[0].axes, records[0].shape
+            axes, shape = (*axes[:-1], "T", "hs"), (*shape[:-1], n_tokens, shape[-1])
+            product = _product("scores Q · Kᵀ", "attention", axes, shape)
         elif key in _LINEAR:
             name, group, summed = _LINEAR[key]
             axes = (*records[0].axes, summed)
@@ -100,12 +108,12 @@ def activations(trace: Trace) -> list[Tensors]:
             sum(record.nbytes for record in records if not record.shared),
             sum(made.nbytes for made in records if (key, made.layer) in trace.captured),
         )
-        for key, records in _by_key(trace)
+        for key, records in _by_key(trace.tensors)
     ]
 
 
-def _by_key(trace: Trace) -> Iterator[tuple[str, list[TensorRecord]]]:
+def _by_key(tensors: Sequence[TensorRecord]) -> Iterator[tuple[str, list[TensorRecord]]]:
     records: dict[str, list[TensorRecord]] = {}
-    for record in trace.tensors:
+    for record in tensors:
         records.setdefault(record.key, []).append(record)
     yield from records.items()

@@ -96,8 +96,9 @@ class SelfAttention(nn.Module):
         places = torch.arange(k.shape[2], device=x.device)  # (P + T,)
         given = slice(-T, None)  # of the queries: those before have their scores made, and no more
         if explicit:
-            y = self.attend(q, k, v, hidden_pairs(places, causal, forbidden))  # (B, nh, T, hs)
-            y = y[:, :, given]
+            asking = slice(-q.shape[2], None)  # all, or those that are given
+            hidden = hidden_pairs(places, causal, forbidden, asking)
+            y = self.attend(q, k, v, hidden)[:, :, given]  # (B, nh, T, hs)
         else:
             dropout = self.dropout if self.training else 0.0
             plain = forbidden is None and past is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -35,10 +35,13 @@ FIELDS: dict[Kind, tuple[str, ...]] = {
     "attn": ("layer",),
     "mlp": ("layer",),
     "forbid": ("query", "key"),
-    "window": ("width",),
+    "window": ("width", "first"),
     "nofirst": (),
     "patch": ("stage", "layer", "head", "position"),
 }
+
+#: Fields that may be left out.
+OPTIONAL = ("first", "position")
 
 #: A factor beyond this makes numbers that float32 can't hold.
 LARGEST_FACTOR = 100
@@ -50,8 +53,8 @@ REFERENCE_TEXT = (
 )
 
 _EXAMPLES = (
-    "off:1.3, mean:1.3, scale:1.3:0.5, attn:2, mlp:2, forbid:5:2, window:3, nofirst, "
-    "patch:residual_in:2:5 or patch:head_output:1.3"
+    "off:1.3, mean:1.3, scale:1.3:0.5, attn:2, mlp:2, forbid:5:2, window:3, window:3:1, "
+    "nofirst, patch:residual_in:2:5 or patch:head_output:1.3"
 )
 
 
@@ -68,7 +71,11 @@ class Edit:
     - ``scale``: the output of a head times ``factor``.
     - ``attn``, ``mlp``: the layer's attention or MLP adds nothing to the stream, bias included.
     - ``forbid``: ``query`` may not see ``key``, in no head of no layer.
-    - ``window``: a query sees only keys fewer than ``width`` places away, itself included.
+    - ``window``: a query sees only keys fewer than ``width`` places away, itself included, and
+      the ``first`` keys of the text where that many are given. With the causal mask on this is
+      what a model sees whose cache of keys and values drops the oldest but for these (Xiao et al.
+      2023, "Efficient Streaming Language Models with Attention Sinks"); but that the positions
+      stay the text's own, where theirs are counted within the cache.
     - ``nofirst``: no query but the first token itself sees the first token.
     - ``patch``: a piece of the run is that of another text's run, which the same edits but for
       patches changed too: a ``stage`` of the stream, "residual_in" (the stream before the layer),
@@ -87,6 +94,7 @@ class Edit:
     query: int | None = None
     key: int | None = None
     width: int | None = None
+    first: int | None = None
     stage: str | None = None
     position: int | None = None
 
@@ -96,12 +104,13 @@ class Edit:
         if self.kind == "patch" and self.stage not in STREAMS + OF_HEADS:
             known = ", ".join(STREAMS + OF_HEADS)
             raise EditError(f"patch: {self.stage!r:.40} can't be patched. These can: {known}.")
-        for name in ("stage", "layer", "head", "factor", "query", "key", "width", "position"):
+        for name in (field.name for field in fields(self) if field.name != "kind"):
             value, needed = getattr(self, name), name in self._fields()
-            if needed != (value is not None) and not (needed and name == "position"):
+            if needed != (value is not None) and not (needed and name in OPTIONAL):
                 of = self.kind if self.stage is None else f"{self.kind}:{self.stage}"
                 raise EditError(f"{of} {'needs a' if needed else 'has no'} {name}.")
-            if isinstance(value, int) and value < (name == "width") and name != "factor":
+            least = name in ("width", "first")
+            if isinstance(value, int) and value < least and name != "factor":
                 raise EditError(f"{self.kind}: {name} can't be {value}.")
         if self.factor is not None and not abs(self.factor) <= LARGEST_FACTOR:  # NaN fails too
             raise EditError(
@@ -135,7 +144,7 @@ _FORMS: dict[Kind, str] = {
     "attn": _INTEGER,
     "mlp": _INTEGER,
     "forbid": f"{_INTEGER}:{_INTEGER}",
-    "window": _INTEGER,
+    "window": rf"{_INTEGER}(?::{_INTEGER})?",
     "nofirst": "",
     "patch": rf"([a-z_]+):{_INTEGER}(?:\.{_INTEGER})?(?::{_INTEGER})?",
 }
@@ -188,11 +197,20 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
         "attn": f"Layer {edit.layer}: attention adds nothing",
         "mlp": f"Layer {edit.layer}: the MLP adds nothing",
         "forbid": f"Query {token(edit.query)} may not see key {token(edit.key)}",
-        "window": f"Each query sees only keys fewer than {edit.width} places away, itself included"
-        if edit.width != 1
-        else "Each query sees only itself",
+        "window": _reach(edit),
         "nofirst": "No later query sees the first token",
     }[edit.kind]
+
+
+def _reach(edit: Edit) -> str:
+    """What a window leaves: "Each query sees only itself and the first key"."""
+    seen = "itself"
+    if edit.width != 1:
+        seen = f"keys fewer than {edit.width} places away, itself included"
+    if edit.first is not None:
+        after = " and" if edit.width == 1 else ", and"
+        seen += f"{after} the first {'key' if edit.first == 1 else f'{edit.first} keys'}"
+    return f"Each query sees only {seen}"
 
 
 def _piece(edit: Edit) -> str:
@@ -238,7 +256,8 @@ def forbidden(edits: Iterable[Edit], n_tokens: int) -> NDArray[np.bool_] | None:
     places = np.arange(n_tokens)
     for edit in masking:
         if edit.kind == "window":
-            pairs |= np.abs(places[:, None] - places) >= (edit.width or 1)
+            first = edit.first or 0
+            pairs[:, first:] |= np.abs(places[:, None] - places[first:]) >= (edit.width or 1)
         elif edit.kind == "nofirst":
             pairs[1:, 0] = True
         else:

@@ -229,10 +229,13 @@ def test_every_kind_can_be_added() -> None:
             continue
         at.selectbox(key="edit_kind").set_value(kind).run()
         at.button(key="add_edit").click().run()
+        if kind == "window":
+            at.number_input(key="edit_first").set_value(1).run()
+            at.button(key="add_edit").click().run()
         assert not at.exception
         assert not said(at)
     assert at.query_params["edits"] == (
-        "off:0.0,mean:0.0,scale:0.0:2.0,attn:0,mlp:0,forbid:3:0,window:2,nofirst"
+        "off:0.0,mean:0.0,scale:0.0:2.0,attn:0,mlp:0,forbid:3:0,window:2,window:2:1,nofirst"
     )
     assert "reference text" in written(at)
     assert "Once upon a time a girl" in written(at)

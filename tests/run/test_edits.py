@@ -26,7 +26,12 @@ _edits = st.one_of(
     st.builds(Edit, st.just("scale"), layer=_number, head=_number, factor=st.floats(-100, 100)),
     st.builds(Edit, st.sampled_from(["attn", "mlp"]), layer=_number),
     st.builds(Edit, st.just("forbid"), query=_number, key=_number),
-    st.builds(Edit, st.just("window"), width=st.integers(1, 999)),
+    st.builds(
+        Edit,
+        st.just("window"),
+        width=st.integers(1, 999),
+        first=st.none() | st.integers(1, 999),
+    ),
     st.just(Edit("nofirst")),
 )
 
@@ -37,7 +42,7 @@ def test_the_short_form_reads_back_as_the_same_edits(edits: list[Edit]) -> None:
 
 
 def test_short_forms() -> None:
-    text = "off:1.3,mean:1.3,scale:1.3:0.5,attn:2,mlp:2,forbid:5:2,window:3,nofirst"
+    text = "off:1.3,mean:1.3,scale:1.3:0.5,attn:2,mlp:2,forbid:5:2,window:3,window:3:1,nofirst"
     assert ",".join(map(str, parse_edits(text))) == text
     assert parse_edits("") == parse_edits("  ") == ()
     assert parse_edits(" off:0.1 , nofirst") == (Edit("off", layer=0, head=1), Edit("nofirst"))
@@ -54,6 +59,8 @@ def test_short_forms() -> None:
         ("scale:1.3:e", "isn't an edit"),
         ("scale:1.3:1e9", "scale: the factor must be from -100 to 100"),
         ("window:0", "window: width can't be 0"),
+        ("window:2:0", "window: first can't be 0"),
+        ("window:2:1:1", "isn't an edit"),
         ("attn:9999999999999", "isn't an edit"),
         ("nofirst:1", "isn't an edit"),
         ("<script>", "isn't an edit"),
@@ -86,6 +93,8 @@ def test_who_is_hidden_from_whom() -> None:
     assert_array_equal(hidden, [[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0]])
     hidden = forbidden(parse_edits("window:2"), 4)
     assert_array_equal(hidden, [[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 0], [1, 1, 0, 0]])
+    hidden = forbidden(parse_edits("window:1:2"), 4)
+    assert_array_equal(hidden, [[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0]])
 
 
 def test_edits_go_along_with_their_tokens() -> None:
@@ -179,11 +188,14 @@ def test_a_reference_run_of_another_model_is_refused(
 
 
 def test_edits_in_words() -> None:
-    said = [describe(edit, ["A", "crane"]) for edit in parse_edits("off:1.3,forbid:1:0,window:1")]
-    assert said == [
+    edits = parse_edits("off:1.3,forbid:1:0,window:1,window:1:1,window:3,window:3:2")
+    assert [describe(edit, ["A", "crane"]) for edit in edits] == [
         "Layer 1 head 3 is off: its output is 0",
         "Query 1 (crane) may not see key 0 (A)",
         "Each query sees only itself",
+        "Each query sees only itself and the first key",
+        "Each query sees only keys fewer than 3 places away, itself included",
+        "Each query sees only keys fewer than 3 places away, itself included, and the first 2 keys",
     ]
 
 

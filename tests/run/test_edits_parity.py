@@ -40,6 +40,7 @@ CASES: dict[str, dict[str, Any]] = {
     "forbid:5:2,forbid:5:5,forbid:9:0": {"pairs": [(5, 2), (5, 5), (9, 0)]},
     "window:1": {"pairs": [(i, j) for i in range(11) for j in range(11) if i != j]},
     "window:3": {"pairs": [(i, j) for i in range(11) for j in range(11) if not -3 < i - j < 3]},
+    "window:2:3": {"pairs": [(i, j) for i in range(11) for j in range(3, 11) if abs(i - j) > 1]},
     "nofirst": {"pairs": [(i, 0) for i in range(1, 11)]},
     "off:0.1,mlp:1,nofirst,scale:2.3:3.0": {
         "heads": [(0, 1, "times", 0), (2, 3, "times", 3)],

@@ -49,7 +49,8 @@ KINDS: dict[Kind, tuple[str, str]] = {
     "forbid": ("Hide one token from another", "In every head of every layer."),
     "window": (
         "Look back only so far",
-        "A token sees itself and the few just before it; with the mask off, those after it too.",
+        "A token sees itself and the few just before it; with the mask off, those after it too. "
+        "The text's first few can stay in sight, where heads rest (Xiao et al. 2023).",
     ),
     "nofirst": (
         "Hide the first token",
@@ -234,9 +235,11 @@ def _field(view: View, name: str) -> Any:
     if name == "factor":
         limit = float(LARGEST_FACTOR)
         return st.number_input("Times", -limit, limit, 2.0, step=0.5, key=key, width=130)
-    if name == "width":
+    if name in ("width", "first"):
         longest = max(view.n_tokens, 2)
-        return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=130)
+        if name == "width":
+            return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=130)
+        return st.number_input("And the first", 0, longest, 0, key=key, width=130) or None
     if name in ("query", "key"):
         labels = view.labels
         return st.selectbox(

@@ -1,0 +1,77 @@
+"""What keeping keys and values saves: a text's last token read alone, and caches that drop tokens.
+
+With the causal mask on no token sees a later one, so keys and values stay what they are when the
+text goes on, and a step needs to make those of its own token only (Pope et al. 2022, "Efficiently
+Scaling Transformer Inference"). What is kept grows with the text; a cache of a fixed size lets go
+of some of it (Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.mask import hidden_pairs
+from gpt2viz.run.edits import Edit, forbidden
+from gpt2viz.run.forward import run_texts
+from gpt2viz.run.hooks import shape_table
+from gpt2viz.run.prefix import start_of
+from gpt2viz.run.stages import masking
+from gpt2viz.run.trace import TensorRecord, Trace
+
+#: What a full cache lets go of: "keep all" nothing, "drop the oldest" what was read first, "keep
+#: the first" the oldest but for the text's beginning.
+POLICIES = ("keep all", "drop the oldest", "keep the first")
+
+
+def last_token_alone(model: Model, trace: Trace) -> tuple[TensorRecord, ...]:
+    """The shape table of a run of a text's last token, with the rest's keys and values kept.
+
+    The run is made, of one token, on what ``trace`` has of those before it. An axis that is T in a
+    run of the whole text and 1 here is called "1": queries are (B, nh, 1, hs), scores (B, nh, 1,
+    T); keys and values are (B, nh, T, hs), with those that were kept. Of a text of one token
+    nothing is kept. Raises ``ValueError`` for the run of another model, with the mask off or with
+    edits.
+    """
+    ids = list(trace.token_ids)
+    start = start_of(trace, model, ids, trace.causal, trace.edits)
+    device = model.network.wte.weight.device
+    past = None if start is None else start.past(device, explicit=False)
+    _, seen = run_texts(model.network, [ids[-1:]], True, True, None, (), past)
+    table = shape_table(seen.made, masking(causal=True, edited=False))
+    return tuple(replace(row, axes=_of_step(row, len(ids))) for row in table)
+
+
+def _of_step(record: TensorRecord, n_tokens: int) -> tuple[str, ...]:
+    sizes = zip(record.axes, record.shape, strict=True)
+    return tuple("1" if axis == "T" and size != n_tokens else axis for axis, size in sizes)
+
+
+def cache_bytes(tensors: Iterable[TensorRecord]) -> int:
+    """Bytes of the keys and values of all layers, in the shape table of a run."""
+    return sum(record.nbytes for record in tensors if record.key in ("k", "v"))
+
+
+def evictions(room: int, first: int) -> Mapping[str, tuple[Edit, ...]]:
+    """Caches with room for ``room`` tokens, the one that is read among them, as edits of a run.
+
+    By what they let go of, see ``POLICIES``: nothing; the oldest token; the oldest but for the
+    ``first`` of the text, which take up as much of the room. A token that is dropped is hidden from
+    every later one. Positions stay the text's own; Xiao et al. count them within the cache. Raises
+    ``ValueError`` unless 0 < first < room.
+    """
+    if not 0 < first < room:
+        raise ValueError(
+            f"A cache for {room} tokens can't keep the first {first}: it needs room for one more."
+        )
+    window = Edit("window", width=room), Edit("window", width=room - first, first=first)
+    return dict(zip(POLICIES, ((), window[:1], window[1:]), strict=True))
+
+
+def kept(edits: Sequence[Edit], n_tokens: int) -> int:
+    """How many of ``n_tokens`` the last one sees in a run with the mask on: what a cache holds."""
+    hidden = hidden_pairs(np.arange(n_tokens), True, forbidden(edits, n_tokens), slice(-1, None))
+    return int((~hidden).sum())

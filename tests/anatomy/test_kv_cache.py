@@ -1,0 +1,226 @@
+"""The cache of keys and values: what a step makes and saves, and what dropping tokens does.
+
+The oracles are transformers' own step with its cache, whose work PyTorch counts, and a GPT-2 in
+NumPy that reads token by token and deletes keys and values for good.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch.utils.flop_counter import FlopCounterMode
+
+import gpt2viz
+from gpt2viz.anatomy.cost import products, products_of
+from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
+from gpt2viz.run.edits import Edit, forbidden
+from gpt2viz.run.prefix import Start
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import ACTIVATIONS, Tolerance, layer_norm, read, reference, softmax
+
+TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
+IDS = np.random.default_rng(5).integers(0, 420, 12).tolist()
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(checkpoint folder, transformers' model of it, ours)."""
+    folder = tmp_path_factory.mktemp("cache")
+    theirs = write_checkpoint(folder, n_inner=20, scale_attn_by_inverse_layer_idx=True)
+    return folder, theirs, gpt2viz.load_model(folder)
+
+
+def read_on(folder: Path, ids: list[int], room: int | None, first: int) -> np.ndarray:
+    """Logits (T, n_vocab) by NumPy, token by token with lists of keys and values.
+
+    Where they would be more than ``room``, the oldest after the ``first`` is deleted.
+    """
+    config, w = read(folder)
+    n_head, eps = config["n_head"], config["layer_norm_epsilon"]
+    act = ACTIVATIONS[config["activation_function"]]
+
+    def norm(x: np.ndarray, name: str) -> np.ndarray:
+        return layer_norm(x, w[f"{name}.weight"], w[f"{name}.bias"], eps)
+
+    def linear(x: np.ndarray, name: str) -> np.ndarray:
+        return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
+
+    caches: list[list[Any]] = [[] for _ in range(config["n_layer"])]
+    logits = []
+    for place, token in enumerate(ids):
+        x = w["wte.weight"][token] + w["wpe.weight"][place]  # (C,)
+        for layer, cache in enumerate(caches):
+            h, deeper = f"h.{layer}", 1 + layer * bool(config["scale_attn_by_inverse_layer_idx"])
+            qkv = linear(norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn").reshape(3, n_head, -1)
+            cache.append(qkv[1:])
+            if room is not None and len(cache) > room:
+                del cache[first]
+            scores = [(qkv[0] * k).sum(-1) / qkv.shape[-1] ** 0.5 / deeper for k, _ in cache]
+            shares = softmax(np.stack(scores, axis=-1))  # (nh, tokens kept)
+            heads = sum(shares[:, n, None] * v for n, (_, v) in enumerate(cache))
+            x = x + linear(np.ravel(heads), f"{h}.attn.c_proj")
+            x = x + linear(act(linear(norm(x, f"{h}.ln_2"), f"{h}.mlp.c_fc")), f"{h}.mlp.c_proj")
+        logits.append(w["wte.weight"] @ norm(x, "ln_f"))
+    assert {len(cache) for cache in caches} == {min(len(ids), room or len(ids))}
+    return np.stack(logits)
+
+
+@pytest.mark.parametrize("n_tokens", [1, 3, 12])
+def test_dropped_tokens_are_those_that_an_edit_hides(pair: Any, n_tokens: int) -> None:
+    """In every policy: shorter texts than the room, as long, and longer."""
+    folder, _, model = pair
+    ids = IDS[:n_tokens]
+    plain = reference(folder, ids, True)["logits"]
+    for room, first in ((2, 1), (3, 1), (3, 2), (8, 3), (12, 4), (20, 2)):
+        edits = evictions(room, first)
+        expected = (
+            plain,
+            read_on(folder, ids, room, 0),
+            read_on(folder, ids, room, first),
+        )
+        for policy, logits in zip(POLICIES, expected, strict=True):
+            trace = gpt2viz.trace(model, ids, edits=edits[policy])
+            name = f"{policy}, {first} of {room}"
+            assert_allclose(trace.logits[0], logits, **TOLERANCE, err_msg=name)
+            held = n_tokens if policy == "keep all" else min(n_tokens, room)
+            assert kept(edits[policy], n_tokens) == held
+        if n_tokens > room:  # else nothing is dropped, and this proves nothing
+            assert abs(expected[0] - expected[1]).max() > 0.01
+            assert abs(expected[1] - expected[2]).max() > 0.01
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_window_is_so_many_hidden_pairs(pair: Any, explicit: bool) -> None:
+    _, _, model = pair
+    n = len(IDS)
+    for width, first in product((1, 2, 5), (None, 1, 3)):
+        pairs = [
+            Edit("forbid", query=i, key=j)
+            for i in range(n)
+            for j in range(i)
+            if i - j >= width and j >= (first or 0)
+        ]
+        window = [Edit("window", width=width, first=first)]
+        hidden = forbidden(window, n)
+        assert hidden is not None
+        assert_array_equal(np.tril(hidden), forbidden(pairs, n))
+        one, other = (
+            gpt2viz.trace(model, IDS, edits=edits, explicit=explicit) for edits in (window, pairs)
+        )
+        assert_array_equal(one.logits, other.logits)
+
+
+def test_a_room_that_is_none() -> None:
+    for room, first in ((1, 1), (4, 4), (4, 0), (0, 1)):
+        with pytest.raises(ValueError, match=f"for {room} tokens can't keep the first {first}"):
+            evictions(room, first)
+
+
+@pytest.mark.parametrize("n_tokens", [1, 2, 12])
+def test_a_step_is_transformers_step_with_its_cache(pair: Any, n_tokens: int) -> None:
+    """Shapes and bytes of what is kept; multiply-adds with the cache and without."""
+    _, theirs, model = pair
+    ids = torch.tensor([IDS[:n_tokens]])
+    with torch.no_grad():
+        past = theirs(ids[:, :-1]).past_key_values if n_tokens > 1 else None
+        with FlopCounterMode(display=False) as step:
+            out = theirs(ids[:, -1:], past_key_values=past, use_cache=True, output_attentions=True)
+        with FlopCounterMode(display=False) as whole:
+            theirs(ids, logits_to_keep=1)
+    trace = gpt2viz.trace(model, IDS[:n_tokens])
+    tensors = last_token_alone(model, trace)
+    made = {record.key: record for record in tensors if record.layer == 2}
+    layer, nh, hs = out.past_key_values.layers[2], 4, 6
+    assert made["q"].shape == (1, nh, 1, hs)
+    assert made["k"].shape == made["v"].shape == tuple(layer.keys.shape)
+    assert made["scores"].shape == made["weights"].shape == tuple(out.attentions[2].shape)
+    if n_tokens > 1:
+        assert made["scores"].axes == ("B", "nh", "1", "T")
+        assert made["k"].axes == ("B", "nh", "T", "hs")
+    held = sum(part.nbytes for of in out.past_key_values.layers for part in (of.keys, of.values))
+    assert cache_bytes(tensors) == cache_bytes(trace.tensors) == held
+    alone = products_of(tensors, model.config)
+    assert 2 * sum(p.multiply_adds for p in alone) == step.get_total_flops()
+    assert 2 * sum(p.multiply_adds for p in products(trace)) == whole.get_total_flops()
+    for one in alone:
+        factors = [int(n.replace(",", "")) for n in one.worked.split(" · ")]
+        assert np.prod(factors) * one.times == one.multiply_adds
+        assert len(factors) == len(one.formula.split(" · "))
+
+
+def test_a_step_makes_the_last_rows_of_the_whole_run(pair: Any) -> None:
+    folder, _, model = pair
+    expected, trace = reference(folder, IDS, True), gpt2viz.trace(model, IDS)
+    past = Start(trace, len(IDS) - 1).past(torch.device("cpu"), explicit=False)
+    scores: list[np.ndarray] = []
+    hooks = [
+        block.attn.attend.masked_scores.register_forward_hook(
+            lambda _module, _inputs, made: scores.append(made.numpy())
+        )
+        for block in model.network.h
+    ]
+    try:
+        with torch.inference_mode():
+            logits = model.network(torch.tensor([IDS[-1:]]), explicit=True, past=past)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    assert_allclose(logits[0, -1], expected["logits"][-1], **TOLERANCE)
+    for layer, made in enumerate(scores):
+        assert_allclose(made[0, :, 0], expected["masked_scores"][layer][:, -1], **TOLERANCE)
+
+
+def test_where_nothing_can_be_kept(pair: Any) -> None:
+    _, _, model = pair
+    with pytest.raises(ValueError, match="Only with the causal mask on"):
+        last_token_alone(model, gpt2viz.trace(model, IDS, causal=False))
+    edited = gpt2viz.trace(model, IDS, edits=gpt2viz.parse_edits("window:2"))
+    with pytest.raises(ValueError, match="A run with edits can't reuse another"):
+        last_token_alone(model, edited)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the first tokens go too",
+        "run/edits.py",
+        "first = edit.first or 0",
+        "first = 0",
+        "test_dropped_tokens_are_those_that_an_edit_hides",
+    ),
+    Mutant(
+        "one room for all and one more for the first",
+        "anatomy/kv_cache.py",
+        "width=room - first,",
+        "width=room - first + 1,",
+        "test_dropped_tokens_are_those_that_an_edit_hides",
+    ),
+    Mutant(
+        "a step sums over its own key alone",
+        "anatomy/cost.py",
+        'if record.key == "k"',
+        'if record.key == "q"',
+        "test_a_step_is_transformers_step_with_its_cache",
+    ),
+    Mutant(
+        "keys alone are counted",
+        "anatomy/kv_cache.py",
+        'record.key in ("k", "v")',
+        'record.key == "k"',
+        "test_a_step_is_transformers_step_with_its_cache",
+    ),
+    Mutant(
+        "a step sees as the first tokens do",
+        "model/network.py",
+        "asking = slice(-q.shape[2], None)",
+        "asking = slice(q.shape[2])",
+        "test_a_step_makes_the_last_rows_of_the_whole_run",
+    ),
+)
