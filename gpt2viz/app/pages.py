@@ -115,7 +115,7 @@ MENU: tuple[Page, ...] = (
         what="what comes next, who wrote it, and how the text goes on",
         words="token logit vocabulary temperature top-k-and-top-p entropy surprise nat-and-bit "
         "residual-stream logit-lens unembedding direct-contribution mlp attention-weight query "
-        "key",
+        "key value kv-cache attention-sink",
         modes={"next": "Next token", "generate": "Generate"},
         formerly={"predictions": ("next",), "generate": ("generate",)},
     ),

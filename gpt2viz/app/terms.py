@@ -132,6 +132,11 @@ TERMS: tuple[Term, ...] = (
         "Kullback & Leibler 1951, On Information and Sufficiency",
     ),
     Term(
+        "KV cache",
+        "The keys and values of the tokens that were read, kept for those to come, so that each "
+        "token is run once. Filling it with the sentence is called prefill.",
+    ),
+    Term(
         "Layer",
         "Attention and MLP, one after the other; GPT-2 is a stack of them. Counted from 0.",
         _VASWANI,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.pictures.palette import DASHES
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.picture import Bars, Case, Heatmaps
+from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Heatmaps, Role
 
 if TYPE_CHECKING:  # torch stays out of the pictures
     from gpt2viz.analysis.lens import Contributions
@@ -66,6 +67,27 @@ def token_bars(
         said=[f"{name}\n{v:.5g} {unit}".rstrip() for name, v in zip(names, values, strict=True)],
     )
     return Bars(what, names, [only], title, ticks=axis.plain_ends())
+
+
+def surprise_curves(
+    what: str, labels: Sequence[str], bits: Mapping[str, NDArray[np.floating]]
+) -> Curves:
+    """Surprise of every token but the first in bits, (T,) of each way to read, as a curve each."""
+    names = Axis("token", labels).plain_names()[1:]
+    roles: tuple[Role, ...] = ("ink", 0, 1)
+    curves = [
+        Curve(
+            name,
+            names,
+            values[1:].tolist(),
+            role,
+            [f"{token}\n{value:.3f} bits" for token, value in zip(names, values[1:], strict=True)],
+            dash,
+            point="circle",
+        )
+        for (name, values), role, dash in zip(bits.items(), roles, DASHES, strict=False)
+    ]
+    return Curves(what, curves, "token", "surprise (bits)", lowest=0)
 
 
 def contribution_map(what: str, parts: Contributions) -> Heatmaps:

@@ -11,7 +11,9 @@ import gpt2viz
 from gpt2viz.app.views import generate
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
-from tests.app.pages import PAGES, ROOT, array, button_groups, figure, open_page
+from tests.anatomy.test_kv_cache import read_on
+from tests.app.pages import PAGES, ROOT, array, button_groups, figure, open_page, plain
+from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax
 
 TEXT = "She sat by the bank of the river"
@@ -200,3 +202,79 @@ def test_it_stops_where_the_context_is_full() -> None:
     assert any("context is full" in info.value for info in at.info)
     (step,) = [button for button in at.button if button.label == "Step"]
     assert step.disabled
+
+
+def written(at: AppTest) -> str:
+    return plain("\n".join(block.value for block in [*at.markdown, *at.caption]))
+
+
+def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
+    """Shapes, work and bytes of a step, counted by hand; surprise where tokens are deleted."""
+    at = open_page("predict?predict=generate", text=TEXT, cache="true", room="4", sinks="2")
+    press(at, "Step")
+    ids = [*model.tokenizer.encode(TEXT), *new_ids(at)]
+    n, C, n_layer, n_vocab = len(ids), 256, 4, 5120
+    _, shapes, caches = (table.value for table in at.dataframe)
+    assert dict(zip(shapes["tensor of a layer"], shapes["the last alone"], strict=True)) == {
+        "Q, K and V in one": "(1, 1, 768)",
+        "Queries Q": "(1, 8, 1, 32)",
+        "Keys K": f"(1, 8, {n}, 32)",
+        "Values V": f"(1, 8, {n}, 32)",
+        "Raw scores": f"(1, 8, 1, {n})",
+        "Attention weights": f"(1, 8, 1, {n})",
+        "Head output": "(1, 8, 1, 32)",
+        "Stream after the layer": "(1, 1, 256)",
+    }
+    assert f"(1, 8, {n}, {n})" in list(shapes["all at once"])
+    step, whole = (n_layer * (12 * C * C * new + 2 * new * n * C) + n_vocab * C for new in (1, n))
+    told = written(at)
+    assert f"**{step:,} multiply-adds** in place of {whole:,}, {100 * step / whole:.1f} %" in told
+    assert f"the sentence's {n - 1} tokens at once; the 1 token written came one by one" in told
+    held = [n, 4, 4]
+    assert caches["tokens kept"].tolist() == held
+    assert caches["bytes kept"].tolist() == [2 * n_layer * C * 4 * tokens for tokens in held]
+    lines = figure(at, "cache_curves")["data"]
+    for row, (room, first) in enumerate(((None, 0), (4, 0), (4, 2))):
+        p = softmax(read_on(BUNDLED, ids, room, first))
+        bits = -np.log2(p[np.arange(n - 1), ids[1:]])
+        assert_allclose(array(lines[row]["y"]), bits, rtol=1e-3, atol=1e-3)
+        mean = caches["surprise per token (bits)"][row]
+        assert mean == pytest.approx(bits.mean(), rel=1e-4)
+    assert "the edits `window:4` and `window:2:2`" in told
+
+
+def test_where_there_is_less_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = open_page("predict?predict=generate", text=TEXT, cache="true", causal="false")
+    assert "with the mask off a token's keys and values depend on those after it" in written(at)
+    assert not [toggle for toggle in at.toggle if toggle.key == "cache"]
+    at = open_page("predict?predict=generate", text="the", cache="true")
+    assert "Nothing stands before the only token" in written(at)
+    at = open_page("predict?predict=generate", text="the cat", cache="true")
+    assert "**The text fits: nothing is dropped yet.**" in written(at)
+    monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 0)
+    at = open_page(
+        "predict?predict=generate", text="Two cats sat", cache="true", room="3", sinks="3"
+    )
+    assert "in a fused step" in at.dataframe[0].value["all at once"].tolist()
+    assert [note.value.partition(". It must")[0] for note in at.warning] == [
+        "sinks: 3 can't be shown here"
+    ]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "what was dropped is seen all the same",
+        "app/views/kv_cache.py",
+        "_bits(run.key)",
+        "_bits(whole.key)",
+        "test_the_cache_holds_what_numpy_keeps",
+    ),
+    Mutant(
+        "the step's work is that of all",
+        "app/views/kv_cache.py",
+        "in products_of(alone, config)",
+        "in products(whole)",
+        "test_the_cache_holds_what_numpy_keeps",
+    ),
+)

@@ -34,6 +34,7 @@ SHOWN += [
     for page in ("attention", "head", "side_by_side?differs=mask", "what_if")
 ]
 SHOWN += [(page, {"picture": "lines"}) for page in ("side_by_side?differs=text", "find")]
+SHOWN += [("predict?predict=generate", {"cache": "true"})]
 SHOWN += [("textbook", {"chapter": name}) for name in CHAPTERS]
 SHOWN += [("models", {"part": name}) for name in ("parameters", "tokenizer", "positions", "cost")]
 #: Pages whose pictures belong to the model or to a text's example, and those of heads.

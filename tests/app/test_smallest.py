@@ -30,6 +30,7 @@ EVERY = [
         for page in ("attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if")
     ),
     *((view, {"causal": "false"}) for view in VIEWS),
+    ("predict?predict=generate", {"cache": "true"}),
     *(("attention", {"show": name}) for name in MEASURES),
     *(("side_by_side", {"compare": which}) for which in ("mean", "rollout")),
     *(

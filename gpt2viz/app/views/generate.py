@@ -17,7 +17,7 @@ from gpt2viz.app.frame import controls, end_of_text, page, token_strip
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
-from gpt2viz.app.views import next_token
+from gpt2viz.app.views import kv_cache, next_token
 from gpt2viz.app.views.next_token import Sampling
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
@@ -60,6 +60,7 @@ def draw(view: View, settings: Any) -> None:
             _what_was_written(view, ids)
     with looked, st.container(gap="xsmall"):  # last: its widgets fix what the buttons hold
         _where_it_looked(view, before, ids)
+    kv_cache.draw(view, _with(view.trace.key, ids))
     _go_on(view, ids, sampling, seed)
 
 

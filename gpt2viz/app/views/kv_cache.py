@@ -1,0 +1,204 @@
+"""The cache of keys and values: what reading one more token takes, and what dropping some does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from numpy.typing import NDArray
+
+from gpt2viz import STAGE, Edit, TensorRecord, Trace, surprise
+from gpt2viz.anatomy.cost import products, products_of
+from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
+from gpt2viz.app import address, limits, output, parameters, prose, run_cache
+from gpt2viz.app.frame.page import View
+from gpt2viz.app.literal import literal
+from gpt2viz.labels import counted
+from gpt2viz.model.memory import spell
+from gpt2viz.pictures.prediction import surprise_curves
+from gpt2viz.run.key import RunKey
+
+#: The tensors of a layer whose shapes stand side by side.
+_STAGES = ("qkv", "q", "k", "v", "scores", "weights", "head_output", "residual_out")
+
+
+def draw(view: View, text: RunKey) -> None:
+    """Offer what the cache holds of ``text``, the sentence and what was written; draw it if wanted.
+
+    Without the mask there is none, and the page says why.
+    """
+    if not text.causal:
+        prose.caption(
+            "The KV cache isn't shown: with the mask off a token's keys and values depend on those "
+            "after it, so none could be kept as the text goes on."
+        )
+        return
+    wanted = st.toggle(
+        "The KV cache",
+        help=prose.tip(
+            "A KV cache keeps what was made of the tokens so far. What does reading one more take "
+            "then, and what becomes of the predictions where some tokens are dropped?"
+        ),
+        **address.switch(parameters.CACHE),
+    )
+    if not wanted:
+        return
+    whole = run_cache.run(text)
+    if len(whole.token_ids) == 1:
+        prose.caption("Nothing stands before the only token. Write another to see what is kept.")
+        return
+    step, dropped = st.columns(2, gap="large")
+    with step:
+        _step(view, whole)
+    with dropped:
+        _dropped(view, whole)
+
+
+def _step(view: View, whole: Trace) -> None:
+    """The tensors of a run of all tokens beside those of the last alone, and what that saves."""
+    alone, n = _alone(whole.key), len(whole.token_ids)
+    written = n - view.n_tokens
+    prose.markdown(f"#### Reading “{literal(whole.labels[-1])}”, with {n - 1:,} kept")
+    output.table(
+        _shapes(whole, alone),
+        "Shapes of a run of all tokens and of the last alone",
+        hide_index=True,
+        height="content",
+    )
+    config = whole.config
+    prose.caption(
+        f"Prefill reads the sentence's {counted(view.n_tokens, 'tokens')} at once"
+        + (f"; the {counted(written, 'tokens')} written came one by one" if written else "")
+        + ". A step reads one token: each head of a layer makes one query, one key and one value "
+        f"of {counted(config.head_dim, 'numbers')}, (1, nh, 1, hs) in place of (1, nh, T, hs), and "
+        f"compares that query with {n:,} keys, its own and the {n - 1:,} that were kept."
+    )
+    all_of_it = sum(product.multiply_adds for product in products(whole))
+    of_step = sum(product.multiply_adds for product in products_of(alone, config))
+    held = cache_bytes(alone)
+    prose.markdown(
+        f"The step takes **{of_step:,} multiply-adds** in place of {all_of_it:,}, "
+        f"{100 * of_step / all_of_it:.1f} %. For that **{spell(held)}** are kept, {held // n:,} "
+        f"bytes a token: keys and values of {counted(config.n_layer, 'layers')}."
+    )
+
+
+def _shapes(whole: Trace, alone: tuple[TensorRecord, ...]) -> pd.DataFrame:
+    """One row a tensor of a layer: its axes and shape, of all tokens at once and of the last."""
+    made = {record.key: record for record in alone if record.layer in (0, None)}
+    at_once = {key: whole.record(key, 0) for key in _STAGES}
+    return pd.DataFrame(
+        {
+            "tensor of a layer": STAGE[key].label,
+            "all at once": _shape(at_once[key]),
+            "the last alone": _shape(made[key]),
+            "its axes": f"({', '.join(made[key].axes)})",
+        }
+        for key in _STAGES
+    )
+
+
+def _shape(record: TensorRecord | None) -> str:
+    """A shape as it is written; a long text's scores are made inside of one fused step."""
+    return "in a fused step" if record is None else f"({', '.join(f'{n:,}' for n in record.shape)})"
+
+
+def _dropped(view: View, whole: Trace) -> None:
+    """Surprise under caches of a fixed size, beside one that keeps all."""
+    prose.markdown("#### A cache that drops tokens")
+    with st.container(horizontal=True, gap="medium"):
+        edits = evictions(*_sizes(limits.longest(whole.config)))
+    runs = {name: run_cache.run(replace(whole.key, edits=of)) for name, of in edits.items()}
+    for name, run in runs.items():
+        output.run(f"The cache: {name}", run)
+    bits = {name: _bits(run.key) for name, run in runs.items()}
+    output.picture(
+        surprise_curves(
+            "Surprise of every token in bits, where all are kept and where some are dropped",
+            whole.labels,
+            bits,
+        ),
+        view.colors,
+        key="cache_curves",
+        made_by=(evictions, surprise),
+    )
+    _means(whole, edits, bits)
+    _words(edits, fits=kept(edits["drop the oldest"], len(whole.labels)) == len(whole.labels))
+
+
+def _sizes(longest: int) -> tuple[int, int]:
+    """Pick the room of the caches, and how many first tokens one of them keeps."""
+    rooms = range(2, longest + 1)
+    room = st.number_input(
+        "Room for",
+        rooms[0],
+        rooms[-1],
+        help=prose.tip("Tokens whose keys and values are kept, the one that is read among them."),
+        width=230,
+        **address.choice(parameters.ROOM, rooms, min(parameters.ROOM.default, longest)),
+    )
+    first = range(1, room)
+    sinks = st.number_input(
+        "Of these the first",
+        first[0],
+        first[-1],
+        help=prose.tip("The text's first tokens, where heads rest: attention sinks."),
+        width=280,
+        **address.choice(parameters.SINKS, first),
+    )
+    return room, sinks
+
+
+def _means(
+    whole: Trace,
+    edits: Mapping[str, tuple[Edit, ...]],
+    bits: Mapping[str, NDArray[np.float64]],
+) -> None:
+    """What each cache holds after the last token, and its surprise per token."""
+    n = len(whole.token_ids)
+    each = cache_bytes(_alone(whole.key)) // n
+    held = [kept(edits[name], n) for name in POLICIES]
+    output.table(
+        pd.DataFrame(
+            {
+                "cache": POLICIES,
+                "tokens kept": held,
+                "bytes kept": [each * tokens for tokens in held],
+                "surprise per token (bits)": [np.nanmean(bits[name]) for name in POLICIES],
+            }
+        ),
+        "Tokens that a cache keeps, and surprise per token",
+        hide_index=True,
+        height="content",
+        column_config={
+            "bytes kept": st.column_config.NumberColumn(format="localized"),
+            "surprise per token (bits)": st.column_config.NumberColumn(format="%.3f"),
+        },
+    )
+
+
+def _words(edits: Mapping[str, tuple[Edit, ...]], fits: bool) -> None:
+    """What there is to know about the curves; ``fits`` says that nothing had to be dropped."""
+    (oldest,), (first,) = edits["drop the oldest"], edits["keep the first"]
+    prose.caption(
+        ("**The text fits: nothing is dropped yet.** " if fits else "")
+        + "A token that is dropped is hidden from every later one, in every head of every layer: "
+        f"the edits `{oldest}` and `{first}` of **What if**. Xiao et al. (2023) found that large "
+        "models lose the thread where the first tokens are dropped, and keep it where a few of "
+        "them stay, as attention sinks: the curves say what this model does. Here positions stay "
+        "the text's own; theirs are counted within the cache, so that a text can outgrow the "
+        "context."
+    )
+
+
+@st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner=False)
+def _alone(text: RunKey) -> tuple[TensorRecord, ...]:
+    return last_token_alone(run_cache.load(text.model), run_cache.run(text))
+
+
+@st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner=False)
+def _bits(text: RunKey) -> NDArray[np.float64]:
+    return surprise(run_cache.run(text))
