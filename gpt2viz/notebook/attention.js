@@ -107,6 +107,7 @@ function drawMap(view) {
     const head = name === "open" ? sent.split(".").map(Number) : [sent.layer, sent.head]
     view.chosen = head[0] * map.heads + head[1]
     if (sent.token >= 0) view.token = sent.token
+    report(view, sent.token >= 0 ? sent.token : null)
     show(view)
     if (name === "open") page.querySelector(".tiles").focus()
   } })
@@ -163,9 +164,17 @@ function partOf({ part, whole }) {
   return [`queries ${a} to ${b}, keys ${c} to ${d}`, `${a}–${b} × ${c}–${d}`]
 }
 
+// What was chosen, for whoever handed the page a port, or will; see `heard`.
+function report(view, query, key = null) {
+  const { map: { heads }, chosen, port } = view
+  view.told = [Math.floor(chosen / heads), chosen % heads, query, key]
+  port?.postMessage(view.told)
+}
+
 // A click on a cell lights its query in every head, a second one takes that back.
-function pin(view, { row }) {
+function pin(view, { row, column }) {
   const [token] = span(row, view.down), now = view.token
+  report(view, token, span(column, view.across)[0])
   view.token = now >= 0 && blockOf(view.down, now) === row ? -1 : token
   show(view)
 }
@@ -193,6 +202,15 @@ function show(view) {
   return drawHead(view)
 }
 
+// A notebook that frames the page may hand it a port, and hears there what is chosen.
+function heard(view) {
+  addEventListener("message", ({ source, ports: [port] }) => {
+    if (source !== parent || !port) return
+    view.port = port
+    if (view.told) port.postMessage(view.told)
+  })
+}
+
 // The page in the colours of a scheme.
 function paint(view, dark) {
   view.colors = view.schemes[dark ? "dark" : "light"]
@@ -207,6 +225,7 @@ export default async function (page, map, tiles) {
   const view = { ...about, page, whole, part: whole, token: -1, kept: new Map(),
     draw: { map, tiles } }
   const dark = matchMedia("(prefers-color-scheme: dark)")
+  heard(view)
   paint(view, dark.matches)
   view.cells = await inflated(text("map"))
   view.hidden = text("whole") &&

@@ -6,19 +6,39 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 from gpt2viz import __version__, files
+from gpt2viz.errors import MissingExtraError
+from gpt2viz.extras import needed
 from gpt2viz.notebook.stored import Stored
+
+if TYPE_CHECKING:  # an extra of its own
+    from gpt2viz.notebook.clicks import Clicks
 
 #: The components of the app that draw here too: where they stand, by the page's name for them.
 _DRAWN_BY = {"map": "app/components/model_map", "tiles": "app/components/tiles"}
 #: Pixels in a notebook.
 _HEIGHT = 760
+
+
+class Selected(NamedTuple):
+    """What was clicked: a head, or a cell of one. All count from 0.
+
+    ``query`` is None where a head was clicked, unless its token was chosen by keys, and ``key``
+    where no cell was. Where a cell stands for a block, they are the block's first ones.
+    """
+
+    layer: int
+    head: int
+    query: int | None
+    key: int | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,10 +84,46 @@ class AttentionView:
             **{f"{name}_html": _read(f"{place}/component.html") for name, place in components},
         )
 
+    @property
+    def selected(self) -> Selected | None:
+        """What was last clicked in the notebook, or chosen by keys; None before that.
+
+        Read it in a later cell than the one that shows this. Raises ``MissingExtraError`` where
+        anywidget isn't installed.
+        """
+        clicked = self._clicks.clicked
+        return Selected(*clicked) if clicked else None
+
+    @cached_property
+    def _clicks(self) -> Clicks:
+        with needed("What is selected in a notebook", "widget"):
+            from gpt2viz.notebook.clicks import Clicks
+
+        return Clicks(frame=f"gpt2viz-{uuid4().hex}")
+
+    def _ipython_display_(self) -> None:
+        """Show the frame, and what hears its clicks; IPython takes the bundle where it can't be."""
+        try:
+            clicks = self._clicks
+        except MissingExtraError:
+            raise NotImplementedError from None
+        from IPython.display import display
+
+        from gpt2viz.notebook.clicks import kernel_runs
+
+        if not kernel_runs():
+            raise NotImplementedError
+        display(self._bundle(clicks.frame), raw=True)  # type: ignore[no-untyped-call]
+        display(clicks)  # type: ignore[no-untyped-call]
+
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
         """What a notebook shows: the page in a frame that may run its scripts and nothing else."""
+        return self._bundle()
+
+    def _bundle(self, name: str = "") -> dict[str, str]:
+        named = f'name="{name}" ' if name else ""
         frame = (
-            f'<iframe sandbox="allow-scripts" title="{escape(self.title)}" width="100%" '
+            f'<iframe {named}sandbox="allow-scripts" title="{escape(self.title)}" width="100%" '
             f'height="{_HEIGHT}" style="border:0" srcdoc="{escape(self.html())}"></iframe>'
         )
         return {"text/plain": repr(self), "text/html": frame}

@@ -23,6 +23,7 @@ import gpt2viz
 from gpt2viz import export
 from gpt2viz.cli.tensor import choose
 from gpt2viz.export.pictures import PictureKind
+from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
 from tests.bundled import N_HEAD, N_LAYER
@@ -343,10 +344,16 @@ def test_attention_in_a_file_answers_to_keys_and_shows_a_part(
     assert offline.locator("img").count() == 0
 
 
+# A widget's model, as anywidget makes one, that keeps what it is told.
+_MODEL = """
+{ get: () => "clicks", set: (_, clicked) => (window.heard ??= []).push(clicked), save_changes() {} }
+"""
+
+
 def test_attention_in_a_notebooks_frame_runs_its_scripts_and_asks_nobody(
     offline: Page, tmp_path: Path, shown: gpt2viz.AttentionView
 ) -> None:
-    cell = f'<meta charset="utf-8">{shown._repr_mimebundle_()["text/html"]}'
+    cell = f'<meta charset="utf-8">{shown._bundle("clicks")["text/html"]}'
     (tmp_path / "notebook.html").write_text(cell, encoding="utf-8")
     offline.goto((tmp_path / "notebook.html").as_uri())
     frame = offline.frames[1]
@@ -354,6 +361,16 @@ def test_attention_in_a_notebooks_frame_runs_its_scripts_and_asks_nobody(
     assert frame.evaluate("window.origin") == "null"
     assert not frame.evaluate(_REACHES_THE_NOTEBOOK)
     assert frame.locator("img").count() == 0
+    # what is clicked is told to whoever handed it a port, also what was clicked before
+    frame.locator(".map canvas").click(position=_middle(frame, 4))
+    frame.wait_for_function(_LARGE, arg=_head(4))
+    offline.evaluate(
+        f"(() => {{ {_module('notebook/clicks.js')} }})().render({{ model: {_MODEL} }})"
+    )
+    x, y, width, height = frame.locator(".tiles").evaluate(_BOX)
+    frame.locator(".tiles canvas").click(position={"x": x + 200.5 * width, "y": y + 3.5 * height})
+    offline.wait_for_function("window.heard?.length === 2")
+    assert offline.evaluate("heard") == [[1, 1, None, None], [1, 1, 3, 200 * 300 // 256]]
 
 
 def _to_first_cell(page: Page) -> None:
@@ -361,7 +378,7 @@ def _to_first_cell(page: Page) -> None:
     page.mouse.move(x + width / 2, y + height / 2)
 
 
-def _middle(page: Page, head: int) -> Any:
+def _middle(page: Page | Frame, head: int) -> Any:
     """Where a head of the map is to be clicked."""
     return page.locator(".map").evaluate(
         """(view, head) => {
@@ -379,6 +396,7 @@ def shades(weights: np.ndarray) -> np.ndarray:
     return np.stack([np.interp(weights, stops, one) for one in channels], axis=-1)
 
 
+_BOX = "({ look: { boxes: [{ x, y, cw, ch }] } }) => [x, y, cw, ch]"
 _CORNER = """
 view => {
   const { x, y, cw, ch } = view.look.boxes[0], at = view.getBoundingClientRect()

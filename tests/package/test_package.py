@@ -359,6 +359,9 @@ def test_a_plain_install_runs_and_reads_a_model(
 FOR_PYTHON = {
     "trace.heatmap(0, 0)": r"A trace's picture or table needs \w+: pip install 'gpt2viz[notebook]'",
     "trace.table(0, 0)": r"A trace's picture or table needs \w+: pip install 'gpt2viz[notebook]'",
+    "gpt2viz.show(trace).selected": (
+        r"What is selected in a notebook needs anywidget: pip install 'gpt2viz[widget]'"
+    ),
     "from gpt2viz import export": r"gpt2viz.export needs \w+: pip install 'gpt2viz[export]'",
     "import gpt2viz.offline": r"gpt2viz.offline needs plotly: pip install 'gpt2viz[notebook]'",
     "import gpt2viz.survey": r"gpt2viz.survey needs pyarrow: pip install 'gpt2viz[survey]'",

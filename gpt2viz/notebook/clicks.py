@@ -1,0 +1,39 @@
+"""What is clicked in a notebook's frame, in Python: a widget of anywidget, which draws nothing.
+
+The frame may do no more than run its scripts, so ``clicks.js`` beside it hands it a port, and what
+comes through that is the widget's state. anywidget is by Trevor Manz: https://anywidget.dev
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from anywidget import AnyWidget
+from IPython.core.getipython import get_ipython
+from traitlets import Int, Tuple, Unicode
+
+
+class Clicks(AnyWidget):
+    """The frames called ``frame``, and what was ``clicked`` in one of them last.
+
+    That is a layer, a head, and a query and a key or None for each; None before the first click.
+    """
+
+    _esm = (resources.files(__package__) / "clicks.js").read_text(encoding="utf-8")
+    frame = Unicode().tag(sync=True)
+    clicked = Tuple(
+        Int(),
+        Int(),
+        Int(allow_none=True),
+        Int(allow_none=True),
+        default_value=None,
+        allow_none=True,
+    ).tag(sync=True)
+
+    def __repr__(self) -> str:
+        return "Hears what is clicked above."
+
+
+def kernel_runs() -> bool:
+    """Whether this is a notebook's kernel, which a page can answer."""
+    return getattr(get_ipython(), "kernel", None) is not None

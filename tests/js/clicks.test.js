@@ -1,0 +1,16 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import { hear } from "../../gpt2viz/notebook/clicks.js"
+
+test("what a frame says through its port is the widget's state", async () => {
+  const told = {}, saved = [], got = {}
+  const model = { set: (name, value) => { told[name] = value },
+    save_changes: () => saved.push({ ...told }) }
+  hear(model, { contentWindow: { postMessage: (...sent) => { got.sent = sent } } })
+  const [, , [port]] = got.sent
+  port.postMessage([1, 2, null, 3])
+  while (!saved.length) await new Promise(setImmediate)
+  assert.deepEqual(saved, [{ clicked: [1, 2, null, 3] }])
+  port.close()
+})

@@ -1,0 +1,97 @@
+"""What was clicked in a notebook, by the messages that its page and its kernel exchange."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import comm
+import numpy as np
+import pytest
+
+import gpt2viz
+from gpt2viz.notebook import view as module
+from tests.mutants import Mutant
+
+
+class Channel(comm.DummyComm):
+    """What the kernel says is kept."""
+
+    def publish_msg(self, msg_type: str, data: Any = None, *rest: Any, **more: Any) -> None:
+        said.append((msg_type, data))
+
+
+said: list[tuple[str, Any]] = []
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> gpt2viz.AttentionView:
+    monkeypatch.setattr(comm, "create_comm", Channel)
+    said.clear()
+    return gpt2viz.show(np.full((2, 3, 4, 4), 0.25), list("abcd"))
+
+
+def test_a_click_is_read_where_the_page_sends_it(shown: gpt2viz.AttentionView) -> None:
+    assert shown.selected is None
+    state = next(
+        data["state"] for what, data in said if what == "comm_open" and "_esm" in data["state"]
+    )
+    assert state["clicked"] is None
+    assert state["frame"] == shown._clicks.frame
+    assert state["_esm"] == module._read("notebook/clicks.js")
+    for clicked in ([1, 2, None, None], [1, 2, 3, 0]):
+        answer = {"method": "update", "state": {"clicked": clicked}, "buffer_paths": []}
+        shown._clicks.comm.handle_msg({"content": {"data": answer}, "buffers": []})
+        assert shown.selected == tuple(clicked)
+    assert shown.selected is not None
+    assert (shown.selected.layer, shown.selected.head) == (1, 2)
+    assert (shown.selected.query, shown.selected.key) == (3, 0)
+
+
+def test_a_kernel_shows_the_frame_and_what_hears_it(
+    shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NotImplementedError):  # no kernel: IPython takes the bundle
+        shown._ipython_display_()
+    displayed: list[Any] = []
+    monkeypatch.setattr("gpt2viz.notebook.clicks.kernel_runs", lambda: True)
+    monkeypatch.setattr("IPython.display.display", lambda one, **_raw: displayed.append(one))
+    shown._ipython_display_()
+    bundle, clicks = displayed
+    assert bundle["text/html"].startswith(f'<iframe name="{clicks.frame}" sandbox="allow-scripts"')
+    assert clicks.frame != gpt2viz.show(np.eye(2))._clicks.frame
+    plain = clicks._repr_mimebundle_()[0]
+    assert "application/vnd.jupyter.widget-view+json" in plain
+    assert plain["text/plain"] == "Hears what is clicked above."
+
+
+def test_without_anywidget_it_shows_and_says_what_to_install(
+    shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "gpt2viz.notebook.clicks", raising=False)
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    wanted = r"^What is selected in a notebook needs anywidget: pip install 'gpt2viz\[widget\]'$"
+    with pytest.raises(gpt2viz.MissingExtraError, match=wanted):
+        _ = shown.selected
+    with pytest.raises(NotImplementedError):
+        shown._ipython_display_()
+    assert shown._repr_mimebundle_()["text/html"].startswith('<iframe sandbox="allow-scripts"')
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "clicked: another frame's name",
+        "notebook/view.py",
+        'name="{name}" ',
+        'name="{name}s" ',
+        "test_a_kernel_shows_the_frame_and_what_hears_it",
+    ),
+    Mutant(
+        "clicked: nothing is said of what is missing",
+        "notebook/view.py",
+        'with needed("What is selected in a notebook", "widget"):',
+        "if True:",
+        "test_without_anywidget_it_shows_and_says_what_to_install",
+    ),
+)
