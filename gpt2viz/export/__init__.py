@@ -14,10 +14,10 @@ with needed("gpt2viz.export", "export"):
     from gpt2viz.export.page import page_html, save_page
     from gpt2viz.export.paper import on_paper
     from gpt2viz.export.pictures import DPI, PICTURE_KINDS, can_draw, figure_bytes, save_figure
-    from gpt2viz.export.session import Session, read_session
     from gpt2viz.export.sheets import TABLE_KINDS, figure_table, save_table, table_bytes
     from gpt2viz.export.sized import PLOTLY_DPI, pixels
     from gpt2viz.export.spoken import spoken
+    from gpt2viz.run.session import Session, read_session
 
 __all__ = [
     "DPI",

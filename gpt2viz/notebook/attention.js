@@ -222,7 +222,7 @@ export default async function (page, map, tiles) {
   const text = (part) => page.querySelector(`[data-part=${part}]`)?.text
   const about = JSON.parse(text("about")), { queries, keys } = about
   const whole = [[0, queries.length - 1], [0, keys.length - 1]]
-  const view = { ...about, page, whole, part: whole, token: -1, kept: new Map(),
+  const view = { ...about, page, whole, part: whole, kept: new Map(),
     draw: { map, tiles } }
   const dark = matchMedia("(prefers-color-scheme: dark)")
   heard(view)

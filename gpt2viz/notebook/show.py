@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from math import ceil, floor, isqrt, log10
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +24,9 @@ from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import block_starts
 from gpt2viz.pictures.thumbnails import THUMBNAIL
+from gpt2viz.run.session import Session, open_session, run_of, session_of
 from gpt2viz.run.stages import STAGE, Scale
+from gpt2viz.run.trace import Trace
 
 #: Up to so many numbers are kept as they are …
 EXACT = 600_000
@@ -92,7 +96,8 @@ def show(
 
     ``attention`` is a list of layers or one array, (L, B, H, T, S), (L, H, T, S), (H, T, S) or
     (T, S), of torch, NumPy or JAX: L layers, B texts, H heads, T queries down, S keys across. Or a
-    ``Trace``, an output of transformers with ``output_attentions=True``, or TransformerLens' cache.
+    ``Trace``, an output of transformers with ``output_attentions=True``, TransformerLens' cache, or
+    the file of a session that the app saved: its sentence is run again, and its head is shown.
     ``tokens`` are T texts; for cross-attention two lists, (queries, keys); or a tokenizer, with the
     ``ids`` of the text. Without them positions have their numbers.
 
@@ -100,8 +105,10 @@ def show(
     million (12 layers of 12 heads at 256 tokens) the largest of every block is kept, but for the
     ``layers`` of which all numbers are wanted. ``stage`` names another stage of a trace or cache,
     such as "masked_scores"; ``text`` says which of several texts. Raises ``AttentionError`` where
-    these don't fit together.
+    these don't fit together, and ``ExportError`` for a file that is no session.
     """
+    opened = open_session(attention) if isinstance(attention, str | Path) else None
+    attention = attention if opened is None else run_of(opened)
     found = given(attention, tokens, ids, stage, text)
     asked = sorted(set(layers))
     if wrong := [n for n in asked if not 0 <= n < found.n_layer]:
@@ -109,22 +116,52 @@ def show(
     facts = _facts(found, stage)
     read = _read(found, facts, asked)
     n_head = read.tiles.shape[1]
-    layer, head = read.looks.opening(asked[0] if asked else None) if read.looks else (0, 0)
     what = f"{facts.quantity}s of {counted(found.n_layer, 'layers')} of {counted(n_head, 'heads')}"
-    about = {
+    title = " · ".join(filter(None, [found.model, what[0].upper() + what[1:]]))
+    run = attention if isinstance(attention, Trace) else None
+    return AttentionView(
+        title,
+        tuple(_said(found, facts, read)),
+        tuple(read.layers),
+        _about(found, facts, read) | _chosen(found, read, asked, opened),
+        read.parts,
+        partial(session_of, run.key, run.text, run.weights) if run else None,
+    )
+
+
+def _about(found: Given, facts: _Facts, read: _Read) -> dict[str, Any]:
+    """What the page's script has to know beside the numbers."""
+    return {
         "map": _map(found, facts, read),
         "large": _large(facts, LIGHT),
         "schemes": {"light": _scheme(facts, LIGHT), "dark": _scheme(facts, DARK)},
         "layers": [one._replace(text="")._asdict() for one in read.layers],
         "queries": Axis("query", found.queries).plain_names(),
         "keys": Axis("key", found.keys).plain_names(),
-        "chosen": layer * n_head + head,
         "ofBlock": facts.of_block,
     }
-    title = " · ".join(filter(None, [found.model, what[0].upper() + what[1:]]))
-    return AttentionView(
-        title, tuple(_said(found, facts, read)), tuple(read.layers), about, read.parts
-    )
+
+
+def _chosen(found: Given, read: _Read, asked: list[int], opened: Session | None) -> dict[str, int]:
+    """The head that is large at first, by its place among all, and the token whose row is lit.
+
+    Those of a session that was opened, where it names some; else a head that looks hard, in the
+    first layer that was ``asked`` for, and no token, -1.
+    """
+    n_head = read.tiles.shape[1]
+    layer, head = read.looks.opening(asked[0] if asked else None) if read.looks else (0, 0)
+    token = -1
+    if opened:
+        token = _number(opened, "query", len(found.queries))
+        named = _number(opened, "layer", found.n_layer), _number(opened, "head", n_head)
+        layer, head = named if min(named) >= 0 else (layer, head)
+    return {"chosen": layer * n_head + head, "token": token}
+
+
+def _number(session: Session, name: str, end: int) -> int:
+    """What a session has chosen out of 0 to ``end`` - 1; -1 where it hasn't."""
+    raw = session.parameters.get(name, "")
+    return int(raw) if raw in map(str, range(end)) else -1
 
 
 def _facts(found: Given, stage: str) -> _Facts:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from importlib import resources
@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from gpt2viz import __version__, files
-from gpt2viz.errors import MissingExtraError
+from gpt2viz.errors import ExportError, MissingExtraError
 from gpt2viz.extras import needed
 from gpt2viz.notebook.stored import Stored
+from gpt2viz.run.session import Session
 
 if TYPE_CHECKING:  # an extra of its own
     from gpt2viz.notebook.clicks import Clicks
@@ -47,7 +48,7 @@ class AttentionView:
 
     ``said`` are the sentences below the pictures: how the numbers are kept and how far off they
     are, what is pooled, which rows don't sum to 1. ``layers``, ``about`` and ``parts`` are what the
-    page's script reads; the arrays that were given are let go.
+    page's script reads; the arrays that were given are let go. ``session`` makes that of a run.
     """
 
     title: str
@@ -55,12 +56,33 @@ class AttentionView:
     layers: tuple[Stored, ...]
     about: Mapping[str, Any]
     parts: Mapping[str, str]
+    session: Callable[[], Session] | None = None
 
     def save(self, path: str | Path) -> Path:
-        """Write one HTML file, which opens anywhere. Raises ``ExportError`` where it can't be."""
+        """Write one HTML file, which opens anywhere; or of a run a session, ``.json``.
+
+        The app opens a session (*Save*, *Open*), with the layer, head and query that are chosen
+        here. Raises ``ExportError`` where a file can't be written, or the app couldn't show it.
+        """
         path = Path(path)
-        files.save(path, self.html().encode())
+        as_session = path.suffix.lower() == ".json"
+        files.save(path, (self._session().to_json() if as_session else self.html()).encode())
         return path
+
+    def _session(self) -> Session:
+        if self.session is None:
+            raise ExportError(
+                "A session is of a run, which the app runs again, and this attention was given as "
+                "numbers: save it as .html."
+            )
+        layer, head = divmod(self.about["chosen"], self.about["map"]["heads"])
+        query = self.about["token"]
+        if clicked := "_clicks" in vars(self) and self._clicks.clicked:
+            layer, head, query, _ = clicked
+        found = self.session()
+        chosen = {"layer": str(layer), "head": str(head)}
+        chosen |= {} if query in (None, -1) else {"query": str(query)}
+        return replace(found, parameters={**found.parameters, **chosen})
 
     def html(self) -> str:
         """The page: pictures that answer to pointer and keys, numbers, and the scripts for them.

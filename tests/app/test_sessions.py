@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 from streamlit.testing.v1 import AppTest
 
+import gpt2viz
+from gpt2viz.run.session import Session, open_session
 from tests.app.pages import figure, heatmaps, open_page
 from tests.mutants import Mutant
+from tests.notebook.test_show import decoded
 
 #: A second sentence that no address holds, and that still fits the context.
 LONG = ("together " * 225).strip()
@@ -101,6 +107,36 @@ def test_a_session_says_all() -> None:
     assert at.session_state["text2"] == first.session_state["text2"] != LONG
 
 
+def test_a_notebook_shows_what_the_app_saved(tmp_path: Path) -> None:
+    chosen = {"text": "Dog bites man", "layer": "2", "head": "3", "query": "1", "causal": "false"}
+    at = open_page("attention", endoftext="true", **chosen)
+    sha256 = gpt2viz.load_model().weights.sha256  # type: ignore[union-attr]
+    content = Session("Attention", saved(at), sha256).to_json()
+    (tmp_path / "session.json").write_text(content, encoding="utf-8")
+    view = gpt2viz.show(tmp_path / "session.json")
+    n_head = view.about["map"]["heads"]
+    assert (view.about["chosen"], view.about["token"]) == (2 * n_head + 3, 1)
+    drawn = heatmaps(figure(at, "one_head"))["weights"]
+    np.testing.assert_array_equal(decoded(view.html())[2][3], drawn)
+    assert drawn[0, 1] > 0  # without the mask
+
+
+def test_the_app_opens_what_a_notebook_saved(tmp_path: Path) -> None:
+    model = gpt2viz.load_model()
+    ids = model.tokenizer.encode("Dog bites man", end_of_text_first=True)
+    trace = gpt2viz.trace(model, ids, causal=False)
+    view = gpt2viz.show(trace, layers=[1])
+    session = open_session(view.save(tmp_path / "session.json"))
+    layer, head = divmod(view.about["chosen"], trace.config.n_head)
+    assert (layer, session.page) == (1, "Attention")
+    assert session.sha256 == model.weights.sha256  # type: ignore[union-attr]
+    at = opened(open_page("attention", text="A crane ate fish"), dict(session.parameters))
+    np.testing.assert_array_equal(
+        heatmaps(figure(at, "one_head"))["weights"], trace.stage("weights", layer, head)
+    )
+    assert not at.warning
+
+
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
     Mutant(
@@ -116,5 +152,19 @@ MUTANTS = (
         "    _memory().clear()\n",
         "",
         "test_a_session_says_all",
+    ),
+    Mutant(
+        "a notebook's session loses the mask",
+        "run/session.py",
+        '"causal": str(key.causal).lower()',
+        '"causal": "true"',
+        "test_the_app_opens_what_a_notebook_saved",
+    ),
+    Mutant(
+        "a notebook runs a session without the first token",
+        "run/session.py",
+        'first = asked.get("endoftext") == "true"',
+        "first = False",
+        "test_a_notebook_shows_what_the_app_saved",
     ),
 )

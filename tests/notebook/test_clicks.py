@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import comm
@@ -11,6 +12,7 @@ import pytest
 
 import gpt2viz
 from gpt2viz.notebook import view as module
+from gpt2viz.run.session import open_session
 from tests.mutants import Mutant
 
 
@@ -76,6 +78,13 @@ def test_without_anywidget_it_shows_and_says_what_to_install(
     with pytest.raises(NotImplementedError):
         shown._ipython_display_()
     assert shown._repr_mimebundle_()["text/html"].startswith('<iframe sandbox="allow-scripts"')
+
+
+def test_a_session_has_what_was_clicked(tmp_path: Path) -> None:
+    view = gpt2viz.show(gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish"))
+    view._clicks.clicked = (2, 3, 1, 0)
+    chosen = open_session(view.save(tmp_path / "x.json")).parameters
+    assert [chosen[name] for name in ("layer", "head", "query")] == ["2", "3", "1"]
 
 
 #: Faults that these tests notice: see ``tests.mutants``.

@@ -321,6 +321,23 @@ def test_a_hostile_token_stays_a_token(tmp_path: Path) -> None:
         view.save(tmp_path / "no" / "folder.html")
 
 
+def test_a_session_is_of_a_run(tmp_path: Path) -> None:
+    with pytest.raises(gpt2viz.ExportError, match=r"as numbers: save it as \.html"):
+        gpt2viz.show(np.eye(3)).save(tmp_path / "x.json")
+    trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
+    n_layer, n_head = trace.config.n_layer, trace.config.n_head
+    view = gpt2viz.show(trace)
+    path = view.save(tmp_path / "x.json")
+    again = gpt2viz.show(path)
+    assert again.about["chosen"] == view.about["chosen"]
+    np.testing.assert_array_equal(decoded(again.html()), decoded(view.html()))
+    session = json.loads(path.read_text(encoding="utf-8"))
+    for layer, head in ((n_layer, 0), (0, n_head), (0, -1)):  # another model's, or nobody's
+        session["parameters"] |= {"layer": str(layer), "head": str(head)}
+        path.write_text(json.dumps(session), encoding="utf-8")
+        assert gpt2viz.show(path).about["chosen"] == view.about["chosen"]
+
+
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
     Mutant(

@@ -11,8 +11,7 @@ from gpt2viz.app import address, parameters, run_cache
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
-from gpt2viz.export import Session, read_session
-from gpt2viz.export.session import LARGEST
+from gpt2viz.run.session import LARGEST, Session, read_session
 
 
 def everything() -> dict[str, str]:

@@ -1,0 +1,151 @@
+"""A session as a small file: which page, and all that is chosen; it opens again as it was."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gpt2viz import __version__
+from gpt2viz.errors import CheckpointError, ExportError, TextError
+from gpt2viz.model import places
+from gpt2viz.model.checkpoint import Model, load_model
+from gpt2viz.model.config import END_OF_TEXT
+from gpt2viz.model.fingerprint import WeightFiles
+from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.run.edits import parse_edits
+from gpt2viz.run.key import RunKey
+from gpt2viz.run.trace import Trace
+from gpt2viz.run.tracer import trace
+
+#: Says that a JSON file is a session, and in which form.
+FORM = 1
+#: Bytes of the largest session that is read.
+LARGEST = 1_000_000
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+
+
+@dataclass(frozen=True)
+class Session:
+    """One view of the app.
+
+    ``page`` is the page's name in the menu, ``parameters`` are those of its address, with text and
+    model always among them. ``sha256`` is the checksum of the model's weights, or "".
+    """
+
+    page: str
+    parameters: Mapping[str, str]
+    sha256: str = ""
+    version: str = __version__
+
+    def to_json(self) -> str:
+        """The file's content."""
+        return json.dumps({"gpt2viz_session": FORM, **asdict(self)}, ensure_ascii=False, indent=1)
+
+
+def read_session(content: bytes) -> Session:
+    """A session from a file's content.
+
+    Raises ``ExportError`` with one sentence for anything that is no session: too large, no JSON,
+    another form, or values that no address has. Whether the page and the model are there, and
+    whether a value fits, only the app can tell.
+    """
+    if len(content) > LARGEST:
+        raise ExportError(f"This file is too large for a session (over {LARGEST:,} bytes).")
+    try:
+        found = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise ExportError("This file isn't a session: it isn't JSON.") from None
+    if not isinstance(found, dict) or "gpt2viz_session" not in found:
+        raise ExportError("This file is JSON, but not a session that gpt2viz saved.")
+    if found["gpt2viz_session"] != FORM:
+        raise ExportError("This session was saved by a newer gpt2viz. Update to open it.")
+    texts = {key: found.get(key, "") for key in ("page", "sha256", "version")}
+    parameters = found.get("parameters")
+    if (
+        not isinstance(parameters, dict)
+        or not all(isinstance(text, str) for text in texts.values())
+        or not all(_fits(name, value) for name, value in parameters.items())
+    ):
+        raise ExportError("This session is damaged: its values can't be read.")
+    return Session(parameters=parameters, **texts)
+
+
+def open_session(path: str | Path) -> Session:
+    """A session from its file. Raises ``ExportError``, which names the file."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            return read_session(file.read(LARGEST + 1))
+    except (OSError, ValueError) as error:
+        said = f"can't be read ({error.strerror})" if isinstance(error, OSError) else error
+        raise ExportError(f"{path.name}: {said}") from None
+
+
+def session_of(key: RunKey, text: str, weights: WeightFiles | None) -> Session:
+    """The session that shows a run in the app: on Attention, or with its edits on What if.
+
+    ``key``, ``text`` and ``weights`` are a trace's. Raises ``ExportError`` where the app would show
+    another run: of patches, which need a second text, of means over texts of one's own, or of ids
+    that the text isn't cut into.
+    """
+    if key.patch_from or key.mean_over:
+        raise ExportError(f"A run with patches, or means over texts of its own, {_NO_SESSION}")
+    found = _cut(key, text)
+    if found is None:
+        raise ExportError(f"A run of tokens that its text isn't cut into {_NO_SESSION}")
+    text, first = found
+    parameters = {"text": text, "model": key.model, "causal": str(key.causal).lower()}
+    parameters |= {"endoftext": "true"} if first else {}
+    parameters |= {"edits": ",".join(map(str, key.edits))} if key.edits else {}
+    sha256 = weights.sha256 if weights else ""
+    return Session("What if" if key.edits else "Attention", parameters, sha256)
+
+
+_NO_SESSION = "has no session: save the run itself, with gpt2viz.export.save_trace."
+
+
+def _cut(key: RunKey, text: str) -> tuple[str, bool] | None:
+    """The text of which the model makes the run's tokens, and whether it puts its own first."""
+    rest = text.removeprefix(END_OF_TEXT.decode())
+    ways = [(text, False), (rest, True)]
+    try:
+        tokenizer = load_tokenizer(places.find(key.model)[1])
+    except CheckpointError:  # none of that name is here, so the text is all that is known
+        return ways[rest != text]
+    ids = list(key.token_ids)
+    return next((way for way in ways if _ids(tokenizer, *way) == ids), None)
+
+
+def _ids(tokenizer: Tokenizer, text: str, first: bool) -> list[int]:
+    with suppress(TextError):
+        return tokenizer.encode(text, end_of_text_first=first)
+    return []
+
+
+def run_of(session: Session, model: Model | None = None) -> Trace:
+    """Run what a session's page shows, with its edits where that is What if.
+
+    ``model`` is by default the one that goes by its name here. Raises what ``load_model`` and
+    ``trace`` raise, and ``ExportError`` for other weights than the session's.
+    """
+    asked = session.parameters
+    if model is None:
+        model = load_model(asked["model"]) if "model" in asked else load_model()
+    sha256 = model.weights.sha256 if model.weights else ""
+    if session.sha256 and sha256 not in ("", session.sha256):
+        raise ExportError(f"The model {model.name} here has other weights than this session's.")
+    first = asked.get("endoftext") == "true"
+    ids = model.tokenizer.encode(asked.get("text", ""), end_of_text_first=first)
+    edits = parse_edits(asked.get("edits", "")) if session.page == "What if" else ()
+    return trace(model, ids, asked.get("causal") != "false", edits=edits)
+
+
+def _fits(name: str, value: object) -> bool:
+    if not isinstance(value, str) or not _NAME.fullmatch(name):
+        return False
+    return not any(0xD800 <= ord(char) < 0xE000 for char in value)  # halves of a character

@@ -1,0 +1,108 @@
+"""A saved session is read as it was written, and anything else is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gpt2viz
+from gpt2viz.run.session import Session, open_session, read_session, run_of, session_of
+from tests.mutants import Mutant
+
+NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,39}", fullmatch=True)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=50)
+
+
+@given(TEXTS, st.dictionaries(NAMES, TEXTS, max_size=5))
+def test_what_is_saved_comes_back(page: str, parameters: dict[str, str]) -> None:
+    session = Session(page, parameters, "ab" * 32)
+    assert read_session(session.to_json().encode()) == session
+
+
+def test_it_says_which_version_saved_it() -> None:
+    assert json.loads(Session("Attention", {}).to_json())["version"] == gpt2viz.__version__
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "isn't JSON"),
+        (b"\xff\xfe{}", "isn't JSON"),
+        (b"[" * 100_000, "isn't JSON"),
+        (b"[1, 2]", "not a session that gpt2viz saved"),
+        (b'{"page": "Attention"}', "not a session that gpt2viz saved"),
+        (b'{"gpt2viz_session": 2}', "newer gpt2viz"),
+        (b'{"gpt2viz_session": 1}', "damaged"),
+        (b'{"gpt2viz_session": 1, "page": 3, "parameters": {}}', "damaged"),
+        (b'{"gpt2viz_session": 1, "page": "A", "parameters": {"layer": 1}}', "damaged"),
+        (b'{"gpt2viz_session": 1, "page": "A", "parameters": {"a&b": "1"}}', "damaged"),
+        (b'{"gpt2viz_session": 1, "page": "A", "parameters": {"t": "\\ud800"}}', "damaged"),
+        (b" " * 1_000_001, "too large"),
+    ],
+)
+def test_anything_else_is_one_sentence(content: bytes, told: str) -> None:
+    with pytest.raises(gpt2viz.ExportError, match=told):
+        read_session(content)
+
+
+def session(trace: gpt2viz.Trace) -> Session:
+    return session_of(trace.key, trace.text, trace.weights)
+
+
+def test_a_run_with_edits_comes_back_on_what_if() -> None:
+    model = gpt2viz.load_model()
+    edits = gpt2viz.parse_edits("off:1.3,window:2")
+    trace = gpt2viz.trace(model, "A crane ate fish", edits=edits)
+    found = session(trace)
+    assert (found.page, found.parameters["edits"]) == ("What if", "off:1.3,window:2")
+    assert run_of(found).key == run_of(found, model).key == trace.key
+    elsewhere = replace(found, page="Attention")  # where edits aren't in force
+    assert run_of(elsewhere).edits == ()
+
+
+def test_what_the_app_would_show_otherwise_is_refused(tmp_path: Path) -> None:
+    model = gpt2viz.load_model()
+    ids = [model.tokenizer.encode(letter)[0] for letter in "fish"]  # "fish" is fewer tokens
+    assert len(model.tokenizer.encode("fish")) < 4
+    with pytest.raises(gpt2viz.ExportError, match="tokens that its text isn't cut into has no"):
+        session(gpt2viz.trace(model, ids))
+    patched = gpt2viz.trace(
+        model,
+        "A crane ate fish",
+        edits=gpt2viz.parse_edits("patch:residual_in:1:2"),
+        patch_from="A crane ate corn",
+    )
+    with pytest.raises(gpt2viz.ExportError, match=r"with patches, .* has no session: save the run"):
+        session(patched)
+    other = Session("Attention", {"text": "A", "model": "stories"}, "ab" * 32)
+    with pytest.raises(gpt2viz.ExportError, match="stories here has other weights"):
+        run_of(other)
+    with pytest.raises(gpt2viz.ExportError, match=r"^no\.json: can't be read \(No such file"):
+        open_session(tmp_path / "no.json")
+    (tmp_path / "x.json").write_text("[]")
+    with pytest.raises(gpt2viz.ExportError, match=r"^x\.json: This file is JSON, but not a"):
+        open_session(tmp_path / "x.json")
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a session's edits act on every page",
+        "run/session.py",
+        'if session.page == "What if" else ()',
+        "if session.page else ()",
+        "test_a_run_with_edits_comes_back_on_what_if",
+    ),
+    Mutant(
+        "a session of tokens that the app wouldn't run",
+        "run/session.py",
+        "if _ids(tokenizer, *way) == ids",
+        "if _ids(tokenizer, *way)",
+        "test_what_the_app_would_show_otherwise_is_refused",
+    ),
+)
