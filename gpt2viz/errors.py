@@ -56,6 +56,10 @@ class SurveyError(GPT2VizError):
     """Texts that can't be read, or a survey of them that can't be run."""
 
 
+class ServeError(GPT2VizError):
+    """A server that can't be started on this machine."""
+
+
 class MissingExtraError(GPT2VizError, ImportError):
     """What a plain ``pip install gpt2viz`` leaves out; the message says what to install."""
 

@@ -25,6 +25,8 @@ MODELS_VARIABLE = "GPT2VIZ_MODELS"
 ALLOW_VARIABLE = "GPT2VIZ_ALLOW_MODEL"
 #: Names the folder of what is kept between starts; empty, nothing is kept.
 CACHE_VARIABLE = "GPT2VIZ_CACHE"
+#: How many processes serve the pages; ``gpt2viz serve`` sets it for each of them.
+WORKERS_VARIABLE = "GPT2VIZ_WORKERS"
 #: Stands before a name of the hub that one of the owner's folders has already.
 HUB = "hub:"
 #: What this machine calls itself.

@@ -7,13 +7,15 @@ nothing, and its test says so.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import streamlit as st
 from streamlit import runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.stats import CounterStat, GaugeStat, Stat
 
 
 def connected() -> int:
@@ -25,6 +27,16 @@ def connected() -> int:
         return 0
     manager = getattr(runtime.get_instance(), "_session_mgr", None)
     return 0 if manager is None else manager.num_active_sessions()
+
+
+def came_back() -> bool:
+    """Whether this visitor's browser was connected before, in a session that may be gone.
+
+    A browser that lost its server names its last session as it connects again. Nothing public says
+    whether it was found.
+    """
+    named = str(st.context.headers.get("Sec-WebSocket-Protocol") or "").split(",")
+    return len(named) > 2 and bool(named[2].strip())
 
 
 def forget_widgets() -> None:
@@ -85,3 +97,45 @@ def theme(name: str, paths: Iterable[str]) -> dict[str, str]:
     Only Streamlit's own menu, which the app doesn't show, can change the theme.
     """
     return {f"stActiveTheme-{path}-v2": json.dumps(name) for path in paths}
+
+
+class Gauge(NamedTuple):
+    """A number of this process; ``kind`` is "gauge", or "counter" for one that only grows."""
+
+    name: str
+    kind: str
+    says: str
+    value: int
+
+
+class _Provider:
+    """Gauges as Streamlit's own numbers are had."""
+
+    def __init__(self, read: Callable[[], Iterable[Gauge]]) -> None:
+        self.read = read
+        self.stats_families = [gauge.name for gauge in read()]
+
+    def get_stats(self, family_names: Sequence[str] | None = None) -> Mapping[str, Sequence[Stat]]:
+        """The gauges of these names, or all."""
+        return {
+            one.name: [
+                (CounterStat if one.kind == "counter" else GaugeStat)(
+                    one.name, one.value, help=one.says
+                )
+            ]
+            for one in self.read()
+            if family_names is None or one.name in family_names
+        }
+
+
+def show_gauges(read: Callable[[], Iterable[Gauge]]) -> bool:
+    """Have ``/_stcore/metrics`` show what ``read`` gives, when it is asked; whether it does.
+
+    Nothing public adds to what is shown there. A server that is just being made has no place for
+    them yet.
+    """
+    manager = getattr(runtime.get_instance(), "stats_mgr", None)
+    if manager is None:
+        return False
+    manager.register_provider(_Provider(read))
+    return True

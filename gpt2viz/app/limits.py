@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import streamlit as st
 
-from gpt2viz import CheckpointError, ContextError, GPT2Config, Model
+from gpt2viz import CheckpointError, ContextError, GPT2Config, Model, settings
 from gpt2viz.app import address, compat, owner, parameters
 from gpt2viz.app.frame import end_of_text
 from gpt2viz.app.literal import literal
@@ -39,13 +39,18 @@ def longest(config: GPT2Config) -> int:
 
 
 def kept_runs() -> int:
-    """Bytes of runs that are kept for all visitors together."""
-    return int(_number(RUNS_VARIABLE, DEFAULT_MEGABYTES) * 10**6)
+    """Bytes of runs that are kept for all visitors of this process together."""
+    return int(_number(RUNS_VARIABLE, DEFAULT_MEGABYTES) * 10**6 * _share())
 
 
 def kept_models() -> int:
-    """Bytes of models that are kept for all visitors together."""
-    return int(_number(MODELS_VARIABLE, total_memory() // 2 / 10**6) * 10**6)
+    """Bytes of models that are kept for all visitors of this process together."""
+    return int(_number(MODELS_VARIABLE, total_memory() // 2 / 10**6) * 10**6 * _share())
+
+
+def _share() -> float:
+    """How much of what a server may keep is this process's: its workers get the same each."""
+    return 1 / int(os.environ.get(settings.WORKERS_VARIABLE, "1"))
 
 
 def admit() -> None:

@@ -19,11 +19,11 @@ from gpt2viz.analysis.looks import Looks, hardest_looks
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.anatomy.training_record import TrainingRecord, read_record
-from gpt2viz.app import limits, owner
+from gpt2viz.app import gauges, limits, owner
 from gpt2viz.app.byte_cache import Kept
 from gpt2viz.arrays import Array
 from gpt2viz.labels import label
-from gpt2viz.model import hub
+from gpt2viz.model import ahead, hub
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.pictures.thumbnails import thumbnails
@@ -70,6 +70,8 @@ def load(name: str) -> gpt2viz.Model:
     or ``KeyError`` for an unknown name.
     """
     folder, kept = model_folders()[name], models()
+    if (shared := ahead.find(name, folder)) is not None:
+        return shared
 
     def make() -> gpt2viz.Model:
         with st.spinner("Loading the model …"):
@@ -107,7 +109,11 @@ def _forget(names: Collection[Hashable]) -> None:
 
 def run(key: RunKey) -> gpt2viz.Trace:
     """The trace of that key. Raises ``TextError``, ``ContextError`` or ``EditError``."""
+    with gauges.waiting():
+        return _run(key)
 
+
+def _run(key: RunKey) -> gpt2viz.Trace:
     def make() -> gpt2viz.Trace:
         model, length = load(key.model), len(key.token_ids)
         if length > (most := limits.longest(model.config)):
@@ -124,7 +130,8 @@ def _made(key: RunKey) -> gpt2viz.Trace:
     source = None
     if key.patch_from:
         others = without_patches(key.edits)
-        source = run(replace(key, token_ids=key.patch_from, edits=others, patch_from=()))
+        source = _run(replace(key, token_ids=key.patch_from, edits=others, patch_from=()))
+    gauges.ran()
     with st.spinner("Running the model …"):
         return gpt2viz.trace(
             model,

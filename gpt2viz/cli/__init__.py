@@ -10,6 +10,7 @@ from gpt2viz.cli.group import Group
 #: Command -> what it does. Each is in the module of its name, which is loaded when it is used.
 COMMANDS = {
     "app": "Open the app; Ctrl-C ends it.",
+    "serve": "Serve the app to many, by several processes; Ctrl-C ends it.",
     "trace": "Run the model on TEXT and show one tensor.",
     "why": "Say why a head looks at a token of TEXT.",
     "surprise": "Say how unexpected each token of TEXT was, in bits.",

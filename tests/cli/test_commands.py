@@ -79,7 +79,7 @@ finally:
 
 def test_help_does_not_wait_for_torch(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "13"
+    assert done.stdout.splitlines()[-1] == "14"
     assert "Open the app; Ctrl-C ends it." in done.stdout
 
 
@@ -336,7 +336,7 @@ def test_app_answers_to_the_names_that_the_owner_gives(
 def test_app_says_where_it_is(
     run: Run, started: list[list[str]], monkeypatch: pytest.MonkeyPatch, host: str, there: str
 ) -> None:
-    monkeypatch.setattr("gpt2viz.cli.app._free", lambda *_: None)  # a machine without IPv6
+    monkeypatch.setattr("gpt2viz.cli.served.free", lambda *_: None)  # a machine without IPv6
     said = run("app", "--port", "8700", "--host", host, "--no-browser").stdout
     assert said == f"Starting gpt2viz at {there} Ctrl-C ends it.\n"
 

@@ -26,6 +26,7 @@ from gpt2viz.app.frame import (
     examples,
     glossary,
     numbers,
+    returned,
     save,
     sentence,
     share,
@@ -85,6 +86,7 @@ def open_menu(which: Page) -> Palette:
         colors = _tools(which)
     limits.admit()
     limits.notice()
+    returned.welcome()
     address.begin()
     tour.draw(which)
     return colors

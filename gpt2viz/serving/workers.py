@@ -1,0 +1,109 @@
+"""The workers: processes that each serve the pages, forked from one that has loaded all they share.
+
+A run is kept by the worker that made it. A visitor stays with one worker, so a page's runs are
+where they are asked for; and to fetch a run from another process takes longer than to make it
+again (``docs/serving.md`` has the numbers).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from multiprocessing.sharedctypes import RawArray
+from pathlib import Path
+
+import torch
+
+from gpt2viz import settings
+from gpt2viz.model import ahead
+from gpt2viz.model.memory import total_memory
+from gpt2viz.serving import desk, logs, pages, proxy, supervisor
+from gpt2viz.serving.supervisor import Part
+
+#: What an app process imports that a page then finds in memory: Streamlit's server, too.
+_SHARED = ("streamlit.web.cli", "streamlit.web.bootstrap", "uvicorn", "pandas", "pyarrow")
+_LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server as its owner wants it.
+
+    ``host`` and ``port`` are where visitors reach it and ``names`` what they may call it; ``desk``
+    is where its metrics are; ``given`` what the app is told, such as the models, which are the
+    ``folders`` by name.
+    """
+
+    workers: int
+    host: str
+    port: int
+    names: Sequence[str]
+    desk: tuple[str, int]
+    given: Sequence[str]
+    folders: dict[str, Path] = field(default_factory=dict)
+
+
+def serve(served: Served, tell: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT. Raises ``ServeError`` where there is no proxy."""
+    program = proxy.find()
+    threads = max(1, torch.get_num_threads() // served.workers)
+    for name in (*pages.HEAVY, *_SHARED):
+        import_module(name)
+    ahead.load(served.folders, total_memory() // 2)
+    # What is there now stays: to look through it for garbage would copy it into each worker.
+    gc.collect()
+    gc.freeze()
+    starts = RawArray("L", served.workers)
+    ports = _free_ports(served.workers)
+    with tempfile.TemporaryDirectory(prefix="gpt2viz-") as folder:
+        file = Path(folder, "Caddyfile")
+        secret = secrets.token_hex(16)
+        at = (served.host, served.port, ports, served.desk[1], secret)
+        file.write_text(proxy.configuration(*at), encoding="utf-8")
+        parts = [
+            *(
+                Part(f"worker {n}", partial(_work, served, port, threads))
+                for n, port in enumerate(ports, 1)
+            ),
+            Part("desk", partial(_attend, *served.desk, ports, starts)),
+            Part("proxy", partial(proxy.become, program, file)),
+        ]
+
+        def started(part: Part) -> None:
+            if (n := parts.index(part)) < served.workers:
+                starts[n] = part.starts
+
+        supervisor.run(parts, tell, started)
+
+
+def _work(served: Served, port: int, threads: int) -> None:
+    """One worker: it has its share of the processors and of what may be kept."""
+    torch.set_num_threads(threads)
+    logs.leave_texts_out()
+    os.environ[settings.WORKERS_VARIABLE] = str(served.workers)
+    import_module("gpt2viz.app.gauges").offer()
+    told = pages.flags(_LOCAL, port, pages.answers(served.host, served.names), browser=False)
+    pages.open_app(told, served.given)
+
+
+def _attend(host: str, port: int, ports: Sequence[int], starts: Sequence[int]) -> None:
+    desk.serve(host, port, desk.Desk(ports, starts))
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody uses now."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind((_LOCAL, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

@@ -1,0 +1,216 @@
+"""Health, readiness and metrics, read by Prometheus' own parser; and logs without texts."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpt2viz.app import compat
+from gpt2viz.errors import ServeError
+from gpt2viz.serving import logs, proxy
+from gpt2viz.serving.desk import FAMILIES, Desk
+from tests.mutants import Mutant
+
+VISITORS, RUNS, WAITING, MEMORY = FAMILIES
+#: As Streamlit writes its own numbers.
+ANSWER = """\
+# TYPE gpt2viz_visitors gauge
+# HELP gpt2viz_visitors Browsers that are connected.
+gpt2viz_visitors {0}
+# TYPE gpt2viz_runs counter
+# HELP gpt2viz_runs Runs of a model.
+gpt2viz_runs_total 1{0}
+# EOF
+"""
+
+
+@contextmanager
+def worker(number: int) -> Iterator[int]:
+    """The port of what answers as a worker does, and nobody else."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            asked = self.path.startswith("/_stcore/metrics?families=gpt2viz_visitors&")
+            self.wfile.write((ANSWER.format(number) if asked else "ok").encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.fixture
+def nobody() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_metrics_are_each_workers(nobody: int) -> None:
+    with worker(3) as first, worker(5) as second:
+        status, kind, body = Desk([first, nobody, second], [1, 4, 2]).answer("/metrics")
+    assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    families = list(text_string_to_metric_families(body))
+    found = {
+        sample.name: {s.labels["worker"]: s.value for s in family.samples}
+        for family in families
+        for sample in family.samples
+    }
+    assert found == {
+        "gpt2viz_up": {"1": 1, "2": 0, "3": 1},
+        "gpt2viz_restarts_total": {"1": 0, "2": 3, "3": 1},
+        "gpt2viz_visitors": {"1": 3, "3": 5},
+        "gpt2viz_runs_total": {"1": 13, "3": 15},
+    }
+    kinds = {family.name: (family.type, family.documentation) for family in families}
+    assert kinds["gpt2viz_visitors"] == ("gauge", "Browsers that are connected.")
+    assert kinds["gpt2viz_runs"] == ("counter", "Runs of a model.")
+
+
+def test_it_is_ready_as_long_as_one_worker_answers(nobody: int) -> None:
+    with worker(1) as port:
+        assert Desk([port, nobody], [1, 1]).answer("/readyz")[::2] == (
+            200,
+            "1 of 2 workers answer\n",
+        )
+    desk = Desk([nobody], [1])
+    assert desk.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
+    assert desk.answer("/healthz")[0] == 200
+    assert desk.answer("/elsewhere")[0] == 404
+
+
+def adapted(written: str, tmp_path: Path) -> dict[str, object]:
+    """The proxy's configuration as Caddy itself understands it."""
+    program = shutil.which("caddy")
+    if program is None:
+        pytest.skip("Caddy isn't installed: apt-get install caddy")
+    file = tmp_path / "Caddyfile"
+    file.write_text(written)
+    for check in (["fmt"], ["validate", "--adapter", "caddyfile", "--config"]):
+        done = subprocess.run([program, *check, str(file)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert check != ["fmt"] or done.stdout == written
+    command = [program, "adapt", "--config", str(file)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, object] = json.loads(told.stdout)
+    return found
+
+
+def handlers(part: object) -> Iterator[dict[str, object]]:
+    """Every handler of a configuration, however deep."""
+    if isinstance(part, dict):
+        if "handler" in part:
+            yield part
+        part = list(part.values())
+    for inner in part if isinstance(part, list) else []:
+        yield from handlers(inner)
+
+
+def test_the_proxy_keeps_a_visitor_with_one_worker(tmp_path: Path) -> None:
+    written = proxy.configuration("127.0.0.1", 8501, [7001, 7002], 8502, "5ec4e7")
+    assert f"lb_policy cookie {proxy.COOKIE} 5ec4e7\n" in written
+    told = adapted(written, tmp_path)
+    assert told["admin"] == {"disabled": True}
+    proxies = [one for one in handlers(told) if one["handler"] == "reverse_proxy"]
+    desk, pages = sorted(proxies, key=lambda one: len(one["upstreams"]))  # type: ignore[arg-type]
+    assert desk["upstreams"] == [{"dial": "127.0.0.1:8502"}]
+    assert pages["upstreams"] == [{"dial": "127.0.0.1:7001"}, {"dial": "127.0.0.1:7002"}]
+    policy = pages["load_balancing"]["selection_policy"]  # type: ignore[index]
+    assert policy == {"policy": "cookie", "name": proxy.COOKIE, "secret": "5ec4e7"}
+    (closed,) = (one for one in handlers(told) if one["handler"] == "static_response")
+    assert closed["status_code"] == 404  # the workers' own metrics
+    assert "access" not in json.dumps(told["logging"])
+
+
+def test_without_caddy_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ServeError, match="apt-get install caddy"):
+        proxy.find()
+
+
+def test_a_log_has_the_place_of_an_error_and_not_its_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = logging.getLogRecordFactory()
+    logger = logging.getLogger("some of Streamlit's")
+    handler = logging.StreamHandler()
+    logger.addHandler(handler)
+    try:
+        logs.leave_texts_out()
+        try:
+            int("my secret sentence")
+        except ValueError:
+            logger.exception("Uncaught app execution")
+    finally:
+        logging.setLogRecordFactory(before)
+        logger.removeHandler(handler)
+    written = capsys.readouterr().err
+    assert "Uncaught app execution" in written
+    assert "test_desk.py" in written
+    assert "ValueError" in written
+    assert written.count("secret") == 1  # our own line of code
+    assert "invalid literal" not in written
+
+
+def test_numbers_are_shown_where_streamlit_shows_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from streamlit import runtime
+    from streamlit.runtime.stats import StatsManager
+
+    from gpt2viz.app import gauges
+
+    class Runtime:
+        stats_mgr = StatsManager()
+
+    monkeypatch.setattr(runtime, "get_instance", lambda: Runtime)
+    assert compat.show_gauges(gauges.read)
+    with gauges.waiting():
+        stats = Runtime.stats_mgr.get_stats(FAMILIES)
+    written = {name: stat.to_metric_str() for name, (stat,) in stats.items()}
+    assert written[WAITING] == "gpt2viz_waiting 1"
+    assert written[VISITORS] == "gpt2viz_visitors 0"
+    assert written[RUNS].startswith("gpt2viz_runs_total ")
+    assert 10**7 < int(written[MEMORY].split()[1]) < 10**11
+    monkeypatch.setattr(runtime, "get_instance", lambda: None)
+    assert not compat.show_gauges(gauges.read)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "visitors change their worker",
+        "serving/proxy.py",
+        "			lb_policy cookie {cookie} {secret}\n",
+        "			lb_policy round_robin\n",
+        "test_the_proxy_keeps_a_visitor_with_one_worker",
+    ),
+    Mutant(
+        "a worker's log has an error's words",
+        "serving/logs.py",
+        "            made.exc_text = ",
+        "            _ = ",
+        "test_a_log_has_the_place",
+    ),
+    Mutant(
+        "a dead server says that it is ready",
+        "serving/desk.py",
+        "200 if any(well) else 503",
+        "200",
+        "test_it_is_ready_as_long_as_one_worker_answers",
+    ),
+)

@@ -1,0 +1,141 @@
+"""A process that ends is started again, and all end with their supervisor, however it goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpt2viz.serving.supervisor import LATEST, SOONEST, STEADY, Part
+from tests.mutants import Mutant
+
+ROOT = Path(__file__).parents[2]
+
+#: Three parts in place of workers: one that stays, one that turns into another program, one that
+#: ends only when it is killed.
+STAND_INS = """
+import os, signal, sys, time
+from gpt2viz.serving import supervisor
+from gpt2viz.serving.supervisor import Part
+
+def stubborn():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(100)
+
+supervisor.GRACE = 0.3
+parts = [
+    Part("stays", lambda: time.sleep(100)),
+    Part("becomes", lambda: os.execvp("sleep", ["sleep", "100"])),
+    Part("stubborn", stubborn),
+]
+supervisor.run(
+    parts,
+    lambda line: print(line, flush=True),
+    lambda part: print("started", part.name, part.pid, flush=True),
+)
+"""
+
+
+class Group:
+    """A supervisor with stand-ins for workers, and what it has said."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", STAND_INS], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+
+    def line(self) -> list[str]:
+        assert self.process.stdout
+        return self.process.stdout.readline().split()
+
+    def started(self) -> dict[str, int]:
+        """The processes of the next three parts that are started, by name."""
+        found = [self.line() for _ in range(3)]
+        assert {words[0] for words in found} == {"started"}
+        return {name: int(pid) for _, name, pid in found}
+
+
+def within(seconds: float, wanted: Callable[[], bool]) -> bool:
+    until = time.monotonic() + seconds
+    while not (found := wanted()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return found
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process lives; one that has ended but isn't yet buried doesn't."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    if sys.platform != "linux":
+        pytest.skip("only Linux has what it waits with")
+    found = Group()
+    yield found
+    found.process.kill()
+    found.process.communicate()
+
+
+def test_what_dies_is_started_again_and_a_stop_leaves_nothing(group: Group) -> None:
+    pids = group.started()
+    assert all(map(is_there, pids.values()))
+    for name in ("stays", "becomes"):
+        os.kill(pids[name], signal.SIGKILL)
+        assert " ".join(group.line()) == f"{name} ended (SIGKILL); it is started again in 0.5 s"
+        _, again, pid = group.line()
+        assert again == name
+        assert int(pid) != pids[name]
+        pids[name] = int(pid)
+    os.kill(group.process.pid, signal.SIGTERM)
+    assert group.process.wait(10) == 0
+    assert not [name for name, pid in pids.items() if is_there(pid)]
+
+
+def test_a_supervisor_that_is_killed_leaves_nobody_who_would_listen(group: Group) -> None:
+    pids = group.started()
+    time.sleep(0.2)  # until the stubborn one has put its fingers in its ears
+    os.kill(group.process.pid, signal.SIGKILL)
+    for name in ("stays", "becomes"):
+        assert within(5, lambda name=name: not is_there(pids[name])), name  # type: ignore[misc]
+    os.kill(pids["stubborn"], signal.SIGKILL)
+
+
+def test_who_keeps_dying_is_waited_for_longer() -> None:
+    part, now, waits = Part("broken", print), 1000.0, []
+    for _ in range(8):
+        part._began = now
+        waits.append(part.ended(now + 1))
+        now += 1
+    assert waits == [SOONEST, 1, 2, 4, 8, 16, LATEST, LATEST]
+    part._began = now
+    assert part.ended(now + STEADY + 1) == SOONEST
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "what died stays dead",
+        "serving/supervisor.py",
+        "        self.pid, self._due = 0, now + self._wait\n",
+        "        self._due = now + self._wait\n",
+        "test_what_dies_is_started_again",
+    ),
+    Mutant(
+        "nobody ends with the supervisor",
+        "serving/supervisor.py",
+        "        _end_with(parent)\n",
+        "",
+        "test_a_supervisor_that_is_killed",
+    ),
+)
