@@ -64,6 +64,10 @@ class MissingExtraError(GPT2VizError, ImportError):
     """What a plain ``pip install gpt2viz`` leaves out; the message says what to install."""
 
 
+class PluginError(GPT2VizError):
+    """A score or a page of another package that can't be used; the message names the package."""
+
+
 class ContextError(GPT2VizError):
     """More tokens than the model has positions for.
 

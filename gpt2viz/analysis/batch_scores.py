@@ -39,7 +39,9 @@ def batch_score(score: Score, weights: Array, ids: Sequence[TokenIds]) -> Scores
 
     NaN where none has it.
     """
-    found = np.stack([score.of(w, row) for w, row in zip(weights, ids, strict=True)])  # (B, nh)
+    found = np.stack(
+        [score.measure(w, row) for w, row in zip(weights, ids, strict=True)]
+    )  # (B, nh)
     with np.errstate(invalid="ignore"):
         mean: Scores = np.nansum(found, axis=0) / (~np.isnan(found)).sum(axis=0)
     return mean

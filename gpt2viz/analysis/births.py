@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from gpt2viz.analysis.batch_scores import attention_weights, token_losses
-from gpt2viz.analysis.scores import SCORES, Scores, probe
+from gpt2viz.analysis.scores import DECLARED, SCORES, Scores, probe
 from gpt2viz.model.checkpoint import Model
 
 #: A head whose last score is less has no habit of that kind to be born with.
 LEAST = 0.2
-#: The habits that are followed: those whose score is a weight in [0, 1] on some keys.
-HABITS = tuple(name for name, score in SCORES.items() if score.targets)
+#: The habits that are followed: those of gpt2viz whose score is a weight in [0, 1] on some keys.
+HABITS = tuple(score.name for score in DECLARED if score.targets)
 
 
 class Measured(NamedTuple):

@@ -1,7 +1,8 @@
 """What a head does: one number a head for each habit that the literature has a name for.
 
 Each score is declared once, at the end of this file: name, formula, source, words and what
-computes it. Pages, surveys, the command line and training read that list.
+computes it. Other packages may add theirs (``gpt2viz.plugins``), and a program its own
+(``register_score``). Pages, surveys, the command line and training read that list.
 
 Five scores are the same measurement of different targets: over the queries that have a target,
 the mean of the weight on all of them together. 1 is a head that does nothing else, 0 one that
@@ -11,15 +12,17 @@ itself, so that all heads are alike there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz import plugins
 from gpt2viz.arrays import Array, Pairs
+from gpt2viz.errors import PluginError
 from gpt2viz.run.stages import Scale
 from gpt2viz.run.trace import Trace
 
@@ -126,9 +129,10 @@ class WeightOn:
 class Score:
     """One habit: its name, its formula, what it says in plain words, and how it is computed.
 
-    ``of`` takes a layer's weights (nh, T, T) and the token ids (T,) and gives (nh,). "unit"
-    scores are in [0, 1]; "amount" ones start at 0 and have a ``unit``. ``source`` is where it was
-    described, "" for what is common.
+    ``of`` takes a layer's weights (nh, T, T) and the token ids (T,) and gives (nh,), NaN for a
+    head that has no such number on this text. "unit" scores are in [0, 1]; "amount" ones start at
+    0 and have a ``unit``. ``source`` is where it was described, "" for what is common; ``by`` is
+    who added it, "" for one that is declared here.
 
     A model in training is scored on text or, for a habit that shows only where tokens come again,
     on the "probe" (``measured_on``). ``record`` is the score's name in the record of a training,
@@ -145,12 +149,38 @@ class Score:
     measured_on: Read = "text"
     record: str = ""
     term: str = ""
+    by: str = ""
+
+    def measure(self, weights: Array, ids: TokenIds) -> Scores:
+        """A layer's weights (nh, T, T) and the token ids (T,) to the score of its heads, (nh,).
+
+        Raises ``PluginError`` where one that others added raises, or gives something else.
+        """
+        if not self.by:
+            return self.of(weights, ids)
+        try:
+            found = np.asarray(self.of(weights, ids), np.float64)
+        except Exception as error:
+            raise self._failed(f"raised {plugins.what_happened(error)}") from error
+        if found.shape != (heads := weights.shape[:-2]):
+            raise self._failed(
+                f"gave the shape {found.shape} where {heads}, a number a head, is due"
+            )
+        if np.isinf(found).any():
+            raise self._failed("gave ∞; a head without such a number has NaN")
+        return found
+
+    def _failed(self, what: str) -> PluginError:
+        return PluginError(
+            f"The head score {self.name!r} of {self.by} {what}. Mend it, or uninstall what adds it."
+        )
 
     @property
     def words(self) -> str:
-        """Its meaning and, in brackets, whom it is from: Markdown."""
+        """Its meaning and, in brackets, whom it is from; then who added it: Markdown."""
         authors = self.source.partition(",")[0]
-        return f"{self.meaning.removesuffix('.')} ({authors})." if authors else self.meaning
+        said = f"{self.meaning.removesuffix('.')} ({authors})." if authors else self.meaning
+        return f"{said} Added by {self.by}." if self.by else said
 
     @property
     def targets(self) -> Callable[[TokenIds], Pairs] | None:
@@ -163,7 +193,8 @@ class Score:
         return (self.of.targets, weight_on) if isinstance(self.of, WeightOn) else (self.of,)
 
 
-_ALL = (
+#: Every score that gpt2viz itself has, in the order in which they are shown.
+DECLARED: tuple[Score, ...] = (
     Score(
         "previous token",
         "mean over queries t ≥ 1 of w(t, t−1)",
@@ -235,8 +266,78 @@ _ALL = (
     ),
 )
 
-#: Every score by name, in the order in which they are shown. It can't be changed.
-SCORES: Mapping[str, Score] = MappingProxyType({score.name: score for score in _ALL})
+
+class Registry(Mapping[str, Score]):
+    """Scores by name: those declared here, those of other packages, those of this program.
+
+    Packages are looked through when it is first read. One whose score can't be taken is left out,
+    and ``troubles`` and stderr say why. Only ``register_score`` adds to it.
+    """
+
+    def __init__(self, declared: Sequence[Score]) -> None:
+        self._known = {score.name: score for score in declared}
+        self._looked = False
+        self._lock = RLock()  # a package's module may read it while it is looked through
+        self._troubles: list[str] = []
+
+    def __getitem__(self, name: str) -> Score:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._all()))
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Why scores of other packages are left out, a sentence each."""
+        self._all()
+        return tuple(self._troubles)
+
+    def add(self, score: Any, by: str, name: str = "") -> Score:
+        """Take a score that is ``by`` others, in place of their own of that name, if any."""
+        if not isinstance(score, Score):
+            raise PluginError(
+                f"{name or 'This'} of {by} is {type(score).__name__}, not a gpt2viz.heads.Score."
+            )
+        taken = self._all().get(score.name)
+        if not score.name.strip() or (taken and taken.by != by):
+            whose = f"{taken.by or 'gpt2viz'} has one of that name" if taken else "it has no name"
+            raise PluginError(
+                f"The head score {score.name!r} of {by} is left out: {whose}. Give it another."
+            )
+        self._known[score.name] = replace(score, by=by)
+        return self._known[score.name]
+
+    def _all(self) -> dict[str, Score]:
+        with self._lock:
+            if not self._looked:
+                self._looked = True
+                for one in plugins.plugins(plugins.SCORES):
+                    try:
+                        self.add(one.load(), one.by, one.name)
+                    except PluginError as error:
+                        self._troubles.append(plugins.tell(error))
+            return self._known
+
+
+#: Every score by name, in the order in which they are shown. It can't be changed but by
+#: ``register_score``.
+SCORES = Registry(DECLARED)
+
+
+def register_score(score: Score) -> Score:
+    """Add a score of your own, for as long as this program runs; the score as it is listed.
+
+    Everything that reads ``SCORES`` has it from then on: ``head_scores``, surveys in this process,
+    the app if this program is the app. Called again with a score of the same name, it takes that
+    one's place. A package adds its scores to every program by an entry point of the group
+    ``gpt2viz.scores``.
+
+    Raises ``PluginError`` for what is no ``Score``, and for a name that gpt2viz or a package has.
+    """
+    return SCORES.add(score, "this program")
 
 
 def recorded() -> list[Score]:
@@ -244,13 +345,29 @@ def recorded() -> list[Score]:
     return [score for score in SCORES.values() if score.record]
 
 
-def head_scores(trace: Trace) -> dict[str, Scores]:
-    """Every score of every head of a run: (n_layer, n_head) by name, one layer at a time."""
-    by_layer = [
-        [score.of(trace.stage("weights", layer)[0], trace.token_ids) for score in SCORES.values()]
-        for layer in range(trace.config.n_layer)
-    ]
-    return {name: np.stack([row[n] for row in by_layer]) for n, name in enumerate(SCORES)}
+def head_scores(
+    trace: Trace, failed: Callable[[PluginError], None] | None = None
+) -> dict[str, Scores]:
+    """Every score of every head of a run: (n_layer, n_head) by name, one layer at a time.
+
+    Raises ``PluginError`` where a score that others added can't be computed; with ``failed``, that
+    is called with the error instead, and the score is NaN.
+    """
+    sizes = trace.config.n_layer, trace.config.n_head
+    found = {name: np.full(sizes, np.nan) for name in SCORES}
+    wanted = list(SCORES.values())
+    for layer in range(trace.config.n_layer):
+        weights = trace.stage("weights", layer)[0]
+        for score in tuple(wanted):
+            try:
+                found[score.name][layer] = score.measure(weights, trace.token_ids)
+            except PluginError as error:
+                if failed is None:
+                    raise
+                failed(error)
+                found[score.name][:] = np.nan
+                wanted.remove(score)
+    return found
 
 
 def probe(vocab_size: int, n_positions: int) -> tuple[int, ...]:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
-from gpt2viz.analysis.scores import SCORES, Score, recorded
+from gpt2viz import plugins
+from gpt2viz.analysis.scores import DECLARED, Score
+from gpt2viz.errors import PluginError
+from gpt2viz.plugins import Plugin
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,28 @@ class Page:
         """Its script, below the folder of the app."""
         return f"pages/{self.address}.py" if self.address else "app.py"
 
+    @property
+    def asks(self) -> dict[str, str]:
+        """What its address needs to hold besides."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AddedPage(Page):
+    """A page of another package: the page "Added" draws it, and the address says which."""
+
+    plugin: Plugin
+
+    @property
+    def address(self) -> str:
+        """That of the page "Added"."""
+        return ADDED.address
+
+    @property
+    def asks(self) -> dict[str, str]:
+        """Which of those that were added."""
+        return {ADDED.name: self.plugin.name}
+
 
 def name_of(title: str) -> str:
     """What a page of that title is called in files and addresses."""
@@ -54,6 +80,10 @@ def _of(scores: Iterable[Score]) -> str:
     """The words for heads with these habits, where the glossary has one."""
     return " ".join(score.term for score in scores if score.term)
 
+
+#: The words for what heads are scored for: all of it, and what is followed as a model trains.
+_HABITS = _of(DECLARED)
+_FOLLOWED = _of(score for score in DECLARED if score.record)
 
 #: Where two runs or two heads stood side by side, and what differed between them.
 _COMPARED = ("text", "head", "mask", "edits", "model")
@@ -98,7 +128,7 @@ MENU: tuple[Page, ...] = (
     FIND := Page(
         "Find",
         what="a head by what it does or where it looks",
-        words=f"head {_of(SCORES.values())} cosine-similarity composition virtual-head "
+        words=f"head {_HABITS} cosine-similarity composition virtual-head "
         "copying-score query key value activation-patching",
         modes={
             "habit": "By what it does",
@@ -134,7 +164,7 @@ MENU: tuple[Page, ...] = (
     TRAINING := Page(
         "Training",
         what="when each head began its work",
-        words=f"loss nat-and-bit token layer head attention-weight {_of(recorded())}",
+        words=f"loss nat-and-bit token layer head attention-weight {_FOLLOWED}",
     ),
     TEXTBOOK := Page(
         "Textbook",
@@ -153,11 +183,35 @@ MENU: tuple[Page, ...] = (
 #: What the words mean: words lead to it, so that it needs no place in the menu.
 GLOSSARY = Page("Glossary", what="what the words mean")
 
-#: All pages.
+#: All pages of gpt2viz.
 PAGES: tuple[Page, ...] = (*MENU, GLOSSARY)
+
+#: Where pages of other packages are drawn, each in the menu under its own title.
+ADDED = Page("Added", what="a page of another package")
+
+
+@cache
+def added() -> tuple[AddedPage, ...]:
+    """The pages of other packages: the entry point "surest_heads" is the page "Surest heads".
+
+    One of a name that is taken is left out, and stderr says so.
+    """
+    found: dict[str, AddedPage] = {}
+    for one in plugins.plugins(plugins.PAGES):
+        title = one.name.replace("_", " ").capitalize()
+        name = name_of(title)
+        if name in found or any(name in (page.name, *page.formerly) for page in (*PAGES, ADDED)):
+            whose = found[name].plugin.by if name in found else "gpt2viz"
+            plugins.tell(
+                PluginError(f"The page {one.name!r} of {one.by} is left out: {whose} has one.")
+            )
+        else:
+            found[name] = AddedPage(title, what=f"a page of {one.by}", plugin=one)
+    return tuple(found.values())
 
 
 def called(title: str) -> Page | None:
     """The page of a title or name, of now or of before; None where there is none."""
     name = name_of(title)
-    return next((page for page in PAGES if name in (page.name, *page.formerly)), None)
+    every = (*PAGES, *added())
+    return next((page for page in every if name in (page.name, *page.formerly)), None)

@@ -120,6 +120,7 @@ _OF_EVERY_PAGE: tuple[Parameter, ...] = (
     QUERY := Choice("query", "The chosen token, by its place", on=pages.MENU, moves=_place),
     FROM := Choice("from", "Of a long text's tokens: the first that is shown", on=pages.MENU),
     TOUR := Choice("tour", "The step of the tour", on=pages.PAGES),
+    ADDED := Text("added", "Which of the pages that other packages add", on=(pages.ADDED,)),
 )
 
 #: What single pages, or some, can show.

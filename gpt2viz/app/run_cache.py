@@ -12,7 +12,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 import gpt2viz
-from gpt2viz import settings
+from gpt2viz import plugins, settings
 from gpt2viz.analysis import scores
 from gpt2viz.analysis.generation import Choice, appraise
 from gpt2viz.analysis.looks import Looks, hardest_looks
@@ -165,10 +165,24 @@ def probe(key: RunKey) -> gpt2viz.Trace | None:
     return run(RunKey(key.model, ids, key.causal)) if ids else None
 
 
-@st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Scoring every head …")
 def head_scores(key: RunKey) -> dict[str, scores.Scores]:
-    """Every score of every head in a run: (n_layer, n_head) by name."""
-    return scores.head_scores(run(key))
+    """Every score of every head in a run: (n_layer, n_head) by name, NaN for one that fails."""
+    return scored(key).scores
+
+
+class Scored(NamedTuple):
+    """Every score of every head in a run; ``failed`` says why scores of others are NaN."""
+
+    scores: dict[str, scores.Scores]
+    failed: tuple[str, ...]
+
+
+@st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Scoring every head …")
+def scored(key: RunKey) -> Scored:
+    """Every score of every head in a run, those of other packages as far as they work."""
+    failed: list[str] = []
+    found = scores.head_scores(run(key), lambda error: failed.append(plugins.tell(error)))
+    return Scored(found, tuple(failed))
 
 
 class EveryHead(NamedTuple):

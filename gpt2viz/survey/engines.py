@@ -29,13 +29,15 @@ ANSWER = 5
 
 
 class Task(NamedTuple):
-    """All that a worker needs to know: ``step`` is a checkpoint of the model's training, if any."""
+    """All that a worker needs to know: ``step`` is a checkpoint of the model's training, if any,
+    and ``scores`` are the names of the scores, in their order."""
 
     model: Path
     step: int | None
     n_tokens: int
     device: str
     shard: Shard
+    scores: tuple[str, ...]
 
 
 #: Takes tasks, one by one as workers become free, and gives shard numbers with their sums.
@@ -58,7 +60,8 @@ def work(task: Task) -> tuple[int, Sums]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        found = score(_kept(task.model, task.step), task.shard, task.n_tokens, task.device)
+        model = _kept(task.model, task.step)
+        found = score(model, task.shard, task.n_tokens, task.device, task.scores)
     finally:
         torch.set_num_threads(before)  # with one worker the process is the caller's
     return task.shard.number, found

@@ -64,7 +64,7 @@ def survey(
     def missing() -> Iterator[Task]:
         for shard in shards(corpus):
             if not files[shard.number].is_file():
-                yield Task(model, step, n_tokens, device, shard)
+                yield Task(model, step, n_tokens, device, shard, tuple(SCORES))
 
     n_done = sum(file.is_file() for file in files)
     progress(n_done, n_shards)
@@ -107,8 +107,8 @@ def _same_survey(path: Path, wanted: dict[str, Any], about: str) -> None:
     made = read_json(path) if path.is_file() else wanted
     if {name: made.get(name) for name in wanted} != wanted:
         raise SurveyError(
-            f"{path.parent} holds a survey of other texts, another model, passages of another "
-            "length, or by an earlier version. Choose another folder with --out."
+            f"{path.parent} holds a survey of other texts, another model, other scores, passages "
+            "of another length, or by an earlier version. Choose another folder with --out."
         )
     with whole(path) as partial:
         partial.write_text(json.dumps(wanted | {"about": about}), encoding="utf-8")

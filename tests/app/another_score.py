@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -90,7 +89,8 @@ def followed(**parameters: str) -> list[str]:
 
 def main(folder: Path) -> None:
     """Declare the score, then print what everything else makes of it."""
-    scores.SCORES = MappingProxyType({**scores.SCORES, NAME: MORE})
+    scores.DECLARED = (*scores.DECLARED, MORE)
+    scores.SCORES = scores.Registry(scores.DECLARED)
     printed, stored = surveyed(folder)
     from gpt2viz.model.checkpoint import BUNDLED
     from gpt2viz.settings import MODELS_VARIABLE

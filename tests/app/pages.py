@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = {page.name: page.path for page in pages.MENU}
 #: Pages that read no sentence.
 WITHOUT = {pages.GLOSSARY.name: pages.GLOSSARY.path}
+#: The page for those of other packages.
+ADDED = {pages.ADDED.name: pages.ADDED.path}
 
 
 #: Every page, and each of its modes, by its address.
@@ -50,7 +52,7 @@ def open_page(address: str, odd: Mapping[str, str] | None = None, /, **chosen: s
     assert not set(odd or {}) & set(parameters.NAMED)
     at = AppTest.from_file(str(ROOT / pages.ATTENTION.path), default_timeout=60)
     if page != pages.ATTENTION.name:
-        at.switch_page(str(ROOT / (PAGES | WITHOUT)[page]))
+        at.switch_page(str(ROOT / (PAGES | WITHOUT | ADDED)[page]))
     for name, value in {**chosen, **(odd or {})}.items():
         at.query_params[name] = value
     at.run()

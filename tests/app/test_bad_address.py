@@ -170,5 +170,6 @@ def test_the_audit_would_notice(touched: list[str], tmp_path: Path) -> None:
 def test_an_unknown_page_is_none_of_the_files() -> None:
     """Streamlit serves pages that lie in ``pages/``, and no other script or file."""
     served = {path.name for path in (ROOT / "pages").iterdir() if path.suffix == ".py"}
-    known = {Path(page.path).name for page in pages.PAGES} - {pages.ATTENTION.path}
+    every = (*pages.PAGES, pages.ADDED)
+    known = {Path(page.path).name for page in every} - {pages.ATTENTION.path}
     assert served == known | {f"{name}.py" for page in pages.PAGES for name in page.formerly}

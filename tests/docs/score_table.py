@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpt2viz.analysis.scores import SCORES, Score
+from gpt2viz.analysis.scores import DECLARED, Score
 
 GUIDE = Path(__file__).parents[2] / "docs" / "researchers.md"
 
@@ -18,4 +18,4 @@ def row(score: Score) -> str:
 def unlisted() -> list[str]:
     """The names of scores whose row the guide lacks."""
     rows = GUIDE.read_text(encoding="utf-8").splitlines()
-    return [score.name for score in SCORES.values() if row(score) not in rows]
+    return [score.name for score in DECLARED if row(score) not in rows]

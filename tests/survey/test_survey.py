@@ -574,8 +574,8 @@ MUTANTS = (
     Mutant(
         "a checkpoint's survey is the model's own",
         "survey/run.py",
-        "yield Task(model, step, n_tokens, device, shard)",
-        "yield Task(model, None, n_tokens, device, shard)",
+        "yield Task(model, step, n_tokens, device, shard, tuple(SCORES))",
+        "yield Task(model, None, n_tokens, device, shard, tuple(SCORES))",
         "test_every_checkpoint_is_surveyed_and_one_cut_off_goes_on",
     ),
     Mutant(

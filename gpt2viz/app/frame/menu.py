@@ -6,7 +6,7 @@ import streamlit as st
 
 from gpt2viz.app import address, prose
 from gpt2viz.app.components import keyboard
-from gpt2viz.app.pages import MENU, Page
+from gpt2viz.app.pages import MENU, Page, added
 
 
 def menu(here: Page) -> None:
@@ -14,7 +14,7 @@ def menu(here: Page) -> None:
     st.html(f'<h1 class="page-name">{here.title}</h1>')  # for those who hear the page
     keyboard.popovers()
     st.markdown("**gpt2viz**", width="content")
-    for page in MENU:
+    for page in (*MENU, *added()):
         name = f"**{page.title}**" if page is here else page.title
-        asked, what = address.parameters(), prose.tip(page.what)
+        asked, what = address.parameters() | page.asks, prose.tip(page.what)
         st.page_link(page.path, label=name, help=what, query_params=asked)

@@ -27,5 +27,7 @@ def switch() -> bool:
 def _paths() -> list[str]:
     """Where on the server the pages are, by the names of now and of before."""
     above = urlsplit(st.context.url or "/").path.rpartition("/")[0]
-    names = {name for page in pages.PAGES for name in (page.address, *page.formerly)}
+    names = {
+        name for page in (*pages.PAGES, pages.ADDED) for name in (page.address, *page.formerly)
+    }
     return [f"{above}/{name}" for name in sorted(names)]

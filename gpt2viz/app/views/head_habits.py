@@ -35,7 +35,9 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     """Maps of every score of every head, on the sentence and on random tokens said twice."""
     probe = run_cache.probe(view.trace.key)
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
-    scores = {text: run_cache.head_scores(run.key) for text, run in runs.items()}
+    found = {text: run_cache.scored(run.key) for text, run in runs.items()}
+    scores = {text: one.scores for text, one in found.items()}
+    _troubles(*SCORES.troubles, *chain(*(one.failed for one in found.values())))
     across = survey(view)
     if across:
         scores["texts"] = across.mean
@@ -69,6 +71,13 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     if across and text == "texts":
         _interval_note(across)
         _passages(across, score)
+
+
+def _troubles(*said: str) -> None:
+    """What is wrong with scores that other packages add, each once."""
+    if said:
+        told = "\n\n".join(map(literal, dict.fromkeys(said)))
+        st.warning(told, icon=":material/extension_off:")
 
 
 def _maps(

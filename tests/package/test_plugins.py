@@ -1,0 +1,196 @@
+"""Another package adds head scores and pages by entry points, a program its own score by a call."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.analysis import scores
+from gpt2viz.analysis.scores import Scores, TokenIds
+from gpt2viz.arrays import Array
+from gpt2viz.errors import PluginError, SurveyError
+from gpt2viz.heads import SCORES, Score, head_scores, register_score
+from gpt2viz.survey.documents import Shard
+from gpt2viz.survey.score import score as score_shard
+from tests.mutants import Mutant
+from tests.package.with_plugins import TEXT
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "gpt2viz-example"
+BY = "gpt2viz-example 0.1.0"
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What a program has in which the example is installed, and then a broken package too."""
+    site = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    pip += ["--no-build-isolation", "--disable-pip-version-check", "--target", str(site)]
+    subprocess.run([*pip, str(EXAMPLE)], check=True, cwd=site)
+    folder = tmp_path_factory.mktemp("work")
+    asked = [sys.executable, "-m", "tests.package.with_plugins", str(folder), str(site)]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]) | {"stderr": done.stderr}
+
+
+@pytest.fixture(scope="module")
+def run() -> gpt2viz.Trace:
+    return gpt2viz.trace(gpt2viz.load_model(), TEXT)
+
+
+def surest(rows: np.ndarray) -> float:
+    """The largest weight on a key but the first, by loops; the mean over queries but the first."""
+    return float(np.mean([max(row[1:]) for row in rows.tolist()[1:]]))
+
+
+def test_the_examples_score_is_listed_and_measured(seen: Any, run: gpt2viz.Trace) -> None:
+    assert seen["scores"] == [*(score.name for score in scores.DECLARED), "confidence"]
+    expected = [
+        [surest(head) for head in run.stage("weights", n)[0]] for n in range(run.config.n_layer)
+    ]
+    assert_allclose(seen["confidence"], expected, rtol=1e-6)
+    found = seen["find"]["tables"][0]
+    assert list(found)[:3] == ["layer", "head", "confidence"]
+    assert_allclose(found["confidence"], sorted(np.ravel(expected))[::-1], rtol=1e-6)
+    said = "where idle heads rest (Voita et al. 2019). Added by " + BY
+    assert [said in text for text in seen["find"]["said"]].count(True) == 1
+    code, printed, _ = seen["printed"]
+    assert code == 0
+    assert printed.splitlines()[-1].split()[0] == "confidence"
+    assert len(printed.splitlines()) == 1 + len(seen["scores"])
+
+
+def test_the_examples_page_is_in_the_menu_and_draws(seen: Any, run: gpt2viz.Trace) -> None:
+    page = seen["page"]
+    where, asked = page["menu"]["Surest heads"]
+    assert where == "added"
+    assert "added=surest_heads" in asked
+    layers = range(run.config.n_layer)
+    weights = np.stack([run.stage("weights", n)[0, :, 6, 1:] for n in layers])
+    layer, head, key = np.unravel_index(weights.argmax(), weights.shape)
+    (table,) = page["tables"]
+    first = {name: column[0] for name, column in table.items()}
+    assert (first["layer"], first["head"]) == (layer, head)
+    assert first["looks at"] == run.labels[key + 1]
+    assert first["weight"] == pytest.approx(weights.max())
+    assert page["pictures"].keys() == {"surest_heads"}
+    assert not page["errors"] + page["warnings"]
+
+
+def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
+    taken, no_score, not_there = seen["troubles"]
+    assert taken == (
+        "The head score 'entropy' of broken 2.0 is left out: gpt2viz has one of that name. Give it "
+        "another."
+    )
+    assert no_score == "d of broken 2.0 is str, not a gpt2viz.heads.Score."
+    assert not_there.startswith("broken_too:SCORE of broken 2.0 can't be loaded: ModuleNotFound")
+    for said, what in zip(
+        seen["failed"],
+        (
+            "'raises' of broken 2.0 raised ZeroDivisionError: division by zero",
+            "'one number' of broken 2.0 gave the shape () where (8,), a number a head, is due",
+            "'beyond' of broken 2.0 gave ∞",
+        ),
+        strict=True,
+    ):
+        assert what in said
+        assert "uninstall what adds it" in said
+    measured = {name for name, there in seen["scores then"].items() if there}
+    never_twice = {"duplicate token", "induction"}
+    assert measured == set(seen["scores"]) - never_twice
+    (warned,) = seen["find"]["warnings"]
+    told = [*seen["troubles"], *seen["failed"]]
+    assert re.sub(r"\\(.)", r"\1", warned).replace("\u2060", "").split("\n\n") == told
+    code, printed, said = seen["printed then"]
+    assert (code, printed) == (1, "")
+    assert said.splitlines()[-1] == f"gpt2viz: {seen['failed'][0]}"
+
+
+def test_a_page_that_breaks_says_so_in_the_frame(seen: Any) -> None:
+    (said,) = seen["broken page"]["errors"]
+    assert "“Worst heads” of broken 2" in said
+    assert "raised LookupError" in said
+    assert "Attention" in seen["broken page"]["menu"]
+    (nobody,) = seen["no page"]["info"]
+    assert "No package here has a page" in nobody
+    assert list(seen["no page"]["menu"]).count("Find") == 1
+    assert "The page 'find' of broken 2.0 is left out: gpt2viz has one." in seen["stderr"]
+
+
+def weight(query: int, key: int | slice) -> Callable[[Array, TokenIds], Scores]:
+    """What computes a score: a head's weight of one query on one key."""
+    return lambda weights, _ids: weights[:, query, key].astype(np.float64)
+
+
+@pytest.fixture
+def own() -> Iterator[Score]:
+    """A score of this program, for one test."""
+    mine = register_score(Score("mine", "w(1, 0)", "The first.", weight(1, 0)))
+    yield mine
+    del SCORES._known["mine"]
+
+
+def test_a_program_registers_its_own(own: Score, run: gpt2viz.Trace) -> None:
+    weights = run.stage("weights", 2)[0]
+    assert_allclose(head_scores(run)["mine"][2], weights[:, 1, 0])
+    assert own.words == "The first. Added by this program."
+    again = register_score(replace(own, of=weight(1, 1)))
+    assert SCORES["mine"] is again
+    assert_allclose(head_scores(run)["mine"][2], weights[:, 1, 1])
+    with pytest.raises(PluginError, match=r"'entropy' of this program .* gpt2viz has one of that"):
+        register_score(replace(own, name="entropy"))
+    with pytest.raises(PluginError, match=r"function, not a gpt2viz\.heads\.Score"):
+        register_score(surest)  # type: ignore[arg-type]
+    register_score(replace(own, of=weight(1, slice(None))))
+    with pytest.raises(PluginError, match=r"'mine' of this program gave the shape \(8, 7\)"):
+        head_scores(run)
+
+
+def test_a_worker_without_the_score_refuses_the_shard() -> None:
+    """Else the numbers of one score would stand under the name of the next."""
+    shard = Shard(0, 0, (TEXT,))
+    model = gpt2viz.load_model()
+    with pytest.raises(SurveyError, match="A worker doesn't know the score 'mine'"):
+        score_shard(model, shard, 8, names=("entropy", "mine"))
+    some = score_shard(model, Shard(0, 0, (f"{TEXT} {TEXT}",)), 8, names=("entropy", "same token"))
+    every = score_shard(model, Shard(0, 0, (f"{TEXT} {TEXT}",)), 8)
+    assert_allclose(some.mean[1], every.mean[list(SCORES).index("same token")])
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a package's score may take the name of ours",
+        "analysis/scores.py",
+        "(taken and taken.by != by)",
+        "(taken and not by)",
+        "test_what_is_broken_is_named_and_the_rest_goes_on",
+    ),
+    Mutant(
+        "a score that fails leaves half of its numbers",
+        "analysis/scores.py",
+        "wanted.remove(score)",
+        "pass",
+        "test_what_is_broken_is_named_and_the_rest_goes_on",
+    ),
+    Mutant(
+        "a worker leaves out what it doesn't know",
+        "survey/score.py",
+        "[_known(name) for name in (SCORES if names is None else names)]",
+        "[SCORES[n] for n in (SCORES if names is None else names) if n in SCORES]",
+        "test_a_worker_without_the_score_refuses_the_shard",
+    ),
+)

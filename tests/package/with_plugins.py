@@ -1,0 +1,118 @@
+"""``python -m tests.package.with_plugins FOLDER EXAMPLE``: gpt2viz with packages that add to it.
+
+``EXAMPLE`` is where ``examples/gpt2viz-example`` is installed, ``FOLDER`` an empty folder to work
+in. Prints in JSON what the command line, Python and the app have then; first with the example
+alone, then with a package besides of which nothing works.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import gpt2viz
+
+TEXT = "A crane ate fish by the river"
+
+BROKEN = """
+from gpt2viz.heads import Score
+
+def wrong(weights, ids):
+    return weights.mean()
+
+def infinite(weights, ids):
+    return weights.sum((-2, -1)) * float("inf")
+
+TAKEN = Score("entropy", "f", "It is another's name.", wrong)
+RAISES = Score("raises", "f", "It divides by zero.", lambda weights, ids: 1 / 0)
+SHAPE = Score("one number", "f", "It has one number for all heads.", wrong)
+INFINITE = Score("beyond", "f", "It is beyond all numbers.", infinite)
+NONE = "no score"
+
+def draw(view):
+    raise LookupError("nothing")
+"""
+ENTRIES = """
+[gpt2viz.scores]
+a = broken:TAKEN
+b = broken:RAISES
+c = broken:SHAPE
+d = broken:NONE
+e = broken_too:SCORE
+f = broken:INFINITE
+[gpt2viz.pages]
+find = broken:draw
+worst_heads = broken:draw
+"""
+
+
+def add_broken(folder: Path) -> None:
+    """Put a package "broken" 2.0 where Python finds it, as an installer would."""
+    told = folder / "broken-2.0.dist-info"
+    told.mkdir(parents=True)
+    (folder / "broken.py").write_text(BROKEN, encoding="utf-8")
+    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 2.0\n")
+    (told / "entry_points.txt").write_text(ENTRIES)
+    sys.path.append(str(folder))
+
+
+def surveyed(folder: Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of ``gpt2viz heads`` on a few words."""
+    from click.testing import CliRunner
+
+    from gpt2viz.cli import main
+
+    (folder / "texts.txt").write_text(f"{TEXT}. {TEXT}.\n", encoding="utf-8")
+    asked = ["heads", "--corpus", str(folder / "texts.txt"), "--tokens", "12", "--workers", "1"]
+    result = CliRunner().invoke(main, [*asked, "--top", "1"])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def opened(page: str, **chosen: str) -> dict[str, Any]:
+    """What a visitor has before them."""
+    from tests.app.pages import open_page, pictures, plain
+
+    at = open_page(page, text=TEXT, **chosen)
+    return {
+        "menu": {
+            one.proto.label.strip("*"): [one.proto.page, one.proto.query_string]
+            for one in at.get("page_link")
+        },
+        "said": [plain(block.value) for block in at.markdown],
+        "warnings": [one.value for one in at.warning],
+        "errors": [one.value for one in at.error],
+        "info": [one.value for one in at.info],
+        "pictures": pictures(at),
+        "tables": [frame.value.to_dict("list") for frame in at.dataframe],
+    }
+
+
+def main(folder: Path, example: str) -> None:
+    """Print what is there with the example, and then with the broken package too."""
+    from gpt2viz.analysis.scores import SCORES, head_scores
+
+    sys.path.append(example)
+    seen: dict[str, Any] = {"scores": list(SCORES), "printed": surveyed(folder)}
+    run = gpt2viz.trace(gpt2viz.load_model(), TEXT)
+    seen["confidence"] = head_scores(run)["confidence"].tolist()
+    add_broken(folder / "site")
+    SCORES._looked = False  # as in a program that starts now
+    failed: list[str] = []
+    found = head_scores(run, lambda error: failed.append(str(error)))
+    seen |= {
+        "troubles": SCORES.troubles,
+        "failed": failed,
+        "scores then": {name: bool((of == of).all()) for name, of in found.items()},
+        "printed then": surveyed(folder),
+        "find": opened("find", habit="confidence", on="sentence"),
+        "page": opened("added", added="surest_heads", query="6"),
+        "broken page": opened("added", added="worst_heads"),
+        "no page": opened("added", added="nobodys"),
+    }
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
