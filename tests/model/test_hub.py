@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
 from numpy.testing import assert_array_equal
+from packaging.version import Version
 
 import gpt2viz
 from gpt2viz import settings
@@ -104,6 +106,10 @@ def test_shards(server: Hub, tmp_path: Path) -> None:
     assert gpt2viz.load_model(folder).config.n_layer == 3
 
 
+@pytest.mark.skipif(
+    Version(version("huggingface_hub")) < Version("1.24"),
+    reason="the hub's client goes on by itself from 1.24 on; before, the command is repeated",
+)
 def test_a_cut_connection_goes_on_where_it_was_cut(server: Hub) -> None:
     server.cut_after, server.cuts = 30_000, 1
     gpt2viz.load_model(get())
