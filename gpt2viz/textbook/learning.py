@@ -66,11 +66,11 @@ def batch(texts: Sequence[Sequence[int]]) -> Batch:
 
 def cross_entropy(logits: ArrayLike, targets: Tensor) -> Costs:
     """The loss of logits (N, V) in nats: the mean of −ln p over the targets (N,) that count."""
-    probabilities = torch.softmax(rows(logits), dim=-1)  # (N, V)
+    logs = torch.log_softmax(rows(logits), dim=-1)  # (N, V): ln p, however small p is
     counts = targets != IGNORED  # (N,)
     each = torch.zeros(len(targets))
-    each[counts] = -torch.log(probabilities[counts, targets[counts]])
-    return Costs(probabilities, each, each.sum() / counts.sum())
+    each[counts] = -logs[counts, targets[counts]]
+    return Costs(logs.exp(), each, each.sum() / counts.sum())
 
 
 def by_torch(logits: ArrayLike, targets: Tensor) -> Tensor:

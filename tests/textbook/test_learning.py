@@ -37,10 +37,13 @@ def test_targets_are_shifted_by_one_and_padded() -> None:
     assert words.targets.tolist() == [[0, 2, 0, 2, 0], [0, 2, 3, -100, -100]]
 
 
-def test_cross_entropy_is_the_mean_over_those_that_count() -> None:
-    found = learning.cross_entropy(LOGITS, TARGETS)
-    assert float(found.mean) == pytest.approx(by_numpy(LOGITS, TARGETS.tolist()), abs=1e-6)
-    assert_close(found.mean, F.cross_entropy(torch.tensor(LOGITS), TARGETS))
+@pytest.mark.parametrize("times", [1, 50])  # a probability of e⁻³⁰⁰ is no 0
+def test_cross_entropy_is_the_mean_over_those_that_count(times: int) -> None:
+    found = learning.cross_entropy(times * LOGITS, TARGETS)
+    expected = by_numpy(times * LOGITS, TARGETS.tolist())
+    assert float(found.mean) == pytest.approx(expected, rel=1e-6)
+    assert_close(found.mean, F.cross_entropy(torch.tensor(times * LOGITS), TARGETS))
+    assert_close(found.mean, learning.by_torch(times * LOGITS, TARGETS))
     assert found.each[[1, 4]].tolist() == [0, 0]
     assert_allclose(found.probabilities.sum(-1), np.ones(6), rtol=1e-6)
 

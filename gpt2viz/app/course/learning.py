@@ -146,10 +146,10 @@ def _step(book: Book, logits: Array) -> bool:
     """One step of gradient descent; whether the loss rose."""
     st.subheader("One step", anchor="step")
     prose.markdown(
-        "How does the loss change if one logit grows a little? By (p − 1) / n at the target, and "
-        "by p / n everywhere else: n is the number of lessons. These numbers are the **gradient**. "
-        "A step moves each logit of the table against the sum of its rows, times the **learning "
-        "rate**."
+        "How fast does the loss change as one logit of a lesson grows? By (p − 1) / n for the "
+        "target, by p / n for every other letter: n is the number of lessons. These numbers are "
+        "the **gradient**. A step moves each logit of the table against the sum of its rows, times "
+        "the **learning rate**."
     )
     st.latex(r"\frac{\partial\,\text{loss}}{\partial z_i} = \frac{p_i - [i = \text{target}]}{n}")
     rate: float = st.segmented_control(
@@ -168,20 +168,10 @@ def _step(book: Book, logits: Array) -> bool:
         panel = vectors("logits after the step", moved, letters, letters, ("after", "next letter"))
         picture(book, "learn_table", [panel], height=230)
         before, after = (
-            float(learning.cross_entropy(table[read], targets).mean) for table in (logits, moved)
+            float(learning.cross_entropy(one[read], targets).mean) for one in (logits, moved)
         )
         st.metric("Loss after the step", f"{after:.4f}", f"{after - before:+.4f}", "inverse")
-    rates = np.geomspace(_RATES[0], _RATES[-1], 61)
-    tables = [np.asarray(learning.step(logits, lessons, float(one))) for one in rates]
-    losses = [float(learning.cross_entropy(one[read], targets).mean) for one in tables]
-    curve = curves_at(
-        "Loss after one step, by learning rate",
-        rates,
-        {"after the step": losses, "before": np.full(len(rates), before)},
-        "learning rate",
-        "loss",
-    )
-    output.picture(replace(curve, log=True, height=240), book.colors, key="rates", of_run=False)
+    _every_rate(book, logits, before)
     prose.markdown(
         f"From {before:.4f} to **{after:.4f}**. The gradient tells only which way is down from "
         "here: a step that is too long goes past the lowest point, and a much longer one can end "
@@ -189,6 +179,23 @@ def _step(book: Book, logits: Array) -> bool:
     )
     code(learning.words, learning.gradient, learning.step, learning.cross_entropy)
     return after > before
+
+
+def _every_rate(book: Book, logits: Array, before: float) -> None:
+    """The loss after one step, long or short."""
+    lessons = learning.words()
+    read, targets = lessons.inputs.flatten(), lessons.targets.flatten()
+    rates = np.geomspace(_RATES[0], _RATES[-1], 61)
+    tables = [np.asarray(learning.step(logits, lessons, float(one))) for one in rates]
+    losses = [float(learning.cross_entropy(one[read], targets).mean) for one in tables]
+    drawn = curves_at(
+        "Loss after one step, by learning rate",
+        rates,
+        {"after the step": losses, "before": np.full(len(rates), before)},
+        "learning rate",
+        "loss",
+    )
+    output.picture(replace(drawn, log=True, height=240), book.colors, key="rates", of_run=False)
 
 
 def _four(book: Book) -> None:
