@@ -15,7 +15,7 @@ from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Heatmaps, Role
 if TYPE_CHECKING:  # torch stays out of the pictures
     from gpt2viz.analysis.lens import Contributions
 
-#: Over so many bars no numbers are written.
+#: Over so many bars no numbers are written, and over so many points of a curve none is marked.
 _WRITTEN = 30
 
 
@@ -83,7 +83,7 @@ def surprise_curves(
             role,
             [f"{token}\n{value:.3f} bits" for token, value in zip(names, values[1:], strict=True)],
             dash,
-            point="circle",
+            point="circle" if len(labels) <= _WRITTEN else "",
         )
         for (name, values), role, dash in zip(bits.items(), roles, DASHES, strict=False)
     ]

@@ -238,8 +238,8 @@ def _field(view: View, name: str) -> Any:
     if name in ("width", "first"):
         longest = max(view.n_tokens, 2)
         if name == "width":
-            return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=130)
-        return st.number_input("And the first", 0, longest, 0, key=key, width=130) or None
+            return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=215)
+        return st.number_input("And the first", 0, longest, 0, key=key, width=200) or None
     if name in ("query", "key"):
         labels = view.labels
         return st.selectbox(

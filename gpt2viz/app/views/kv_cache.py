@@ -113,7 +113,8 @@ def _dropped(view: View, whole: Trace) -> None:
         edits = evictions(*_sizes(limits.longest(whole.config)))
     runs = {name: run_cache.run(replace(whole.key, edits=of)) for name, of in edits.items()}
     for name, run in runs.items():
-        output.run(f"The cache: {name}", run)
+        if run.key not in output.shown().runs.values():  # as the text's own is, before a step
+            output.run(f"The cache: {name}", run)
     bits = {name: _bits(run.key) for name, run in runs.items()}
     output.picture(
         surprise_curves(
