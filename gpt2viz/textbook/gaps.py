@@ -343,9 +343,9 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], shorter: Case) -> Verdict
             "This is right for a text of just this length. Sizes must follow the text: use names "
             "such as T, not their numbers.",
         )
-    times = f" in all {len(cases)} places" if len(cases) > 1 else ""
-    by = f"off the run's numbers by at most {difference(off)}" if off else "exactly as in the run"
-    return Verdict("right", f"Right{times}: {by}.")
+    said = f"Off the run's numbers by at most {difference(off)}" if off else "Exactly as in the run"
+    times = f", in all {len(cases)} places" if len(cases) > 1 else ""
+    return Verdict("right", f"{said}{times}.")
 
 
 def _tensor(expression: Expression, names: Mapping[str, Value], work: Work) -> Tensor:

@@ -136,7 +136,7 @@ def test_every_way_to_write_it_is_right(name: str) -> None:
     for text in RIGHT[name]:
         verdict = judged(name, text)
         assert verdict.kind == "right", (text, verdict)
-        assert "exactly as in the run" in verdict.said or "by at most" in verdict.said
+        assert "Exactly as in the run" in verdict.said or "by at most" in verdict.said
 
 
 @pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.name)
