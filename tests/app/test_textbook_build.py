@@ -35,11 +35,11 @@ def right(at: AppTest) -> int:
 
 @cache
 def begins(text: str) -> str:
-    """The first three tokens that a GPT-2 in NumPy writes on, as the page writes them."""
+    """The first two tokens that a GPT-2 in NumPy writes on, as the page writes them."""
     tokenizer = gpt2viz.load_model().tokenizer
     ids = list(tokenizer.encode(text))[:32]
     read = len(ids)
-    for _ in range(3):
+    for _ in range(2):
         ids.append(int(reference(BUNDLED, ids, True)["logits"][-1].argmax()))
     return plain(literal(tokenizer.decode(ids[read:])))
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from gpt2viz.app.course.contents import CHAPTERS
-from tests.browser.conftest import settle
+from tests.browser.conftest import seen_by_axe, settle
 
 Visit = Callable[..., Page]
 
@@ -138,6 +138,22 @@ def test_next_lands_on_the_title_of_every_chapter(visit: Visit) -> None:
         assert 0 <= top_of(page, chapter) <= 120, chapter
         assert page.evaluate("document.activeElement.id") == chapter  # and the keyboard with it
         assert page.locator(".katex-error").count() == 0
+        if chapter == "build":
+            fill_a_gap(page)
+
+
+def fill_a_gap(page: Page) -> None:
+    """With the keyboard alone, and with all eighty lines of code open for axe-core to read."""
+    page.locator("summary", has_text="All eighty lines").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("Scores: what belongs in the gap?").focus()
+    page.keyboard.type("q @ k.mT")
+    page.keyboard.press("Enter")
+    gap = page.locator(".st-key-gap_scores")
+    expect(gap.get_by_text("by at most")).to_be_visible()
+    expect(page.get_by_text("scores = q @ k.mT", exact=False)).to_be_visible()
+    page.wait_for_timeout(500)  # the expander's own fading in
+    assert not seen_by_axe(page)
 
 
 def test_a_chapter_chosen_from_the_contents_shows_its_title(visit: Visit) -> None:
