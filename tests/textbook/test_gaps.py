@@ -163,6 +163,14 @@ def test_what_else_is_wrong_is_told(name: str, text: str, said: str) -> None:
     assert said in verdict.said
 
 
+def test_what_is_right_in_one_layer_must_be_so_in_all() -> None:
+    *most, last = cases()["residual"]
+    spoiled = last._replace(wanted=last.wanted + 1)
+    verdict = gaps.judge(GAP["residual"], "x + made", [*most, spoiled], most[0])
+    assert verdict.kind == "values"
+    assert "off by up to 1." in verdict.said
+
+
 def test_nothing_is_said_of_an_empty_gap() -> None:
     assert judged("head", "  ") == ("empty", "")
 
@@ -242,10 +250,17 @@ MUTANTS = (
         "test_sizes_of_this_text_alone_are_not_right",
     ),
     Mutant(
-        "one layer's numbers are enough",
+        "whatever has the right shape is right",
         "textbook/gaps.py",
         "            if not _same(found, case.wanted):",
         "            if found.shape != case.wanted.shape:",
         "test_every_known_mistake_is_told",
+    ),
+    Mutant(
+        "the first layer's numbers are enough",
+        "textbook/gaps.py",
+        "        for case in cases:",
+        "        for case in cases[:1]:",
+        "test_what_is_right_in_one_layer_must_be_so_in_all",
     ),
 )
