@@ -2,8 +2,9 @@
 
 python -m tests.docs.numbers
 
-The tour's two heads are written too. What the sentences around them claim is tested; where a new
-model makes one untrue, the test fails, and somebody has to write another sentence.
+The tour's two heads and the sheets of the lessons are written too. What the sentences around them
+claim is tested; where a new model makes one untrue, the test fails, and somebody has to write
+another sentence.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ import gpt2viz
 from gpt2viz.cli import main as gpt2viz_command
 from gpt2viz.export import can_draw
 from tests.bundled import CATS, CRANE, back, copiers, itself, rests, weights
+from tests.docs import lessons
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TOUR = ROOT / "gpt2viz" / "app" / "frame" / "tour.py"
+#: The plans of lessons.
+PLANS = ("teachers.md", "lessons/90-minutes.md", "lessons/week.md")
 #: The guides that name heads.
-GUIDES = ("teachers.md", "researchers.md", "gallery.md")
+GUIDES = (*PLANS, "researchers.md", "gallery.md")
 
 Head = tuple[int, int]
 #: How a guide names a head by its layer and number; "second" copies second most.
@@ -163,7 +167,7 @@ def taught() -> dict[str, tuple[str, ...]]:
     copied = float(weights(CATS)[found["copier"]][9, 3])
     both: dict[str, tuple[Any, ...]] = {
         r"\*on\* leads with (\d+ %), \*down\* follows with (\d+ %)": (on, down),
-        r"\*down\* leads with (\d+ %),\s+and \*on\* has (\d+ %)": (
+        r"\*down\* leads with (\d+ %), and \*on\* has (\d+ %)": (
             *(chance(short, "down"), chance(short, "on")),
         ),
         r"says \*(\w+)\* with (\d+ %)": (future, chance(CRANE, future, causal=False)),
@@ -172,17 +176,19 @@ def taught() -> dict[str, tuple[str, ...]]:
         r"(\d+ %) of its attention is on \*on\*": (copied,),
     }
     return {
-        pattern: tuple(one if isinstance(one, str) else _percent(one) for one in values)
+        pattern.replace(" ", r"\s+"): tuple(
+            one if isinstance(one, str) else _percent(one) for one in values
+        )
         for pattern, values in both.items()
     }
 
 
 def with_lesson(text: str) -> str:
-    """The teachers' guide with what ``taught`` says."""
+    """A lesson's plan with what ``taught`` says, wherever it says it."""
     for pattern, values in taught().items():
-        (found,) = re.finditer(pattern, text)
-        for n in range(len(values), 0, -1):
-            text = text[: found.start(n)] + values[n - 1] + text[found.end(n) :]
+        for found in reversed(list(re.finditer(pattern, text))):
+            for n in range(len(values), 0, -1):
+                text = text[: found.start(n)] + values[n - 1] + text[found.end(n) :]
     return text
 
 
@@ -191,11 +197,12 @@ def rewritten() -> dict[Path, str]:
     before, now = named(), heads()
     read = {name: (DOCS / name).read_text(encoding="utf-8") for name in GUIDES}
     guides = {name: with_heads(text, before, now) for name, text in read.items()}
-    guides["teachers.md"] = with_lesson(guides["teachers.md"])
+    guides |= {name: with_lesson(guides[name]) for name in PLANS}
     guides["researchers.md"] = with_outputs(guides["researchers.md"])
     tour = f"BACK, COPY = {now['back']}, {now['copier']}"
     found = {DOCS / name: text for name, text in guides.items()}
-    return found | {TOUR: re.sub("BACK, COPY = .*", tour, TOUR.read_text(encoding="utf-8"))}
+    found |= {TOUR: re.sub("BACK, COPY = .*", tour, TOUR.read_text(encoding="utf-8"))}
+    return found | lessons.sheets()
 
 
 def main() -> None:

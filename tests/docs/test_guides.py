@@ -14,10 +14,11 @@ from PIL import Image
 import gpt2viz
 from gpt2viz.analysis.scores import DECLARED, SCORES
 from gpt2viz.app import pages
+from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.export import can_draw
 from tests.app.pages import open_page
-from tests.bundled import CATS, weights
-from tests.docs import numbers
+from tests.bundled import CATS, copiers, weights
+from tests.docs import lessons, numbers
 from tests.docs.gallery import entries, first_screens
 from tests.docs.score_table import unlisted
 
@@ -34,7 +35,7 @@ def read(name: str) -> str:
 LINKS = sorted(
     {
         link
-        for path in DOCS.glob("*.md")
+        for path in DOCS.rglob("*.md")
         for link in re.findall(r"\((http://127\.0\.0\.1:8501/[^)]*)\)", path.read_text("utf-8"))
     }
 )
@@ -130,6 +131,71 @@ def test_what_the_lesson_and_the_guide_claim() -> None:
     assert (np.diagonal(shown[early, one_back], -1) > 0.9).all()
     assert (shown[found["itself"]].argmax(axis=-1) == np.arange(10)).all()
     assert shown[found["rests"]][1:, 0].mean() > 0.5
+
+
+def test_every_chance_in_a_plan_is_worked_out() -> None:
+    found = dict.fromkeys(numbers.taught(), 0)
+    for name in numbers.PLANS:
+        text = read(name)
+        held: set[int] = set()
+        for pattern in found:
+            for match in re.finditer(pattern, text):
+                held |= {match.start(n) for n in range(1, len(match.groups()) + 1)}
+                found[pattern] += 1
+        assert {match.start() for match in re.finditer(r"\d+\s+%", text)} <= held, name
+    assert all(found.values()), found
+
+
+def test_the_plans_name_chapters_and_tasks_that_there_are() -> None:
+    titles, tasks = [chapter.title for chapter in CHAPTERS.values()], set()
+    n_tasks = lessons.sheet(answers=True).count("<h2>")
+    for name, column in (("90-minutes", 2), ("week", 3)):
+        rows = re.findall(r"^\| [\d–]+ \|.*$", read(f"lessons/{name}.md"), re.MULTILINE)
+        cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+        tasks |= {int(n) for row in cells for n in re.findall(r"\d+", row[column])}
+        if name == "week":
+            assert {t for row in cells for t in row[2].split("; ")} <= set(titles)
+            assert len(rows) == 5
+    assert tasks == set(range(1, n_tasks + 1))
+    for text in map(read, ("lessons/90-minutes.md", "lessons/week.md")):
+        assert {int(n) for n in re.findall(r"[Tt]ask (\d)", text)} <= tasks
+
+
+def test_the_sheet_has_no_figure_that_is_not_worked_out() -> None:
+    source = lessons.SHEET.read_text(encoding="utf-8")
+    assert re.findall(r"\d", re.sub(r"\{\w+\}|GPT-2", "", source)) == []
+    told, one = lessons.figures(), lessons.sheet(answers=True)
+    assert (told["best"], told["one"], told["most"]) == ("on", "1.00", "A")
+    assert float(told["animal"]) > float(told["machine"])
+    shown, (layer, head) = weights(CATS), numbers.heads()["copier"]
+    assert shown[layer, head, 9].argmax() == int(told["first_sat"]) + 1 == 3
+    for percent in ("best_chance", "second_chance", "short_chance", "copied", "without"):
+        assert told[percent] in read("teachers.md"), percent
+    assert one.count("×") == int(told["hidden"]) == 6
+
+
+def test_the_students_sheet_has_a_gap_for_each_answer_and_needs_no_other_file() -> None:
+    source = lessons.SHEET.read_text(encoding="utf-8").format_map(lessons.figures())
+    students, answers = lessons.sheet(answers=False), lessons.sheet(answers=True)
+    short, long = re.findall(r"\[\[(.*?)\]\]", source), re.findall(r"(?m)^> (.*)$", source)
+    assert students.count('class="blank"') == answers.count('class="answer"') == len(short) > 30
+    assert students.count('class="lines"') == answers.count("<blockquote>") > 5
+    assert not any(line in students for line in long)
+    assert "0.40" not in students
+    assert "0.40" in answers
+    for page in (students, answers):
+        assert not re.search(r"https?:|<script|src=|href=|@import|url\(", page)
+
+
+def test_more_than_one_copying_head_needs_the_one_that_looks_back() -> None:
+    """As the plan of 90 minutes says of its two experiments."""
+    without = lessons.model(CATS, numbers.heads()["back"])["weights"]
+    assert len(copiers()) > 1
+    for layer, head in copiers():
+        assert without[layer][head, 9, 3] < 0.5 * weights(CATS)[layer, head, 9, 3]
+    one_off = lessons.model(CATS, numbers.heads()["copier"])["next_token_probabilities"]
+    early_off = lessons.model(CATS, numbers.heads()["back"])["next_token_probabilities"]
+    assert early_off[one_off.argmax()] < one_off.max()
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -150,6 +150,7 @@ def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:
         licence = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/licenses/LICENSE")
         weights = archive.read(f"gpt2viz/_app/{MODEL}/model.safetensors")
     app = {"app.py", ".streamlit/config.toml"} | tracked("pages") | tracked("assets/models")
+    app |= tracked("docs/lessons")
     assert found == tracked("gpt2viz") | {f"gpt2viz/_app/{name}" for name in app}
     assert "gpt2viz/py.typed" in found
     assert licence == (ROOT / "LICENSE").read_bytes()

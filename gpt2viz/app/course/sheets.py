@@ -1,0 +1,32 @@
+"""The sheets to print for lessons, which the Textbook hands out: nothing has to be fetched."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from gpt2viz import settings
+from gpt2viz.app import prose
+
+#: Where the sheets stand, beside the app.
+FOLDER = settings.APP / "docs" / "lessons"
+#: What a sheet is called -> its file.
+SHEETS = {"Sheet for students": "sheet.html", "The same with answers": "sheet-answers.html"}
+
+
+def offer() -> None:
+    """A button for each sheet; nothing where somebody left them out."""
+    if not all((FOLDER / file).is_file() for file in SHEETS.values()):
+        return
+    with st.popover("For teachers", icon=":material/print:"):
+        prose.caption(
+            "A sheet of eight tasks, for lessons with this app. Open it in a browser and print it."
+        )
+        for label, file in SHEETS.items():
+            st.download_button(
+                label,
+                (FOLDER / file).read_bytes(),
+                file_name=f"gpt2viz-{file}",
+                mime="text/html",
+                icon=":material/download:",
+                on_click="ignore",
+            )
