@@ -14,14 +14,14 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app.course import progress
+from gpt2viz.app.course import progress, sheets
 from gpt2viz.app.course.answers import right
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run import tracer
 from gpt2viz.run.provenance import MARK
 from gpt2viz.textbook import embeddings, steps
-from tests.app.pages import figure, heatmaps, open_page, pictures, plain
+from tests.app.pages import ROOT, figure, heatmaps, open_page, pictures, plain
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax
 
@@ -76,6 +76,23 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(chapter:
     assert prose(at) <= WORDS_IN_FIVE_MINUTES
     assert answered(at) == []
     assert not at.warning
+
+
+def test_the_lessons_sheets_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, bytes] = {}
+
+    def button(_label: str, data: str | bytes, **options: Any) -> bool:
+        given[options["file_name"]] = data if isinstance(data, bytes) else data.encode()
+        return False
+
+    monkeypatch.setattr("streamlit.download_button", button)
+    open_page("textbook", chapter="mask")
+    for file in ("sheet.html", "sheet-answers.html"):
+        assert given[f"gpt2viz-{file}"] == (ROOT / "docs" / "lessons" / file).read_bytes()
+    given.clear()
+    monkeypatch.setattr(sheets, "FOLDER", ROOT / "nowhere")
+    open_page("textbook", chapter="mask")
+    assert list(given) == ["gpt2viz-progress.json"]
 
 
 def test_an_example_opens_its_chapter() -> None:
