@@ -10,6 +10,7 @@ from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
+from gpt2viz.arrays import Array
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import mlp, steps
 
@@ -119,6 +120,13 @@ def _curves(book: Book) -> list[Question]:
         column_config=dict.fromkeys(values, number),
         hide_index=True,
     )
+    _swiglu()
+    code(*mlp.CURVES.values(), mlp.swiglu_width, mlp.forms, mlp.FeedForward, mlp.SwiGLU)
+    held("E15")
+    return _curve_questions(values["GELU (erf)"])
+
+
+def _swiglu() -> None:
     prose.markdown(
         "**SwiGLU** is not a curve but a gate. One table makes numbers, and a second one, through "
         "SiLU, says how much of each may pass. It needs three tables instead of two, so each is "
@@ -131,9 +139,10 @@ def _curves(book: Book) -> list[Question]:
         hide_index=True,
         column_config={"parameters": st.column_config.NumberColumn(format="localized")},
     )
-    code(*mlp.CURVES.values(), mlp.swiglu_width, mlp.forms, mlp.FeedForward, mlp.SwiGLU)
-    held("E15")
-    gelu = values["GELU (erf)"]
+
+
+def _curve_questions(gelu: Array) -> list[Question]:
+    """``gelu`` is the curve at the x of the table."""
     return [
         Question(
             "curve_lowest",

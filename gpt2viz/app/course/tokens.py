@@ -55,7 +55,11 @@ def draw_tokens(book: Book) -> list[Question]:
     )
     code(Line(trace, "token_embedding"))
     held("E2")
-    ids = trace.token_ids
+    return _token_questions(trace.token_ids, labels, rows)
+
+
+def _token_questions(ids: Sequence[int], labels: Sequence[str], rows: Array) -> list[Question]:
+    """``rows`` (T, C) are the tokens' vectors."""
     twice = next((n for n, token in enumerate(ids) if token in ids[:n]), None)
     same = twice is not None and np.array_equal(rows[twice], rows[ids.index(ids[twice])])
     return [
@@ -91,17 +95,7 @@ def _two_forms(labels: Sequence[str]) -> str:
 
 def draw_order(book: Book) -> list[Question]:
     """E3."""
-    prose.markdown(
-        "Attention adds up what words hand over, and a sum does not depend on the order. Where "
-        "every word sees every other, each is given the same in “dog bites man” as in “man bites "
-        "dog”."
-        "\n\nGPT-2's causal mask, which has a chapter of its own, lets a word see only itself and "
-        "those before it. That alone says something about the order. Models can learn from it "
-        "without any other help (Haviv et al. 2022, *Transformer Language Models without "
-        "Positional Encodings Still Learn Positional Information*)."
-        "\n\nBut GPT-2 is told outright. Every **position** has a learned vector too, and it is "
-        "added to the word's vector."
-    )
+    _why_positions()
     heading("E3")
     words_in, places = _order_tables()
     on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
@@ -147,6 +141,20 @@ def draw_order(book: Book) -> list[Question]:
     )
     held("E3")
     return _order_questions(on, gap, float((first_words[0] - first_words[1]).abs().max()))
+
+
+def _why_positions() -> None:
+    prose.markdown(
+        "Attention adds up what words hand over, and a sum does not depend on the order. Where "
+        "every word sees every other, each is given the same in “dog bites man” as in “man bites "
+        "dog”."
+        "\n\nGPT-2's causal mask, which has a chapter of its own, lets a word see only itself and "
+        "those before it. That alone says something about the order. Models can learn from it "
+        "without any other help (Haviv et al. 2022, *Transformer Language Models without "
+        "Positional Encodings Still Learn Positional Information*)."
+        "\n\nBut GPT-2 is told outright. Every **position** has a learned vector too, and it is "
+        "added to the word's vector."
+    )
 
 
 def _order_tables() -> tuple[Array, Array]:
