@@ -52,6 +52,7 @@ def _vector(numbers: tuple[float, ...]) -> str:
     return ", ".join(f"{x:g}" for x in numbers)
 
 
+@cache
 def model(text: str, off: tuple[int, int] | None = None) -> Mapping[str, np.ndarray]:
     """Every stage of a text in NumPy; with one head off, if one is named."""
 
