@@ -52,7 +52,11 @@ def test_texts_are_named_in_one_place_and_nowhere_by_a_number(name: str) -> None
     assert not re.search(r"\(00\d\)|\btexts? 00\d", text)
     (sources,) = [box for box in at.expander if box.label == "Sources of E1 to E26"]
     listed = plain("\n".join(element.value for element in sources.markdown)).replace("\\", "")
+    audits = [box for box in at.expander if re.match(r"E\d+: ", box.label)]
+    assert len(audits) == len(CHAPTERS[name].examples)
+    assert not any(box.proto.expanded for box in audits)
     for n, title in TEXTS.items():
+        assert text.replace("\\", "").count(title) == 1
         line = next(line for line in listed.splitlines() if title in line)
         ids = [id for id, example in EXAMPLES.items() if n in example.texts]
         assert line.partition("*: ")[2] == ", ".join(ids)

@@ -128,7 +128,10 @@ _COLOR = {"agrees": "green", "differs": "orange"}
 
 
 def held(id: str) -> None:
-    """What the texts print for an example beside what is computed from their own inputs."""
+    """What the texts print for an example beside what is computed from their own inputs.
+
+    Folded away: it is for those who have read the texts, and no part of the story.
+    """
     found = claims(id)
     counts = {verdict: [c.verdict for c in found].count(verdict) for verdict in _COLOR}
     agree, differ = counts["agrees"], counts["differs"]
@@ -136,14 +139,14 @@ def held(id: str) -> None:
     label = f"{id}: printed and computed: {agree} {verbs[0]}, {differ} {verbs[1]}"
     if not agree + differ:
         label = f"{id}: the texts print no figures; these are computed"
-    with st.expander(label, icon=":material/fact_check:", expanded=counts["differs"] > 0):
+    with st.expander(label, icon=":material/fact_check:"):
         prose.markdown(
             "\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, found)])
         )
-        texts = "; ".join(f"*{literal(TEXTS[n])}*" for n in EXAMPLES[id].texts)
         st.caption(
-            f"Computed from the texts' own inputs, where they give any. Found in: {texts}. A "
-            "number agrees when it lies within half a unit of the last printed digit."
+            f"Computed from the texts' own inputs, where they give any. Which texts have {id} "
+            "stands under *Sources*. A number agrees when it lies within half a unit of the last "
+            "printed digit."
         )
 
 
