@@ -17,6 +17,7 @@ from gpt2viz.app import pages
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.export import can_draw
 from tests.app.pages import open_page
+from tests.app.reading_level import grade, sentences
 from tests.bundled import CATS, copiers, weights
 from tests.docs import lessons, numbers
 from tests.docs.gallery import entries, first_screens
@@ -159,6 +160,16 @@ def test_the_plans_name_chapters_and_tasks_that_there_are() -> None:
     assert tasks == set(range(1, n_tasks + 1))
     for text in map(read, ("lessons/90-minutes.md", "lessons/week.md")):
         assert {int(n) for n in re.findall(r"[Tt]ask (\d)", text)} <= tasks
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted(lessons.LESSONS.glob("*.md")), lessons.SHEET], ids=lambda path: path.name
+)
+def test_lessons_are_plain_to_read(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    written = [line for line in re.split(r"\n\s*\n", text) if not line.startswith(("#", "|"))]
+    assert grade(written) <= 9
+    assert max(len(words) for part in written for words in sentences(part)) <= 30
 
 
 def test_the_sheet_has_no_figure_that_is_not_worked_out() -> None:

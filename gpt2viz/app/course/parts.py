@@ -144,9 +144,8 @@ def held(id: str) -> None:
             "\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, found)])
         )
         st.caption(
-            f"Computed from the texts' own inputs, where they give any. Which texts have {id} "
-            "stands under *Sources*. A number agrees when it lies within half a unit of the last "
-            "printed digit."
+            f"Computed from the texts' own inputs, where they give any; *Sources* says which texts "
+            f"have {id}. A number agrees when it lies within half a unit of the last printed digit."
         )
 
 
