@@ -17,6 +17,8 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.stats import CounterStat, GaugeStat, Stat
 
+_ASKED = "_asked_before"
+
 
 def connected() -> int:
     """Browsers that are connected now, this one included; 0 without a server.
@@ -84,6 +86,27 @@ def keep_caches() -> bool:
     if not hasattr(AppSession, "_handle_clear_cache_request"):
         return False
     AppSession._handle_clear_cache_request = _nothing  # type: ignore[method-assign, assignment]
+    return True
+
+
+def whole_page_first() -> bool:
+    """Have a session begin with its whole page, whatever part was asked for; whether it does.
+
+    A browser that lost its server goes on where it was: the next thing that it asks of its new
+    session may be one fragment, which Streamlit doesn't know there, and then nothing would come.
+    """
+    ask = getattr(AppSession, "request_rerun", None)
+    if ask is None or not hasattr(AppSession, "has_fragment"):
+        return False
+
+    def ask_for_all(session: Any, state: Any) -> None:
+        if not hasattr(session, _ASKED):
+            setattr(session, _ASKED, True)
+            if state and state.fragment_id and not session.has_fragment(state.fragment_id):
+                state.fragment_id, state.is_auto_rerun = "", False
+        ask(session, state)
+
+    AppSession.request_rerun = ask_for_all  # type: ignore[method-assign, assignment]
     return True
 
 

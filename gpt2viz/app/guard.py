@@ -2,6 +2,7 @@
 
 A visitor may send files to ``/_stcore/upload_file`` whether or not a page asks for one, and may
 have every cache emptied, with all visitors' models and runs. Streamlit has a setting for neither.
+Nor has it one for a browser that lost its server in the middle of a page.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def stand() -> bool:
 
     Call it before the server starts, or with the first page.
     """
-    return compat.after_upload(_bound) and compat.keep_caches()
+    return all((compat.after_upload(_bound), compat.keep_caches(), compat.whole_page_first()))
 
 
 def _bound(manager: MemoryUploadedFileManager, session_id: str) -> None:

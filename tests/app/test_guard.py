@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import streamlit as st
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
-from gpt2viz.app import guard, run_cache
+from gpt2viz.app import compat, guard, run_cache
 
 
 def files(manager: MemoryUploadedFileManager, session: str) -> list[str]:
@@ -61,3 +62,20 @@ def test_no_visitor_empties_what_is_kept_for_all() -> None:
     assert run_cache.models() is models
     st.cache_resource.clear()
     assert run_cache.models() is not models
+
+
+def test_a_new_session_begins_with_its_whole_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the browser, whose server ended, asks for a part of the page it had."""
+    asked: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        AppSession,
+        "request_rerun",
+        lambda _, state: asked.append((state.fragment_id, state.is_auto_rerun)),
+    )
+    monkeypatch.setattr(AppSession, "has_fragment", lambda _, name: name == "there")
+    assert compat.whole_page_first()
+    lost, knows = Session(), Session()
+    for _ in range(2):
+        lost.request_rerun(ClientState(fragment_id="gone", is_auto_rerun=True))
+    knows.request_rerun(ClientState(fragment_id="there"))
+    assert asked == [("", False), ("gone", True), ("there", False)]

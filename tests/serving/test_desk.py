@@ -7,11 +7,14 @@ import logging
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -95,11 +98,16 @@ def test_it_is_ready_as_long_as_one_worker_answers(nobody: int) -> None:
     assert desk.answer("/elsewhere")[0] == 404
 
 
-def adapted(written: str, tmp_path: Path) -> dict[str, object]:
-    """The proxy's configuration as Caddy itself understands it."""
+def caddy() -> str:
     program = shutil.which("caddy")
     if program is None:
         pytest.skip("Caddy isn't installed: apt-get install caddy")
+    return program
+
+
+def adapted(written: str, tmp_path: Path) -> dict[str, object]:
+    """The proxy's configuration as Caddy itself understands it."""
+    program = caddy()
     file = tmp_path / "Caddyfile"
     file.write_text(written)
     for check in (["fmt"], ["validate", "--adapter", "caddyfile", "--config"]):
@@ -135,7 +143,25 @@ def test_the_proxy_keeps_a_visitor_with_one_worker(tmp_path: Path) -> None:
     assert policy == {"policy": "cookie", "name": proxy.COOKIE, "secret": "5ec4e7"}
     (closed,) = (one for one in handlers(told) if one["handler"] == "static_response")
     assert closed["status_code"] == 404  # the workers' own metrics
-    assert "access" not in json.dumps(told["logging"])
+
+
+def test_the_proxy_logs_no_address_when_something_goes_wrong(tmp_path: Path, nobody: int) -> None:
+    written = proxy.configuration("127.0.0.1", nobody, [nobody + 1], nobody + 2, "5ec4e7")
+    (tmp_path / "Caddyfile").write_text(written.replace("duration 10s", "duration 0s"))
+    command = [caddy(), "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(100):
+            try:
+                urlopen(f"http://127.0.0.1:{nobody}/?text=Zebras")
+            except HTTPError as error:
+                assert error.code == 502
+                break
+            except OSError:
+                time.sleep(0.05)
+        process.terminate()
+        _, told = process.communicate(timeout=20)
+    assert "connection refused" in told
+    assert "Zebras" not in told
 
 
 def test_without_caddy_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +224,13 @@ MUTANTS = (
         "			lb_policy cookie {cookie} {secret}\n",
         "			lb_policy round_robin\n",
         "test_the_proxy_keeps_a_visitor_with_one_worker",
+    ),
+    Mutant(
+        "the proxy's log has what was typed",
+        "serving/proxy.py",
+        "				request delete\n",
+        "				duration delete\n",
+        "test_the_proxy_logs_no_address_when_something_goes_wrong",
     ),
     Mutant(
         "a worker's log has an error's words",

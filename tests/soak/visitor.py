@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
+from urllib.request import urlopen
 
 import numpy as np
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -14,6 +16,12 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import ClientConnection, connect
 
 from tests.app.pages import unpacked
+
+
+def given_cookie(port: int) -> str:
+    """What a proxy gives a browser with its first page, to know it by; empty without a proxy."""
+    with urlopen(f"http://127.0.0.1:{port}/", timeout=60) as page:
+        return str(page.headers.get("Set-Cookie", "")).partition(";")[0]
 
 
 class Screen:
@@ -62,16 +70,27 @@ class Screen:
 
 
 class Visitor:
-    """A connected session. ``say`` runs a page and returns what it sent."""
+    """A connected session. ``open`` and ``type`` run a page and return what it sent.
 
-    def __init__(self, port: int, timeout: float = 120) -> None:
+    ``before`` names the session that the visitor's browser lost, if any, and ``cookie`` is what the
+    server's proxy gave it.
+    """
+
+    def __init__(self, port: int, timeout: float = 120, before: str = "", cookie: str = "") -> None:
         self._timeout = timeout
         self._query, self._page = "", ""
-        self._socket: ClientConnection = connect(
-            f"ws://127.0.0.1:{port}/_stcore/stream",
-            subprotocols=["streamlit"],  # type: ignore[list-item]
-            max_size=None,
-            compression="deflate",
+        self.session = ""
+        self.cookie = cookie or given_cookie(port)
+        spoken = ["streamlit", "no-token", before] if before else ["streamlit"]
+        self._open = ExitStack()
+        self._socket: ClientConnection = self._open.enter_context(
+            connect(
+                f"ws://127.0.0.1:{port}/_stcore/stream",
+                subprotocols=spoken,  # type: ignore[arg-type]
+                additional_headers={"Cookie": self.cookie} if self.cookie else {},
+                max_size=None,
+                compression="deflate",
+            )
         )
 
     def open(self, page: str, parameters: Mapping[str, Any]) -> Screen:
@@ -101,7 +120,9 @@ class Visitor:
             message.ParseFromString(self._socket.recv(self._timeout))
             screen.take(message)
             kind = message.WhichOneof("type")
-            if kind == "page_info_changed":
+            if kind == "new_session":
+                self.session = message.new_session.initialize.session_id
+            elif kind == "page_info_changed":
                 self._query = message.page_info_changed.query_string
             elif kind == "script_finished":
                 status = ForwardMsg.ScriptFinishedStatus.Name(message.script_finished)
@@ -110,4 +131,4 @@ class Visitor:
                     return screen
 
     def close(self) -> None:
-        self._socket.close()
+        self._open.close()

@@ -1,0 +1,149 @@
+"""``gpt2viz serve`` as a whole, with the real proxy: one worker dies, and nobody loses a view."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import numpy as np
+import psutil
+import pytest
+from numpy.testing import assert_allclose
+from prometheus_client.parser import text_string_to_metric_families
+from websockets.exceptions import ConnectionClosed
+
+from gpt2viz.app.frame import returned
+from gpt2viz.model.tokenizer import load_tokenizer
+from tests.checkpoints import write_checkpoint
+from tests.numpy_gpt2 import reference
+from tests.soak.visitor import Screen, Visitor
+
+ROOT = Path(__file__).parents[2]
+TEXT = "Zebras ate the secret fish"
+
+
+@dataclass
+class Server:
+    """A server with two workers; ``model`` is the folder that it also shows."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    metrics: int
+    model: Path
+    log: Path
+
+    def ask(self, path: str, port: int = 0) -> tuple[int, str]:
+        """Status and body of what is there, on the port of the pages or another."""
+        try:
+            with urlopen(f"http://127.0.0.1:{port or self.port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, ""
+        except OSError:
+            return 0, ""
+
+    def number(self, name: str) -> list[int]:
+        """One of the metrics, of each worker that answers."""
+        families = text_string_to_metric_families(self.ask("/metrics", self.metrics)[1])
+        return [int(s.value) for f in families for s in f.samples if s.name == name]
+
+    def wait(self, wanted: str) -> None:
+        """Until that many workers answer."""
+        for _ in range(600):
+            if self.ask("/readyz") == (200, f"{wanted} workers answer\n"):
+                return
+            time.sleep(0.1)
+        raise AssertionError(self.log.read_text())
+
+    def worker_of(self, visitors: int) -> psutil.Process:
+        """The worker that has so many visitors."""
+        for child in psutil.Process(self.process.pid).children():
+            links = [c for c in child.net_connections("tcp") if c.status == "ESTABLISHED"]
+            if child.cmdline()[-1:] == [str(self.metrics)] and len(links) >= visitors:
+                return child
+        raise AssertionError("no worker has all of them")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    if not shutil.which("caddy"):
+        pytest.skip("Caddy isn't installed: apt-get install caddy")
+    write_checkpoint(tmp_path / "mine", n_positions=64)
+    probes = [socket.socket() for _ in range(2)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    port, metrics = (int(probe.getsockname()[1]) for probe in probes)
+    for probe in probes:
+        probe.close()
+    command = [sys.executable, "-m", "gpt2viz", "serve", "--workers", "2", "--port", str(port)]
+    command += ["--model", str(tmp_path / "mine"), "--metrics-port", str(metrics)]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+    found = Server(process, port, metrics, tmp_path / "mine", tmp_path / "log")
+    try:
+        found.wait("2 of 2")
+        yield found
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def asked(model: str) -> dict[str, str]:
+    return {"text": TEXT, "model": model, "layer": "1", "head": "1"}
+
+
+def well(screen: Screen) -> list[np.ndarray]:
+    """The weights of the head that a page shows; it came through."""
+    assert screen.status == "FINISHED_SUCCESSFULLY"
+    assert not screen.exceptions
+    return screen.matrices("one_head")
+
+
+def told(screen: Screen) -> bool:
+    """Whether a page says that the connection was lost."""
+    return any(returned.SAYS.encode() in part for part in screen.raw)
+
+
+def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:
+    ids = load_tokenizer(server.model).encode(TEXT)
+    weights = np.array(reference(server.model, ids, True)["weights"])[1, 1]
+    first = Visitor(server.port)
+    class_ = [first, *(Visitor(server.port, cookie=first.cookie) for _ in range(3))]
+    before = [visitor.open("", asked("mine")) for visitor in class_]
+    assert not any(map(told, before))
+    assert sorted(server.number("gpt2viz_visitors")) == [0, 4]  # the cookie's own worker has all
+    assert sum(server.number("gpt2viz_runs_total")) == 1
+    assert server.ask("/_stcore/metrics")[0] == 404
+    shutil.copy(ROOT / "LICENSE", server.model / "model.safetensors")  # shorter than it was
+
+    server.worker_of(4).send_signal(signal.SIGKILL)
+    with pytest.raises(ConnectionClosed):
+        first.open("", asked("mine"))
+    back = Visitor(server.port, cookie=first.cookie, before=first.session)
+    after = back.open("", asked("mine"))
+    assert told(after)
+    assert not told(back.open("", asked("mine")))
+    for screen in (*before, after):
+        (found,) = well(screen)
+        assert_allclose(found, weights, atol=1e-5)
+    server.wait("2 of 2")
+    assert sorted(server.number("gpt2viz_restarts_total")) == [0, 1]
+
+    family = psutil.Process(server.process.pid).children(recursive=True)
+    assert len(family) == 4  # two workers, the desk, the proxy
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(20) == 0
+    assert not [child for child in family if child.is_running()]
+    written = server.log.read_text()
+    assert "ended (SIGKILL); it is started again" in written
+    assert "Traceback" not in written
+    assert not [word for word in TEXT.split() if word in written]
