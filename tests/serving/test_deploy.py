@@ -1,0 +1,122 @@
+"""What ``deploy/`` has is valid, and says of the server what is so."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from gpt2viz import settings
+from gpt2viz.cli.serve import serve
+from gpt2viz.serving.desk import Desk
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+#: Kubernetes: the oldest version whose schema it is held against, and the newest that there is.
+VERSIONS = ("1.25", kubernetes_validate.latest_version())
+#: The Compose Specification's own schema.
+SCHEMA = "compose-spec.json"
+
+Parts = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Parts:
+    """The documents of the Kubernetes manifest, by kind."""
+    text = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
+    return {part["kind"]: part for part in yaml.safe_load_all(text)}
+
+
+@pytest.fixture(scope="module")
+def compose() -> Parts:
+    found: Parts = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def container(cluster: Parts) -> Parts:
+    (found,) = cluster["Deployment"]["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_manifest_is_valid(cluster: Parts, version: str) -> None:
+    assert set(cluster) == {"Deployment", "PersistentVolumeClaim", "Service", "Ingress"}
+    for part in cluster.values():
+        kubernetes_validate.validate(part, version, strict=True)
+    wrong = cluster["Service"] | {"spec": cluster["Service"]["spec"] | {"prots": []}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, version, strict=True)
+
+
+def test_the_manifests_parts_find_each_other(cluster: Parts) -> None:
+    deployment, service = cluster["Deployment"]["spec"], cluster["Service"]
+    labels = deployment["template"]["metadata"]["labels"]
+    assert deployment["selector"]["matchLabels"] == service["spec"]["selector"] == labels
+    (port,), named = service["spec"]["ports"], container(cluster)["ports"]
+    assert port["targetPort"] in [one["name"] for one in named]
+    (rule,) = cluster["Ingress"]["spec"]["rules"]
+    backend = rule["http"]["paths"][0]["backend"]["service"]
+    assert backend == {"name": service["metadata"]["name"], "port": {"name": port["name"]}}
+    assert f"--allow-host={rule['host']}" in container(cluster)["args"]
+    pod = deployment["template"]["spec"]
+    assert {v["name"] for v in pod["volumes"]} == {
+        v["name"] for v in container(cluster)["volumeMounts"]
+    }
+    claims = [v["persistentVolumeClaim"]["claimName"] for v in pod["volumes"][:1]]
+    assert claims == [cluster["PersistentVolumeClaim"]["metadata"]["name"]]
+
+
+def test_the_compose_file_is_valid(compose: Parts) -> None:
+    (place,) = (f for f in distribution("check-jsonschema").files or () if f.name == SCHEMA)
+    schema = json.loads(place.read_text(encoding="utf-8"))
+    jsonschema.validate(compose, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"services": {"gpt2viz": {"prots": []}}}, schema)
+    service = compose["services"]["gpt2viz"]
+    home = (DEPLOY / service["build"]["context"]).resolve()
+    assert (home / service["build"]["dockerfile"]).is_file()
+
+
+def commands(cluster: Parts, compose: Parts) -> Iterator[tuple[list[str], Mapping[str, str]]]:
+    """What is started where, with its environment."""
+    one = container(cluster)
+    yield one["command"] + one["args"], {e["name"]: e["value"] for e in one["env"]}
+    service = compose["services"]["gpt2viz"]
+    yield service["command"], service["environment"]
+
+
+def test_what_is_started_is_what_there_is(cluster: Parts, compose: Parts) -> None:
+    text = "\n".join(file.read_text(encoding="utf-8") for file in DEPLOY.glob("*.yaml"))
+    for command, environment in commands(cluster, compose):
+        assert command[:4] == ["python", "-m", "gpt2viz", "serve"]
+        plain = [part.replace("${WORKERS:-2}", "2") for part in command[4:]]
+        context = serve.make_context("serve", list(map(str, plain)))
+        assert (context.params["workers"], context.params["host"]) == (2, "0.0.0.0")  # noqa: S104
+        assert {settings.MODELS_VARIABLE, settings.CACHE_VARIABLE} <= set(environment)
+    ports = {p.name: p.default for p in serve.params}
+    named = {one["name"]: one["containerPort"] for one in container(cluster)["ports"]}
+    assert named == {"pages": ports["port"], "metrics": ports["metrics_port"]}
+    desk = Desk([1], [1])
+    probed = {"/healthz", "/readyz"}
+    assert all(path in text and desk.answer(path)[0] != 404 for path in probed)
+    assert f"gpt2viz:{ports['port']}" in (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+
+
+def test_the_https_proxy_is_valid_and_logs_no_address(tmp_path: Path) -> None:
+    if not (program := shutil.which("caddy")):
+        pytest.skip("Caddy isn't installed: apt-get install caddy")
+    file = DEPLOY / "Caddyfile"
+    command = shlex.split(f"{program} adapt --config")
+    told = subprocess.run([*command, str(file)], capture_output=True, text=True, check=True)
+    logs = json.loads(told.stdout)["logging"]["logs"]
+    assert logs["default"]["encoder"]["fields"] == {"request": {"filter": "delete"}}
