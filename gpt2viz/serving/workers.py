@@ -1,8 +1,8 @@
 """The workers: processes that each serve the pages, forked from one that has loaded all they share.
 
 A run is kept by the worker that made it. A visitor stays with one worker, so a page's runs are
-where they are asked for; and to fetch a run from another process takes longer than to make it
-again (``docs/serving.md`` has the numbers).
+where they are asked for; and to hand one to another process takes about as long as to make it again
+(``docs/benchmarks.md`` has the numbers).
 """
 
 from __future__ import annotations

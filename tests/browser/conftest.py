@@ -93,10 +93,10 @@ def complaints(log: str) -> list[str]:
     return [one for one in found if not ("_compact_state" in one and "changed size" in one)]
 
 
-def _answers(address: str) -> bool:
+def _answers(address: str, path: str = "_stcore/health") -> bool:
     for _ in range(300):
         try:
-            urlopen(f"{address}/_stcore/health", timeout=1).close()  # noqa: S310 (our own)
+            urlopen(f"{address}/{path}", timeout=1).close()  # noqa: S310 (our own)
             return True
         except OSError:
             time.sleep(0.1)

@@ -2,7 +2,8 @@
 
 Visitors over websockets, and real Chromiums, type sentences of their own, switch masks, models,
 layers and pages. Fails on a number that a serial run doesn't have, an exception in log or page,
-another visitor's text, or memory that grew by more than a tenth after the first minute.
+another visitor's text, or memory that grew by more than a tenth after the first minute. With
+``--workers 2 --kill 30`` it is `gpt2viz serve`, and a worker is killed every 30 seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
+from websockets.exceptions import ConnectionClosed
 
 import gpt2viz
 from tests.app.pages import SHADE
@@ -51,6 +54,8 @@ class Record:
         default_factory=lambda: {"websocket": [], "browser": []}
     )
     compared: int = 0
+    killed: int = 0
+    moved: int = 0
     faults: list[str] = field(default_factory=list)
 
     def took(self, kind: str, seconds: float) -> None:
@@ -77,7 +82,10 @@ def judge(screen: Screen, wanted: Wish, visitor: int, serial: Serial) -> str:
 
 
 def visit(n: int, port: int, serial: Serial, record: Record, until: float, pause: float) -> None:
-    """One visitor: links, and now and then a sentence typed on the page that is open."""
+    """One visitor: links, and now and then a sentence typed on the page that is open.
+
+    Who loses the server comes back as a browser does, and goes on.
+    """
     rng = Random(f"visitor {n}")
     models = list(serial.names)
     visitor = Visitor(port)
@@ -95,6 +103,13 @@ def visit(n: int, port: int, serial: Serial, record: Record, until: float, pause
                 screen = visitor.type(screen.inputs["Sentence"][0], wanted.text)
                 record.took("websocket", time.perf_counter() - started)
                 fault = judge(screen, wanted, n, serial)
+        except ConnectionClosed as error:
+            if not record.killed:
+                record.faults.append(f"visitor {n}, {wanted}: {error}")
+                return
+            record.moved += 1
+            visitor = Visitor(port, cookie=visitor.cookie, before=visitor.session)
+            continue
         except Exception as error:
             fault = f"{type(error).__name__}: {error}"
             record.faults.append(f"visitor {n}, {wanted}: {fault}")
@@ -106,13 +121,23 @@ def visit(n: int, port: int, serial: Serial, record: Record, until: float, pause
     visitor.close()
 
 
+def free_ports() -> tuple[int, int]:
+    """Two ports of this machine that nobody uses now."""
+    with socket.socket() as one, socket.socket() as other:
+        for probe in (one, other):
+            probe.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1]), int(other.getsockname()[1])
+
+
 @contextmanager
-def server(environment: dict[str, str], log: Path) -> Iterator[tuple[int, int]]:
-    """The app in a process of its own: (port, process id)."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def server(environment: dict[str, str], log: Path, workers: int = 0) -> Iterator[tuple[int, int]]:
+    """The app in a process of its own, or in so many behind a proxy: (port, process id)."""
+    port, metrics = free_ports()
     command = [sys.executable, "-m", "gpt2viz", "app", "--no-browser"]
+    ready = "_stcore/health"
+    if workers:
+        command[3:] = ["serve", "--workers", str(workers), "--metrics-port", str(metrics)]
+        ready = "readyz"
     with log.open("w") as file:
         process = subprocess.Popen(
             [*command, "--port", str(port)],
@@ -122,7 +147,7 @@ def server(environment: dict[str, str], log: Path) -> Iterator[tuple[int, int]]:
             env=os.environ | environment,
         )
         try:
-            if not _answers(f"http://127.0.0.1:{port}"):
+            if not _answers(f"http://127.0.0.1:{port}", ready):
                 raise RuntimeError(log.read_text())
             yield port, process.pid
         finally:
@@ -131,9 +156,31 @@ def server(environment: dict[str, str], log: Path) -> Iterator[tuple[int, int]]:
 
 
 def resident(pid: int) -> float:
-    """MB of memory that are the process's own."""
+    """MB of memory that are the server's own, all its processes that serve pages together."""
+    if psutil.Process(pid) not in (found := apps(pid)):
+        return sum(one.memory_full_info().uss for one in found) / 1e6
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024 / 1e6
+
+
+def kill(pid: int, until: float, pause: float, record: Record) -> None:
+    """Now and then one of the workers below ``pid``, without a warning."""
+    rng = Random("killer")
+    while time.time() + pause < until:
+        time.sleep(pause)
+        record.killed += 1
+        rng.choice(apps(pid)).kill()
+
+
+def apps(pid: int) -> list[psutil.Process]:
+    """The processes of a server that serve pages: its workers, or itself."""
+    server = psutil.Process(pid)
+    command = server.cmdline()
+    if "serve" not in command:
+        return [server]
+    desk = int(command[command.index("--metrics-port") + 1])
+    forks = [one for one in server.children() if one.cmdline() == command]
+    return [one for one in forks if desk not in {c.laddr[1] for c in one.net_connections()}]
 
 
 def watch(pid: int, until: float, samples: list[tuple[float, float]]) -> None:
@@ -170,7 +217,7 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
     }
     log = folder / "log"
     load = os.getloadavg()[0]
-    with server(environment, log) as (port, pid):
+    with server(environment, log, arguments.workers) as (port, pid):
         until = time.time() + 60 * arguments.minutes
         visitors: list[Callable[[], None]] = [
             lambda n=n: visit(n, port, serial, record, until, arguments.pause)  # type: ignore[misc]
@@ -182,6 +229,8 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
         ]
         threads = [Thread(target=target) for target in visitors]
         threads.append(Thread(target=watch, args=(pid, until, samples)))
+        if arguments.kill:
+            threads.append(Thread(target=kill, args=(pid, until, arguments.kill, record)))
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -194,6 +243,9 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
         "browsers": arguments.browsers,
         "minutes": arguments.minutes,
         "pause s": arguments.pause,
+        "workers": arguments.workers,
+        "killed": record.killed,
+        "visitors who moved": record.moved,
         **figures(record, samples, arguments.minutes),
         "load before and after": [round(load, 1), round(os.getloadavg()[0], 1)],
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
@@ -206,7 +258,7 @@ def figures(
 ) -> dict[str, object]:
     """Seconds by kind and megabytes; memory that grew is noted among the record's faults."""
     first, last = growth(samples)
-    if minutes >= 2 and last > 1.1 * first:
+    if minutes >= 2 and not record.killed and last > 1.1 * first:
         record.faults.append(f"memory grew from {first:.0f} to {last:.0f} MB")
     times = {
         kind: {
@@ -233,7 +285,11 @@ def main() -> int:
     parser.add_argument("--visitors", type=int, default=30)
     parser.add_argument("--browsers", type=int, default=2)
     parser.add_argument("--pause", type=float, default=10, help="seconds between two wishes")
+    parser.add_argument("--workers", type=int, default=0, help="so many, by `gpt2viz serve`")
+    parser.add_argument("--kill", type=float, default=0, help="seconds between killing workers")
     arguments = parser.parse_args()
+    if arguments.kill and not arguments.workers:
+        parser.error("--kill needs --workers: nobody would start the app again")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         found = soak(arguments, Path(folder))
