@@ -87,6 +87,22 @@ export function blockOf({ tokens }, token) {
   return token < tokens[0] ? -1 : Math.max(0, tokens.findIndex((edge) => edge > token)) - 1
 }
 
+// A head as lines, from its numbers row by row: the least number that is kept, so that they aren't
+// too many, the least that is drawn while nothing is pointed at, and the share of what is left out.
+// `lines` in pictures/lines.py does the same.
+export function asLines({ shown, hidden }, wide, { thresholds, most }) {
+  const numbers = shown.map((n, at) => hidden[at] || !Number.isFinite(n) ? 0 : n)
+  const least = (count) =>
+    thresholds.find((t) => numbers.filter((n) => n >= t).length <= count) ?? thresholds.at(-1)
+  const kept = least(most.kept), places = [...numbers.keys()].filter((n) => numbers[n] >= kept)
+  const sum = (all) => all.reduce((a, b) => a + b, 0)
+  return {
+    kept, rest: least(most.rest), lost: sum(numbers.filter((n) => n < kept)) / (sum(numbers) || 1),
+    source: { q: places.map((n) => Math.floor(n / wide)), k: places.map((n) => n % wide),
+      v: places.map((n) => numbers[n]) },
+  }
+}
+
 const named = ({ tokens }, names) => tokens.slice(0, -1).map((token) => names[token])
 const span = (edge, { tokens }) => [tokens[edge], tokens[edge + 1] - 1]
 
@@ -124,11 +140,54 @@ async function drawHead(view) {
     down.cells, across.cells)
   Object.assign(view, { down, across })
   const blocks = [down, across].some(({ tokens }) => tokens.length - 1 < tokens.at(-1) - tokens[0])
-  const data = message(said(view, { layer, head, blocks, ...found }), new Float32Array(found.shown),
-    bits(found.hidden))
+  const drawn = { layer, head, blocks, ...found }
+  offer(view, blocks)
+  tell(view, kept, blocks)
+  if (view.lined && !blocks) drawLines(view, drawn)
+  else drawTiles(view, drawn)
+}
+
+const titled = ({ layer, head }) => `Layer ${layer} · Head ${head}`
+
+function drawTiles(view, drawn) {
+  const data = message(said(view, drawn), new Float32Array(drawn.shown), bits(drawn.hidden))
   view.draw.tiles({ data, parentElement: view.page,
     setTriggerValue: (name, sent) => (name === "cell" ? pin : zoom)(view, sent) })
-  tell(view, kept, blocks)
+}
+
+// The same numbers as lines, which takes a part of single tokens.
+function drawLines(view, drawn) {
+  const { page, lines, down, across, queries, keys, token, large } = view, title = titled(drawn)
+  const found = asLines(drawn, across.tokens.length - 1, lines), { quantity } = large.panels[0]
+  const ends = (axis, names) => named(axis, names).map((name, n) =>
+    [axis.tokens[n], name.slice(name.indexOf(" ") + 1)])
+  const [part] = partOf(view)
+  page.querySelector("[data-part=title]").textContent = part ? `${title}, ${part}` : title
+  view.draw.lines({ parentElement: page, data: { ...lines, shows: title,
+    alt: `${title}. ${lines.alt}`, sources: [{ name: title, ...found.source }],
+    queries: ends(down, queries), keys: ends(across, keys), rest: found.rest,
+    chosen: blockOf(down, token), colors: view.colors.lines },
+    setTriggerValue: (_, row) => pin(view, { row }) })
+  page.querySelector("[data-part=part]").textContent = `A line's width is its ${quantity}. Lines `
+    + `below ${Number(found.kept.toPrecision(2))} are left out; together they are `
+    + `${(100 * found.lost).toFixed(1)} % of the whole.`
+}
+
+// The button between matrix and lines, and the one of the two that is drawn.
+function offer(view, blocks) {
+  const { page, lines } = view, lined = view.lined && !blocks
+  const button = page.querySelector("[data-part=as]")
+  button.hidden = !lines
+  button.disabled = blocks
+  button.textContent = blocks ? "Lines: of 256 tokens or fewer" : lined ? "Matrix" : "Lines"
+  page.querySelector(".tiles").hidden = lined
+  page.querySelector(".lines").hidden = !lined
+}
+
+function turnInto(view) {
+  if (!view.lines) return
+  view.lined = !view.lined
+  show(view)
 }
 
 // Whether a cell that is stored is hidden: those of all tokens, or of blocks.
@@ -149,7 +208,7 @@ function said(view, { layer, head, blocks, hidden, shown }) {
   const grid = { ...large.grids[0], rows, columns, rowEnds: rows, columnEnds: columns,
     square: queries.length === keys.length,
     frame: row < 0 ? null : [row, row, 0, columns.length - 1] }
-  const title = `Layer ${layer} · Head ${head}`
+  const title = titled({ layer, head })
   const panel = { ...large.panels[0], title, name: title, part: partOf(view),
     quantity: blocks ? `${view.ofBlock} of this block:` : large.panels[0].quantity }
   return { ...large, ...colors.large, grids: [grid], panels: [panel],
@@ -174,7 +233,7 @@ function report(view, query, key = null) {
 // A click on a cell lights its query in every head, a second one takes that back.
 function pin(view, { row, column }) {
   const [token] = span(row, view.down), now = view.token
-  report(view, token, span(column, view.across)[0])
+  report(view, token, column === undefined ? null : span(column, view.across)[0])
   view.token = now >= 0 && blockOf(view.down, now) === row ? -1 : token
   show(view)
 }
@@ -218,12 +277,11 @@ function paint(view, dark) {
     view.page.documentElement.style.setProperty(`--st-${name}`, color)
 }
 
-export default async function (page, map, tiles) {
+export default async function (page, draw) {
   const text = (part) => page.querySelector(`[data-part=${part}]`)?.text
   const about = JSON.parse(text("about")), { queries, keys } = about
   const whole = [[0, queries.length - 1], [0, keys.length - 1]]
-  const view = { ...about, page, whole, part: whole, kept: new Map(),
-    draw: { map, tiles } }
+  const view = { ...about, page, draw, whole, part: whole, kept: new Map(), lined: false }
   const dark = matchMedia("(prefers-color-scheme: dark)")
   heard(view)
   paint(view, dark.matches)
@@ -234,6 +292,9 @@ export default async function (page, map, tiles) {
     paint(view, dark.matches)
     show(view)
   })
+  page.querySelector("[data-part=as]").onclick = () => turnInto(view)
+  page.addEventListener("keydown", ({ key, ctrlKey, altKey, metaKey }) =>
+    key === "l" && !(ctrlKey || altKey || metaKey) && turnInto(view))
   page.querySelector("[data-part=back]").onclick = () => {
     view.part = whole
     show(view)

@@ -18,7 +18,7 @@ from gpt2viz.labels import counted
 from gpt2viz.notebook.given import Given, given
 from gpt2viz.notebook.stored import Stored, deflated, pooled, pooled_mask, stored
 from gpt2viz.notebook.view import AttentionView
-from gpt2viz.pictures import canvas
+from gpt2viz.pictures import canvas, lines
 from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
@@ -134,6 +134,7 @@ def _about(found: Given, facts: _Facts, read: _Read) -> dict[str, Any]:
     return {
         "map": _map(found, facts, read),
         "large": _large(facts, LIGHT),
+        "lines": _lines(facts),
         "schemes": {"light": _scheme(facts, LIGHT), "dark": _scheme(facts, DARK)},
         "layers": [one._replace(text="")._asdict() for one in read.layers],
         "queries": Axis("query", found.queries).plain_names(),
@@ -292,6 +293,16 @@ def _large(facts: _Facts, colors: Palette) -> dict[str, Any]:
     return canvas.header(picture, colors) | said
 
 
+def _lines(facts: _Facts) -> dict[str, Any] | None:
+    """What the same head says as lines; None where numbers below 0 have no width."""
+    if facts.scale == "signed":
+        return None
+    said = {"alt": "One head, as lines from each query to its keys.", "hint": lines.HINT}
+    thresholds = [share * facts.peak for share in lines.THRESHOLDS]
+    most = {"kept": lines.MOST_LINES, "rest": lines.AT_REST}
+    return said | {"peak": facts.peak, "decimals": 2, "thresholds": thresholds, "most": most}
+
+
 def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:
     """The colours of the page and of both pictures on it."""
     large = _large(facts, colors)
@@ -304,6 +315,7 @@ def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:
             "primary-color": colors.accent,
         },
         "map": canvas.shaded_colors(scale, colors),
+        "lines": colors.cases(1),
         "large": {name: large[name] for name in ("scale", "special", "line", "frame")},
     }
 

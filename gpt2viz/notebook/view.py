@@ -24,7 +24,11 @@ if TYPE_CHECKING:  # an extra of its own
     from gpt2viz.notebook.clicks import Clicks
 
 #: The components of the app that draw here too: where they stand, by the page's name for them.
-_DRAWN_BY = {"map": "app/components/model_map", "tiles": "app/components/tiles"}
+_DRAWN_BY = {
+    "map": "app/components/model_map",
+    "tiles": "app/components/tiles",
+    "lines": "app/components/lines",
+}
 #: Pixels in a notebook.
 _HEIGHT = 760
 
@@ -93,11 +97,12 @@ class AttentionView:
         numbers += [_kept(f'data-layer="{n}"', one.text) for n, one in enumerate(self.layers)]
         about = json.dumps(self.about, allow_nan=False, separators=(",", ":"))
         components = _DRAWN_BY.items()
-        styles = ["notebook/attention.css", *(f"{place}/style.css" for _, place in components)]
+        styles = {name: _read(f"{place}/style.css") for name, place in components}
+        styles["lines"] = f".lines {{\n{styles['lines']}}}\n"  # it speaks of every button there
         return Template(_read("notebook/attention.html")).substitute(
             version=__version__,
             title=escape(self.title),
-            style="".join(map(_read, styles)),
+            style=_read("notebook/attention.css") + "".join(styles.values()),
             said="".join(f"<li>{escape(sentence)}</li>\n" for sentence in self.said),
             about=about.replace("<", "\\u003c"),
             numbers="\n".join(numbers),

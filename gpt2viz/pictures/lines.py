@@ -21,8 +21,14 @@ AT_REST = 300
 #: … and so many are kept for the tokens that are.
 MOST_LINES = 20_000
 
-# The thinnest line that is kept, as a share of the scale's top: the first that leaves few enough.
-_THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+#: How lines answer to a pointer.
+HINT = (
+    "Point at a token on the left to see where it looks, on the right to see who looks at it. "
+    "By keyboard: Tab, then the arrow keys."
+)
+
+#: The thinnest line that is kept, as a share of the scale's top: the first that leaves few enough.
+THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,5 +143,5 @@ def _drawable(panel: Panel) -> Matrix:
 
 
 def _threshold(numbers: Matrix, peak: float, most: int) -> float:
-    at_most = [share * peak for share in _THRESHOLDS if (numbers >= share * peak).sum() <= most]
+    at_most = [share * peak for share in THRESHOLDS if (numbers >= share * peak).sum() <= most]
     return at_most[0] if at_most else peak

@@ -331,17 +331,56 @@ def test_attention_in_a_file_answers_to_keys_and_shows_a_part(
     offline.keyboard.press("ArrowDown")
     offline.keyboard.press("Enter")
     offline.wait_for_function(_LARGE, arg=_head(4))
+    assert offline.get_by_role("button", name="Lines: of 256 tokens or fewer").is_disabled()
     # a part that is dragged out has its own numbers
     drag(offline, columns=40.4, rows=9.4)
     offline.wait_for_function(f"{_TILES}.p.panels[0].rows.length === 9")
     assert "queries 0 to 8, keys 1 to 45" in offline.evaluate(f"{_TILES}.p.panels[0].part")
     numbers = offline.evaluate(f"[...{_TILES}.p.values]")
     np.testing.assert_array_equal(np.reshape(numbers, (9, 45)), attention[1, 1, :9, 1:46])
+    lines_are_weights(offline, attention[1, 1, :9, 1:46])
     offline.get_by_role("button", name="Show the whole head").click()
     offline.wait_for_function(f"{_TILES}.p.panels[0].rows.length === 20")
     offline.emulate_media(color_scheme="dark")
     offline.wait_for_function(_BACKGROUND, arg="rgb(18, 20, 28)")
     assert offline.locator("img").count() == 0
+
+
+_LINES = """
+all => all.map(({ dataset: { query, key }, attributes }) =>
+  [query, key, attributes["stroke-opacity"].value].map(Number))
+"""
+_LISTEN = """
+() => {
+  const { port1, port2 } = new MessageChannel()
+  port1.onmessage = ({ data }) => { window.heard = data }
+  postMessage("clicks", "*", [port2])
+}
+"""
+
+
+def lines_are_weights(page: Page, weights: np.ndarray) -> None:
+    """A key turns the matrix into lines as strong as its numbers, a button turns them back."""
+    page.keyboard.press("l")
+    paths = page.locator(".lines .rest path")
+    paths.first.wait_for(state="attached")
+    queries, keys = np.nonzero(weights >= 0.01)
+    drawn = {(int(q), int(k)): opacity for q, k, opacity in paths.evaluate_all(_LINES)}
+    assert drawn.keys() == set(zip(queries.tolist(), keys.tolist(), strict=True))
+    for place, opacity in drawn.items():
+        assert opacity == pytest.approx(0.25 + 0.7 * weights[place], abs=1e-6)
+    left_out = weights[weights < 0.01].sum() / weights.sum()
+    assert f"together they are {100 * left_out:.1f} % of the whole" in page.inner_text("body")
+    named = [page.locator(f".lines button.{side}").last for side in "qk"]
+    names = [one.get_attribute("aria-label") for one in named]
+    assert names == ["query 8 q5", "key 45 k45"]
+    page.evaluate(_LISTEN)
+    page.locator(".lines button.q").nth(3).click()
+    page.wait_for_function("String(window.heard) === '1,1,3,'")
+    assert not page.locator(".tiles").is_visible()
+    page.get_by_role("button", name="Matrix").click()
+    assert page.locator(".tiles").is_visible()
+    assert not paths.first.is_visible()
 
 
 # A widget's model, as anywidget makes one, that keeps what it is told.

@@ -273,6 +273,20 @@ MUTANTS = (
         "test_script[attention]",
     ),
     Mutant(
+        "shown: lines from the next token",
+        "notebook/attention.js",
+        "q: places.map((n) => Math.floor(n / wide))",
+        "q: places.map((n) => Math.ceil(n / wide))",
+        "test_script[attention]",
+    ),
+    Mutant(
+        "shown: lines of what is masked",
+        "notebook/attention.js",
+        "hidden[at] || !Number.isFinite(n) ? 0 : n",
+        "!Number.isFinite(n) ? 0 : n",
+        "test_script[attention]",
+    ),
+    Mutant(
         "shown: the first head's high bytes",
         "notebook/attention.js",
         "high = heads * size + start",

@@ -14,25 +14,12 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.labels import shorten
-from gpt2viz.pictures.lines import MOST_TOKENS, Lines, lines
+from gpt2viz.pictures.lines import HINT, MOST_TOKENS, Lines, lines
 from gpt2viz.pictures.panel import Axis, Panel
-
-_HTML = """
-<div class="view" role="group">
-  <div class="heads"></div>
-  <div class="say" aria-live="polite"></div>
-  <div class="ends"><span>query: who looks</span><span>key: what it looks at</span></div>
-  <div class="scroll"></div>
-</div>
-"""
-_HINT = (
-    "Point at a token on the left to see where it looks, on the right to see who looks at it. "
-    "By keyboard: Tab, then the arrow keys."
-)
 
 LabelVisibility = Literal["visible", "hidden", "collapsed"]
 
-_draw = component(__name__, _HTML)
+_draw = component(__name__)
 
 
 def wanted(*parts: Window, label: LabelVisibility = "visible") -> bool:
@@ -127,7 +114,7 @@ def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:
     chosen = None if view.query is None else found.rows.place(view.query)
     return {
         "alt": f"{alt} All its numbers are in the menu, under Numbers.",
-        "hint": _HINT,
+        "hint": HINT,
         "sources": [
             {
                 "name": source.name,
