@@ -91,15 +91,15 @@ export function blockOf({ tokens }, token) {
 // too many, the least that is drawn while nothing is pointed at, and the share of what is left out.
 // `lines` in pictures/lines.py does the same.
 export function asLines({ shown, hidden }, wide, { thresholds, most }) {
-  const numbers = shown.map((n, at) => hidden[at] || !Number.isFinite(n) ? 0 : n)
+  const seen = shown.map((n, at) => hidden[at] || !Number.isFinite(n) ? 0 : n)
   const least = (count) =>
-    thresholds.find((t) => numbers.filter((n) => n >= t).length <= count) ?? thresholds.at(-1)
-  const kept = least(most.kept), places = [...numbers.keys()].filter((n) => numbers[n] >= kept)
+    thresholds.find((t) => seen.filter((n) => n >= t).length <= count) ?? thresholds.at(-1)
+  const kept = least(most.kept), places = [...seen.keys()].filter((n) => seen[n] >= kept)
   const sum = (all) => all.reduce((a, b) => a + b, 0)
   return {
-    kept, rest: least(most.rest), lost: sum(numbers.filter((n) => n < kept)) / (sum(numbers) || 1),
+    kept, rest: least(most.rest), lost: sum(seen.filter((n) => n < kept)) / (sum(seen) || 1),
     source: { q: places.map((n) => Math.floor(n / wide)), k: places.map((n) => n % wide),
-      v: places.map((n) => numbers[n]) },
+      v: places.map((n) => seen[n]) },
   }
 }
 
