@@ -19,7 +19,7 @@ from gpt2viz.export import can_draw
 from tests.app.pages import open_page
 from tests.app.reading_level import grade, sentences
 from tests.bundled import CATS, copiers, weights
-from tests.docs import lessons, numbers
+from tests.docs import lessons, numbers, single_pictures
 from tests.docs.gallery import entries, first_screens
 from tests.docs.score_table import unlisted
 
@@ -230,3 +230,19 @@ def test_the_gallery_shows_every_page() -> None:
         with Image.open(DOCS / picture) as opened:
             assert opened.size == (width, height)
     assert len(first_screens()) == 6
+
+
+def test_each_line_of_the_gallery_draws_its_picture() -> None:
+    """Where this fails: python -m tests.docs.single_pictures"""
+    found = list(single_pictures.drawn())
+    assert len(found) == 9
+    assert {path for _, path, _ in found} == set((DOCS / "pictures").glob("one-*.png"))
+    for line, path, made in found:
+        if isinstance(made, gpt2viz.AttentionView):
+            assert made.layers
+        else:
+            assert any(np.size(trace.z) > 9 for trace in made.data if trace.type == "heatmap")
+        with Image.open(path) as picture:
+            assert max(picture.size) <= single_pictures.WIDEST
+            assert picture.text["line"] == line  # type: ignore[attr-defined]
+        assert path.stat().st_size < 50_000
