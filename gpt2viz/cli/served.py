@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from gpt2viz import settings
+from gpt2viz.errors import MissingExtraError
 from gpt2viz.extras import missing
 from gpt2viz.model import places
 
@@ -47,7 +48,8 @@ hosts = click.option(
 def installed(command: str) -> None:
     """Raise ``MissingExtraError`` where there is no Streamlit for that command."""
     if find_spec("streamlit") is None:
-        raise missing(command, "app", "streamlit")
+        said = missing(command, "app", "streamlit")
+        raise MissingExtraError(f"{said}, or uvx --from 'gpt2viz[app]' {command}")
 
 
 def checked(given: Sequence[str], device: str = "cpu") -> list[Path]:

@@ -133,8 +133,12 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
     if kinds:
         return list(found[kinds[0]])
     if any("hook_" in name for name in names):
-        wanted = transformer_lens.name_of(stage, 0) or "numbers of a hook point"
-        raise AttentionError(f"The cache has no {wanted}: stage {stage!r} is not in it.")
+        if wanted := transformer_lens.name_of(stage, 0):
+            raise AttentionError(f"The cache has no {wanted}: stage {stage!r} is not in it.")
+        there = " ".join(key for key in PAIRS if transformer_lens.name_of(key, 0))
+        raise AttentionError(
+            f"TransformerLens keeps nothing of stage {stage!r}. Of these it does: {there}."
+        )
     raise AttentionError(_NO_ATTENTION)
 
 

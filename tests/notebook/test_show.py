@@ -276,6 +276,8 @@ def test_a_cache_of_transformer_lens() -> None:
     np.testing.assert_array_equal(decoded(found.html()), patterns[:, 0])
     found = gpt2viz.show(cache, list("abcd"), stage="masked_scores")
     np.testing.assert_array_equal(decoded(found.html()), scores[:, 0])
+    with pytest.raises(gpt2viz.AttentionError, match=r"of stage 'scores'.*: masked_scores weights"):
+        gpt2viz.show(cache, stage="scores")
     del cache["blocks.0.attn.hook_pattern"]
     with pytest.raises(gpt2viz.AttentionError, match="1 layer, 1, and not all from 0 on"):
         gpt2viz.show(cache)

@@ -395,7 +395,8 @@ def test_python_is_told_which_extra_is_missing(
 
 
 COMMANDS = {
-    "app": "gpt2viz: gpt2viz app needs streamlit: pip install 'gpt2viz[app]'",
+    "app": "gpt2viz: gpt2viz app needs streamlit: pip install 'gpt2viz[app]', or uvx --from "
+    "'gpt2viz[app]' gpt2viz app",
     "heads --corpus x.txt": "gpt2viz: gpt2viz heads needs pandas: pip install 'gpt2viz[survey]'",
     "trace A": "gpt2viz: gpt2viz.export needs plotly: pip install 'gpt2viz[export]'",
     "shapes A": "gpt2viz: gpt2viz.export needs plotly: pip install 'gpt2viz[export]'",
