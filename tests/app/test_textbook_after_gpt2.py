@@ -16,6 +16,7 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import mlp, steps
 from tests.app.pages import array, figure, heatmaps, open_page, plain
+from tests.app.test_textbook_sentences import chapter as opened
 from tests.app.test_textbook_sentences import said
 from tests.app.test_textbook_written import follows, formula, numbers, spelled
 from tests.mutants import Mutant
@@ -56,7 +57,7 @@ def test_the_cache_keeps_what_is_read_again(x: list[float]) -> None:
 
 
 def test_the_way_to_a_page_that_writes() -> None:
-    at = open_page("textbook", chapter="kv-cache")
+    at = opened("kv-cache")
     (link,) = [one.proto for one in at.get("page_link") if "generate" in one.proto.query_string]
     asked = dict(parse_qsl(link.query_string))
     assert (link.page, asked["predict"]) == ("predict", "generate")
@@ -102,6 +103,13 @@ def test_a_gate_is_followed_from_table_to_output(edited: bool) -> None:
     follows(formula(at, r"y = \text{down} \cdot \text{passes} "), down @ numbers(passes))
 
 
+def test_the_other_channel_opens_where_the_page_says_so() -> None:
+    at = open_page("textbook", chapter="swiglu", gate_x="-1,0.5")
+    (drawn,) = heatmaps(figure(at, "gate_inside")).values()
+    assert "Set x₁ to −1, and channel 1 opens in place of channel 0" in said(at)
+    assert_allclose(drawn[1, :2], [-2 / (1 + np.exp(2)), 2 / (1 + np.exp(-2))], rtol=1e-4)
+
+
 def test_both_forms_are_counted_for_the_width_that_is_chosen() -> None:
     table = open_page("textbook", chapter="swiglu", gate_C="4096").dataframe[0].value
     assert table["channels inside"].tolist() == [16_384, 11_008]
@@ -129,6 +137,7 @@ def test_both_are_moved_and_the_score_stays(edit: str, at_q: int, at_k: int, mov
         follows(written, score(at_q - at_k))
     (curve,) = figure(at, "rope_distance")["data"]
     assert_allclose(array(curve["y"]), [score(n) for n in range(65)], atol=1e-4)
+    assert f"moved on by {move:,}, still {abs(at_q - at_k)} apart" in said(at)
     assert ("the key comes later" in said(at)) == (at_k > at_q)
     assert np.allclose(2 * np.pi / speeds, [6, 628], atol=0.5)  # as the page says
 
@@ -230,8 +239,7 @@ def test_what_cannot_be_read_is_told_and_left_out(chapter: str) -> None:
     for name in JUNK[chapter]:
         assert f"{name}: " in told
         assert name not in at.query_params
-    fresh = open_page("textbook", chapter=chapter)
-    assert [block.value for block in at.latex] == [block.value for block in fresh.latex]
+    assert [block.value for block in at.latex] == [block.value for block in opened(chapter).latex]
 
 
 #: Faults that these tests notice: see ``tests.mutants``.

@@ -185,7 +185,8 @@ def draw_gate(book: Book) -> list[Question]:
         "through SiLU how much of each may pass: the two are multiplied, channel by channel. A "
         "third, *down*, leads back. This is **SwiGLU** (Shazeer 2020, *GLU Variants Improve "
         "Transformer*).\n\n"
-        "Whether a channel passes depends on the token. Turn x round, and see another one open."
+        "So each token opens channels of its own. Set x₁ to −1, and channel 1 opens in place of "
+        "channel 0."
     )
     first, second = st.columns(2, gap="large"), st.columns(2, gap="large")
     three = ("0", "1", "2")
@@ -283,7 +284,7 @@ def draw_rope(book: Book) -> list[Question]:
     st.latex(rf"q_{{{at}}} \cdot k_{{{key_at}}} {equals(before)}")
     st.latex(rf"q_{{{at + move}}} \cdot k_{{{key_at + move}}} {equals(after)}")
     prose.markdown(
-        f"Both moved on by {move:,}, still {at - key_at} apart. Change of the score: "
+        f"Both moved on by {move:,}, still {abs(at - key_at)} apart. Change of the score: "
         f"**{difference(abs(after - before))}**: at most rounding."
         + (" Here the key comes later: the causal mask would hide it." if key_at > at else "")
     )
