@@ -56,12 +56,14 @@ def test_the_cache_keeps_what_is_read_again(x: list[float]) -> None:
     assert f"**{again.sum() / cached.sum():.1f}** times as many" in said(at)
 
 
-def test_the_way_to_a_page_that_writes() -> None:
-    at = opened("kv-cache")
+@pytest.mark.parametrize("name", ["kv-cache", "sinks"])
+def test_the_way_to_the_model_s_own_cache(name: str) -> None:
+    at = opened(name)
     (link,) = [one.proto for one in at.get("page_link") if "generate" in one.proto.query_string]
     asked = dict(parse_qsl(link.query_string))
-    assert (link.page, asked["predict"]) == ("predict", "generate")
+    assert (link.page, asked["predict"], asked["cache"]) == ("predict", "generate", "true")
     there = open_page(link.page, **asked)
+    assert there.toggle(key="cache").value
     assert not there.warning
 
 

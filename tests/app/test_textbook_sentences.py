@@ -286,6 +286,7 @@ SYMBOLS = {
     r"\ln": "ln is the natural logarithm",
     "p_i": "p the probabilities",
     "z_i": "z are the logits",
+    r"\theta": "θ (theta) is how far a pair turns in one step",
     "q_i": "**one part for each writer**",
 }
 

@@ -31,9 +31,9 @@ def draw_cache(book: Book) -> list[Question]:
     prose.markdown(
         "GPT-2 writes one token at a time. Must it read the whole text again for each? No. The "
         "causal mask lets no token see a later one. So what a head has worked out for a token "
-        "never changes, and its key and value can be kept: that is the **KV cache**. The new "
-        "token's query meets all keys that were kept. Old queries aren't needed again (Pope et al. "
-        "2022, *Efficiently Scaling Transformer Inference*).\n\n"
+        "never changes, and its key and value can be kept: that is the **KV cache**.\n\n"
+        "The new token's query meets all keys that were kept. Old queries aren't needed again "
+        "(Pope et al. 2022, *Efficiently Scaling Transformer Inference*).\n\n"
         "Here four words are written by one small head, with the tables of *Attention by hand*. It "
         "is done both ways: reading all words again at each step, and with a cache."
     )
@@ -63,14 +63,19 @@ def draw_cache(book: Book) -> list[Question]:
         kv_cache.Counter,
     )
     _long_text(book)
+    _to_generate("The model's own cache, on Generate")
+    return _cache_questions()
+
+
+def _to_generate(label: str) -> None:
+    """A link to where the model writes, with its cache shown."""
     st.page_link(
         pages.PREDICT.path,
-        label="Let the model write, on Predict",
+        label=label,
         icon=":material/arrow_forward:",
-        query_params=address.parameters({parameters.PREDICT: "generate"}),
+        query_params=address.parameters({parameters.PREDICT: "generate", parameters.CACHE: True}),
         width="content",
     )
-    return _cache_questions()
 
 
 def _long_text(book: Book) -> None:
@@ -281,6 +286,9 @@ def draw_rope(book: Book) -> list[Question]:
         picture(book, "rope_turned", [panel], height=250)
     first, second = np.asarray(rope.angles([1], 4))[0]
     st.latex(rf"\theta_0 {equals(first)} \qquad \theta_1 {equals(second)} \quad \text{{a step}}")
+    prose.caption(
+        "θ (theta) is how far a pair turns in one step, in radians: 2π is all the way round."
+    )
     st.latex(rf"q_{{{at}}} \cdot k_{{{key_at}}} {equals(before)}")
     st.latex(rf"q_{{{at + move}}} \cdot k_{{{key_at + move}}} {equals(after)}")
     prose.markdown(
@@ -341,13 +349,14 @@ def draw_groups(book: Book) -> list[Question]:
     prose.markdown(
         "A KV cache grows with every token, in every head. In **grouped-query attention** several "
         "query heads share one head of keys and values. Each still asks its own question, but they "
-        "search the same keys. With one group for all it is called multi-query attention (Shazeer "
-        "2019, *Fast Transformer Decoding*). With a group for each head it is what GPT-2 does. In "
-        "between, nearly as little must be kept, and little quality is lost (Ainslie et al. 2023, "
+        "search the same keys.\n\n"
+        "With one group for all it is called multi-query attention (Shazeer 2019, *Fast "
+        "Transformer Decoding*). With a group for each head it is what GPT-2 does. In between, "
+        "nearly as little must be kept, and little quality is lost (Ainslie et al. 2023, "
         "*GQA*).\n\n"
         "Here are four heads, their tables drawn from a seed. The keys and values of a group are "
-        "made by the mean of its heads' tables: so the paper turns a trained model into a grouped "
-        "one, before it is trained a little more."
+        "made by the mean of its heads' tables. So the paper turns a trained model into a grouped "
+        "one. Then it is trained a little more."
     )
     nh, hs, labels = 4, 2, steps.SENTENCE
     left, right = st.columns([2, 5], gap="large")
@@ -431,9 +440,10 @@ def draw_sinks(book: Book) -> list[Question]:
         "can see. That is an **attention sink** (Xiao et al. 2023, *Efficient Streaming Language "
         "Models with Attention Sinks*).\n\n"
         "Here “fish” looks back. “A” has a high score and a value of almost nothing, so resting "
-        "there adds almost nothing. Now drop the first token, as a cache does that keeps only the "
-        "newest: its weight falls to the others, wanted or not. The paper found that models break "
-        "down then, and that keeping the first four tokens mends it."
+        "there adds almost nothing.\n\n"
+        "Now drop the first token, as a cache does that keeps only the newest. Its weight falls to "
+        "the others, wanted or not. The paper found that models break down then, and that keeping "
+        "the first four tokens mends it."
     )
     labels = steps.SENTENCE
     left, right = st.columns([2, 3], gap="large")
@@ -451,6 +461,7 @@ def draw_sinks(book: Book) -> list[Question]:
     st.latex(rf"\text{{weights}} \cdot V {equals(found.output)}")
     prose.markdown(f"What fish takes away has the length **{found.length:.2f}**.")
     code(sinks.look)
+    _to_generate("What dropping tokens costs the model, on Generate")
     _real_sinks(book)
     return _sink_questions(scores, values, weights, forget)
 
