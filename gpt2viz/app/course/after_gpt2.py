@@ -297,6 +297,22 @@ def draw_rope(book: Book) -> list[Question]:
         + (" Here the key comes later: the causal mask would hide it." if key_at > at else "")
     )
     code(rope.angles, rope.rotate, rope.score)
+    _by_distance(book, q, k)
+    return _rope_questions()
+
+
+def _places() -> tuple[int, int, int]:
+    """Where the query and the key stand, and how far both are moved on."""
+    at: int = st.select_slider("Query at", _AT, **address.choice(parameters.ROPE_Q, _AT))
+    key_at: int = st.select_slider("Key at", _AT, **address.choice(parameters.ROPE_K, _AT))
+    move: int = st.select_slider(
+        "Move both by", _MOVES, **address.choice(parameters.ROPE_MOVE, _MOVES)
+    )
+    return at, key_at, move
+
+
+def _by_distance(book: Book, q: Array, k: Array) -> None:
+    """The score of q and k (hs,) at every distance."""
     output.picture(
         curves_at(
             "Score by distance",
@@ -314,17 +330,6 @@ def draw_rope(book: Book) -> list[Question]:
         "second takes 628. Real models have more pairs, and the slowest take tens of thousands."
     )
     code(rope.by_distance)
-    return _rope_questions()
-
-
-def _places() -> tuple[int, int, int]:
-    """Where the query and the key stand, and how far both are moved on."""
-    at: int = st.select_slider("Query at", _AT, **address.choice(parameters.ROPE_Q, _AT))
-    key_at: int = st.select_slider("Key at", _AT, **address.choice(parameters.ROPE_K, _AT))
-    move: int = st.select_slider(
-        "Move both by", _MOVES, **address.choice(parameters.ROPE_MOVE, _MOVES)
-    )
-    return at, key_at, move
 
 
 def _rope_questions() -> list[Question]:
