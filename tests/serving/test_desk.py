@@ -229,7 +229,7 @@ MUTANTS = (
         "serving/logs.py",
         "            made.exc_text = ",
         "            _ = ",
-        "test_a_log_has_the_place",
+        "test_a_log_has_the_place_of_an_error_and_not_its_words",
     ),
     Mutant(
         "a dead server says that it is ready",

@@ -129,13 +129,13 @@ MUTANTS = (
         "serving/supervisor.py",
         "        self.pid, self._due = 0, now + self._wait\n",
         "        self._due = now + self._wait\n",
-        "test_what_dies_is_started_again",
+        "test_what_dies_is_started_again_and_a_stop_leaves_nothing",
     ),
     Mutant(
         "nobody ends with the supervisor",
         "serving/supervisor.py",
         "        _end_with(parent)\n",
         "",
-        "test_a_supervisor_that_is_killed",
+        "test_a_supervisor_that_is_killed_leaves_nobody_who_would_listen",
     ),
 )

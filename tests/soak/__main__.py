@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -179,15 +179,24 @@ def apps(pid: int) -> list[psutil.Process]:
     if "serve" not in command:
         return [server]
     desk = int(command[command.index("--metrics-port") + 1])
-    forks = [one for one in server.children() if one.cmdline() == command]
-    return [one for one in forks if desk not in {c.laddr[1] for c in one.net_connections()}]
+
+    def serves_pages(one: psutil.Process) -> bool:
+        try:
+            return one.cmdline() == command and desk not in {
+                link.laddr[1] for link in one.net_connections()
+            }
+        except psutil.Error:  # it has just been killed
+            return False
+
+    return [one for one in server.children() if serves_pages(one)]
 
 
 def watch(pid: int, until: float, samples: list[tuple[float, float]]) -> None:
     """Memory every two seconds."""
     started = time.time()
     while time.time() < until:
-        samples.append((time.time() - started, resident(pid)))
+        with suppress(psutil.Error):  # a worker has just been killed
+            samples.append((time.time() - started, resident(pid)))
         time.sleep(2)
 
 

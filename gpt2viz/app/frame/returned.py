@@ -1,6 +1,7 @@
-"""A visitor whose server ended, and who was let in by another process: nothing of a view is lost.
+"""A visitor whose server ended, and who was let in by another process: the view comes back.
 
-The address holds it, and the browser has the address. What the old process kept is gone.
+The address holds it, and the browser has the address. What else the old process kept is gone, and
+so is the step that the new one heard first: the page is drawn from its address then.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from gpt2viz.app import compat
 
 _KNOWN = "_known"
 SAYS = (
-    "The connection was lost and is back. The page shows what its address says; a sentence that "
-    "is too long for the address has to be entered again."
+    "The connection was lost and is back. The page shows what its address says: please repeat your "
+    "last step, and enter a sentence again that is too long for the address."
 )
 
 
