@@ -37,7 +37,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
     site = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     pip += ["--no-build-isolation", "--disable-pip-version-check", "--target", str(site)]
-    subprocess.run([*pip, str(EXAMPLE)], check=True, cwd=site)
+    made = subprocess.run([*pip, str(EXAMPLE)], cwd=site, capture_output=True, text=True)
+    assert not made.returncode, made.stderr
     folder = tmp_path_factory.mktemp("work")
     asked = [sys.executable, "-m", "tests.package.with_plugins", str(folder), str(site)]
     done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
