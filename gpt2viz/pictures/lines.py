@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from gpt2viz.pictures.panel import Axis, Matrix, Panel
 from gpt2viz.pictures.picture import Picture
+
+if TYPE_CHECKING:  # a notebook draws lines without it
+    import pandas as pd
 
 #: So many tokens can be told apart on one side of the picture.
 MOST_TOKENS = 256
@@ -79,6 +82,8 @@ class Lines(Picture):
 
     def table(self) -> pd.DataFrame:
         """One row a line: which matrix, from which query to which key, and its number."""
+        import pandas as pd
+
         ends = [
             [f"{axis.position(n)} {text}" for n, text in enumerate(axis.labels)]
             for axis in (self.rows, self.columns)
