@@ -46,6 +46,7 @@ class Group:
     """A supervisor with stand-ins for workers, and what it has said."""
 
     def __init__(self) -> None:
+        self.pids: list[int] = []
         self.process = subprocess.Popen(
             [sys.executable, "-c", STAND_INS], cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
@@ -58,6 +59,7 @@ class Group:
         """The processes of the next three parts that are started, by name."""
         found = [self.line() for _ in range(3)]
         assert {words[0] for words in found} == {"started"}
+        self.pids = [int(pid) for *_, pid in found]
         return {name: int(pid) for _, name, pid in found}
 
 
@@ -84,7 +86,11 @@ def group() -> Iterator[Group]:
     found = Group()
     yield found
     found.process.kill()
-    found.process.communicate()
+    found.process.wait()
+    for pid in filter(is_there, found.pids):  # a fault left them, and they hold on to the pipe
+        os.kill(pid, signal.SIGKILL)
+    assert found.process.stdout
+    found.process.stdout.close()
 
 
 def test_what_dies_is_started_again_and_a_stop_leaves_nothing(group: Group) -> None:
