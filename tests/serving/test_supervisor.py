@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -48,12 +49,13 @@ class Group:
     def __init__(self) -> None:
         self.pids: list[int] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-c", STAND_INS], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", STAND_INS], cwd=ROOT, stdout=subprocess.PIPE, bufsize=0
         )
 
     def line(self) -> list[str]:
         assert self.process.stdout
-        return self.process.stdout.readline().split()
+        assert select([self.process.stdout], [], [], 10)[0], "nothing more was said"
+        return self.process.stdout.readline().decode().split()
 
     def started(self) -> dict[str, int]:
         """The processes of the next three parts that are started, by name."""
@@ -134,7 +136,7 @@ MUTANTS = (
         "what died stays dead",
         "serving/supervisor.py",
         "        self.pid, self._due = 0, now + self._wait\n",
-        "        self._due = now + self._wait\n",
+        "        self.pid, self._due = 0, now + 1000\n",
         "test_what_dies_is_started_again_and_a_stop_leaves_nothing",
     ),
     Mutant(
