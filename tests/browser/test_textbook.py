@@ -25,7 +25,7 @@ def test_edited_numbers_are_followed_and_stay_in_the_link(visit: Visit) -> None:
     page.keyboard.press("Enter")
     page.wait_for_function("location.search.includes('crane_q=3.0%2C2.0')")
     settle(page)
-    scores = page.locator(".katex-mathml").first  # keys .7 .7, .9 .1 and .9 .1
+    scores = page.locator(".katex-mathml", has_text="q \\cdot K")  # keys .7 .7, .9 .1 and .9 .1
     expect(scores).to_contain_text("3.5000")
     expect(scores).to_contain_text("2.9000")
     page.reload()
