@@ -174,7 +174,7 @@ def _step(book: Book, logits: Array) -> bool:
     _every_rate(book, logits, before)
     prose.markdown(
         f"From {before:.4f} to **{after:.4f}**. The gradient tells only which way is down from "
-        "here: a step that is too long goes past the lowest point, and a much longer one can end "
+        "here. A step that is too long goes past the lowest point, and a much longer one can end "
         "higher than it began."
     )
     code(learning.words, learning.gradient, learning.step, learning.cross_entropy)
@@ -203,11 +203,12 @@ def _four(book: Book) -> None:
     st.subheader("Four small models", anchor="four")
     size = Setting()
     prose.markdown(
-        "The table sees one letter. Give it more, one thing after the other: **attention**, so "
-        f"that it sees up to {size.T} letters; **{size.nh} heads** in place of one; then the whole "
-        f"block, with **residuals, norms and an MLP**, in {counted(size.n_layer, 'layers')}. All "
-        "four learn from the same passages of old books of Project Gutenberg, in small letters. "
-        "Every tenth passage is held out, and on those the loss is measured."
+        "The table sees one letter. Give it more, one thing after the other. First **attention**, "
+        f"so that it sees up to {size.T} letters; then **{size.nh} heads** in place of one. Last "
+        "the whole block, with **residuals, norms and an MLP**, in "
+        f"{counted(size.n_layer, 'layers')}."
+        "\n\nAll four learn from the same passages of old books of Project Gutenberg, in small "
+        "letters. Every tenth passage is held out, and on those the loss is measured."
     )
     seeds = trained.SEEDS
     with st.container(horizontal=True, vertical_alignment="bottom"):
