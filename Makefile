@@ -89,6 +89,7 @@ docs: $(DEV)  ## the docs as pages, into build/site; any warning is an error
 
 gallery: $(DEV)  ## photograph every page for docs/gallery.md
 	$(BIN)/python -m tests.docs.gallery
+	$(BIN)/python -m tests.docs.single_pictures
 
 licences: $(DEV)  ## list the licences of all that the app needs
 	$(BIN)/python -m tests.package.licences > docs/licences.md
