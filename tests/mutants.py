@@ -136,7 +136,7 @@ def enter_a_copy(folder: str) -> None:
         shutil.copytree(ROOT / name, copy / name, ignore=left)
     for name in ("app.py", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
-    for name in (".streamlit", "assets", "docs"):
+    for name in (".streamlit", "assets", "deploy", "docs", "examples"):
         (copy / name).symlink_to(ROOT / name)
     os.chdir(copy)
     sys.path.insert(0, str(copy))
