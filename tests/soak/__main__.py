@@ -273,6 +273,7 @@ def figures(
         kind: {
             "interactions": len(seconds),
             "median s": round(statistics.median(seconds), 2),
+            "95 % within s": round(float(np.percentile(seconds, 95)), 2),
             "slowest s": round(max(seconds), 2),
         }
         for kind, seconds in record.seconds.items()
