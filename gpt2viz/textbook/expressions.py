@@ -13,6 +13,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any
 
 import torch
@@ -32,6 +33,10 @@ from gpt2viz.textbook.operations import (
 
 #: Characters of the longest expression, and the parts that it may have.
 LONGEST, MOST_PARTS = 200, 120
+
+#: Python 3.11's parser now and then fails where two threads use it at once: SystemError, "AST
+#: constructor recursion depth mismatch".
+_PARSER = Lock()
 
 _SIGNS = str.maketrans({"−": "-", "–": "-", "·": "*", "×": "*", "√": "sqrt"})
 _ALLOWED = re.compile(r"[A-Za-z0-9_\s+\-*/@()\[\],.:=<>!~&|]*")
@@ -64,7 +69,8 @@ class Expression:
         if not (allowed := _ALLOWED.fullmatch(self.text)) or not self.text:
             raise ExpressionError(self._odd() if not allowed else "Nothing stands here yet.")
         try:
-            self._root = ast.parse(self.text, mode="eval").body
+            with _PARSER:
+                self._root = ast.parse(self.text, mode="eval").body
         except SyntaxError as error:
             where = f" at character {error.offset}" if error.offset else ""
             raise ExpressionError(f"This can't be read: {error.msg}{where}.") from None
