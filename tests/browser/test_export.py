@@ -157,8 +157,8 @@ COLUMNS = {
 @pytest.mark.parametrize(
     ("text", "picture"),
     [("A crane ate fish", "one head"), (LONG, "one head"), ("猫が座った。" * 13, "one head")]
-    + [("The cat sat on the mat and the cat sat", name) for name in COLUMNS],
-    ids=["few tokens", "many tokens", "wide letters", *COLUMNS],
+    + [("The cat sat on the mat and the cat sat", name) for name in list(COLUMNS)[1:]],
+    ids=["few tokens", "many tokens", "wide letters", *list(COLUMNS)[1:]],
 )
 def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
     browser: Browser, text: str, picture: str, width: str

@@ -334,15 +334,15 @@ def test_a_browser_that_does_not_answer_is_stopped(
     (tmp_path / "wait").touch()
     slow.chmod(0o755)
     monkeypatch.setenv("CHROMIUM", str(slow))
-    monkeypatch.setattr(chromium, "LIMIT", 3)
-    with pytest.raises(gpt2viz.ExportError, match="not drawn the picture within 3 seconds and was"):
+    monkeypatch.setattr(chromium, "LIMIT", 1)
+    with pytest.raises(gpt2viz.ExportError, match="not drawn the picture within 1 seconds and was"):
         figure_bytes(go.Figure(), "svg")
     processes = Path("/proc").glob
     for _ in range(50):
         left = [pid for pid in processes("[0-9]*") if names(pid, str(tmp_path))]
         time.sleep(0.1 if left else 0)
     assert not left
-    with chromium._TURN, pytest.raises(gpt2viz.ExportError, match="kept Chromium busy for 3 sec"):
+    with chromium._TURN, pytest.raises(gpt2viz.ExportError, match="kept Chromium busy for 1 sec"):
         figure_bytes(go.Figure(), "svg")
     monkeypatch.undo()
     assert figure_bytes(go.Figure(), "svg").startswith(b"<svg")

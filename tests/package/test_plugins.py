@@ -158,6 +158,9 @@ def test_a_program_registers_its_own(own: Score, run: gpt2viz.Trace) -> None:
     register_score(replace(own, of=weight(1, slice(None))))
     with pytest.raises(PluginError, match=r"'mine' of this program gave the shape \(8, 7\)"):
         head_scores(run)
+    failed: list[PluginError] = []
+    assert np.isnan(head_scores(run, failed.append)["mine"]).all()
+    assert len(failed) == 1  # after the first layer nobody asks it again
 
 
 def test_a_worker_without_the_score_refuses_the_shard() -> None:
@@ -178,14 +181,14 @@ MUTANTS = (
         "analysis/scores.py",
         "(taken and taken.by != by)",
         "(taken and not by)",
-        "test_what_is_broken_is_named_and_the_rest_goes_on",
+        "test_a_program_registers_its_own",
     ),
     Mutant(
-        "a score that fails leaves half of its numbers",
+        "a score that failed is asked again in the next layer",
         "analysis/scores.py",
         "wanted.remove(score)",
         "pass",
-        "test_what_is_broken_is_named_and_the_rest_goes_on",
+        "test_a_program_registers_its_own",
     ),
     Mutant(
         "a worker leaves out what it doesn't know",

@@ -16,7 +16,6 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.labels import counted
-from gpt2viz.run.key import RunKey
 from gpt2viz.textbook import gaps
 from gpt2viz.textbook.expressions import LONGEST, ExpressionError
 from gpt2viz.textbook.gaps import GAPS, Case, Draft, Gap, Verdict
@@ -135,11 +134,11 @@ def _speaks(run: Trace, given: Mapping[str, str], verdicts: Mapping[str, Verdict
         )
         return True
     try:
-        mine = _by_reader(run.key, tuple(given.items()))
+        mine = _by_reader(run.key.model, run.token_ids, tuple(given.items()))
     except ExpressionError as error:
         prose.markdown(f"Your model can't write on: {error}")
         return False
-    real = _by_app(run.key)
+    real = _by_app(run.key.model, run.token_ids)
     tokenizer = run_cache.load(run.key.model).tokenizer
     begun, ends, real_end = (literal(tokenizer.decode(n)) for n in (run.token_ids, mine, real))
     st.markdown(f"“{begun}:{'green' if mine == real else 'orange'}-background[{ends}]”")
@@ -155,20 +154,22 @@ def _speaks(run: Trace, given: Mapping[str, str], verdicts: Mapping[str, Verdict
     return mine == real
 
 
-@st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner="Your model writes …")
-def _by_reader(key: RunKey, given: tuple[tuple[str, str], ...]) -> list[int]:
-    model = run_cache.load(key.model)
+@st.cache_data(max_entries=64, show_spinner="Your model writes …")
+def _by_reader(
+    model_name: str, text: tuple[int, ...], given: tuple[tuple[str, str], ...]
+) -> list[int]:
+    model = run_cache.load(model_name)
     return (
         Draft(dict(given))
         .read_by(model)
-        .write(list(key.token_ids), gaps.NEW, model.tokenizer.end_of_text)
+        .write(list(text), gaps.NEW, model.tokenizer.end_of_text)
     )
 
 
-@st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner="The model writes …")
-def _by_app(key: RunKey) -> list[int]:
-    model = run_cache.load(key.model)
-    return [choice.token for choice in generate(model, key.token_ids, gaps.NEW)]
+@st.cache_data(max_entries=64, show_spinner="The model writes …")
+def _by_app(model_name: str, text: tuple[int, ...]) -> list[int]:
+    model = run_cache.load(model_name)
+    return [choice.token for choice in generate(model, text, gaps.NEW)]
 
 
 def _questions(verdicts: Mapping[str, Verdict], same: bool) -> list[Question]:
