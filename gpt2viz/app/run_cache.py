@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,8 @@ from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids, reference_run
 from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
 
+#: Layers whose heads are shrunk for the map at a time.
+_LAYERS_AT_A_TIME = 2
 #: How Streamlit's caches tell runs apart: by all of a key, a thousand tokens in one step.
 BY_KEY: dict[str | type[Any], Callable[[Any], Any]] = {RunKey: repr}
 
@@ -200,8 +203,9 @@ def every_head(key: RunKey, whole_words: bool) -> EveryHead:
     """
     trace = run(key)
     starts = word_starts(trace.token_bytes, trace.apart) if whole_words else None
-    layers = [_layer(trace, layer, starts) for layer in range(trace.config.n_layer)]
-    tiles, keys, hardest = zip(*layers, strict=True)
+    with ThreadPoolExecutor(_LAYERS_AT_A_TIME) as pool:  # what takes time lets other threads run
+        layers = pool.map(lambda n: _layer(trace, n, starts), range(trace.config.n_layer))
+        tiles, keys, hardest = zip(*layers, strict=True)
     return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(hardest)))
 
 

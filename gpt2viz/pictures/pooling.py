@@ -35,12 +35,10 @@ def pool_by_maximum(matrix: Matrix, size: int) -> Matrix:
 def _largest(matrix: Numbers, rows: list[int], columns: list[int]) -> Numbers:
     """The largest of every block that begins at these rows and columns.
 
-    Block by block: ``np.maximum.reduceat`` takes several times as long.
+    Rows block by block: down a column ``np.maximum.reduceat`` takes many times as long.
     """
     bands = np.stack([band.max(axis=0) for band in np.split(matrix, rows[1:])])
-    found: Numbers = np.stack(
-        [band.max(axis=1) for band in np.split(bands, columns[1:], axis=1)], axis=1
-    )
+    found: Numbers = np.maximum.reduceat(bands, columns, axis=1)
     return found
 
 
