@@ -125,8 +125,8 @@ MUTANTS = (
     Mutant(
         "a mistake isn't told from the real model",
         "app/course/build.py",
-        "mine = _by_reader(run.key, tuple(given.items()))",
-        "mine = _by_app(run.key)",
+        "mine = _by_reader(run.key.model, run.token_ids, tuple(given.items()))",
+        "mine = _by_app(run.key.model, run.token_ids)",
         "test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot",
     ),
 )
