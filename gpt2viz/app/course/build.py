@@ -160,9 +160,7 @@ def _by_reader(
 ) -> list[int]:
     model = run_cache.load(model_name)
     return (
-        Draft(dict(given))
-        .read_by(model)
-        .write(list(text), gaps.NEW, model.tokenizer.end_of_text)
+        Draft(dict(given)).read_by(model).write(list(text), gaps.NEW, model.tokenizer.end_of_text)
     )
 
 
