@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from collections.abc import Callable
 
 #: Seconds without anything new that are quiet enough.
 QUIET = 1.0
@@ -37,10 +38,14 @@ def begin() -> None:
 
 
 class Sweeper:
-    """Decides when it is time; ``look`` is to be called again and again."""
+    """Decides when it is time; ``look`` is to be called again and again.
 
-    def __init__(self, now: float) -> None:
-        self._swept = self._seen = _made()
+    ``made`` gives a number that grows while objects are made.
+    """
+
+    def __init__(self, now: float, made: Callable[[], int]) -> None:
+        self._made = made
+        self._swept = self._seen = made()
         self._waiting_since = now
 
     def look(self, now: float) -> bool:
@@ -48,7 +53,7 @@ class Sweeper:
 
         ``now`` is in seconds. Returns whether it was collected.
         """
-        made, seen = _made(), self._seen
+        made, seen = self._made(), self._seen
         self._seen = made
         if made == self._swept:
             self._waiting_since = now
@@ -56,7 +61,7 @@ class Sweeper:
         if made != seen and now - self._waiting_since < LONGEST:
             return False
         gc.collect()
-        self._swept = self._seen = _made()
+        self._swept = self._seen = self._made()
         self._waiting_since = now
         return True
 
@@ -67,7 +72,7 @@ def _made() -> int:
 
 
 def _look_for_ever() -> None:
-    sweeper = Sweeper(time.monotonic())
+    sweeper = Sweeper(time.monotonic(), _made)
     while True:
         time.sleep(QUIET)
         sweeper.look(time.monotonic())

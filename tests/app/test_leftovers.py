@@ -67,14 +67,11 @@ class Cycle:
         self.itself = self
 
 
-def test_garbage_is_collected_once_all_is_quiet_and_on_a_busy_server_in_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_garbage_is_collected_once_all_is_quiet_and_on_a_busy_server_in_the_end() -> None:
     made = iter([0, 0, 1, 1, 1, 1, *range(2, 12), 12, 12])  # asked again after it was collected
-    monkeypatch.setattr(garbage, "_made", made.__next__)
     gc.disable()
     try:
-        left, sweeper = ref(Cycle()), garbage.Sweeper(now=0)
+        left, sweeper = ref(Cycle()), garbage.Sweeper(0, made.__next__)
         assert not sweeper.look(1), "nothing is new"
         assert not sweeper.look(2), "somebody is busy"
         assert left() is not None
