@@ -205,7 +205,7 @@ def settle(page: Page) -> None:
     for _ in range(2):  # what was drawn last may have asked for another run
         page.wait_for_selector(".stApp[data-test-script-state='notRunning']", timeout=30_000)
         page.wait_for_function(_DRAWN, timeout=30_000)
-        page.wait_for_timeout(200)
+        page.wait_for_timeout(150)
 
 
 def open_from_menu(page: Page, name: str) -> None:
