@@ -248,14 +248,14 @@ def test_what_cannot_be_read_is_told_and_left_out(chapter: str) -> None:
 MUTANTS = (
     Mutant(
         "the score of RoPE's page forgets that both have moved",
-        "app/course/after_gpt2.py",
+        "app/course/rope.py",
         "rope.score(q, k, at + by, key_at + by)",
         "rope.score(q, k, at + by, key_at)",
         "test_both_are_moved_and_the_score_stays",
     ),
     Mutant(
         "without the mask a first token still counts as one of few",
-        "app/course/after_gpt2.py",
+        "app/course/sinks.py",
         "1 / (query + 1 if causal else n)",
         "1 / (query + 1)",
         "test_real_heads_rest_on_the_first_token_as_much_as_is_said",

@@ -10,12 +10,13 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import landing
 from gpt2viz.app.course import (
-    after_gpt2,
     build,
     by_hand,
     checks,
     crane,
+    grouped,
     heads,
+    kv_cache,
     learning,
     mask,
     mistakes,
@@ -24,6 +25,10 @@ from gpt2viz.app.course import (
     parts,
     progress,
     residual,
+    rmsnorm,
+    rope,
+    sinks,
+    swiglu,
     tokens,
     whole,
     why,
@@ -131,16 +136,14 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("build_attention", "build_all", "build_broken"),
         reads_sentence=True,
     ),
-    "kv-cache": Chapter("KV cache", after_gpt2.draw_cache, (), ("cache_tenth",), part=_AFTER),
-    "rmsnorm": Chapter("RMSNorm", after_gpt2.draw_rms, (), ("rms_same",), part=_AFTER),
-    "swiglu": Chapter("SwiGLU", after_gpt2.draw_gate, (), ("gate_shut",), part=_AFTER),
-    "rope": Chapter("RoPE", after_gpt2.draw_rope, (), ("rope_moved",), part=_AFTER),
+    "kv-cache": Chapter("KV cache", kv_cache.draw, (), ("cache_tenth",), part=_AFTER),
+    "rmsnorm": Chapter("RMSNorm", rmsnorm.draw, (), ("rms_same",), part=_AFTER),
+    "swiglu": Chapter("SwiGLU", swiglu.draw, (), ("gate_shut",), part=_AFTER),
+    "rope": Chapter("RoPE", rope.draw, (), ("rope_moved",), part=_AFTER),
     "grouped": Chapter(
-        "Grouped-query attention", after_gpt2.draw_groups, (), ("groups_factor",), part=_AFTER
+        "Grouped-query attention", grouped.draw, (), ("groups_factor",), part=_AFTER
     ),
-    "sinks": Chapter(
-        "Sinks", after_gpt2.draw_sinks, (), ("sink_rest",), reads_sentence=True, part=_AFTER
-    ),
+    "sinks": Chapter("Sinks", sinks.draw, (), ("sink_rest",), reads_sentence=True, part=_AFTER),
     "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
 }
 
