@@ -17,15 +17,14 @@ from threading import Lock
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gpt2viz.errors import GPT2VizError
+from gpt2viz.textbook.bounds import Misfit, Value, Work
 from gpt2viz.textbook.operations import (
     ATTRIBUTES,
     FUNCTIONS,
     NO_METHODS,
-    Misfit,
-    Value,
-    Work,
     between,
     flipped,
     item,
@@ -86,6 +85,13 @@ class Expression:
         """
         with torch.inference_mode():
             return _Evaluation(self.text, names, work or Work()).value(self._root)
+
+    def tensor(self, names: Mapping[str, Value], work: Work | None = None) -> Tensor:
+        """What it comes to, in float32; raises ``ExpressionError`` too where that's no tensor."""
+        found = self.value(names, work)
+        if not isinstance(found, Tensor):
+            raise ExpressionError(f"`{self.text}`: this isn't a tensor, and one is wanted.")
+        return found.to(torch.float32)
 
     def _odd(self) -> str:
         if {'"', "'"} & set(self.text):

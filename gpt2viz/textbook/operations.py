@@ -8,97 +8,28 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from types import EllipsisType, MappingProxyType
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-#: Numbers of the largest tensor that is made, and axes of one.
-LARGEST, MOST_AXES = 2**22, 6
-#: What one evaluation may do in all: numbers that are made or read; products count 1/64 each.
-MOST_WORK = 2**25
+from gpt2viz.textbook.bounds import (
+    MOST_AXES,
+    Misfit,
+    Value,
+    Work,
+    broadcast,
+    called,
+    joint,
+    number,
+    sizes,
+    tensor,
+    whole,
+)
+
 #: The largest whole number.
 _WHOLE = 10**15
-
-Value = Tensor | bool | int | float | slice | tuple[Any, ...] | EllipsisType | None
-
-
-class Misfit(ValueError):  # noqa: N818 - as the sentences that it holds
-    """Values that an operation can't take; the message is one sentence for a reader."""
-
-
-class Work:
-    """How much may still be done; one may be shared by several evaluations."""
-
-    def __init__(self, most: int = MOST_WORK) -> None:
-        self.left = most
-
-    def make(self, shape: tuple[int, ...], read: int = 0) -> None:
-        """Take what a tensor of that shape costs, made from ``read`` numbers.
-
-        Raises ``Misfit`` where it is too large, or too much has been done already.
-        """
-        size = math.prod(shape)
-        if len(shape) > MOST_AXES:
-            raise Misfit(f"this would have {len(shape)} axes; {MOST_AXES} are the most here.")
-        if size > LARGEST:
-            raise Misfit(f"this would make {size:,} numbers; {LARGEST:,} are the most here.")
-        self.left -= max(size, read)
-        if self.left < 0:
-            raise Misfit("by here this is too much to compute; write something smaller.")
-
-
-def _tensor(x: Value) -> Tensor:
-    if isinstance(x, Tensor):
-        return x
-    raise Misfit(f"a tensor is needed, and this is {_called(x)}.")
-
-
-def _called(x: Value) -> str:
-    if isinstance(x, Tensor):
-        return f"a tensor of shape {tuple(x.shape)}"
-    return "a number" if isinstance(x, int | float) else "none"
-
-
-def _number(x: Value) -> int | float:
-    if isinstance(x, int | float):
-        return x
-    raise Misfit(f"a number is needed, and this is {_called(x)}.")
-
-
-def _whole(x: Value) -> int:
-    if isinstance(x, int):
-        return int(x)
-    raise Misfit("a whole number is needed.")
-
-
-def _sizes(given: tuple[Value, ...]) -> tuple[int, ...]:
-    """Sizes as PyTorch takes them: ``f(2, 3)`` or ``f((2, 3))``."""
-    if len(given) == 1 and isinstance(given[0], tuple):
-        given = given[0]
-    sizes = tuple(map(_whole, given))
-    if len(sizes) > MOST_AXES:
-        raise Misfit(f"this would have {len(sizes)} axes; {MOST_AXES} are the most here.")
-    if any(abs(size) > LARGEST for size in sizes):
-        raise Misfit(f"a size may be at most {LARGEST:,}.")
-    return sizes
-
-
-def _joint(*values: Value) -> tuple[int, ...]:
-    """The shape that tensors are broadcast to."""
-    return _broadcast([tuple(x.shape) for x in values if isinstance(x, Tensor)])
-
-
-def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    try:
-        return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
-    except RuntimeError:
-        written = " and ".join(map(str, shapes))
-        raise Misfit(
-            f"{written} don't fit: counted from the last, sizes must be equal, or one of them 1."
-        ) from None
-
 
 _ON_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -125,20 +56,20 @@ def between(sign: str, a: Value, b: Value, work: Work) -> Value:
         return matmul(work, a, b)
     for x in (a, b):
         if not isinstance(x, Tensor):
-            _number(x)
+            number(x)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        work.make(_joint(a, b))
-        found: Tensor = _ON_TENSORS[sign](a, b)
-        return found
-    number = _ON_NUMBERS[sign](a, b)
-    if isinstance(number, complex) or (isinstance(number, int) and abs(number) > _WHOLE):
+        work.make(joint(a, b))
+        of_tensors: Tensor = _ON_TENSORS[sign](a, b)
+        return of_tensors
+    found = _ON_NUMBERS[sign](a, b)
+    if isinstance(found, complex) or (isinstance(found, int) and abs(found) > _WHOLE):
         raise Misfit("this number can't be used here.")
-    return _number(number)
+    return number(found)
 
 
 def flipped(x: Value, work: Work) -> Tensor:
     """``~x``: True and False change places."""
-    x = _tensor(x)
+    x = tensor(x)
     if x.dtype != torch.bool:
         raise Misfit("~ turns True and False round: compare with ==, or call .bool().")
     work.make(tuple(x.shape))
@@ -147,7 +78,7 @@ def flipped(x: Value, work: Work) -> Tensor:
 
 def matmul(work: Work, /, left: Value, right: Value) -> Tensor:
     """``left @ right``: (…, m, k) times (…, k, n) is (…, m, n)."""
-    a, b = _tensor(left), _tensor(right)
+    a, b = tensor(left), tensor(right)
     written = f"{tuple(a.shape)} times {tuple(b.shape)}"
     if a.ndim < 2 or b.ndim < 2:
         raise Misfit(f"{written}: each must have two axes at least.")
@@ -159,7 +90,7 @@ def matmul(work: Work, /, left: Value, right: Value) -> Tensor:
             f"{written} doesn't fit: the last size of the left, {k}, must equal the last but one "
             f"of the right, {inner}.{turn}"
         )
-    batch = _broadcast([tuple(a.shape[:-2]), tuple(b.shape[:-2])])
+    batch = broadcast([tuple(a.shape[:-2]), tuple(b.shape[:-2])])
     if a.ndim > 2 and b.ndim > 2:  # these are spread over the batch before they are multiplied
         work.make((*batch, m, k))
         work.make((*batch, k, n))
@@ -170,9 +101,9 @@ def matmul(work: Work, /, left: Value, right: Value) -> Tensor:
 def item(x: Value, index: Value, work: Work) -> Value:
     """``x[index]``: numbers, slices, ``None`` and ``...``; or one tensor of row numbers."""
     if isinstance(x, tuple):
-        size: int = x[_whole(index)]
+        size: int = x[whole(index)]
         return size
-    x = _tensor(x)
+    x = tensor(x)
     if isinstance(index, Tensor):
         if index.dtype != torch.int64:
             raise Misfit("an index must be whole numbers, such as ids.")
@@ -188,9 +119,9 @@ def item(x: Value, index: Value, work: Work) -> Value:
 
 def softmax(work: Work, /, x: Value, dim: Value) -> Tensor:
     """``softmax(x, dim)``: shares that sum to 1 along an axis, x's shape."""
-    x = _tensor(x)
+    x = tensor(x)
     work.make(tuple(x.shape))
-    return torch.softmax(x, _whole(dim))
+    return torch.softmax(x, whole(dim))
 
 
 def sqrt(work: Work, /, x: Value) -> Value:
@@ -212,16 +143,16 @@ def _each(
     work: Work, x: Value, many: Callable[[Tensor], Tensor], one: Callable[[float], float]
 ) -> Value:
     if not isinstance(x, Tensor):
-        return one(_number(x))
+        return one(number(x))
     work.make(tuple(x.shape))
     return many(x)
 
 
 def _reduced(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def reduce(work: Work, /, x: Value, dim: Value = None, keepdim: Value = False) -> Tensor:
-        x = _tensor(x)
+        x = tensor(x)
         work.make((), read=x.numel())
-        axes = tuple(range(x.ndim)) if dim is None else _sizes((dim,))
+        axes = tuple(range(x.ndim)) if dim is None else sizes((dim,))
         return how(x, axes, bool(keepdim))
 
     return reduce
@@ -229,83 +160,83 @@ def _reduced(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def masked_fill(work: Work, /, x: Value, mask: Value, value: Value) -> Tensor:
     """``x.masked_fill(mask, value)``: the number where the mask is True, else x."""
-    x, mask = _tensor(x), _tensor(mask)
+    x, mask = tensor(x), tensor(mask)
     if mask.dtype != torch.bool:
         raise Misfit("the mask must be True and False: compare with ==, or call .bool().")
-    work.make(_joint(x, mask))
-    return x.masked_fill(mask, _number(value))
+    work.make(joint(x, mask))
+    return x.masked_fill(mask, number(value))
 
 
 def where(work: Work, /, condition: Value, a: Value, b: Value) -> Tensor:
     """``where(condition, a, b)``: a where it is True, else b."""
-    condition = _tensor(condition)
+    condition = tensor(condition)
     if condition.dtype != torch.bool:
         raise Misfit("the condition must be True and False: compare with ==, or call .bool().")
-    work.make(_joint(condition, a, b))
-    a, b = (x if isinstance(x, Tensor) else float(_number(x)) for x in (a, b))
+    work.make(joint(condition, a, b))
+    a, b = (x if isinstance(x, Tensor) else float(number(x)) for x in (a, b))
     return torch.where(condition, a, b)
 
 
 def _triangle(how: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
     def cut(work: Work, /, x: Value, diagonal: Value = 0) -> Tensor:
-        x = _tensor(x)
+        x = tensor(x)
         work.make(tuple(x.shape))
-        return how(x, _sizes((diagonal,))[0])
+        return how(x, sizes((diagonal,))[0])
 
     return cut
 
 
-def _filled(number: float) -> Callable[..., Tensor]:
+def _filled(value: float) -> Callable[..., Tensor]:
     def fill(work: Work, /, *size: Value) -> Tensor:
-        work.make(_sizes(size))
-        return torch.full(_sizes(size), number)
+        work.make(sizes(size))
+        return torch.full(sizes(size), value)
 
     return fill
 
 
 def full(work: Work, /, size: Value, fill_value: Value) -> Tensor:
     """``full((2, 3), value)``: a number everywhere."""
-    work.make(_sizes((size,)))
-    return torch.full(_sizes((size,)), float(_number(fill_value)))
+    work.make(sizes((size,)))
+    return torch.full(sizes((size,)), float(number(fill_value)))
 
 
-def _like(number: float) -> Callable[..., Tensor]:
+def _like(value: float) -> Callable[..., Tensor]:
     def fill(work: Work, /, x: Value) -> Tensor:
-        shape = tuple(_tensor(x).shape)
+        shape = tuple(tensor(x).shape)
         work.make(shape)
-        return torch.full(shape, number)
+        return torch.full(shape, value)
 
     return fill
 
 
 def arange(work: Work, /, end: Value) -> Tensor:
     """``arange(n)``: 0, 1 and so on, (n,)."""
-    work.make(_sizes((end,)))
-    return torch.arange(_whole(end))
+    work.make(sizes((end,)))
+    return torch.arange(whole(end))
 
 
 def transpose(_work: Work, /, x: Value, dim0: Value, dim1: Value) -> Tensor:
     """``x.transpose(1, 2)``: two axes change places."""
-    return _tensor(x).transpose(_whole(dim0), _whole(dim1))
+    return tensor(x).transpose(whole(dim0), whole(dim1))
 
 
 def permute(_work: Work, /, x: Value, *dims: Value) -> Tensor:
     """``x.permute(0, 2, 1, 3)``: the axes in another order."""
-    return _tensor(x).permute(_sizes(dims))
+    return tensor(x).permute(sizes(dims))
 
 
 def reshape(work: Work, /, x: Value, *shape: Value) -> Tensor:
     """``x.reshape(B, T, C)``: the same numbers in the same order, with other axes."""
-    return _shaped(work, _tensor(x), _sizes(shape))
+    return _shaped(work, tensor(x), sizes(shape))
 
 
 def view(work: Work, /, x: Value, *shape: Value) -> Tensor:
     """``x.view(B, T, C)``: the same, where the numbers lie in that order."""
-    x, sizes = _tensor(x), _sizes(shape)
+    x, wanted = tensor(x), sizes(shape)
     try:
-        return x.view(sizes)
+        return x.view(wanted)
     except RuntimeError:
-        _shaped(work, x, sizes)  # says if the sizes don't fit
+        _shaped(work, x, wanted)  # says if the sizes don't fit
         raise Misfit("after a transpose the numbers lie in another order: use .reshape.") from None
 
 
@@ -320,28 +251,28 @@ def _shaped(work: Work, /, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 def flatten(work: Work, /, x: Value, start_dim: Value = 0, end_dim: Value = -1) -> Tensor:
     """``x.flatten(2)``: axes from ``start_dim`` to ``end_dim`` become one."""
-    x = _tensor(x)
+    x = tensor(x)
     work.make(tuple(x.shape))
-    return x.flatten(_whole(start_dim), _whole(end_dim))
+    return x.flatten(whole(start_dim), whole(end_dim))
 
 
 def unsqueeze(work: Work, /, x: Value, dim: Value) -> Tensor:
     """``x.unsqueeze(0)``: a new axis of size 1."""
-    found = _tensor(x).unsqueeze(_whole(dim))
+    found = tensor(x).unsqueeze(whole(dim))
     work.make(tuple(found.shape))
     return found
 
 
 def contiguous(work: Work, /, x: Value) -> Tensor:
     """``x.contiguous()``: a copy whose numbers lie in the order of its axes."""
-    x = _tensor(x)
+    x = tensor(x)
     work.make(tuple(x.shape))
     return x.contiguous()
 
 
 def _cast(dtype: torch.dtype) -> Callable[..., Tensor]:
     def cast(work: Work, /, x: Value) -> Tensor:
-        x = _tensor(x)
+        x = tensor(x)
         work.make(tuple(x.shape))
         return x.to(dtype)
 
@@ -350,7 +281,7 @@ def _cast(dtype: torch.dtype) -> Callable[..., Tensor]:
 
 def size(_work: Work, /, x: Value, dim: Value) -> int:
     """``x.size(-1)``: the size of one axis."""
-    return int(_tensor(x).shape[_whole(dim)])
+    return int(tensor(x).shape[whole(dim)])
 
 
 def linear(work: Work, /, x: Value, weight: Value) -> Tensor:
@@ -360,28 +291,28 @@ def linear(work: Work, /, x: Value, weight: Value) -> Tensor:
 
 def embedding(work: Work, /, ids: Value, table: Value) -> Value:
     """``embedding(ids, table)``: the table's rows, (…) -> (…, C)."""
-    return item(table, _tensor(ids), work)
+    return item(table, tensor(ids), work)
 
 
 def last_two(_work: Work, /, x: Value) -> Tensor:
     """``x.mT``: the last two axes change places."""
-    x = _tensor(x)
+    x = tensor(x)
     if x.ndim < 2:
-        raise Misfit(f".mT needs two axes, and this is {_called(x)}.")
+        raise Misfit(f".mT needs two axes, and this is {called(x)}.")
     return x.mT
 
 
 def table_turned(_work: Work, /, x: Value) -> Tensor:
     """``x.T``, for two axes alone: of more it would turn them all round."""
-    x = _tensor(x)
+    x = tensor(x)
     if x.ndim != 2:
-        raise Misfit(f".T is for tables of two axes, and this is {_called(x)}; .mT swaps two.")
+        raise Misfit(f".T is for tables of two axes, and this is {called(x)}; .mT swaps two.")
     return x.T
 
 
 def shape(_work: Work, /, x: Value) -> tuple[int, ...]:
     """``x.shape``."""
-    return tuple(_tensor(x).shape)
+    return tuple(tensor(x).shape)
 
 
 #: What can be called, as ``f(x)`` or, but for the first line, as ``x.f()``.

@@ -16,9 +16,10 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.analysis.generation import generate
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.textbook import eighty_lines, gaps
+from gpt2viz.textbook import eighty_lines, gaps, judge
 from gpt2viz.textbook.expressions import ExpressionError
-from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Case, Draft, Gap, Verdict
+from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Draft, Gap
+from gpt2viz.textbook.judge import Case, Verdict
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
@@ -97,17 +98,17 @@ def run() -> gpt2viz.Trace:
 
 @cache
 def cases(n_tokens: int = 5) -> dict[str, list[Case]]:
-    return gaps.as_in(model(), run(), n_tokens)
+    return judge.as_in(model(), run(), n_tokens)
 
 
 def judged(name: str, text: str) -> Verdict:
-    return gaps.judge(GAP[name], text, cases()[name], cases(4)[name][0])
+    return judge.judge(GAP[name], text, cases()[name], cases(4)[name][0])
 
 
 def test_the_gaps_are_those_of_the_eighty_lines() -> None:
     """What is wanted, by a GPT-2 in NumPy; the merged heads by what W_O makes of them."""
     ids, layers = list(run().token_ids), range(model().config.n_layer)
-    made, weights = reference(BUNDLED, ids, True), gaps.tensors(model())
+    made, weights = reference(BUNDLED, ids, True), gaps.weights(model())
     assert len(ids) == 5
     assert list(cases()) == [gap.name for gap in GAPS] == list(RIGHT)
     streams = [made[key][n] for n in layers for key in ("residual_mid", "residual_out")]
@@ -166,7 +167,7 @@ def test_what_else_is_wrong_is_told(name: str, text: str, said: str) -> None:
 def test_what_is_right_in_one_layer_must_be_so_in_all() -> None:
     *most, last = cases()["residual"]
     spoiled = last._replace(wanted=last.wanted + 1)
-    verdict = gaps.judge(GAP["residual"], "x + made", [*most, spoiled], most[0])
+    verdict = judge.judge(GAP["residual"], "x + made", [*most, spoiled], most[0])
     assert verdict.kind == "values"
     assert "off by up to 1." in verdict.said
 
@@ -186,7 +187,7 @@ def test_the_finished_model_writes_what_the_app_writes() -> None:
     first = {name: texts[0] for name, texts in RIGHT.items()}
     assert Draft(first).read_by(model()).write(ids, 10, end) == expected
     assert len(expected) == NEW
-    shown = python(Draft(first).source())(model().config, gaps.tensors(model()), None)
+    shown = python(Draft(first).source())(model().config, gaps.weights(model()), None)
     assert shown.write(ids, 10, end) == expected
 
 
@@ -237,28 +238,28 @@ def test_it_ends_where_the_app_ends(tiny: gpt2viz.Model) -> None:
 MUTANTS = (
     Mutant(
         "the heads are wanted in another order",
-        "textbook/gaps.py",
+        "textbook/judge.py",
         "torch.cat(list(heads), dim=-1)[None]",
         "torch.cat(list(heads.flip(0)), dim=-1)[None]",
         "test_the_gaps_are_those_of_the_eighty_lines",
     ),
     Mutant(
         "an answer for one length passes for all",
-        "textbook/gaps.py",
+        "textbook/judge.py",
         "    if not _fits(expression, shorter):",
         "    if False:",
         "test_sizes_of_this_text_alone_are_not_right",
     ),
     Mutant(
         "whatever has the right shape is right",
-        "textbook/gaps.py",
+        "textbook/judge.py",
         "            if not _same(found, case.wanted):",
         "            if found.shape != case.wanted.shape:",
         "test_every_known_mistake_is_told",
     ),
     Mutant(
         "the first layer's numbers are enough",
-        "textbook/gaps.py",
+        "textbook/judge.py",
         "        for case in cases:",
         "        for case in cases[:1]:",
         "test_what_is_right_in_one_layer_must_be_so_in_all",

@@ -16,9 +16,10 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.labels import counted
-from gpt2viz.textbook import gaps
+from gpt2viz.textbook import judge
 from gpt2viz.textbook.expressions import LONGEST, ExpressionError
-from gpt2viz.textbook.gaps import GAPS, Case, Draft, Gap, Verdict
+from gpt2viz.textbook.gaps import GAPS, NEW, Draft, Gap
+from gpt2viz.textbook.judge import Case, Verdict
 
 #: What the address calls the expression in each gap.
 _WRITTEN: Mapping[str, Text] = {
@@ -55,14 +56,14 @@ def draw(book: Book) -> list[Question]:
         return _questions({}, same=True)
     run = _run(book.view)
     n = len(run.token_ids)
-    cases, shorter = (gaps.as_in(book.view.model, run, m) for m in (n, n - 1))
+    cases, shorter = (judge.as_in(book.view.model, run, m) for m in (n, n - 1))
     place = st.container()
     given, verdicts = {}, {}
     for gap in GAPS:
         given[gap.name], verdicts[gap.name] = _gap(gap, cases[gap.name], shorter[gap.name][0])
     with place.expander("All eighty lines, with what you wrote", icon=":material/code:"):
         st.code(Draft(given).source(), wrap_lines=True)
-    code(gaps.as_in, gaps.judge)
+    code(judge.as_in, judge.judge)
     return _questions(verdicts, _speaks(run, given, verdicts))
 
 
@@ -76,9 +77,9 @@ def _refusal(view: View) -> str:
         )
     if view.model.nbytes > _LARGEST:
         return "The model above is too large to be run at each change. Choose a smaller one."
-    if view.n_tokens < gaps.FEWEST:
+    if view.n_tokens < judge.FEWEST:
         return (
-            f"Type a sentence of {gaps.FEWEST} tokens or more: in a shorter one some mistakes "
+            f"Type a sentence of {judge.FEWEST} tokens or more: in a shorter one some mistakes "
             "don't show."
         )
     return ""
@@ -86,11 +87,11 @@ def _refusal(view: View) -> str:
 
 def _run(view: View) -> Trace:
     """The sentence's run with the mask on; of a long sentence, that of its first tokens."""
-    ids = view.trace.token_ids[: gaps.MOST]
+    ids = view.trace.token_ids[: judge.MOST]
     if view.trace.causal and ids == view.trace.token_ids:
         return view.trace
     if ids != view.trace.token_ids:
-        prose.caption(f"Of your sentence the first {gaps.MOST} tokens are read.")
+        prose.caption(f"Of your sentence the first {judge.MOST} tokens are read.")
     if not view.trace.causal:
         prose.caption("Here the sentence is read with the mask on, as GPT-2 reads.")
     run = run_cache.run(replace(view.trace.key, token_ids=ids, causal=True))
@@ -114,7 +115,7 @@ def _gap(gap: Gap, cases: list[Case], shorter: Case) -> tuple[str, Verdict]:
             autocomplete="off",
             **address.text(_WRITTEN[gap.name]),
         )
-        verdict = gaps.judge(gap, given, cases, shorter)
+        verdict = judge.judge(gap, given, cases, shorter)
         if verdict.kind == "right":
             prose.markdown(f":green-badge[right] {verdict.said}")
         elif verdict.said:
@@ -159,15 +160,13 @@ def _by_reader(
     model_name: str, text: tuple[int, ...], given: tuple[tuple[str, str], ...]
 ) -> list[int]:
     model = run_cache.load(model_name)
-    return (
-        Draft(dict(given)).read_by(model).write(list(text), gaps.NEW, model.tokenizer.end_of_text)
-    )
+    return Draft(dict(given)).read_by(model).write(list(text), NEW, model.tokenizer.end_of_text)
 
 
 @st.cache_data(max_entries=64, show_spinner="The model writes …")
 def _by_app(model_name: str, text: tuple[int, ...]) -> list[int]:
     model = run_cache.load(model_name)
-    return [choice.token for choice in generate(model, text, gaps.NEW)]
+    return [choice.token for choice in generate(model, text, NEW)]
 
 
 def _questions(verdicts: Mapping[str, Verdict], same: bool) -> list[Question]:
