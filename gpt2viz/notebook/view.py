@@ -129,19 +129,28 @@ class AttentionView:
         return Clicks(frame=f"gpt2viz-{uuid4().hex}")
 
     def _ipython_display_(self) -> None:
-        """Show the frame, and what hears its clicks; IPython takes the bundle where it can't be."""
+        """Show the frame, and what hears its clicks.
+
+        Raises ``NotImplementedError`` where nothing could hear them, in IPython's protocol the way
+        to say "take the bundle instead" (``IPython.core.formatters.catch_format_error``).
+        """
+        clicks = self._heard_by()
+        if clicks is None:
+            raise NotImplementedError
+        from IPython.display import display
+
+        display(self._bundle(clicks.frame), raw=True)  # type: ignore[no-untyped-call]
+        display(clicks)  # type: ignore[no-untyped-call]
+
+    def _heard_by(self) -> Clicks | None:
+        """What hears the frame's clicks; None without a notebook's kernel, or without anywidget."""
         try:
             clicks = self._clicks
         except MissingExtraError:
-            raise NotImplementedError from None
-        from IPython.display import display
-
+            return None
         from gpt2viz.notebook.clicks import kernel_runs
 
-        if not kernel_runs():
-            raise NotImplementedError
-        display(self._bundle(clicks.frame), raw=True)  # type: ignore[no-untyped-call]
-        display(clicks)  # type: ignore[no-untyped-call]
+        return clicks if kernel_runs() else None
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
         """What a notebook shows: the page in a frame that may run its scripts and nothing else."""
