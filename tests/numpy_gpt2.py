@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Collection, Iterable
 from math import erf
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -56,11 +56,35 @@ def nothing(_layer: int, heads: np.ndarray) -> np.ndarray:
     return heads
 
 
-def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """A checkpoint's config, and its weights by their names without a prefix."""
+class Checkpoint(NamedTuple):
+    """A checkpoint's config, its weights by their names without a prefix, and the steps of both."""
+
+    config: dict[str, Any]
+    w: dict[str, np.ndarray]
+
+    def norm(self, x: np.ndarray, name: str) -> np.ndarray:
+        """The LayerNorm of that name: (…, C) -> (…, C)."""
+        shift, eps = self.w[f"{name}.bias"], self.config["layer_norm_epsilon"]
+        return layer_norm(x, self.w[f"{name}.weight"], shift, eps)
+
+    def linear(self, x: np.ndarray, name: str) -> np.ndarray:
+        """The Conv1D of that name: (…, its inputs) -> (…, its outputs)."""
+        return x @ self.w[f"{name}.weight"] + self.w[f"{name}.bias"]
+
+    def mlp(self, x: np.ndarray, h: str) -> np.ndarray:
+        """What the MLP of the layer ``h``, such as "h.1", adds to a stream: (…, C) -> (…, C)."""
+        act = ACTIVATIONS[self.config["activation_function"]]
+        return self.linear(
+            act(self.linear(self.norm(x, f"{h}.ln_2"), f"{h}.mlp.c_fc")), f"{h}.mlp.c_proj"
+        )
+
+
+def read(folder: Path) -> Checkpoint:
+    """A checkpoint from its own files."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     stored = load_file(folder / "model.safetensors")
-    return config, {n.removeprefix("transformer."): x.astype(np.float64) for n, x in stored.items()}
+    weights = {n.removeprefix("transformer."): x.astype(np.float64) for n, x in stored.items()}
+    return Checkpoint(config, weights)
 
 
 def by_head(x: np.ndarray, n_head: int) -> np.ndarray:
@@ -94,39 +118,30 @@ def reference(
     Edited where asked for: ``heads_become`` takes a layer and its heads (nh, T, hs), parts such as
     "h.1.attn" that are ``silent`` add 0, and the ``pairs`` (query, key) are hidden.
     """
-    config, w = read(folder)
-    eps, n_head = config["layer_norm_epsilon"], config["n_head"]
-    act = ACTIVATIONS[config["activation_function"]]
-
-    def norm(x: np.ndarray, name: str) -> np.ndarray:
-        return layer_norm(x, w[f"{name}.weight"], w[f"{name}.bias"], eps)
-
-    def linear(x: np.ndarray, name: str) -> np.ndarray:
-        return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
-
+    model = read(folder)
+    config, w = model
     out: dict[str, Any] = {key: [] for key in PER_LAYER}
     x = w["wte.weight"][ids] + w["wpe.weight"][: len(ids)]
     out["embedding"] = x
     for layer in range(config["n_layer"]):
         h = f"h.{layer}"
-        qkv = linear(norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn")
-        q, k, v = (by_head(part, n_head) for part in np.split(qkv, 3, axis=1))
+        qkv = model.linear(model.norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn")
+        q, k, v = (by_head(part, config["n_head"]) for part in np.split(qkv, 3, axis=1))
         scores = np.einsum("hid,hjd->hij", q, k)
         deeper = layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1
         scaled = scores / q.shape[-1] ** 0.5 / deeper
         masked = hide(scaled, causal, pairs)
         weights = softmax(masked)
         heads = heads_become(layer, np.einsum("hij,hjd->hid", weights, v))
-        attention = linear(np.concatenate(list(heads), axis=1), f"{h}.attn.c_proj")
+        attention = model.linear(np.concatenate(list(heads), axis=1), f"{h}.attn.c_proj")
         attention = attention * (f"{h}.attn" not in silent)
         middle = x + attention
-        mlp = linear(act(linear(norm(middle, f"{h}.ln_2"), f"{h}.mlp.c_fc")), f"{h}.mlp.c_proj")
-        mlp = mlp * (f"{h}.mlp" not in silent)
+        mlp = model.mlp(middle, h) * (f"{h}.mlp" not in silent)
         x = middle + mlp
         made = (q, k, v, scores, scaled, masked, weights, heads, attention, middle, mlp, x)
         for key, value in zip(PER_LAYER, made, strict=True):
             out[key].append(value)
-    out["final_norm"] = norm(x, "ln_f")
+    out["final_norm"] = model.norm(x, "ln_f")
     out["logits"] = out["final_norm"] @ w.get("lm_head.weight", w["wte.weight"]).T
     out["next_token_probabilities"] = softmax(out["logits"][-1])
     return out

@@ -23,7 +23,7 @@ from gpt2viz.run.edits import Edit, forbidden
 from gpt2viz.run.prefix import Start
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
-from tests.numpy_gpt2 import ACTIVATIONS, Tolerance, layer_norm, read, reference, softmax
+from tests.numpy_gpt2 import Tolerance, read, reference, softmax
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 IDS = np.random.default_rng(5).integers(0, 420, 12).tolist()
@@ -42,32 +42,25 @@ def read_on(folder: Path, ids: list[int], room: int | None, first: int) -> np.nd
 
     Where they would be more than ``room``, the oldest after the ``first`` is deleted.
     """
-    config, w = read(folder)
-    n_head, eps = config["n_head"], config["layer_norm_epsilon"]
-    act = ACTIVATIONS[config["activation_function"]]
-
-    def norm(x: np.ndarray, name: str) -> np.ndarray:
-        return layer_norm(x, w[f"{name}.weight"], w[f"{name}.bias"], eps)
-
-    def linear(x: np.ndarray, name: str) -> np.ndarray:
-        return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
-
+    model = read(folder)
+    config, w = model
     caches: list[list[Any]] = [[] for _ in range(config["n_layer"])]
     logits = []
     for place, token in enumerate(ids):
         x = w["wte.weight"][token] + w["wpe.weight"][place]  # (C,)
         for layer, cache in enumerate(caches):
             h, deeper = f"h.{layer}", 1 + layer * bool(config["scale_attn_by_inverse_layer_idx"])
-            qkv = linear(norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn").reshape(3, n_head, -1)
+            qkv = model.linear(model.norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn")
+            qkv = qkv.reshape(3, config["n_head"], -1)
             cache.append(qkv[1:])
             if room is not None and len(cache) > room:
                 del cache[first]
             scores = [(qkv[0] * k).sum(-1) / qkv.shape[-1] ** 0.5 / deeper for k, _ in cache]
             shares = softmax(np.stack(scores, axis=-1))  # (nh, tokens kept)
             heads = sum(shares[:, n, None] * v for n, (_, v) in enumerate(cache))
-            x = x + linear(np.ravel(heads), f"{h}.attn.c_proj")
-            x = x + linear(act(linear(norm(x, f"{h}.ln_2"), f"{h}.mlp.c_fc")), f"{h}.mlp.c_proj")
-        logits.append(w["wte.weight"] @ norm(x, "ln_f"))
+            x = x + model.linear(np.ravel(heads), f"{h}.attn.c_proj")
+            x = x + model.mlp(x, h)
+        logits.append(w["wte.weight"] @ model.norm(x, "ln_f"))
     assert {len(cache) for cache in caches} == {min(len(ids), room or len(ids))}
     return np.stack(logits)
 

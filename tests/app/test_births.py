@@ -22,7 +22,7 @@ from gpt2viz.run.key import RunKey
 from tests.app.pages import open_page, plain
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
-from tests.numpy_gpt2 import layer_norm, read, reference, softmax
+from tests.numpy_gpt2 import read, reference, softmax
 
 TEXT, STEPS = "A crane ate fish", (1, 20, 300)
 
@@ -54,10 +54,9 @@ def tiles(data: Any, text: str) -> np.ndarray:
 
 def read_early(folder: Path, run: Any) -> list[np.ndarray]:
     """What comes next if the stream ended after the embeddings and after each layer."""
-    config, w = read(folder)
+    model = read(folder)
     ends = [run["embedding"][-1], *(stream[-1] for stream in run["residual_out"])]
-    gain, shift, eps = w["ln_f.weight"], w["ln_f.bias"], config["layer_norm_epsilon"]
-    return [softmax(w["wte.weight"] @ layer_norm(end, gain, shift, eps)) for end in ends]
+    return [softmax(model.w["wte.weight"] @ model.norm(end, "ln_f")) for end in ends]
 
 
 def said(at: AppTest) -> str:
