@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,9 +24,9 @@ from gpt2viz.survey import run as survey_run
 from gpt2viz.survey.documents import shards
 from gpt2viz.survey.engines import local
 from gpt2viz.training.train import STATE, Trainer
-from tests.browser.conftest import _answers
 from tests.checkpoints import write_checkpoint
 from tests.hub_server import Hub, point_the_client_at, serving
+from tests.servers import answers, free_ports
 from tests.training.runs import RECIPE, held_out, stream, trained
 
 ROOT = Path(__file__).parents[1]
@@ -179,9 +178,7 @@ def test_a_full_disk_is_one_message(
 
 
 def test_control_c_leaves_no_process(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
     process = subprocess.Popen(
         [*command, "--server.port", str(port)],
@@ -190,7 +187,7 @@ def test_control_c_leaves_no_process(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    assert _answers(f"http://127.0.0.1:{port}")
+    assert answers(f"http://127.0.0.1:{port}")
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(60) == 0
     for _ in range(50):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
-from urllib.request import urlopen
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -22,6 +19,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_pla
 
 from gpt2viz.app import pages
 from gpt2viz.app.parameters import NAMED as PARAMETERS
+from tests.servers import answers, free_ports
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
@@ -60,9 +58,7 @@ def running_checkout(
     root: Path, flags: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[str]:
     """Start the app of a checkout of this repository, as ``running_app`` does."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     command = [sys.executable, "-m", "gpt2viz", "app", "--port", str(port), *flags]
     address = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile("w+") as log:
@@ -70,7 +66,7 @@ def running_checkout(
             command, cwd=root, stdout=log, stderr=subprocess.STDOUT, env=os.environ | environment
         )
         try:
-            started = _answers(address)
+            started = answers(address)
             if started:
                 yield address
         finally:
@@ -91,16 +87,6 @@ def complaints(log: str) -> list[str]:
     """
     found = log.split("Traceback")[1:]
     return [one for one in found if not ("_compact_state" in one and "changed size" in one)]
-
-
-def _answers(address: str, path: str = "_stcore/health") -> bool:
-    for _ in range(300):
-        try:
-            urlopen(f"{address}/{path}", timeout=1).close()  # noqa: S310 (our own)
-            return True
-        except OSError:
-            time.sleep(0.1)
-    return False
 
 
 @pytest.fixture(scope="session")

@@ -7,19 +7,16 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import sysconfig
 import tarfile
-import time
 import tomllib
 import venv
 from collections.abc import Iterator
 from email.parser import HeaderParser
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
-from urllib.request import urlopen
 from zipfile import ZipFile
 
 import pytest
@@ -31,6 +28,7 @@ from packaging.utils import canonicalize_name
 import gpt2viz
 from tests.bundled import N_HEAD
 from tests.package.licences import asked, closure
+from tests.servers import answers, free_ports
 
 ROOT = Path(__file__).parents[2]
 MODEL = "assets/models/stories"
@@ -121,9 +119,7 @@ def test_the_container_has_what_the_app_needs(tmp_path: Path, alone: dict[str, s
         else:
             shutil.copy(ROOT / source, tmp_path / target)
     (command,) = (json.loads(line[4:]) for line in lines if line.startswith("CMD "))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, *command[1:], "--port", str(port)],
@@ -133,7 +129,7 @@ def test_the_container_has_what_the_app_needs(tmp_path: Path, alone: dict[str, s
             stderr=log,
         )
         try:
-            answered = answers(f"http://127.0.0.1:{port}/_stcore/health")
+            answered = answers(f"http://127.0.0.1:{port}")
         finally:
             process.terminate()
             process.wait(60)
@@ -303,30 +299,16 @@ def test_every_page_opens_installed(installed: Path, tmp_path: Path, alone: dict
 def test_installed_app_answers_on_its_port(
     installed: Path, tmp_path: Path, alone: dict[str, str]
 ) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     command = [str(installed / "gpt2viz"), "app", "--port", str(port), "--no-browser"]
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=tmp_path, env=alone, stdout=log, stderr=log)
         try:
-            health = f"http://127.0.0.1:{port}/_stcore/health"
-            assert answers(health), (tmp_path / "log").read_text()
+            assert answers(f"http://127.0.0.1:{port}"), (tmp_path / "log").read_text()
         finally:
             process.terminate()
             process.wait(60)
     assert "Traceback" not in (tmp_path / "log").read_text()
-
-
-def answers(address: str) -> bool:
-    """Whether a server answers within a minute."""
-    for _ in range(300):
-        try:
-            with urlopen(address, timeout=1) as answer:  # noqa: S310 (our own)
-                return bool(answer.status == 200)
-        except OSError:
-            time.sleep(0.2)
-    return False
 
 
 # All that the library is, and what it says of what it isn't.

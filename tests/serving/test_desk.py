@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -24,6 +22,7 @@ from gpt2viz.errors import ServeError
 from gpt2viz.serving import logs, proxy
 from gpt2viz.serving.desk import FAMILIES, Desk
 from tests.mutants import Mutant
+from tests.servers import free_ports
 
 VISITORS, RUNS, WAITING, MEMORY = FAMILIES
 #: As Streamlit writes its own numbers.
@@ -60,9 +59,7 @@ def worker(number: int) -> Iterator[int]:
 @pytest.fixture
 def nobody() -> int:
     """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
 
 
 def test_metrics_are_each_workers(nobody: int) -> None:
@@ -98,16 +95,8 @@ def test_it_is_ready_as_long_as_one_worker_answers(nobody: int) -> None:
     assert desk.answer("/elsewhere")[0] == 404
 
 
-def caddy() -> str:
-    program = shutil.which("caddy")
-    if program is None:
-        pytest.skip("Caddy isn't installed: apt-get install caddy")
-    return program
-
-
-def adapted(written: str, tmp_path: Path) -> dict[str, object]:
+def adapted(program: str, written: str, tmp_path: Path) -> dict[str, object]:
     """The proxy's configuration as Caddy itself understands it."""
-    program = caddy()
     file = tmp_path / "Caddyfile"
     file.write_text(written)
     for check in (["fmt"], ["validate", "--adapter", "caddyfile", "--config"]):
@@ -130,10 +119,10 @@ def handlers(part: object) -> Iterator[dict[str, object]]:
         yield from handlers(inner)
 
 
-def test_the_proxy_keeps_a_visitor_with_one_worker(tmp_path: Path) -> None:
+def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -> None:
     written = proxy.configuration("127.0.0.1", 8501, [7001, 7002], 8502, "5ec4e7")
     assert f"lb_policy cookie {proxy.COOKIE} 5ec4e7\n" in written
-    told = adapted(written, tmp_path)
+    told = adapted(caddy, written, tmp_path)
     assert told["admin"] == {"disabled": True}
     proxies = [one for one in handlers(told) if one["handler"] == "reverse_proxy"]
     desk, pages = sorted(proxies, key=lambda one: len(one["upstreams"]))  # type: ignore[arg-type]
@@ -145,10 +134,12 @@ def test_the_proxy_keeps_a_visitor_with_one_worker(tmp_path: Path) -> None:
     assert closed["status_code"] == 404  # the workers' own metrics
 
 
-def test_the_proxy_logs_no_address_when_something_goes_wrong(tmp_path: Path, nobody: int) -> None:
+def test_the_proxy_logs_no_address_when_something_goes_wrong(
+    caddy: str, tmp_path: Path, nobody: int
+) -> None:
     written = proxy.configuration("127.0.0.1", nobody, [nobody + 1], nobody + 2, "5ec4e7")
     (tmp_path / "Caddyfile").write_text(written.replace("duration 10s", "duration 0s"))
-    command = [caddy(), "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
+    command = [caddy, "run", "--adapter", "caddyfile", "--config", str(tmp_path / "Caddyfile")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         for _ in range(100):
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from gpt2viz.app.frame import returned
 from gpt2viz.model.tokenizer import load_tokenizer
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
+from tests.servers import free_ports
 from tests.soak.visitor import Screen, Visitor
 
 ROOT = Path(__file__).parents[2]
@@ -74,16 +74,9 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    if not shutil.which("caddy"):
-        pytest.skip("Caddy isn't installed: apt-get install caddy")
+def server(caddy: str, tmp_path: Path) -> Iterator[Server]:
     write_checkpoint(tmp_path / "mine", n_positions=64)
-    probes = [socket.socket() for _ in range(2)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    port, metrics = (int(probe.getsockname()[1]) for probe in probes)
-    for probe in probes:
-        probe.close()
+    port, metrics = free_ports(2)
     command = [sys.executable, "-m", "gpt2viz", "serve", "--workers", "2", "--port", str(port)]
     command += ["--model", str(tmp_path / "mine"), "--metrics-port", str(metrics)]
     with (tmp_path / "log").open("w") as log:

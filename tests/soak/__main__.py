@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import re
-import socket
 import statistics
 import subprocess
 import sys
@@ -34,8 +33,9 @@ from websockets.exceptions import ConnectionClosed
 
 import gpt2viz
 from tests.app.pages import SHADE
-from tests.browser.conftest import ROOT, _answers
+from tests.browser.conftest import ROOT
 from tests.checkpoints import write_checkpoint
+from tests.servers import answers, free_ports
 from tests.soak.browser import browse
 from tests.soak.serial import COMPARED, Serial, Wish, wish
 from tests.soak.visitor import Screen, Visitor
@@ -121,18 +121,10 @@ def visit(n: int, port: int, serial: Serial, record: Record, until: float, pause
     visitor.close()
 
 
-def free_ports() -> tuple[int, int]:
-    """Two ports of this machine that nobody uses now."""
-    with socket.socket() as one, socket.socket() as other:
-        for probe in (one, other):
-            probe.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1]), int(other.getsockname()[1])
-
-
 @contextmanager
 def server(environment: dict[str, str], log: Path, workers: int = 0) -> Iterator[tuple[int, int]]:
     """The app in a process of its own, or in so many behind a proxy: (port, process id)."""
-    port, metrics = free_ports()
+    port, metrics = free_ports(2)
     command = [sys.executable, "-m", "gpt2viz", "app", "--no-browser"]
     ready = "_stcore/health"
     if workers:
@@ -147,7 +139,7 @@ def server(environment: dict[str, str], log: Path, workers: int = 0) -> Iterator
             env=os.environ | environment,
         )
         try:
-            if not _answers(f"http://127.0.0.1:{port}", ready):
+            if not answers(f"http://127.0.0.1:{port}", ready):
                 raise RuntimeError(log.read_text())
             yield port, process.pid
         finally:

@@ -1,0 +1,29 @@
+"""Where a test's own server can listen, and when it has begun to answer."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import ExitStack
+from urllib.request import urlopen
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody uses now."""
+    with ExitStack() as held:  # all at a time, so that no two are the same
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+def answers(address: str, path: str = "_stcore/health", seconds: float = 60) -> bool:
+    """Wait for a server, the app's by default; whether it answers within so many seconds."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            urlopen(f"{address}/{path}", timeout=1).close()  # noqa: S310 (our own)
+            return True
+        except OSError:
+            time.sleep(0.1)
+    return False
