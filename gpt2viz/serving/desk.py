@@ -11,9 +11,9 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
-from urllib.error import URLError
 from urllib.request import urlopen
 
 #: Seconds that a worker has to answer.
@@ -115,10 +115,11 @@ class Desk:
 
 
 def _asked(address: str) -> str | None:
+    """What is answered there; None where that isn't all, in time, and text."""
     try:
         with urlopen(address, timeout=PATIENCE) as answer:  # noqa: S310 (a worker's own)
             return str(answer.read().decode())
-    except (OSError, URLError, ValueError):
+    except (OSError, HTTPException, UnicodeDecodeError):
         return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -81,6 +82,19 @@ def test_metrics_are_each_workers(nobody: int) -> None:
     kinds = {family.name: (family.type, family.documentation) for family in families}
     assert kinds["gpt2viz_visitors"] == ("gauge", "Browsers that are connected.")
     assert kinds["gpt2viz_runs"] == ("counter", "Runs of a model.")
+
+
+def test_who_ends_in_the_middle_of_an_answer_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer_half() -> None:
+            with listening.accept()[0] as asked:
+                asked.recv(1000)
+                asked.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\no")
+
+        Thread(target=answer_half, daemon=True).start()
+        desk = Desk([listening.getsockname()[1]], [1])
+        assert desk.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
 
 
 def test_it_is_ready_as_long_as_one_worker_answers(nobody: int) -> None:
