@@ -6,7 +6,7 @@ of their own, so what happens to the files they came from ends nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -35,8 +35,3 @@ def load(folders: Mapping[str, Path], budget: int) -> None:
 def find(name: str, folder: Path) -> Model | None:
     """The model of that name and folder, if it was loaded ahead."""
     return _loaded.get((name, folder))
-
-
-def loaded() -> Iterable[Model]:
-    """All that were loaded ahead."""
-    return _loaded.values()

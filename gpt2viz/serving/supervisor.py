@@ -104,8 +104,8 @@ def _how(status: int) -> str:
 
 def _stop(parts: Sequence[Part]) -> None:
     """End what is there: asked first, and killed after ``GRACE`` seconds."""
-    for number, seconds in ((signal.SIGTERM, GRACE), (signal.SIGKILL, GRACE)):
-        until = time.monotonic() + seconds
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        until = time.monotonic() + GRACE
         for part in parts:
             if part.pid:
                 with contextlib.suppress(ProcessLookupError):

@@ -12,8 +12,8 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from multiprocessing.sharedctypes import RawArray
@@ -47,7 +47,7 @@ class Served:
     names: Sequence[str]
     desk: tuple[str, int]
     given: Sequence[str]
-    folders: dict[str, Path] = field(default_factory=dict)
+    folders: Mapping[str, Path]
 
 
 def serve(served: Served, tell: Callable[[str], None]) -> None:
