@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from gpt2viz.labels import shorten
 from gpt2viz.pictures.palette import FILLS, Palette, filled
@@ -19,40 +19,41 @@ NAMED, LETTERS = 30, 26
 
 def draw(picture: Bars, colors: Palette) -> Figure:
     """One trace a case; the names stand at the axis, the numbers at the bars' ends."""
-    figure = Figure([_bars(picture, n, colors) for n in range(len(picture.cases))])
     most = max(Counter(n for case in picture.cases for n in case.at).values(), default=1)
-    beside = most > 1
     named = any(case.name for case in picture.cases)
-    figure.update_layout(
-        barmode="group" if beside else "overlay",
-        showlegend=named,
-        legend=LEGEND_ABOVE,
-        plot_bgcolor="rgba(0,0,0,0)",
-        hoverlabel={"align": "left"},
-    )
-    if picture.across:
-        _lying(figure, picture, most)
-    else:
-        _standing(figure, picture, named)
-    return figure
+    layout = {
+        "barmode": "group" if most > 1 else "overlay",
+        "showlegend": named,
+        "legend": LEGEND_ABOVE,
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hoverlabel": {"align": "left"},
+    }
+    layout |= _lying(picture, most) if picture.across else _standing(picture, named)
+    traces = [_bars(picture, case, colors, most) for case in picture.cases]
+    return Figure(data=traces, layout=layout)
 
 
-def _bars(picture: Bars, n: int, colors: Palette) -> go.Bar:
-    case = picture.cases[n]
+def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, Any]:
+    """The bars of a case; up to ``most`` of all cases are at a place."""
     ends = {"x": list(case.at), "y": np.asarray(case.values, np.float64)}
+    lying: dict[str, Any] = {}
     if picture.across:
         ends = {"x": ends["y"], "y": ends["x"]}
-    return go.Bar(
+        # Else Plotly makes the numbers as small as the bars are thin.
+        lying = {"constraintext": "none", "textfont": {"size": 10 if most > 1 else 12}}
+    return {
+        "type": "bar",
         **ends,
-        name=markup(case.name),
-        orientation="h" if picture.across else "v",
-        marker=filled(colors.shade(case.role, len(picture.cases)), _fills(case)),
-        text=[markup(text) for text in case.written] or None,
-        textposition="outside",
-        cliponaxis=False,
-        customdata=[markup(text) for text in case.said],
-        hovertemplate=f"%{{customdata}}<extra>{markup(case.name)}</extra>",
-    )
+        "name": markup(case.name),
+        "orientation": "h" if picture.across else "v",
+        "marker": filled(colors.shade(case.role, len(picture.cases)), _fills(case)),
+        "text": [markup(text) for text in case.written] or None,
+        "textposition": "outside",
+        "cliponaxis": False,
+        "customdata": [markup(text) for text in case.said],
+        "hovertemplate": f"%{{customdata}}<extra>{markup(case.name)}</extra>",
+        **lying,
+    }
 
 
 def _fills(case: Case) -> str | list[str]:
@@ -61,37 +62,37 @@ def _fills(case: Case) -> str | list[str]:
     return [fill] * (len(case.at) - 1) + ["/"] if case.rest else fill
 
 
-def _lying(figure: Figure, picture: Bars, most: int) -> None:
-    """Bars from the top down, up to ``most`` of them at a place."""
-    figure.update_yaxes(
-        tickvals=list(range(len(picture.places))),
-        ticktext=[markup(shorten(name, LETTERS)) for name in picture.ticks or picture.places],
-        autorange="reversed",
-        automargin=True,
-        ticks="",
-    )
-    figure.update_xaxes(title={"text": picture.quantity}, rangemode="tozero")
-    # Else Plotly makes the numbers as small as the bars are thin.
-    figure.update_traces(constraintext="none", textfont={"size": 10 if most > 1 else 12})
-    figure.update_layout(
-        height=80 + max(26, 31 * (most > 1), 14 * most) * len(picture.places),
-        margin={"l": 8, "r": 56, "t": 30, "b": 8},
-        bargap=0.25 if most > 1 else 0.35,
-    )
+def _lying(picture: Bars, most: int) -> dict[str, Any]:
+    """The layout of bars from the top down, up to ``most`` of them at a place."""
+    return {
+        "yaxis": {
+            "tickvals": list(range(len(picture.places))),
+            "ticktext": [
+                markup(shorten(name, LETTERS)) for name in picture.ticks or picture.places
+            ],
+            "autorange": "reversed",
+            "automargin": True,
+            "ticks": "",
+        },
+        "xaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
+        "height": 80 + max(26, 31 * (most > 1), 14 * most) * len(picture.places),
+        "margin": {"l": 8, "r": 56, "t": 30, "b": 8},
+        "bargap": 0.25 if most > 1 else 0.35,
+    }
 
 
-def _standing(figure: Figure, picture: Bars, named: bool) -> None:
-    n_places = len(picture.places)
+def _standing(picture: Bars, named: bool) -> dict[str, Any]:
+    """The layout of bars from left to right; of ``named`` cases there is a legend above them."""
+    n_places, n_cases = len(picture.places), len(picture.cases)
     step = -(-n_places // NAMED)
-    figure.update_xaxes(
-        tickvals=list(range(0, n_places, step)),
-        ticktext=[markup(name) for name in (picture.ticks or picture.places)[::step]],
-        range=[-0.5, n_places - 0.5],
-    )
-    figure.update_yaxes(title={"text": picture.quantity}, rangemode="tozero")
-    n_cases = len(picture.cases)
-    figure.update_layout(
-        height=260 if named else 230,
-        margin={"l": 8, "r": 8, "t": 34 if named else 22, "b": 8},
-        bargap=1 - min(0.8, n_cases * (0.05 + 0.05 * n_places)),  # a few bars are no walls
-    )
+    return {
+        "xaxis": {
+            "tickvals": list(range(0, n_places, step)),
+            "ticktext": [markup(name) for name in (picture.ticks or picture.places)[::step]],
+            "range": [-0.5, n_places - 0.5],
+        },
+        "yaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
+        "height": 260 if named else 230,
+        "margin": {"l": 8, "r": 8, "t": 34 if named else 22, "b": 8},
+        "bargap": 1 - min(0.8, n_cases * (0.05 + 0.05 * n_places)),  # a few bars are no walls
+    }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import plotly.graph_objects as go
 
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import Curve, Curves
@@ -14,39 +15,41 @@ from gpt2viz.pictures.plotly.grid import LEGEND_ABOVE, markup
 def draw(picture: Curves, colors: Palette) -> Figure:
     """One line a curve, told apart by colour, by dash and by the signs of its points."""
     n_cases = len({one.role for one in picture.curves if isinstance(one.role, int)})
-    figure = Figure([_line(one, colors, n_cases) for one in picture.curves])
     names = [x for one in picture.curves for x in one.x if isinstance(x, str)]
-    figure.update_layout(
-        height=picture.height,
-        margin={"l": 8, "r": 8, "t": 50 if names else 34, "b": 8},
-        legend=LEGEND_ABOVE,
-        plot_bgcolor="rgba(0,0,0,0)",
-        hoverlabel={"align": "left"},
-    )
-    figure.update_xaxes(title={"text": picture.x_title})
+    x: dict[str, Any] = {"title": {"text": picture.x_title}}
     if names:
         order = [markup(name) for name in dict.fromkeys(names)]
-        figure.update_xaxes(type="category", categoryorder="array", categoryarray=order)
+        x |= {"type": "category", "categoryorder": "array", "categoryarray": order}
     if picture.log:
-        figure.update_xaxes(type="log", dtick=1, tickformat="~s")
-    figure.update_yaxes(title={"text": picture.y_title})
+        x |= {"type": "log", "dtick": 1, "tickformat": "~s"}
+    y: dict[str, Any] = {"title": {"text": picture.y_title}}
     if picture.highest is not None:
-        figure.update_yaxes(range=[picture.lowest, picture.highest])
+        y["range"] = [picture.lowest, picture.highest]
     elif picture.lowest == 0:
-        figure.update_yaxes(rangemode="tozero")
-    return figure
+        y["rangemode"] = "tozero"
+    layout = {
+        "xaxis": x,
+        "yaxis": y,
+        "height": picture.height,
+        "margin": {"l": 8, "r": 8, "t": 50 if names else 34, "b": 8},
+        "legend": LEGEND_ABOVE,
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hoverlabel": {"align": "left"},
+    }
+    return Figure(data=[_line(one, colors, n_cases) for one in picture.curves], layout=layout)
 
 
-def _line(curve: Curve, colors: Palette, n_cases: int) -> go.Scatter:
+def _line(curve: Curve, colors: Palette, n_cases: int) -> dict[str, Any]:
     color = colors.shade(curve.role, n_cases)
     signs = {"marker": {"symbol": curve.point}} if curve.point else {}
-    return go.Scatter(
-        x=[markup(x) if isinstance(x, str) else x for x in curve.x],
-        y=np.asarray(curve.y),
-        name=markup(curve.name),
-        mode="lines+markers" if curve.point else "lines",
-        line={"color": color, "dash": curve.dash, "width": 2},
+    return {
+        "type": "scatter",
+        "x": [markup(x) if isinstance(x, str) else x for x in curve.x],
+        "y": np.asarray(curve.y),
+        "name": markup(curve.name),
+        "mode": "lines+markers" if curve.point else "lines",
+        "line": {"color": color, "dash": curve.dash, "width": 2},
         **signs,
-        customdata=[markup(text) for text in curve.said],
-        hovertemplate=f"%{{customdata}}<extra>{markup(curve.name)}</extra>",
-    )
+        "customdata": [markup(text) for text in curve.said],
+        "hovertemplate": f"%{{customdata}}<extra>{markup(curve.name)}</extra>",
+    }

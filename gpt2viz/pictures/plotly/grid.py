@@ -54,10 +54,15 @@ def places(n_panels: int, n_columns: int) -> list[Place]:
 
 
 def title(panel: Panel, place: Place) -> dict[str, Any]:
-    """A picture's title, over the middle of its place, with the part that is shown below it."""
+    """A matrix's title, over the middle of its place, with the part that is shown below it."""
     part = "" if panel.part is None else str(panel.part)
+    return heading("\n".join(filter(None, [panel.title, part])), place)
+
+
+def heading(text: str, place: Place) -> dict[str, Any]:
+    """Plain text over the middle of a place."""
     return {
-        "text": markup("\n".join(filter(None, [panel.title, part]))),
+        "text": markup(text),
         "font": {"size": 13},
         "showarrow": False,
         "x": sum(place.x) / 2,

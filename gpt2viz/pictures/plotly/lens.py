@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-from plotly.subplots import make_subplots
-
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens, Reading
+from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
 from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.plotly.grid import color_axis, markup
+from gpt2viz.pictures.plotly.grid import Place, color_axis, heading, markup
 from gpt2viz.pictures.plotly.heatmap import rectangle, traces_of
 
 # At the lower edge, whatever the height: a share of it would lie on the numbers of a low axis.
 _BELOW = {"orientation": "h", "x": 1, "xanchor": "right"}
 _BELOW |= {"y": 0, "yref": "container", "yanchor": "bottom"}
+#: The axes of ranks and of bits.
+_RANKS: dict[str, Any] = {"title": {"text": "1 = first", "standoff": 8}, "range": [-0.1, None]}
+_RANKS |= {"type": "log", "dtick": 1, "tickformat": "~s", "tickangle": 0}
+_BITS = {"rangemode": "tozero"}
 #: Where the canvas begins the first row of a matrix with a title of one line, in pixels.
 _TITLE = 20
 #: Numbers and their title below curves, and a legend below these, in pixels.
@@ -24,92 +26,90 @@ _NUMBERS, _LEGEND = 60, 30
 
 def draw(picture: Lens, colors: Palette) -> Figure:
     """Rows from the embeddings down to the end: the tokens, then rank and entropy."""
-    panel = picture.panel
-    widths = [0.4, 0.3, 0.3] if picture.column is None else [0.7, 0.15, 0.15]
-    figure = _side_by_side(
-        picture, [markup(panel.title), RANK, ENTROPY], 0.03, column_widths=widths
-    )
-    for trace in traces_of(panel, "", colors, None, {}):
-        figure.add_trace(trace, row=1, col=1)
-    framed = picture.tokens.framed(panel)
-    if framed is not None:
-        figure.add_shape(**rectangle(framed, "", colors.second, 2.5))
-    _add_curves(figure, picture, colors, first=2)
-    figure.update_layout(
-        height=110 + LENS_ROW * len(panel.values),
-        margin={"l": 8, "r": 8, "t": 30, "b": 8},
-        coloraxis=color_axis("unit", 0, 1, panel.quantity, colors),
-    )
+    panel, framed = picture.panel, picture.tokens.framed(picture.panel)
+    shares = [0.4, 0.3, 0.3] if picture.column is None else [0.7, 0.15, 0.15]
+    layout = _side_by_side(picture, [panel.title, RANK, ENTROPY], shares, 0.03)
     title = {"text": panel.columns.title}
-    figure.update_xaxes(type="category", showgrid=False, title=title, col=1)
-    figure.update_yaxes(automargin=True)
-    return figure
+    layout["xaxis"] |= {"type": "category", "showgrid": False, "title": title}
+    layout["xaxis2"] |= _RANKS
+    layout["xaxis3"] |= _BITS
+    for on in ("", "2", "3"):
+        layout[f"yaxis{on}"]["automargin"] = True
+    layout |= {
+        "shapes": [] if framed is None else [rectangle(framed, "", colors.second, 2.5)],
+        "height": 110 + LENS_ROW * len(panel.values),
+        "margin": {"l": 8, "r": 8, "t": 30, "b": 8},
+        "coloraxis": color_axis("unit", 0, 1, panel.quantity, colors),
+    }
+    tokens = traces_of(panel, "", colors, None, {})
+    return Figure(data=tokens + _curves(picture, colors, "2", "3"), layout=layout)
 
 
 def draw_curves(picture: Lens, colors: Palette) -> Figure:
     """Rank and entropy alone, their rows as high as those of the matrix on the canvas beside."""
-    figure = _side_by_side(picture, [RANK, ENTROPY], 0.08)
-    _add_curves(figure, picture, colors, first=1)
+    layout = _side_by_side(picture, [RANK, ENTROPY], [0.5, 0.5], 0.08)
+    layout["xaxis"] |= _RANKS
+    layout["xaxis2"] |= _BITS
+    layout["yaxis"]["showticklabels"] = False
     below = _NUMBERS + _LEGEND * any(one.name for one in picture.readings)
-    figure.update_layout(
-        height=_TITLE + LENS_ROW * len(picture.panel.values) + below,
-        margin={"l": 8, "r": 8, "t": _TITLE, "b": below, "autoexpand": False},
-    )
-    figure.update_yaxes(showticklabels=False)
-    return figure
+    layout |= {
+        "height": _TITLE + LENS_ROW * len(picture.panel.values) + below,
+        "margin": {"l": 8, "r": 8, "t": _TITLE, "b": below, "autoexpand": False},
+    }
+    return Figure(data=_curves(picture, colors, "", "2"), layout=layout)
 
 
-def _side_by_side(picture: Lens, titles: list[str], between: float, **options: Any) -> Figure:
-    """Empty plots with the rows of the lens, from the top down; ``between`` them a share of all."""
-    figure: Figure = make_subplots(
-        figure=Figure(),
-        rows=1,
-        cols=len(titles),
-        shared_yaxes=True,
-        horizontal_spacing=between,
-        subplot_titles=titles,
-        **options,
-    )
-    figure.update_annotations(font_size=13)
-    figure.update_layout(plot_bgcolor="rgba(0,0,0,0)", hoverlabel={"align": "left"}, legend=_BELOW)
-    rows = [len(picture.panel.values) - 0.5, -0.5]
-    figure.update_yaxes(type="category", range=rows, showgrid=False)
-    return figure
+def _side_by_side(
+    picture: Lens, titles: Sequence[str], shares: Sequence[float], between: float
+) -> dict[str, Any]:
+    """The layout of plots with the rows of the lens, from the top down.
+
+    ``between`` them is a share of the width, and of the rest they have ``shares``.
+    """
+    rows = {
+        "type": "category",
+        "range": [len(picture.panel.values) - 0.5, -0.5],
+        "showgrid": False,
+        "domain": [0, 1],
+    }
+    layout: dict[str, Any] = {
+        "annotations": [],
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hoverlabel": {"align": "left"},
+        "legend": _BELOW,
+    }
+    left, room = 0.0, 1 - between * (len(titles) - 1)
+    for n, (title, share) in enumerate(zip(titles, shares, strict=True)):
+        on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
+        place = Place((left, min(1.0, left + room * share)), (0, 1), first=n == 0, last=True)
+        names = {} if place.first else {"matches": "y", "showticklabels": False}
+        layout[f"xaxis{on}"] = {"anchor": f"y{on}", "domain": place.x}
+        layout[f"yaxis{on}"] = rows | {"anchor": f"x{on}"} | names
+        layout["annotations"].append(heading(title, place))
+        left = place.x[1] + between
+    return layout
 
 
-def _add_curves(figure: Figure, picture: Lens, colors: Palette, first: int) -> None:
-    """Add every reading's rank and entropy; ``first`` is the plot of the ranks."""
+def _curves(picture: Lens, colors: Palette, *on: str) -> list[dict[str, Any]]:
+    """Every reading's rank and entropy, ``on`` the axes of these names; a name goes into the
+    legend once."""
+    found = []
     for reading in picture.readings:
-        _add_reading(figure, picture, reading, colors, first)
-    figure.update_xaxes(
-        type="log",
-        title={"text": "1 = first", "standoff": 8},
-        dtick=1,
-        range=[-0.1, None],
-        tickformat="~s",
-        tickangle=0,
-        col=first,
-    )
-    figure.update_xaxes(rangemode="tozero", col=first + 1)
-
-
-def _add_reading(
-    figure: Figure, picture: Lens, reading: Reading, colors: Palette, first: int
-) -> None:
-    """Add one reading's rank and entropy; its name goes into the legend."""
-    name = markup(reading.name)
-    units = (reading.rank, "rank %{x:,}"), (reading.entropy, "%{x:.3f} bits")
-    for column, ((values, unit), role) in enumerate(
-        zip(units, reading.roles, strict=True), start=first
-    ):
-        line = go.Scatter(
-            x=values,
-            y=picture.panel.rows.names(),
-            mode="lines+markers",
-            line={"color": colors.shade(role, len(picture.readings))},
-            marker={"symbol": reading.point},
-            name=name,
-            hovertemplate=f"%{{y}}<br>{unit}<extra>{name}</extra>",
-            showlegend=bool(name) and column == first,
-        )
-        figure.add_trace(line, row=1, col=column)
+        name = markup(reading.name)
+        units = (reading.rank, "rank %{x:,}"), (reading.entropy, "%{x:.3f} bits")
+        for axis, (values, unit), role in zip(on, units, reading.roles, strict=True):
+            line = {
+                "type": "scatter",
+                "x": values,
+                "y": picture.panel.rows.names(),
+                "xaxis": f"x{axis}",
+                "yaxis": f"y{axis}",
+                "mode": "lines+markers",
+                "line": {"color": colors.shade(role, len(picture.readings))},
+                "marker": {"symbol": reading.point},
+                "name": name,
+                "hovertemplate": f"%{{y}}<br>{unit}<extra>{name}</extra>",
+                "showlegend": bool(name) and axis == on[0],
+            }
+            found.append(line)
+    return found
