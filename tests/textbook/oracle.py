@@ -45,13 +45,49 @@ def gelu_tanh(x: Any) -> np.ndarray:
 
 
 def orders(places: Any, causal: bool) -> np.ndarray:
-    """How far the words of "dog bites man" and "man bites dog" end up from one another."""
+    """How far the words of "crane ate fish" and "fish ate crane" end up from one another."""
     words, ends = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]]), []
     for order in ([0, 1, 2], [2, 1, 0]):
         x = words[order] + np.array(places)
         scores = x @ x.T / sqrt(2)
         ends.append((softmax(hidden(scores) if causal else scores) @ x)[order])
     return np.abs(ends[0] - ends[1]).max()
+
+
+def tiny_story() -> dict[str, np.ndarray]:
+    """The tiny crane's way from text to the next word, written out for its four words."""
+    words = {"A": (-1, 1), "crane": (2, 0), "ate": (0, 2), "fish": (2, 1), ".": (-1, -1)}
+    table = np.array([[*pair, 0, 0] for pair in words.values()], float)
+    turned = np.pi / 2 * np.arange(4)
+    hand = np.stack([np.zeros(4), np.zeros(4), np.sin(turned), np.cos(turned)], axis=1)
+    x = table[:4] + hand
+    thing, deed = x[:, 0], x[:, 1]
+    who = softmax(hidden(np.outer(thing + deed, thing - 2 * deed) / sqrt(2)))
+    quarters = np.subtract.outer(np.arange(4), np.arange(4)) - 1
+    before = softmax(hidden(4 * np.cos(np.pi / 2 * quarters) / sqrt(2)))
+    merged = np.concatenate([who @ x[:, :2], before @ x[:, :2]], axis=1)
+    attention = np.stack([merged[:, 0] / 2, merged[:, 3] / 2, *np.zeros((2, 4))], axis=1)
+    mid = x + attention
+    thing, deed = mid[:, 0], mid[:, 1]
+    widened = np.stack([thing - 2 * deed, deed - thing, thing + 2 * deed - 6], axis=1)
+    none, a, has = bent = np.maximum(widened, 0).T
+    mlp = np.stack([a - none - 6 * has, none - a - 6 * has, *np.zeros((2, 4))], axis=1)
+    end = mid + mlp
+    logits = end @ table.T
+    return {
+        "tokens": table[:4],
+        "positions": hand,
+        "x": x,
+        "merged": merged,
+        "attention": attention,
+        "mid": mid,
+        "widened": widened,
+        "bent": bent.T,
+        "mlp": mlp,
+        "end": end,
+        "logits": logits,
+        "probabilities": softmax(logits),
+    }
 
 
 JOURNEY = np.array(

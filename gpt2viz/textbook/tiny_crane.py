@@ -1,0 +1,106 @@
+"""The tiny crane: a GPT-2 that reads "A crane ate fish" with numbers small enough for a pencil.
+
+Five tokens, four channels, one layer of two heads with two channels each, and an MLP of three
+neurons. All tables were made by hand, none was learned. The first two channels say how much of a
+thing and of a deed a word is, the last two are a clock hand that turns on by a quarter with each
+position. It is GPT-2 (Radford et al. 2019) but for what would spoil whole numbers: there is no
+LayerNorm, ReLU stands in GELU's place, only the MLP's first step has biases, and it has fewer
+neurons than four times the channels.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gpt2viz.textbook import embeddings, logits, mlp, steps
+from gpt2viz.textbook.steps import Steps
+
+VOCABULARY = ("A", "crane", "ate", "fish", ".")
+IDS = (0, 1, 2, 3)
+SENTENCE = tuple(VOCABULARY[id] for id in IDS)
+CHANNELS = ("thing", "deed", "hand →", "hand ↑")
+
+#: A row a token, (n_vocab, C). A fish is a thing, and to fish is a deed.
+TOKENS = ((-1, 1, 0, 0), (2, 0, 0, 0), (0, 2, 0, 0), (2, 1, 0, 0), (-1, -1, 0, 0))
+#: A row a position, (n_positions, C): the hand points up, right, down, left.
+POSITIONS = ((0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, -1), (0, 0, -1, 0))
+
+
+class Tables(NamedTuple):
+    """What one head makes queries, keys and values with, each (hs, C)."""
+
+    q: tuple[tuple[int, ...], ...]
+    k: tuple[tuple[int, ...], ...]
+    v: tuple[tuple[int, ...], ...]
+
+
+#: The first two channels of a vector, as they are.
+_WORD = ((1, 0, 0, 0), (0, 1, 0, 0))
+#: Head 0 asks who did it: it looks for a thing that is no deed.
+WHO = Tables(q=((1, 1, 0, 0), (1, 1, 0, 0)), k=((1, 0, 0, 0), (0, -2, 0, 0)), v=_WORD)
+#: Head 1 looks one word back: its query is the hand, turned back by a quarter.
+BEFORE = Tables(q=((0, 0, 0, -2), (0, 0, 2, 0)), k=((0, 0, 2, 0), (0, 0, 0, 2)), v=_WORD)
+HEADS = (WHO, BEFORE)
+#: W_O (C, nh · hs): half the thing that head 0 has found, and half the deed of head 1.
+MERGE = ((0.5, 0, 0, 0), (0, 0, 0, 0.5), (0, 0, 0, 0), (0, 0, 0, 0))
+
+#: The MLP's way in, (F, C) and (F,), and its way back, (C, F). A neuron each for: a thing that
+#: has no deed yet, a deed, and a thing that has one.
+WIDEN = ((1, -2, 0, 0), (-1, 1, 0, 0), (1, 2, 0, 0))
+BIAS = (0, 0, -6)
+BACK = ((-1, 1, -6), (1, -1, -6), (0, 0, 0), (0, 0, 0))
+
+
+class Reading(NamedTuple):
+    """What the tiny crane makes of its sentence, in order. C = 4 channels, F = 3 neurons.
+
+    ``tokens``, ``positions``, ``x``, ``attention``, ``mid``, ``mlp`` and ``end`` are (T, C),
+    ``merged`` (T, nh · hs), ``widened`` and ``bent`` (T, F), ``logits`` and ``probabilities``
+    (T, n_vocab). ``free`` is head 0 before anything is masked.
+    """
+
+    tokens: Tensor
+    positions: Tensor
+    x: Tensor
+    free: Steps
+    heads: tuple[Steps, ...]
+    merged: Tensor
+    attention: Tensor
+    mid: Tensor
+    widened: Tensor
+    bent: Tensor
+    mlp: Tensor
+    end: Tensor
+    logits: Tensor
+    probabilities: Tensor
+
+
+def look(x: Tensor, head: Tables, causal: bool = True) -> Steps:
+    """Vectors (T, C) through one head."""
+    q, k, v = (steps.project(x, table) for table in head)
+    return steps.attend(q, k, v, causal=causal)
+
+
+@lru_cache(maxsize=1)
+def read() -> Reading:
+    """The sentence, from its ids to what comes next."""
+    tokens = embeddings.look_up(TOKENS, IDS)
+    positions = steps.rows(POSITIONS)[: len(IDS)]
+    x = tokens + positions
+    heads = tuple(look(x, head) for head in HEADS)
+    merged = torch.cat([head.output for head in heads], dim=-1)
+    attention = steps.project(merged, MERGE)
+    mid = x + attention
+    widened = mlp.linear(mid, WIDEN, BIAS)
+    bent = mlp.relu(widened)
+    added = steps.project(bent, BACK)
+    end = mid + added
+    scores = logits.logits(end, TOKENS)
+    return Reading(
+        *(tokens, positions, x, look(x, WHO, causal=False), heads, merged, attention, mid),
+        *(widened, bent, added, end, scores, logits.next_token(scores)),
+    )
