@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gpt2viz.textbook.claims import Claim, shape
 from gpt2viz.textbook.steps import attend, rows
 
-WORDS = ("dog", "bites", "man")
+WORDS = ("crane", "ate", "fish")
 WORD_VECTORS = ((0.9, 0.1), (0.1, 0.8), (0.7, 0.3))
 POSITION_VECTORS = ((0.3, 0.0), (0.0, 0.3), (-0.3, 0.0))
 
@@ -44,6 +44,14 @@ def embed(n_vocab: int, n_positions: int, C: int, ids: Tensor) -> Embedded:
     return Embedded(tokens, positions, tokens + positions)  # (B, T, C): added to every text
 
 
+def in_order(order: Sequence[int], positions: ArrayLike, words: ArrayLike = WORD_VECTORS) -> Tensor:
+    """Words (T, C) in an order, with positions: (T, C).
+
+    Row n is what becomes of word n, wherever it stands.
+    """
+    return place(look_up(words, order), positions)[_places(order)]
+
+
 def read_in_order(
     order: Sequence[int],
     positions: ArrayLike,
@@ -51,13 +59,18 @@ def read_in_order(
     *,
     causal: bool = False,
 ) -> Tensor:
-    """Words (T, C) in an order, with positions, through attention that learned nothing: (T, C).
+    """``in_order``, and then through attention that learned nothing: (T, C).
 
-    Row n is what becomes of word n, wherever it stands. ``causal`` hides later words.
+    ``causal`` hides later words.
     """
     x = place(look_up(words, order), positions)
     mixed = attend(x, x, x, causal=causal).output
-    return mixed[[list(order).index(n) for n in range(len(order))]]
+    return mixed[_places(order)]
+
+
+def _places(order: Sequence[int]) -> list[int]:
+    """Where each word stands: word n at place ``_places(order)[n]``."""
+    return [list(order).index(n) for n in range(len(order))]
 
 
 def token_claims() -> list[Claim]:

@@ -53,7 +53,7 @@ def squeezed(text: str) -> str:
 OF_THE_PROBE = r"Weights of (head \d|the heads that rank highest)"
 #: Pictures of heads on the sentence, or on the second one.
 ASK = {"one_head", "why_weights", "layers_chart", "strip_chart", "weights_a", "weights_b"}
-ASK |= {"chosen_head", "both_sides", "real_head", "why_look", "why_read"}
+ASK |= {"chosen_head", "both_sides", "real_head", "real_mask", "why_look", "why_read"}
 ASK |= {f"stage_{key}" for key in ("scores", "scaled_scores", "masked_scores", "weights")}
 SOURCE = [squeezed(path.read_text(encoding="utf-8")) for path in (ROOT / "gpt2viz").rglob("*.py")]
 #: And with blanks for the gaps that a reader fills.

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz import parse_edits
+from gpt2viz.app.course import real_step
 from gpt2viz.app.frame import token_strip
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import side_panel
@@ -41,7 +42,8 @@ CHOOSING = [
     ("find", {"find": "head"}, token_strip.LIGHT_UP),
     ("find", {"find": "all", "on": "sentence"}, ""),
     *(("models", {"part": part}, "") for part in ("cost", "modules")),
-    *(("textbook", {"chapter": name}, "") for name in ("tokens", "whole", "next-word")),
+    ("textbook", {"chapter": "whole"}, ""),
+    *(("textbook", {"chapter": name}, real_step.CHOOSING) for name in ("tokens", "next-word")),
     ("textbook", {"chapter": "heads"}, token_strip.LIGHT_UP),
 ]
 

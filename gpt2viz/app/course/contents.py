@@ -24,10 +24,12 @@ from gpt2viz.app.course import (
     next_word,
     parts,
     progress,
+    real_step,
     residual,
     rmsnorm,
     rope,
     sinks,
+    story,
     swiglu,
     tokens,
     whole,
@@ -36,6 +38,7 @@ from gpt2viz.app.course import (
 from gpt2viz.app.course.parts import Book
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.token_strip import LIGHT_UP
+from gpt2viz.app.parameters import Switch
 from gpt2viz.pictures.palette import Palette
 
 
@@ -64,23 +67,40 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("E2",),
         ("tokens_shape", "tokens_twice"),
         reads_sentence=True,
+        choosing=real_step.CHOOSING,
     ),
     "order": Chapter(
-        "Order", tokens.draw_order, ("E3",), ("order_on", "order_equal", "order_shape")
+        "Order",
+        tokens.draw_order,
+        ("E3",),
+        ("order_on", "order_equal", "order_shape"),
+        reads_sentence=True,
+        choosing=real_step.CHOOSING,
     ),
     "crane": Chapter(
         "What attention is for",
         crane.draw,
         ("E4",),
         ("crane_half", "crane_mask", "crane_machine"),
+        reads_sentence=True,
+        choosing=real_step.CHOOSING,
     ),
     "by-hand": Chapter(
         "Attention by hand",
         by_hand.draw,
         ("E19", "E5", "E6", "E22"),
         ("journey_self", "journey_same", "hand_value", "scale_one"),
+        reads_sentence=True,
+        choosing=real_step.CHOOSING,
     ),
-    "mask": Chapter("The causal mask", mask.draw, ("E7",), ("mask_row", "mask_first", "mask_even")),
+    "mask": Chapter(
+        "The causal mask",
+        mask.draw,
+        ("E7",),
+        ("mask_row", "mask_first", "mask_even"),
+        reads_sentence=True,
+        choosing=real_step.CHOOSING,
+    ),
     "heads": Chapter(
         "Many heads",
         heads.draw,
@@ -94,12 +114,16 @@ CHAPTERS: Mapping[str, Chapter] = {
         mlp.draw,
         ("E9", "E10", "E15", "E13"),
         ("linear_zero", "curve_lowest", "drop_factor", "drop_reading"),
+        reads_sentence=True,
+        choosing=real_step.CHOOSING,
     ),
     "residual": Chapter(
         "Residual stream and norms",
         residual.draw,
         ("E11", "E12", "E17"),
         ("stream_erase", "norm_flat", "norm_scale", "depth_ten"),
+        reads_sentence=True,
+        choosing=real_step.CHOOSING,
     ),
     "whole": Chapter(
         "The whole model",
@@ -114,6 +138,7 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("E14",),
         ("next_steel", "next_even", "next_loss"),
         reads_sentence=True,
+        choosing=real_step.CHOOSING,
     ),
     "learning": Chapter(
         "How it learns",
@@ -145,6 +170,12 @@ CHAPTERS: Mapping[str, Chapter] = {
     ),
     "sinks": Chapter("Sinks", sinks.draw, (), ("sink_rest",), reads_sentence=True, part=_AFTER),
     "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
+}
+
+#: The chapter that explains a switch of the sentence's row; those before do without it.
+_EXPLAINED_IN: Mapping[Switch, str] = {
+    parameters.CAUSAL: "mask",
+    parameters.END_OF_TEXT: "sinks",
 }
 
 
@@ -189,8 +220,15 @@ def show(name: str, colors: Palette) -> None:
         "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "
         "Calculations use all the digits."
     )
-    view = page.read_sentence(colors, chapter.choosing) if chapter.reads_sentence else None
-    checks.ask(name, chapter.draw(Book(colors, view)))
+    view = None
+    if chapter.reads_sentence:
+        known = [one for one, where in _EXPLAINED_IN.items() if names.index(where) <= place]
+        view = page.read_sentence(colors, chapter.choosing, known)
+    book = Book(colors, view)
+    questions = chapter.draw(book)
+    if name in story.CHAPTERS:
+        story.tell(name, book)
+    checks.ask(name, questions)
     if place + 1 < len(names):
         following = names[place + 1]
         st.button(

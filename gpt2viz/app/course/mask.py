@@ -6,6 +6,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
+from gpt2viz.app.course import two_orders
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture
 from gpt2viz.app.course.tables import table
@@ -45,6 +46,7 @@ def draw(book: Book) -> list[Question]:
         "The mask comes **before** softmax. Setting weights to 0 afterwards would leave rows that "
         "don't sum to 1. The mask needs no training: it is the same triangle for every text."
     )
+    two_orders.draw(book)
     held("E7")
     return _questions(causal, scaled, np.asarray(weights[3]))
 

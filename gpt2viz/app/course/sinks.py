@@ -12,6 +12,7 @@ from gpt2viz.app.course.kv_cache import to_generate
 from gpt2viz.app.course.parts import Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
+from gpt2viz.app.frame import end_of_text
 from gpt2viz.app.views import head_habits
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
@@ -61,6 +62,10 @@ def _real_sinks(book: Book) -> None:
     view = book.view
     trace, n = view.trace, len(view.labels)
     st.subheader("Heads of the model above", anchor="real-sinks")
+    prose.markdown(
+        f"The token {end_of_text.WRITTEN} stands between two texts. The switch above puts it "
+        "before your sentence, so that heads can rest on it in place of your first word."
+    )
     if n == 1:
         prose.markdown("A single token can look nowhere else. Write a longer sentence.")
         return

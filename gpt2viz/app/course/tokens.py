@@ -15,7 +15,7 @@ from gpt2viz.app.course.written import equals, given
 from gpt2viz.app.source_code import Line
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
-from gpt2viz.textbook import embeddings, steps
+from gpt2viz.textbook import embeddings
 
 _PLANE = ("x₁", "x₂")
 #: Sentences that differ by less are the same; differences are written with four digits.
@@ -95,43 +95,37 @@ def _two_forms(labels: Sequence[str]) -> str:
 
 def draw_order(book: Book) -> list[Question]:
     """E3."""
-    _why_positions()
+    prose.markdown(
+        "The table gives a token the same row wherever it stands. “crane ate fish” and “fish ate "
+        "crane” are the same three vectors, in another order. Later, vectors of a sentence are "
+        "added up, and a sum does not depend on the order."
+        "\n\nSo GPT-2 is told outright where each token stands. Every **position** has a learned "
+        "vector too, and it is added to the word's vector."
+    )
     heading("E3")
     words_in, places = _order_tables()
     on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
-    causal = st.toggle(
-        "Causal mask",
-        help=prose.tip("A word sees itself and those before it, as in GPT-2."),
-        **address.switch(parameters.ORDER_MASK),
-    )
-    one, other = (0, 1, 2), (2, 1, 0)
     added = places if on else np.zeros_like(places)
-    found = [
-        embeddings.read_in_order(order, added, words_in, causal=causal) for order in (one, other)
-    ]
-    first_words = [embeddings.read_in_order(o, places, causal=causal) for o in (one, other)]
+    both = (0, 1, 2), (2, 1, 0)
+    found = [embeddings.in_order(order, added, words_in) for order in both]
+    titles = [" ".join(embeddings.WORDS[n] for n in order) for order in both]
     panels = [
-        vectors(
-            " ".join(embeddings.WORDS[n] for n in order), mixed, embeddings.WORDS, _PLANE, TOKENS
-        )
-        for order, mixed in zip((one, other), found, strict=True)
+        vectors(title, x, embeddings.WORDS, _PLANE, TOKENS)
+        for title, x in zip(titles, found, strict=True)
     ]
-    prose.markdown(
-        "What each word becomes after attention with nothing learned. The chapters that follow "
-        "show how this is worked out; here only the order matters."
-    )
-    picture(book, "order", panels, height=240)
+    prose.markdown("What the model reads for each word, in either sentence:")
+    picture(book, "order_sums", panels, height=240)
     st.latex(r"x_n = \text{word} + \text{position}_n")
     prose.caption(
         "$x_n$ is the vector that goes into attention at position n; the first position is 0. "
-        "Each vector has two numbers here, x₁ and x₂."
+        "Each vector has two numbers here, x₁ and x₂. What attention is, the next chapter says."
     )
     for n, name in ((0, "first"), (2, "last")):
         total = equals(words_in[0].astype(float) + added[n])
-        st.latex(rf"\text{{dog, {name}: }} {given(words_in[0])} + {given(added[n])} {total}")
+        st.latex(rf"\text{{crane, {name}: }} {given(words_in[0])} + {given(added[n])} {total}")
     gap = float((found[0] - found[1]).abs().max())
     prose.markdown(f"Largest difference between the two sentences, rounded: **{gap:.4f}**")
-    code(embeddings.look_up, embeddings.place, embeddings.read_in_order, steps.attend)
+    code(embeddings.look_up, embeddings.place, embeddings.in_order)
     prose.markdown(
         "GPT-2 has a vector for each of its 1,024 positions. A sentence of five tokens uses the "
         "first five; the others go unused."
@@ -140,21 +134,7 @@ def draw_order(book: Book) -> list[Question]:
         "**broadcasting**."
     )
     held("E3")
-    return _order_questions(on, gap, float((first_words[0] - first_words[1]).abs().max()))
-
-
-def _why_positions() -> None:
-    prose.markdown(
-        "Attention adds up what words hand over, and a sum does not depend on the order. Where "
-        "every word sees every other, each is given the same in “dog bites man” as in “man bites "
-        "dog”."
-        "\n\nGPT-2's causal mask, which has a chapter of its own, lets a word see only itself and "
-        "those before it. That alone says something about the order. Models can learn from it "
-        "without any other help (Haviv et al. 2022, *Transformer Language Models without "
-        "Positional Encodings Still Learn Positional Information*)."
-        "\n\nBut GPT-2 is told outright. Every **position** has a learned vector too, and it is "
-        "added to the word's vector."
-    )
+    return _order_questions(on, gap, bool(np.abs(places[0] - places[2]).max() < _SAME))
 
 
 def _order_tables() -> tuple[Array, Array]:
@@ -176,34 +156,24 @@ def _order_tables() -> tuple[Array, Array]:
     return words_in, places
 
 
-def _order_questions(on: bool, gap: float, of_the_first_words: float) -> list[Question]:
-    """``gap`` is what is on screen; the other one is with the words as they were at first."""
-    same, by_places = gap < _SAME, of_the_first_words < _SAME
-    told = ""
-    if on and same:
-        told = "They are the same now, but because of the words. Put those back."
-    elif by_places and not on:
-        told = "These positions would do it. Switch them on."
-    elif by_places:
-        told = (
-            "These positions would do it if the words had their original vectors. Put those back."
-        )
+def _order_questions(on: bool, gap: float, ends_alike: bool) -> list[Question]:
+    """``ends_alike`` tells that the first and the last position have equal vectors."""
     return [
         Question(
             "order_on",
-            "Make each word end up **differently** in the two sentences, by their positions.",
+            "Make “crane” and “fish” **differ** between the two sentences, by their positions.",
             "There is a switch.",
-            "Now each word is read together with its position. The mask alone matters too.",
+            "Now each word is read together with its position.",
             done=on and gap > 1e-3,
         ),
         Question(
             "order_equal",
             "Leave the switch on, and make the sentences equal again by editing the **positions**.",
-            "Which two positions are swapped when dog and man trade places?",
-            "“bites” stays where it is. With equal vectors for the first and last position, "
+            "Which two positions are swapped when crane and fish trade places?",
+            "“ate” stays where it is. With equal vectors for the first and last position, "
             "nothing tells who came first: position vectors help only where they differ.",
-            done=on and same and by_places,
-            told=told,
+            done=on and ends_alike,
+            told="These positions would do it. Switch them on." if ends_alike else "",
         ),
         Question(
             "order_shape",

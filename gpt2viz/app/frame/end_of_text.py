@@ -22,10 +22,13 @@ def is_on() -> bool:
     return on
 
 
-def switch(model: Model) -> None:
-    """Draw the switch; off, and fixed, where the model has no such token."""
+def switch(model: Model, offered: bool = True) -> None:
+    """Draw the switch where it is ``offered``, or on; off, and fixed, where the model has no such
+    token."""
     there = model.tokenizer.end_of_text is not None
     bound = address.switch(parameters.END_OF_TEXT, movable=there)
+    if not (offered or is_on()):
+        return
     change, name = bound.pop("on_change"), bound["args"]
 
     def changed(*_args: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
@@ -37,8 +38,12 @@ from gpt2viz.app.frame import (
 from gpt2viz.app.frame.menu import menu
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
+from gpt2viz.app.parameters import Switch
 from gpt2viz.pictures.palette import Palette, palette
 from gpt2viz.run.key import RunKey
+
+#: What can be switched for every page, beside the sentence.
+SWITCHES: tuple[Switch, ...] = (parameters.CAUSAL, parameters.END_OF_TEXT)
 
 _STYLE = (resources.files("gpt2viz.app") / "theme.css").read_text(encoding="utf-8")
 
@@ -108,12 +113,17 @@ def _tools(which: Page) -> Palette:
     return colors
 
 
-def read_sentence(colors: Palette, choosing: str = token_strip.LIGHT_UP) -> View:
+def read_sentence(
+    colors: Palette,
+    choosing: str = token_strip.LIGHT_UP,
+    switches: Collection[Switch] = SWITCHES,
+) -> View:
     """Ask for sentence and model, and run it; or one message and the end of the page.
 
-    ``choosing`` is as for ``open_page``.
+    ``choosing`` is as for ``open_page``. A switch that isn't among ``switches`` is drawn only where
+    it was turned on another page, so that it can be turned back.
     """
-    model = _model_and_sentence()
+    model = _model_and_sentence(switches)
     trace = _run(model)
     output.run(output.OF_PAGE, trace)
     query = token_strip.chips(trace, choosing)
@@ -194,7 +204,7 @@ def choose_model(**look: Any) -> str:
     return chosen
 
 
-def _model_and_sentence() -> Model:
+def _model_and_sentence(switches: Collection[Switch]) -> Model:
     with st.container(key="reads", horizontal=True, vertical_alignment="center", gap="small"):
         with st.container(key="sentence"):
             sentence.box(
@@ -206,15 +216,7 @@ def _model_and_sentence() -> Model:
             )
             examples.button()
         choose_model(label_visibility="collapsed", width=150)
-        st.toggle(
-            "Causal mask",
-            width="content",
-            help=prose.tip(
-                "On, as the model was trained: a token sees itself and the tokens before it. "
-                "Off: it sees the later ones too."
-            ),
-            **address.switch(parameters.CAUSAL),
-        )
+        _mask_switch(parameters.CAUSAL in switches)
         last = st.container(width="content")
     sentence.notes(parameters.TEXT)
     try:
@@ -227,8 +229,23 @@ def _model_and_sentence() -> Model:
         )
         st.stop()
     with last:
-        end_of_text.switch(model)
+        end_of_text.switch(model, parameters.END_OF_TEXT in switches)
     return model
+
+
+def _mask_switch(offered: bool) -> None:
+    """Draw the switch for the mask where it is ``offered``, or off."""
+    bound = address.switch(parameters.CAUSAL)
+    if offered or not address.chosen(parameters.CAUSAL):
+        st.toggle(
+            "Causal mask",
+            width="content",
+            help=prose.tip(
+                "On, as the model was trained: a token sees itself and the tokens before it. "
+                "Off: it sees the later ones too."
+            ),
+            **bound,
+        )
 
 
 def _model_names() -> list[str]:

@@ -1,0 +1,233 @@
+"""The Textbook's story: the tiny crane's numbers on the page, and the same step in the real model.
+
+Against NumPy, which shares no code with either, and along each link to the page that it opens.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz.app.course import story
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.app.pages import figure, heatmaps, open_page, plain
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+from tests.textbook.oracle import softmax, tiny_story
+
+CRANE = "A crane ate fish"
+LONG = "the bank of the river " * 12  # 60 tokens
+#: A chapter's pictures, and for each of their panels what the oracle calls it.
+TINY = {
+    "tokens": {"tiny_tokens": {"token vectors": "tokens"}},
+    "order": {
+        "tiny_order": {
+            "token vectors": "tokens",
+            "position vectors": "positions",
+            "their sum x": "x",
+        }
+    },
+    "crane": {"tiny_qkv": {"their sum x": "x"}},
+    "heads": {
+        "tiny_merged": {"outputs, side by side": "merged", "what attention adds": "attention"}
+    },
+    "mlp": {
+        "tiny_mlp": {
+            "x + attention": "mid",
+            "in the middle": "widened",
+        },
+        "tiny_mlp_adds": {"after ReLU": "bent", "what the MLP adds": "mlp"},
+    },
+    "next-word": {
+        "tiny_logits": {"all logits": "logits"},
+        "tiny_chances": {"all probabilities": "probabilities"},
+    },
+}
+
+
+@cache
+def chapter(name: str) -> AppTest:
+    return open_page("textbook", chapter=name)
+
+
+def said(at: AppTest) -> str:
+    return plain("\n".join(element.value for element in at.markdown)).replace("\\", "")
+
+
+def formulas(at: AppTest) -> str:
+    return "\n".join(block.value for block in at.latex)
+
+
+def test_it_is_told_from_the_first_chapter_to_the_next_word() -> None:
+    told = [name for name in CHAPTERS if name in story.CHAPTERS]
+    assert tuple(told) == story.CHAPTERS
+    assert (told[0], told[-1]) == ("tokens", "next-word")
+    titles = [element.value for element in chapter("mask").subheader]
+    assert titles[-3:] == ["The tiny crane", "The same step in the real model", "Check yourself"]
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_pictures_show_the_steps_of_the_oracle(name: str) -> None:
+    for key, panels in TINY[name].items():
+        drawn = heatmaps(figure(chapter(name), key))
+        for title, step in panels.items():
+            assert_allclose(drawn[title], tiny_story()[step], atol=1e-5, err_msg=title)
+
+
+def test_the_sums_of_fish_are_written_out() -> None:
+    scores, scaled = [-9, 6, -12, 0], np.array([-9, 6, -12, 0]) / np.sqrt(2)
+    for word, key, score in zip(
+        CRANE.split(), ("-1, -2", "2, 0", "0, -4", "2, -2"), scores, strict=True
+    ):
+        first, second = key.split(", ")
+        line = rf"{word}: }} 3 \cdot ({first}) + 3 \cdot ({second}) = {score}"
+        assert line in formulas(chapter("crane"))
+    weights = softmax(scaled)
+    written = formulas(chapter("by-hand"))
+    assert r"[-9,\; 6,\; -12,\; 0] / \sqrt{2} \approx [-6.36396" in written
+    assert ",\\; ".join(f"{weight:.5f}" for weight in weights) in written
+    output = weights @ [[-1, 1], [2, 0], [0, 2], [2, 1]]
+    assert rf"\text{{weights}} \cdot V \approx [{output[0]:.4f},\; {output[1]:.4f}]" in written
+
+
+def test_the_stream_of_fish_adds_up() -> None:
+    found, at = tiny_story(), chapter("residual")
+    (drawn,) = heatmaps(figure(at, "tiny_stream")).values()
+    parts = [found[name][3] for name in ("tokens", "positions", "attention", "mlp", "end")]
+    assert_allclose(drawn, parts, atol=1e-5)
+    (line,) = (block.value for block in at.latex if "thing: " in block.value)
+    *added, total = (float(n) for n in re.findall(r"-?\d+\.\d+", line))
+    assert_allclose(added, [part[0] for part in parts[:-1]], atol=5e-5)
+    assert total == pytest.approx(parts[-1][0], abs=5e-5)
+
+
+def test_what_it_expects_is_said() -> None:
+    best = "“crane” after “A”, “ate” after “crane”, “fish” after “ate”, “.” after “fish”"
+    chance = tiny_story()["probabilities"][3].max()
+    assert f"It expects {best}" in said(chapter("next-word"))
+    assert f"The full stop gets **{chance:.1%}**" in said(chapter("next-word"))
+
+
+@cache
+def oracle(text: str, causal: bool) -> dict[str, Any]:
+    return reference(BUNDLED, list(gpt2viz.load_model().tokenizer.encode(text)), causal)
+
+
+def link(at: AppTest, page: str, name: str) -> dict[str, str]:
+    """What the chapter's link to a page asks for; ``name`` is a parameter that only it has."""
+    links = [one.proto for one in at.get("page_link") if one.proto.page == page]
+    asked = [dict(parse_qsl(one.query_string)) for one in links]
+    (found,) = (one for one in asked if name in one)
+    return found
+
+
+CASES = [("A", True), (CRANE, False), (LONG, True)]
+
+
+@pytest.mark.parametrize(("text", "causal"), CASES)
+def test_the_link_lands_on_the_cell_whose_weight_is_told(text: str, causal: bool) -> None:
+    at = open_page("textbook", chapter="mask", text=text, causal=str(causal).lower())
+    asked = link(at, "head", "key")
+    layer, head, query, key = (int(asked[n]) for n in ("layer", "head", "query", "key"))
+    weights = oracle(text, causal)["weights"][layer][head]
+    assert query == len(weights) - 1
+    assert weights[query].max() == pytest.approx(weights[query, key], rel=1e-4)
+    assert f"**{weights[query, key]:.3f}**" in said(at)
+    there = open_page("head", **{name: asked[name] for name in asked if name != "chapter"})
+    assert not there.warning
+    assert f"query {there_label(text, query)} ({query}), key" in said(there)
+    assert_allclose(heatmaps(figure(there, "stage_weights"))["weights"], weights, atol=1e-5)
+
+
+def there_label(text: str, place: int) -> str:
+    model = gpt2viz.load_model()
+    return gpt2viz.trace(model, text).labels[place]
+
+
+@pytest.mark.parametrize(("text", "query"), [(CRANE, "1"), ("A", "")])
+def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
+    found = oracle(text, True)
+    n = int(query or len(found["embedding"]) - 1)
+    chosen = {"text": text, "layer": "2", "head": "3"} | ({"query": query} if query else {})
+
+    def drawn(name: str, key: str) -> np.ndarray:
+        (values,) = heatmaps(figure(open_page("textbook", chapter=name, **chosen), key)).values()
+        return values
+
+    q, k = (found[part][2][3] for part in "qk")
+    hardest = found["weights"][2][3][n].argmax()
+    rows = [q[n], k[hardest], q[n] * k[hardest]]
+    assert_allclose(drawn("crane", "real_qk"), np.array(rows)[:, :8], atol=1e-4)
+    scores = [found[stage][2][3][n] for stage in ("scores", "scaled_scores")]
+    assert_allclose(drawn("by-hand", "real_scaled"), scores, atol=1e-4)
+    line = formulas(open_page("textbook", chapter="by-hand", **chosen)).splitlines()[-2]
+    raw, divided = (float(n) for n in re.findall(r"-?\d+\.\d+", line))
+    assert_allclose([raw, divided], [score[hardest] for score in scores], atol=1e-4)
+    assert divided == pytest.approx(raw / np.sqrt(32), abs=1e-4)
+    outputs = [*found["head_output"][2][:, n, :8], found["attention_output"][2][n, :8]]
+    assert_allclose(drawn("heads", "real_outputs"), outputs, atol=1e-4)
+    after = [found[stage][2][n, :8] for stage in ("residual_mid", "mlp_output")]
+    assert_allclose(drawn("mlp", "real_mlp"), after, atol=1e-4)
+    stream = [("residual_out", 1), ("attention_output", 2), ("mlp_output", 2), ("residual_out", 2)]
+    expected = [found[stage][layer][n, :8] for stage, layer in stream]
+    assert_allclose(drawn("residual", "real_stream"), expected, atol=1e-4)
+    assert_allclose(
+        drawn("next-word", "real_logits")[0], -np.sort(-found["logits"][n])[:5], atol=1e-4
+    )
+
+
+def test_what_is_told_of_the_next_word_is_told_on_predict() -> None:
+    at = chapter("next-word")
+    found = oracle(CRANE, True)["next_token_probabilities"]
+    assert f"**{found.max():.1%}**" in said(at)
+    asked = link(at, "predict", "predict")
+    there = open_page("predict", **{name: asked[name] for name in ("predict", "query")})
+    (table,) = (frame.value for frame in there.dataframe if "model (%)" in frame.value)
+    assert table["model (%)"].iloc[0] == pytest.approx(100 * found.max(), rel=1e-3)
+
+
+def switches(**address: str) -> set[str]:
+    at = open_page("textbook", **address)
+    return {str(toggle.key) for toggle in at.toggle} & {"causal", "endoftext"}
+
+
+def test_a_switch_comes_with_the_chapter_that_explains_it() -> None:
+    assert switches(chapter="by-hand") == set()
+    assert switches(chapter="mask") == {"causal"}
+    assert switches(chapter="sinks") == {"causal", "endoftext"}
+    assert switches(chapter="tokens", causal="false", endoftext="true") == {"causal", "endoftext"}
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the link leads to the query's own cell",
+        "app/course/real_step.py",
+        "parameters.KEY: at.key,",
+        "parameters.KEY: at.query,",
+        "test_the_link_lands_on_the_cell_whose_weight_is_told",
+    ),
+    Mutant(
+        "the stream before a layer is that after it",
+        "app/course/real_step.py",
+        '_row(view, "residual_out", layer - 1)',
+        '_row(view, "residual_out", layer)',
+        "test_the_real_steps_are_those_of_the_model",
+    ),
+    Mutant(
+        "the switch for the mask stands in every chapter",
+        "app/frame/page.py",
+        "if offered or not address.chosen(parameters.CAUSAL):",
+        "if True:",
+        "test_a_switch_comes_with_the_chapter_that_explains_it",
+    ),
+)
