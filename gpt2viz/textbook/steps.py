@@ -30,17 +30,24 @@ class Steps(NamedTuple):
 
 
 def attend(
-    q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scaled: bool = True, causal: bool = False
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    *,
+    scaled: bool = True,
+    causal: bool = False,
+    temperature: float = 1,
 ) -> Steps:
     """Every step from queries, keys and values to the mixture of values.
 
-    ``scaled`` divides the scores by √hs; ``causal`` hides later keys.
+    ``scaled`` divides the scores by √hs; ``causal`` hides later keys; ``temperature``, above 0,
+    divides what softmax is given.
     """
     q, k, v = rows(q), rows(k), rows(v)  # (T, hs), (T, hs), (T, d)
     scores = q @ k.T  # (T, T)
     smaller = scores / math.sqrt(q.shape[1]) if scaled else scores  # (T, T)
     masked = hide_later(smaller) if causal else smaller  # (T, T)
-    weights = torch.softmax(masked, dim=-1)  # (T, T), each row sums to 1
+    weights = torch.softmax(masked / temperature, dim=-1)  # (T, T), each row sums to 1
     return Steps(q, k, v, scores, smaller, masked, weights, weights @ v)
 
 

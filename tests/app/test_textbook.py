@@ -340,6 +340,8 @@ NOT_DONE = [
         "was changed too",
     ),
     ("crane_half", {"crane_mask": "true", "crane_k_bird": "0.7,0.7,0.9,0.1,2.7,0.3"}, "itself"),
+    ("crane_half", {"crane_heat": "0.05", "crane_k_bird": "0.7,0.7,0.9,0.1,0.8,0.7"}, "to 1."),
+    ("crane_machine", {"crane_heat": "0.5", "crane_v_bird": "0.5,0.5,0.9,0.1,0,3"}, "to 1."),
     ("journey_same", {"journey_x": "3,0,0,3,0,0,0,3,0,0,-3,0,0,0,3,0,0,-3"}, "journey"),
     ("hand_value", {"hand_wq": "0,0,0,0"}, "$W_Q$"),
     ("hand_value", {"hand_wv": "0,0,0,0", "hand_x": "0,0,0,0,0,0,0,0"}, "x and $W_V$"),

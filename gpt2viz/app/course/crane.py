@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
+from gpt2viz.app.course import arrows
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture, vectors
-from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tables import table, write
 from gpt2viz.app.course.written import mixture
 from gpt2viz.textbook import steps
 
@@ -47,10 +50,13 @@ def draw(book: Book) -> list[Question]:
         query = table(parameters.CRANE_Q, "Query of crane", steps.CRANE_QUERY, labels[:1], _PLANE)
         keys = table(_KEYS[sentence], "Keys", steps.CRANE_KEYS[sentence], labels, _PLANE)
         values = table(_VALUES[sentence], "Values", steps.CRANE_VALUES[sentence], labels, _PLANE)
-    found = steps.attend(query.repeat(3, axis=0), keys, values, scaled=False, causal=causal)
+    heat = arrows.temperature()
+    queries = query.repeat(3, axis=0)
+    found = steps.attend(queries, keys, values, scaled=False, causal=causal, temperature=heat)
     with numbers:
-        _pictures(book, found, labels)
+        _pictures(book, found, labels, heat)
     code(steps.attend)
+    arrows.draw(book, found, labels, _PLANE, partial(_moved, sentence))
     prose.markdown(
         "The example sees the whole sentence. In GPT-2 the crane stands **first** and could not "
         "look at words that come later."
@@ -60,7 +66,12 @@ def draw(book: Book) -> list[Question]:
     held("E4")
     first = steps.CRANE_KEYS[sentence]
     asked_as_before = np.allclose(query, steps.CRANE_QUERY) and np.allclose(keys, first)
-    return _questions(found, sentence, causal, bool(asked_as_before))
+    return _questions(found, sentence, causal, bool(asked_as_before), heat)
+
+
+def _moved(sentence: str, query: list[float], keys: list[float]) -> None:
+    write(parameters.CRANE_Q, steps.CRANE_QUERY, query)
+    write(_KEYS[sentence], steps.CRANE_KEYS[sentence], keys)
 
 
 def _choose() -> tuple[str, bool]:
@@ -78,17 +89,17 @@ def _choose() -> tuple[str, bool]:
     return sentence, causal
 
 
-def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...]) -> None:
+def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...], heat: float) -> None:
     hidden = found.masked_scores[:1].isneginf()
     one = pairs("weights of crane", found.weights[:1], labels, "attention weight", hidden)
     picture(book, "crane_weights", [one], "unit", height=170)
     step = {
         "scores": r"q \cdot K^\top",
         "masked": r"\text{with the mask}",
-        "weights": r"\text{softmax}",
+        "weights": r"\text{softmax}" + ("" if heat == 1 else f"(s / {heat:g})"),
         "output": r"\text{new vector} = \text{weights}\cdot V",
     }
-    for name, numbers in mixture(found, 0):
+    for name, numbers in mixture(found, 0, heat):
         st.latex(f"{step[name]} {numbers}")
     prose.caption(
         "q is the query of crane. K holds the keys and V the values, a row for each word. The sign "
@@ -102,16 +113,17 @@ def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...]) -> None:
 
 
 def _questions(
-    found: steps.Steps, sentence: str, causal: bool, asked_as_before: bool
+    found: steps.Steps, sentence: str, causal: bool, asked_as_before: bool, heat: float
 ) -> list[Question]:
     """``asked_as_before`` tells that query and keys are those of the text."""
+    heated = "" if heat == 1 else "The temperature had a say in it. Put it back to 1."
     blind = "With the mask on, the crane sees only itself. Switch it off."
     machine = bool(found.output[0, 1] > found.output[0, 0])
     told = ""
     if machine and sentence != "bird":
         told = "That is “lifted steel”. Choose the bird."
     elif machine:
-        told = blind if causal else "The query or a key was changed too. Put it back."
+        told = blind if causal else heated or "The query or a key was changed too. Put it back."
     last = steps.CRANE_WORDS[sentence][-1]
     weight = float(found.weights[0, -1])
     animal = float(found.output[0, 0])
@@ -123,8 +135,8 @@ def _questions(
             "A longer key that points the same way gives a larger dot product. Multiply both "
             "numbers of that key by 3.",
             "Weights depend on queries and keys only. The values had no say in it.",
-            done=weight > 0.5,
-            told=blind if causal else "",
+            done=weight > 0.5 and heat == 1,
+            told=blind if causal else heated if weight > 0.5 else "",
         ),
         Question(
             "crane_mask",
@@ -139,7 +151,7 @@ def _questions(
             f"machine than animal after “ate fish”. Now: animal {animal:.2f}.",
             "Choose the bird, then give fish the value 0, 3.",
             "Where a word looks and what it takes from there are two separate things.",
-            done=machine and sentence == "bird" and not causal and asked_as_before,
+            done=machine and sentence == "bird" and not causal and asked_as_before and heat == 1,
             told=told,
         ),
     ]

@@ -8,6 +8,7 @@ import streamlit as st
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components import lines
+from gpt2viz.app.course import motion
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -48,7 +49,7 @@ def _sizes() -> tuple[int, int, int, int]:
     return B, T, C, nh
 
 
-def _way(_book: Book) -> list[Question]:
+def _way(book: Book) -> list[Question]:
     heading("E21")
     prose.markdown(
         "Nothing is copied to do this. The C channels are simply *read* as $n_h$ heads of $h_s = "
@@ -79,6 +80,8 @@ def _way(_book: Book) -> list[Question]:
     )
     whole = variants.MultiHeadAttention
     code(heads.shape_steps, whole.__init__, whole.split)
+    if not failed:
+        motion.heads_split(book, B, T, C, nh)
     held("E21")
     heading("E8")
     prose.markdown(

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.course import two_orders
+from gpt2viz.app.course import motion, two_orders
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture
 from gpt2viz.app.course.tables import table
@@ -42,6 +42,7 @@ def draw(book: Book) -> list[Question]:
     for n, word in enumerate(labels):
         st.latex(rf"\text{{{word}: }} \text{{softmax}}({given(shown[n])}) {equals(weights[n])}")
     code(steps.hide_later)
+    motion.mask_closes(book, scaled)
     prose.markdown(
         "The mask comes **before** softmax. Setting weights to 0 afterwards would leave rows that "
         "don't sum to 1. The mask needs no training: it is the same triangle for every text."

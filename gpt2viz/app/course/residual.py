@@ -6,6 +6,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
+from gpt2viz.app.course import motion
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -44,6 +45,7 @@ def _stream(book: Book) -> list[Question]:
         picture(book, "stream_picture", [panel], height=210)
     st.latex(rf"x + f(x) {equals(total)}")
     code(norms.add)
+    motion.stream_flows(book)
     held("E11")
     erased = bool(abs(np.asarray(total)).max() < 1e-6)
     kept = bool(np.allclose(both[0], norms.STREAM))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -31,13 +32,9 @@ def table(
     expected = f"{len(start)} numbers from −{LARGEST:g} to {LARGEST:g}, with commas between"
     found = address.several_values(parameter, _reader(len(start)), expected) or start
 
-    def edited(values: list[float]) -> None:
-        fits = len(values) == len(start) and all(abs(x) <= LARGEST for x in values)
-        if fits:
-            address.put(parameter, () if tuple(values) == start else tuple(values))
-
     prose.markdown(f"**{title}**")
     texts = [in_a_field(x) for x in found]
+    edited = partial(write, parameter, start)
     number_fields(parameter.name, title, found, texts, rows, columns, LARGEST, edited)
     if any(text != shortest(x) for text, x in zip(texts, found, strict=True)):
         prose.caption("Rounded to four digits; the numbers used have more.")
@@ -51,6 +48,16 @@ def table(
             args=(parameter, ()),
         )
     return np.array(found, np.float32).reshape(len(rows), -1)
+
+
+def write(parameter: Listed, default: ArrayLike, values: Sequence[float]) -> None:
+    """Put other numbers into a table that starts as ``default``, row after row. For callbacks only.
+
+    Numbers that the table doesn't take, or another count of them, are left alone.
+    """
+    start = tuple(map(float, np.ravel(default)))
+    if len(values) == len(start) and all(abs(x) <= LARGEST for x in values):
+        address.put(parameter, () if tuple(values) == start else tuple(values))
 
 
 def _reader(size: int) -> Callable[[str], _Flat]:

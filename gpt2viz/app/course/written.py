@@ -58,17 +58,18 @@ def enough(
     return 9
 
 
-def mixture(found: Steps, row: int) -> list[tuple[str, str]]:
+def mixture(found: Steps, row: int, temperature: float = 1) -> list[tuple[str, str]]:
     """One query's unscaled scores, weights and output as (name, sign and numbers), one a step.
 
     Where the mask hides a key, its −∞ stands in a step of its own: each follows from the last.
+    ``temperature`` is what softmax divided the scores by.
     """
     raw, masked, weights, output = (
         np.asarray(part[row], np.float64)
         for part in (found.scores, found.masked_scores, found.weights, found.output)
     )
     n = enough(weights, lambda w: w @ np.asarray(found.v, np.float64), output)
-    m = enough(masked, softmax, weights, n)
+    m = enough(masked, lambda s: softmax(s / temperature), weights, n)
     steps = [
         ("scores", equals(raw, m)),
         ("weights", equals(weights, n)),

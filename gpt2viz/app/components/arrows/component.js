@@ -1,0 +1,300 @@
+// Two planes: a query and its keys, whose points can be moved, and the values that their weights
+// mix, tip to tail. `data.arrows` are the query, then the keys. Every message carries all of them
+// and a count; until its answer is there, what followed from the old ones stands back.
+
+const REST = 250  // ms from the last key pressed to the message
+const GLIDE = 350
+const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }
+const PLANES = { look: "Query and keys", mix: "Values, mixed by the weights" }
+const TALL = 6, WIDE = 30  // a label's room, in hundredths of a plane
+
+function make(tag, kind, into, text = "") {
+  const made = document.createElement(tag)
+  made.className = kind
+  made.textContent = text
+  into.append(made)
+  return made
+}
+
+function drawn(tag, attributes, into) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag)
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
+  into.append(made)
+}
+
+const plain = (number) => Number(number.toFixed(6)) + 0  // no −0
+
+// The plane that shows all these points: from `low` to `high` on both axes.
+export function reach(points) {
+  const all = points.flat(), most = 1.15 * Math.max(.1, ...all.map(Math.abs))
+  const unit = 10 ** Math.floor(Math.log10(most))
+  const high = plain([1, 1.5, 2, 3, 5, 7, 10].find((n) => n * unit >= most) * unit)
+  return { low: plain(Math.min(...all) < -.25 * high ? -high : -.3 * high), high }
+}
+
+// How far one key moves a point, and between which numbers a pointer chooses.
+export const fine = ({ high }) => 10 ** Math.floor(Math.log10(high)) / 20
+
+// A point moved by keys, or brought to where it may be.
+export const within = (point, largest) =>
+  point.map((x) => plain(Math.min(Math.max(x, -largest), largest)))
+
+export const snapped = (point, by) => point.map((x) => plain(Math.round(x / by) * by))
+
+// Where a point stands, in hundredths of a plane from the left and from the top.
+export const place = ([x, y], { low, high }) =>
+  [100 * (x - low) / (high - low), 100 * (high - y) / (high - low)]
+
+// The point at a place.
+export const point = ([left, top], { low, high }) =>
+  [low + left / 100 * (high - low), high - top / 100 * (high - low)]
+
+// Numbers, or lists of them, part of the way from one to the other.
+export const mixed = (from, to, share) => Array.isArray(to)
+  ? to.map((one, n) => mixed(from[n], one, share)) : from + (to - from) * share
+
+// An arrow between two places as a path with its head; "" where there is no room for one.
+export function arrow([x, y], [u, v]) {
+  const long = Math.hypot(u - x, v - y), [dx, dy] = [(u - x) / long, (v - y) / long]
+  const head = Math.min(4, long / 2), [bx, by] = [u - head * dx, v - head * dy]
+  const side = head * .45
+  return long < .2 ? "" : `M${x} ${y}L${bx} ${by}M${u} ${v}`
+    + `L${bx - side * dy} ${by + side * dx}L${bx + side * dy} ${by - side * dx}Z`
+}
+
+// Labels from the top down, each lowered where it would lie on one above it.
+export function apart(labels) {
+  const found = []
+  for (const label of [...labels].sort((a, b) => a.at[1] - b.at[1])) {
+    const [x, y] = label.at
+    const above = found.filter(({ at }) => Math.abs(at[0] - x) < WIDE).map(({ at }) => at[1] + TALL)
+    found.push({ ...label, at: [x, Math.max(y, ...above)] })
+  }
+  return found
+}
+
+// Multiples of a round number that lie in a plane.
+export function ticks({ low, high }) {
+  const by = [.1, .2, .5, 1].map((n) => n * 10 ** Math.floor(Math.log10(high) + 1e-9))
+    .find((n) => high / n <= 3.5)
+  const first = Math.ceil(low / by - 1e-9), last = Math.floor(high / by + 1e-9)
+  return Array.from({ length: last - first + 1 }, (_, n) => plain((first + n) * by))
+}
+
+const words = (point) => point.map((x) => String(plain(x)).replace("-", "−"))
+
+const named = ({ words: [first, ...rest] }, n) =>
+  n ? `Key of ${[first, ...rest][n - 1]}` : `Query of ${first}`
+
+// What a move led to, in words.
+export function told(data, n) {
+  const [x, y] = words(data.arrows[n]), [one, other] = data.axes
+  const follows = n && `. Score ${data.scores[n - 1]}, weight ${data.weights[n - 1].toFixed(2)}`
+  const all = data.words.map((word, m) => `${word} ${data.weights[m].toFixed(2)}`).join(", ")
+  return `${named(data, n)}: ${one} ${x}, ${other} ${y}${follows || `. Weights: ${all}`}.`
+}
+
+function grid(svg, box, axes) {
+  for (const n of ticks(box)) {
+    const [x, y] = place([n, n], box), kind = n ? "grid" : "axis"
+    drawn("path", { class: kind, d: `M${x} 0V100M0 ${y}H100` }, svg)
+    if (n > 0 && x < 95) write(svg.parentNode, "tick", [x, place([0, 0], box)[1]], String(n))
+  }
+  const [x, y] = place([0, 0], box)
+  write(svg.parentNode, "end", [100, y], `${axes[0]} →`)
+  write(svg.parentNode, "end up", [x, 0], `↑ ${axes[1]}`)
+}
+
+const stroke = (svg, from, to, box, color, kind) => drawn("path",
+  { class: kind, d: arrow(place(from, box), place(to, box)), stroke: color, fill: color }, svg)
+
+// Words at a place of a plane. They are for the eye: handles and table say the same.
+function write(plane, kind, [x, y], text, color = "") {
+  const label = make("div", `label ${kind}`, plane, text)
+  label.setAttribute("aria-hidden", "true")
+  Object.assign(label.style, { left: `${x}%`, top: `${y}%`, color })
+}
+
+function name(plane, labels) {
+  for (const { at, text, color } of apart(labels))
+    write(plane, `name${at[0] > 60 ? " left" : ""}`, at, text, color)
+}
+
+// The query and the keys, each key's shadow on the query's line, and their handles.
+function look(view, now, box) {
+  const { data, look: plane } = view, { colors } = data, [query, ...keys] = now.arrows
+  const labels = [{ at: place(query, box), text: `query ${data.words[0]}`, color: colors.query }]
+  keys.forEach((key, n) => labels.push(
+    { at: place(key, box), text: `key ${data.words[n]}`, color: colors.key }))
+  const svg = fresh(plane)
+  grid(svg, box, data.axes)
+  now.shadows.forEach((foot, n) => {
+    const [[x, y], [u, v]] = [keys[n], foot].map((one) => place(one, box))
+    drawn("path", { class: "shadow follows", d: `M${x} ${y}L${u} ${v}`, stroke: colors.key }, svg)
+    drawn("circle", { class: "follows", cx: u, cy: v, r: 1.1, fill: colors.key }, svg)
+  })
+  stroke(svg, [0, 0], query, box, colors.query, "thick")
+  keys.forEach((key, n) =>
+    stroke(svg, [0, 0], key, box, colors.key, data.hidden[n] ? "hidden" : ""))
+  name(plane, labels)
+  now.arrows.forEach((tip, n) => {
+    const [x, y] = place(tip, box)
+    Object.assign(view.handles[n].style, { left: `${x}%`, top: `${y}%` })
+  })
+}
+
+// The values, and their shortened pieces tip to tail: where they end is the new vector.
+function mix(view, now, box) {
+  const { data, mix: plane } = view, { colors } = data, labels = []
+  const svg = fresh(plane)
+  grid(svg, box, data.axes)
+  now.values.forEach((value, n) => {
+    stroke(svg, [0, 0], value, box, colors.value, "faint")
+    labels.push({ at: place(value, box), text: `value ${data.words[n]}`, color: colors.value })
+  })
+  const end = now.ends[now.ends.length - 1]
+  now.ends.slice(1).forEach((one, n) =>
+    stroke(svg, now.ends[n], one, box, colors.value, "thick follows"))
+  stroke(svg, [0, 0], end, box, colors.new, "follows")
+  labels.push({ at: place(end, box), text: `new ${data.words[0]}`, color: colors.new })
+  name(plane, labels)
+}
+
+function fresh(plane) {
+  plane.querySelectorAll(".label").forEach((label) => label.remove())
+  const svg = plane.querySelector("svg")
+  svg.replaceChildren()
+  return svg
+}
+
+function paint(view, now) {
+  view.now = now
+  look(view, now, view.range ?? reach([...now.arrows, ...now.shadows]))
+  mix(view, now, reach([...now.values, ...now.ends]))
+}
+
+function rows(view) {
+  const { data } = view
+  view.body.replaceChildren()
+  data.words.forEach((word, n) => {
+    const line = make("tr", "", view.body), weight = data.weights[n]
+    make("th", "", line, word).scope = "row"
+    make("td", "", line, data.scores[n])
+    make("td", "", line, weight.toFixed(2))
+    const bar = make("span", "bar", make("td", "share", line))
+    Object.assign(bar.style, { width: `${100 * weight}%`, background: data.colors.query })
+  })
+}
+
+const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches
+
+// From what is drawn to what the server has computed.
+function glide(view, to) {
+  cancelAnimationFrame(view.frame)
+  const from = view.now, same = from && from.arrows.length === to.arrows.length
+  if (!same || still()) return paint(view, to)
+  const start = performance.now()
+  const step = (time) => {
+    const share = Math.min(1, Math.max(0, time - start) / GLIDE)
+    paint(view, share === 1 ? to : Object.fromEntries(Object.keys(to).map((part) =>
+      [part, mixed(from[part], to[part], share)])))
+    if (share < 1) view.frame = requestAnimationFrame(step)
+  }
+  view.frame = requestAnimationFrame(step)
+}
+
+function send(view, n) {
+  view.sent += 1
+  view.moved = n
+  view.send("moved", { arrows: view.now.arrows, count: view.sent })
+}
+
+// One point elsewhere: drawn at once. What followed from the old place stands back.
+function move(view, n, to) {
+  cancelAnimationFrame(view.frame)
+  const arrows = view.now.arrows.map((one, m) => m === n ? to : one)
+  view.root.classList.add("waits")
+  paint(view, { ...view.now, arrows })
+  view.say.textContent = ""
+}
+
+function drag(view, handle, n) {
+  const at = ({ clientX, clientY }) => {
+    const box = view.look.getBoundingClientRect()
+    return point([100 * (clientX - box.left) / box.width, 100 * (clientY - box.top) / box.height]
+      .map((x) => Math.min(100, Math.max(0, x))), view.range)
+  }
+  handle.onpointerdown = (event) => {
+    if (event.button) return
+    view.range = reach([...view.now.arrows, ...view.now.shadows])
+    view.before = view.now.arrows[n]
+    handle.setPointerCapture(event.pointerId)
+  }
+  handle.onpointermove = (event) => {
+    if (!handle.hasPointerCapture(event.pointerId)) return
+    move(view, n, within(snapped(at(event), fine(view.range)), view.data.largest))
+  }
+  handle.onpointerup = handle.onpointercancel = () => {
+    if (!view.range) return
+    view.range = null
+    if (String(view.now.arrows[n]) !== String(view.before)) send(view, n)
+  }
+}
+
+function walk(view, event, n) {
+  const by = MOVES[event.key]
+  if (!by || event.ctrlKey || event.altKey || event.metaKey) return
+  event.preventDefault()
+  const far = fine(reach([...view.now.arrows, ...view.now.shadows]))
+  move(view, n, within(view.now.arrows[n].map((x, m) => x + by[m] * far), view.data.largest))
+  clearTimeout(view.rests)
+  view.rests = setTimeout(send, REST, view, n)
+}
+
+function build(view, data) {
+  const { root } = view
+  root.replaceChildren()
+  const planes = make("div", "planes", root)
+  for (const [kind, title] of Object.entries(PLANES)) {
+    const figure = make("figure", "", planes)
+    make("figcaption", "", figure, title)
+    view[kind] = make("div", "plane", figure)
+    drawn("svg", { viewBox: "0 0 100 100", "aria-hidden": true }, view[kind])
+  }
+  const table = make("table", "", planes), head = make("tr", "", make("thead", "", table))
+  for (const title of ["word", "score", "weight"]) make("th", "", head, title).scope = "col"
+  make("td", "", head)
+  view.body = make("tbody", "", table)
+  view.say = make("p", "say", root)
+  view.say.setAttribute("role", "status")
+  view.handles = data.arrows.map((_, n) => {
+    const handle = make("button", n ? "handle" : "handle query", view.look)
+    handle.type = "button"
+    handle.onkeydown = (event) => walk(view, event, n)
+    drag(view, handle, n)
+    return handle
+  })
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".arrows"), made = String(data.words)
+  const view = root.view ??= { root, sent: 0 }
+  if (view.made !== made) {
+    Object.assign(view, { made, now: null, sent: data.count, range: null })
+    build(view, data)
+  }
+  view.send = setTriggerValue
+  if (data.count < view.sent || view.range) return
+  Object.assign(view, { data, sent: data.count })
+  root.setAttribute("aria-label", data.alt)
+  root.classList.remove("waits")
+  view.handles.forEach((handle, n) => {
+    const [x, y] = words(data.arrows[n])
+    handle.style.color = n ? data.colors.key : data.colors.query
+    handle.setAttribute("aria-label", `${named(data, n)}: ${data.axes[0]} ${x}, ${data.axes[1]} `
+      + `${y}. Arrow keys move it.`)
+  })
+  rows(view)
+  glide(view, { arrows: data.arrows, shadows: data.shadows, values: data.values, ends: data.ends })
+  if (view.moved !== undefined) view.say.textContent = told(data, view.moved)
+}

@@ -1,0 +1,225 @@
+"""Pictures that move: frames of blocks, each laid out from numbers that were computed.
+
+Whoever draws them may let a block glide from its place in one frame to that in the next: blocks
+are known by their keys. What stands between two frames is no number of anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpt2viz.labels import shorten
+
+#: Part of the width that stands before the blocks, for what their rows are called.
+_NAMES = 0.14
+#: Lines that a row of a matrix takes, and a row of split vectors.
+_CELL, _ROW = 1.2, 0.8
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A block, or a word where it has no ``role``.
+
+    ``x`` and ``wide`` are parts of the picture's width, ``y`` and ``tall`` are lines. ``role`` is
+    "unit" or "signed" for a ``share`` of that scale, from 0 to 1 or from −1 to 1; else a colour's
+    field in the palette, or the number of one of four cases. ``left`` says that its ``text`` stands
+    on the left and not in the middle.
+    """
+
+    key: str
+    x: float
+    y: float
+    wide: float
+    tall: float = 1
+    role: str | int = ""
+    share: float = 0
+    text: str = ""
+    left: bool = False
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One state: its ``marks``, and what it is in words."""
+
+    caption: str
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """States of one thing in their order. ``lines`` is how tall all of them are."""
+
+    what: str
+    lines: float
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a token's vector is on its way: what was ``added`` last and how long it is now.
+
+    Lengths, and cosines: ``turned`` with the vector before, if any, ``alike`` with the ``nearest``
+    tokens, which are (id, as it is written).
+    """
+
+    caption: str
+    added: float
+    length: float
+    turned: float | None
+    nearest: Sequence[tuple[int, str]]
+    alike: Sequence[float]
+
+
+def closing_mask(
+    states: Sequence[tuple[ArrayLike, ArrayLike]], words: Sequence[str], captions: Sequence[str]
+) -> Frames:
+    """Scores and weights (T, T) side by side, a frame a state; −∞ is drawn as masked.
+
+    ``words`` are the T tokens, ``captions`` what each frame says.
+    """
+    pairs = [(np.asarray(one, np.float64), np.asarray(two, np.float64)) for one, two in states]
+    peak = max(np.abs(one[np.isfinite(one)]).max(initial=0) for one, _ in pairs) or 1.0
+    wide = (1 - _NAMES - 0.04) / (2 * len(words))
+    second = _NAMES + 0.04 + wide * len(words)
+    frames = []
+    for (scores, weights), caption in zip(pairs, captions, strict=True):
+        hidden = np.isneginf(scores)
+        marks = [
+            *_names(words, wide, second),
+            *_cells("scores", scores, hidden, _NAMES, wide, "signed", peak),
+            *_cells("weights", weights, hidden, second, wide, "unit", 1),
+        ]
+        frames.append(Frame(caption, tuple(marks)))
+    what = "Scores and weights, while the mask closes row by row"
+    return Frames(what, 2 + _CELL * len(words), tuple(frames))
+
+
+def _names(words: Sequence[str], wide: float, second: float) -> Iterator[Mark]:
+    """What stands around both matrices."""
+    for title, left in (("scores", _NAMES), ("weights", second)):
+        yield Mark(f"{title} title", left, 0, wide * len(words), text=title)
+        for n, word in enumerate(words):
+            yield Mark(f"{title} column {n}", left + n * wide, 1, wide, text=word)
+    for n, word in enumerate(words):
+        yield Mark(f"row {n}", 0, 2 + _CELL * n, _NAMES, _CELL, text=word, left=True)
+
+
+def _cells(
+    name: str,
+    values: NDArray[np.float64],
+    hidden: NDArray[np.bool_],
+    left: float,
+    wide: float,
+    role: str,
+    peak: float,
+) -> Iterator[Mark]:
+    for (row, column), value in np.ndenumerate(values):
+        place = left + column * wide, 2 + _CELL * row, wide, _CELL
+        key = f"{name} {row} {column}"
+        if hidden[row, column]:
+            yield Mark(key, *place, "masked", text="0" if value == 0 else "−∞")
+        else:
+            yield Mark(key, *place, role, float(value) / peak, written(value))
+
+
+def written(value: float) -> str:
+    """A number in a block: two decimals, or three digits where it is large."""
+    text = f"{value:.2f}" if abs(value) < 10 else f"{value:.3g}"
+    return text.replace("-", "−").replace("inf", "∞").replace("nan", "NaN")
+
+
+def splitting_heads(states: Sequence[ArrayLike], nh: int, captions: Sequence[str]) -> Frames:
+    """Vectors cut into heads and put together again: a block a token and head, to scale.
+
+    ``states`` hold each number's own place: (T, C), (T, nh, hs), (nh, T, hs), (T, nh, hs), (T, C).
+    """
+    arrays = [np.asarray(state) for state in states]
+    T, C = arrays[0].shape
+    down = 1 if nh == 1 else 2 if nh <= 12 else 3  # rows that the heads stand in, once apart
+    frames = [
+        Frame(caption, tuple(_blocks(array, T, C, nh, down)))
+        for array, caption in zip(arrays, captions, strict=True)
+    ]
+    what = f"{C} channels of {T} tokens, split into {nh} heads and merged again"
+    return Frames(what, down * (1 + _ROW * T), tuple(frames))
+
+
+def _blocks(array: NDArray[np.int_], T: int, C: int, nh: int, down: int) -> Iterator[Mark]:
+    """Each block where its numbers stand in ``array``, which the first of them tells."""
+    hs, wide = C // nh, 0.92 * (1 - _NAMES) / nh
+    gap = 0.08 * (1 - _NAMES) / max(nh - 1, 1)
+    across = -(-nh // down)
+    apart = array.ndim == 3 and array.shape[:2] == (nh, T) and _by_head(array, hs)
+    for token in range(T):
+        for head in range(nh):
+            at = [int(n) for n in np.argwhere(array == token * C + head * hs)[0]]
+            if array.ndim == 2:
+                x, y = _NAMES + gap * (nh - 1) / 2 + at[1] / hs * wide, 1 + _ROW * at[0]
+            elif apart:
+                line, column = divmod(at[0], across)
+                x = _NAMES + (column + 0.5) / across * (1 - _NAMES) - wide / 2
+                y = 1 + line * (1 + _ROW * T) + _ROW * at[1]
+            else:
+                x, y = _NAMES + at[1] * (wide + gap), 1 + _ROW * at[0]
+            text = str(head) if nh <= 12 else ""
+            yield Mark(f"{token} {head}", x, y, wide, _ROW, head % 4, text=text)
+    yield from _tokens(T, down if apart else 1)
+    if apart:
+        for head in range(nh):
+            line, column = divmod(head, across)
+            yield Mark(
+                f"head {head}",
+                _NAMES + column / across * (1 - _NAMES),
+                line * (1 + _ROW * T),
+                (1 - _NAMES) / across,
+                text=f"head {head}" if across <= 6 else str(head),
+            )
+
+
+def _by_head(array: NDArray[np.int_], hs: int) -> bool:
+    """Whether the first axis is the heads': the next row begins hs numbers on."""
+    return len(array) == 1 or int(array[1, 0, 0]) == hs
+
+
+def _tokens(T: int, lines: int) -> Iterator[Mark]:
+    for line in range(lines):
+        for token in range(T):
+            y = 1 + line * (1 + _ROW * T) + _ROW * token
+            yield Mark(
+                f"token {token} {line}", 0, y, _NAMES, _ROW, text=f"token {token}", left=True
+            )
+
+
+def way_through(places: Sequence[Place]) -> Frames:
+    """A token's way through the residual stream: lengths and cosines as bars, a frame a place."""
+    sizes = [size for one in places for size in (one.added, one.length) if isfinite(size)]
+    longest = max(sizes, default=0) or 1.0
+    frames = [Frame(one.caption, tuple(_bars(one, longest))) for one in places]
+    lines = 4 + max(len(one.nearest) for one in places)
+    return Frames("A token's way through the residual stream", lines, tuple(frames))
+
+
+def _bars(one: Place, longest: float) -> Iterator[Mark]:
+    yield from _bar("added", 0, "added: length", one.added, longest, "second")
+    yield from _bar("length", 1, "stream: length", one.length, longest, "accent")
+    if one.turned is not None:
+        yield from _bar("turned", 2, "cosine to before", one.turned, 1, 3)
+    title = "cosine to the nearest rows of the token table"
+    yield Mark("title", 0, 3, 1, text=title, left=True)
+    for n, ((id, text), alike) in enumerate(zip(one.nearest, one.alike, strict=True)):
+        yield from _bar(f"token {id}", 4 + n, shorten(text), alike, 1, "value")
+
+
+def _bar(
+    key: str, y: float, name: str, value: float, most: float, role: str | int
+) -> Iterator[Mark]:
+    """A name, a bar as long as the number whatever its sign, and the number."""
+    share = abs(value) / most if isfinite(value) else 0
+    yield Mark(f"{key} name", 0, y, 0.3, text=name, left=True)
+    yield Mark(f"{key} bar", 0.31, y + 0.15, 0.55 * share, 0.7, role, share)
+    yield Mark(f"{key} number", 0.88, y, 0.12, text=written(value), left=True)

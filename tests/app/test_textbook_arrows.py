@@ -1,0 +1,92 @@
+"""The crane's arrows: what the browser draws is the tables, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from gpt2viz.textbook import steps
+from tests.app.pages import figure, heatmaps, open_page
+from tests.app.test_lines import sent
+from tests.app.test_textbook_written import follows, formula, numbers
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import softmax
+
+#: The address, and what query, keys and values are then.
+STATES: dict[str, tuple[dict[str, str], Any, Any, Any]] = {
+    "as it is": ({}, [0.7, 0.7], steps.CRANE_KEYS["bird"], steps.CRANE_VALUES["bird"]),
+    "the other sentence": (
+        {"crane": "machine", "crane_heat": "0.2"},
+        [0.7, 0.7],
+        steps.CRANE_KEYS["machine"],
+        steps.CRANE_VALUES["machine"],
+    ),
+    "edited": (
+        {
+            "crane_q": "-1.5,0.25",
+            "crane_k_bird": "1,-2,0.3,0.4,-0.5,0.6",
+            "crane_v_bird": "-1,0,2,-3,0.5,50",
+            "crane_heat": "5.0",
+        },
+        [-1.5, 0.25],
+        [[1, -2], [0.3, 0.4], [-0.5, 0.6]],
+        [[-1, 0], [2, -3], [0.5, 50]],
+    ),
+    "no query, and the largest numbers": (
+        {"crane_q": "0,0", "crane_k_bird": "100,-100,100,100,-100,0", "crane_heat": "0.05"},
+        [0, 0],
+        [[100, -100], [100, 100], [-100, 0]],
+        steps.CRANE_VALUES["bird"],
+    ),
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("state", STATES)
+def test_arrows_are_the_tables_and_what_follows_from_them(state: str, causal: bool) -> None:
+    address, q, k, v = STATES[state]
+    at = open_page("textbook", chapter="crane", crane_mask=str(causal).lower(), **address)
+    found, query = sent(at, "crane_arrows"), np.array(q, float)
+    assert_allclose(found["arrows"], [q, *k], atol=1e-12)
+    assert_allclose(found["values"], v, atol=1e-12)
+    size = query @ query
+    feet = np.outer(np.array(k) @ query / size, query) if size else np.zeros((3, 2))
+    assert_allclose(found["shadows"], feet, atol=1e-5)
+    raw = np.array(k) @ query
+    scores = np.array([raw[0], -np.inf, -np.inf]) if causal else raw
+    assert found["hidden"] == np.isneginf(scores).tolist()
+    told = [text.replace("−", "-").replace("∞", "inf") for text in found["scores"]]
+    assert_allclose(np.array(told, float), scores, atol=0.0051)
+    weights = softmax(scores / float(address.get("crane_heat", 1)))
+    assert_allclose(found["weights"], weights, atol=1e-6)
+    assert_allclose(np.diff(found["ends"], axis=0), weights[:, None] * v, atol=1e-5)
+    assert_allclose(
+        heatmaps(figure(at, "crane_weights"))["weights of crane"][0], weights, atol=1e-6
+    )
+    heat = float(address.get("crane_heat", 1))
+    written = formula(at, r"\text{softmax} " if heat == 1 else rf"\text{{softmax}}(s / {heat:g}) ")
+    follows(written, weights)
+    if not causal:  # what is written follows from what is written
+        follows(written, softmax(numbers(formula(at, r"q \cdot K^\top ")) / heat))
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the scores beside the arrows are not those that the mask left",
+        "app/course/arrows.py",
+        "        found.masked_scores[0],",
+        "        found.scores[0],",
+        "test_arrows_are_the_tables_and_what_follows_from_them",
+    ),
+    Mutant(
+        "the written weights forget the temperature",
+        "app/course/written.py",
+        "softmax(s / temperature)",
+        "softmax(s)",
+        "test_arrows_are_the_tables_and_what_follows_from_them",
+    ),
+)

@@ -1,0 +1,68 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import {
+  apart, arrow, fine, mixed, place, point, reach, snapped, ticks, told, within,
+} from "../../gpt2viz/app/components/arrows/component.js"
+
+test("a plane shows all its points, and more of its lower left where one lies there", () => {
+  assert.deepEqual(reach([[.7, .7], [.9, .1]]), { low: -.45, high: 1.5 })
+  assert.deepEqual(reach([[.7, -.7], [.9, .1]]), { low: -1.5, high: 1.5 })
+  assert.deepEqual(reach([[0, 0]]), { low: -.045, high: .15 })
+  assert.deepEqual(reach([[-100, 40]]), { low: -150, high: 150 })
+  for (let n = 0; n < 200; n++) {
+    const points = [1, 2, 3].map(() => [0, 0].map(() => (Math.random() - .4) * 10 ** (n % 5 - 2)))
+    const box = reach(points)
+    for (const one of points) for (const x of place(one, box)) assert.ok(x > 0 && x < 100, points)
+  }
+})
+
+test("a place is found again from its point, upwards is up", () => {
+  const box = { low: -.75, high: 1.5 }
+  assert.deepEqual(place([-.75, 1.5], box), [0, 0])
+  assert.deepEqual(place([1.5, -.75], box), [100, 100])
+  const [x, y] = point(place([.3, -.2], box), box)
+  assert.ok(Math.abs(x - .3) < 1e-12 && Math.abs(y + .2) < 1e-12)
+})
+
+test("a pointer chooses round numbers, and none that the tables don't take", () => {
+  assert.deepEqual([1.5, 7, 10, 150].map((high) => fine({ high })), [.05, .05, .5, 5])
+  assert.deepEqual(snapped([.7312, -.01], .05), [.75, 0])
+  assert.ok(Object.is(snapped([0, -.01], .05)[1], 0)) // not −0
+  assert.deepEqual(within([.1 + .2, -100.5], 100), [.3, -100])
+})
+
+test("an axis has a few round numbers", () => {
+  assert.deepEqual(ticks({ low: -.75, high: 1.5 }), [-.5, 0, .5, 1, 1.5])
+  assert.deepEqual(ticks({ low: -15, high: 15 }), [-15, -10, -5, 0, 5, 10, 15])
+  assert.deepEqual(ticks({ low: -.1, high: .2 }), [-.1, 0, .1, .2])
+})
+
+test("numbers go part of the way, list by list", () => {
+  assert.deepEqual(mixed([[0, 2], [4, 4]], [[1, 4], [4, 0]], .5), [[.5, 3], [4, 2]])
+  assert.deepEqual(mixed([0, 2], [1, 4], 1), [1, 4])
+})
+
+test("an arrow ends at its place with a head there; one of no length isn't drawn", () => {
+  assert.equal(arrow([50, 50], [50, 50]), "")
+  const ends = arrow([0, 100], [30, 60]).match(/-?[\d.]+/g).map(Number)
+  assert.deepEqual(ends.slice(0, 2), [0, 100])
+  assert.deepEqual(ends.slice(4, 6), [30, 60])
+})
+
+test("labels that would lie on each other stand below each other", () => {
+  const labels = [{ at: [10, 12], text: "a" }, { at: [50, 12], text: "b" },
+    { at: [12, 9], text: "c" }, { at: [20, 90], text: "d" }, { at: [30, 13], text: "e" }]
+  const found = Object.fromEntries(apart(labels).map(({ at, text }) => [text, at]))
+  assert.deepEqual(found,
+    { c: [12, 9], a: [10, 15], b: [50, 12], e: [30, 21], d: [20, 90] })
+})
+
+test("a move is told with what followed from it", () => {
+  const data = { words: ["crane", "ate"], axes: ["animal", "machine"], scores: ["0.98", "−∞"],
+    arrows: [[.7, .7], [.9, -.1], [0, 2]], weights: [1, 0] }
+  assert.equal(told(data, 0),
+    "Query of crane: animal 0.7, machine 0.7. Weights: crane 1.00, ate 0.00.")
+  assert.equal(told(data, 1), "Key of crane: animal 0.9, machine −0.1. Score 0.98, weight 1.00.")
+  assert.equal(told(data, 2), "Key of ate: animal 0, machine 2. Score −∞, weight 0.00.")
+})

@@ -1,0 +1,146 @@
+"""Frames as values: each block stands where its number stands, and is as long or dark as it is."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from gpt2viz.pictures import frames
+from gpt2viz.pictures.frames import Frame, Mark, Place
+from tests.mutants import Mutant
+
+
+def marks(frame: Frame) -> dict[str, Mark]:
+    found = {mark.key: mark for mark in frame.marks}
+    assert len(found) == len(frame.marks)  # each key once, else blocks would change places
+    for mark in frame.marks:
+        assert mark.x >= 0
+        assert mark.x + mark.wide <= 1 + 1e-9
+    return found
+
+
+def test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number() -> None:
+    scores = np.array([[0.5, -np.inf], [-2.0, 1.0]])
+    weights = np.array([[1.0, 0.0], [0.05, 0.95]])
+    weights[0, 1] = 0
+    masked = frames.closing_mask([(scores, weights)], ("A", "crane"), ["closed"])
+    found = marks(masked.frames[0])
+    assert found["scores 0 1"].role == "masked"
+    assert found["scores 0 1"].text == "−∞"
+    for (row, column), value in np.ndenumerate(scores):
+        if np.isfinite(value):
+            cell = found[f"scores {row} {column}"]
+            assert (cell.role, cell.share) == ("signed", value / 2)
+    assert [found[f"weights 1 {n}"].share for n in (0, 1)] == [0.05, 0.95]
+    assert found["weights 1 1"].text == "0.95"
+    for name in ("scores", "weights"):
+        cells = [[found[f"{name} {row} {column}"] for column in (0, 1)] for row in (0, 1)]
+        assert cells[0][0].x == cells[1][0].x < cells[0][1].x
+        assert cells[0][0].y == cells[0][1].y < cells[1][0].y
+        assert cells[0][1].x == found[f"{name} column 1"].x
+    assert found["scores 1 1"].x + found["scores 1 1"].wide < found["weights 1 0"].x
+    assert found["row 1"].y == found["scores 1 0"].y
+    assert all(one.y + one.tall <= masked.lines + 1e-9 for one in found.values())
+
+
+def test_a_hidden_weight_is_drawn_as_masked_in_its_own_frame_only() -> None:
+    scores, weights = np.zeros((2, 2)), np.full((2, 2), 0.5)
+    closed = np.array([[0, -np.inf], [0, 0]]), np.array([[1, 0], [0.5, 0.5]])
+    states = [(scores, weights), closed]
+    first, second = (
+        marks(frame)["weights 0 1"]
+        for frame in frames.closing_mask(states, ("a", "b"), ["", ""]).frames
+    )
+    assert (first.role, first.text) == ("unit", "0.50")
+    assert (second.role, second.text) == ("masked", "0")
+
+
+@pytest.mark.parametrize(("T", "nh"), [(4, 12), (3, 24), (1, 1), (4, 4), (1, 6), (4, 1), (2, 2)])
+def test_blocks_keep_their_size_and_stand_where_their_numbers_do(T: int, nh: int) -> None:
+    C, hs = nh * 5, 5
+    x = np.arange(T * C).reshape(T, C)
+    cut = x.reshape(T, nh, hs)
+    apart = np.moveaxis(cut, 1, 0)
+    drawn = frames.splitting_heads([x, cut, apart, cut, x], nh, list("abcde"))
+    whole, split, sheets, again, merged = map(marks, drawn.frames)
+    assert split == again
+    assert whole == merged
+    blocks = [(token, head) for token in range(T) for head in range(nh)]
+    for found in (whole, split, sheets):
+        assert sum(not key.startswith(("token", "head")) for key in found) == T * nh
+        for token, head in blocks:
+            one = found[f"{token} {head}"]
+            assert one.wide == whole["0 0"].wide
+            assert one.role == head % 4
+            assert one.y + one.tall <= drawn.lines + 1e-9
+        corners = {
+            (round(found[f"{t} {h}"].x, 6), round(found[f"{t} {h}"].y, 6)) for t, h in blocks
+        }
+        assert len(corners) == len(blocks)
+    for token in range(T):
+        row = [whole[f"{token} {head}"] for head in range(nh)]
+        gaps = [b.x - a.x - a.wide for a, b in itertools.pairwise(row)]
+        assert np.allclose(gaps, 0)  # one row, uncut
+        cuts = [split[f"{token} {head}"] for head in range(nh)]
+        gaps = [b.x - a.x - a.wide for a, b in itertools.pairwise(cuts)]
+        assert all(gap > 0.001 for gap in gaps)
+        assert len({one.y for one in row + cuts}) == 1
+    for head in range(nh):  # a head's tokens below each other, under its name
+        column = [sheets[f"{token} {head}"] for token in range(T)]
+        assert len({one.x for one in column}) == 1
+        assert np.allclose(np.diff([one.y for one in column]), column[0].tall)
+        title = sheets[f"head {head}"]
+        assert title.y + title.tall == pytest.approx(column[0].y)
+        assert title.x + title.wide / 2 == pytest.approx(column[0].x + column[0].wide / 2)
+
+
+def test_bars_are_as_long_as_their_numbers_on_one_scale() -> None:
+    first = Place("a", 2.0, 2.0, None, [(7, "·x"), (9, "·y")], [1.0, 0.25])
+    then = Place("b", 3.0, 4.0, -0.5, [(9, "·y"), (3, "z" * 30)], [0.5, np.nan])
+    one, two = map(marks, frames.way_through([first, then]).frames)
+    long = two["length bar"].wide
+    assert one["length bar"].wide == pytest.approx(long / 2)
+    assert two["added bar"].wide == pytest.approx(long * 3 / 4)
+    assert "turned bar" not in one
+    assert two["turned bar"].wide == pytest.approx(long / 2)
+    assert two["turned number"].text == "−0.50"
+    assert one["token 9 bar"].wide == pytest.approx(long / 4)
+    assert one["token 9 bar"].y > two["token 9 bar"].y  # it has moved up
+    assert (two["token 3 bar"].wide, two["token 3 number"].text) == (0, "NaN")
+    assert len(two["token 3 name"].text) == 14
+
+
+def test_numbers_that_are_none_have_no_length() -> None:
+    lost = Place("a", np.nan, np.inf, np.nan, [], [])
+    (only,) = frames.way_through([lost]).frames
+    found = marks(only)
+    assert [found[f"{key} bar"].wide for key in ("added", "length", "turned")] == [0, 0, 0]
+    assert found["length number"].text == "∞"
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "frames: rows for columns",
+        "pictures/frames.py",
+        "place = left + column * wide, 2 + _CELL * row, wide, _CELL",
+        "place = left + row * wide, 2 + _CELL * column, wide, _CELL",
+        "test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number",
+    ),
+    Mutant(
+        "frames: heads in the order of tokens",
+        "pictures/frames.py",
+        "line, column = divmod(at[0], across)",
+        "line, column = divmod(at[1], across)",
+        "test_blocks_keep_their_size_and_stand_where_their_numbers_do",
+    ),
+    Mutant(
+        "frames: a scale for each frame",
+        "pictures/frames.py",
+        "for one in places for size in (one.added, one.length)",
+        "for one in places[:1] for size in (one.added, one.length)",
+        "test_bars_are_as_long_as_their_numbers_on_one_scale",
+    ),
+)
