@@ -14,6 +14,11 @@ from gpt2viz.textbook.claims import Claim, shape
 from gpt2viz.textbook.draws import drawn
 from gpt2viz.textbook.steps import rows
 
+# E14 on a plane: a vocabulary of four words, and the vector of the last token.
+FOUR = ("fish", "steel", "the", "ate")
+EMBEDDING = ((0.9, 0.1), (0.1, 0.9), (0.3, 0.3), (0.8, -0.4))
+LAST = ((1.6, 0.4),)
+
 
 def logits(x: ArrayLike, embedding: ArrayLike, last_only: bool = False) -> Tensor:
     """One score for every token of the vocabulary: x (T, C) -> (T, n_vocab), or (1, n_vocab).

@@ -17,6 +17,7 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app import pages, parameters
+from gpt2viz.textbook.guesses import ROWS
 
 # Each AppTest looks through all that is installed for components, which takes several times as
 # long as a page here and finds the same each time.
@@ -46,15 +47,30 @@ def open_page(address: str, odd: Mapping[str, str] | None = None, /, **chosen: s
 
     ``chosen`` are more parameters of the app; ``odd`` is what else the address holds.
     """
+    return _opened(_about_to_open(address, odd or {}, chosen))
+
+
+def open_chapter(name: str, /, **chosen: str) -> AppTest:
+    """A chapter of the Textbook as it is with no row of weights left to predict."""
+    at = _about_to_open("textbook", {}, {"chapter": name, **chosen})
+    at.session_state["_progress_guesses"] = {id: [] for id in ROWS}
+    return _opened(at)
+
+
+def _about_to_open(address: str, odd: Mapping[str, str], chosen: dict[str, str]) -> AppTest:
     page, _, query = address.partition("?")
     chosen = dict(parse_qsl(query)) | chosen
     assert set(chosen) <= set(parameters.NAMED)
-    assert not set(odd or {}) & set(parameters.NAMED)
+    assert not set(odd) & set(parameters.NAMED)
     at = AppTest.from_file(str(ROOT / pages.ATTENTION.path), default_timeout=60)
     if page != pages.ATTENTION.name:
         at.switch_page(str(ROOT / (PAGES | WITHOUT | ADDED)[page]))
-    for name, value in {**chosen, **(odd or {})}.items():
+    for name, value in {**chosen, **odd}.items():
         at.query_params[name] = value
+    return at
+
+
+def _opened(at: AppTest) -> AppTest:
     at.run()
     assert not at.exception, at.exception
     return at

@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.course.written import enough, equals, given, in_a_field
 from gpt2viz.textbook import mlp, steps
-from tests.app.pages import open_page
+from tests.app.pages import open_chapter, open_page
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import softmax
 
@@ -72,7 +72,7 @@ VALUES = {"as it is": [], "large": [99, -100, 50.5, 0.25, -33.3, 77]}
 def test_the_crane_follows_from_its_tables(keys: str, values: str, causal: bool) -> None:
     edits = {"crane_k_bird": KEYS[keys], "crane_v_bird": VALUES[values]}
     asked = {name: spelled(table) for name, table in edits.items() if table}
-    at = open_page("textbook", chapter="crane", crane_mask=str(causal).lower(), **asked)
+    at = open_chapter("crane", crane_mask=str(causal).lower(), **asked)
     k = np.array(edits["crane_k_bird"] or steps.CRANE_KEYS["bird"], float).reshape(3, 2)
     v = np.array(edits["crane_v_bird"] or steps.CRANE_VALUES["bird"], float).reshape(3, 2)
     line = formula(at, r"q \cdot K^\top ")
@@ -106,9 +106,8 @@ def test_masked_rows_follow_from_the_scores_beside_them(causal: bool, edited: bo
     scores = np.array(steps.PRINTED_SCALED)
     if edited:
         scores = scores * 3 + 0.00123
-    at = open_page(
-        "textbook",
-        chapter="mask",
+    at = open_chapter(
+        "mask",
         mask_on=str(causal).lower(),
         mask_scores=spelled(scores.round(6).flat),
     )
@@ -176,7 +175,7 @@ def test_layer_norm_follows_line_by_line(rows: str) -> None:
 @pytest.mark.parametrize("x", ["", "0.123,-0.4567", "-30,70"])
 def test_probabilities_and_loss_follow_from_the_logits(heat: str, x: str) -> None:
     asked = {"last_x": x} if x else {}
-    at = open_page("textbook", chapter="next-word", heat=heat, target="steel", **asked)
+    at = open_chapter("next-word", heat=heat, target="steel", **asked)
     last = np.array((x or "1.6,0.4").split(","), float)
     line = formula(at, "z ")
     follows(line, np.array([[0.9, 0.1], [0.1, 0.9], [0.3, 0.3], [0.8, -0.4]]) @ last)
@@ -197,7 +196,7 @@ def test_probabilities_and_loss_follow_from_the_logits(heat: str, x: str) -> Non
 def test_quotients_say_that_they_are_rounded(
     chapter: str, asked: dict[str, str], begins: str, right: float
 ) -> None:
-    at = open_page("textbook", chapter=chapter, **asked)
+    at = open_chapter(chapter, **asked)
     written = formula(at, begins)
     assert written.startswith(r"\approx")
     follows(written, right)
@@ -234,17 +233,17 @@ def test_fields_show_the_numbers_that_are_used_or_say_that_they_are_rounded() ->
     ]
     assert in_a_field(0.336690366) == "0.3367"
     rounded = "Rounded to four digits"
-    at = open_page("textbook", chapter="crane")
+    at = open_chapter("crane")
     assert not any(rounded in caption.value for caption in at.caption)
-    at = open_page("textbook", chapter="crane", crane_q="0.12345,0.7")
+    at = open_chapter("crane", crane_q="0.12345,0.7")
     assert not any(rounded in caption.value for caption in at.caption)
-    at = open_page("textbook", chapter="crane", crane_q="0.123456789,0.7")
+    at = open_chapter("crane", crane_q="0.123456789,0.7")
     assert sum(rounded in caption.value for caption in at.caption) == 1
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_chapter_says_what_its_signs_mean(chapter: str) -> None:
-    at = open_page("textbook", chapter=chapter)
+    at = open_chapter(chapter)
     assert any(caption.value.startswith("≈ marks a rounded number") for caption in at.caption)
 
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict"
 import { beforeEach, test } from "node:test"
 
-import keep, { together } from "../../gpt2viz/app/components/progress/component.js"
+import keep, { predicted, together } from "../../gpt2viz/app/components/progress/component.js"
 
-const KNOWN = ["a1", "a2", "b1"]
+const KNOWN = ["a1", "a2", "b1"], ROWS = ["r", "s"]
 
 let stored
 beforeEach(() => {
@@ -18,7 +18,7 @@ beforeEach(() => {
 function sent(answered, kept, more = {}) {
   if (kept !== undefined) stored["gpt2viz-textbook"] = kept
   const found = []
-  const data = { answered, known: KNOWN, read: false, forgotten: 0, ...more }
+  const data = { answered, guesses: {}, known: KNOWN, rows: ROWS, read: false, forgotten: 0, ...more }
   keep({ data, setTriggerValue: (...what) => found.push(what) })
   return found
 }
@@ -30,15 +30,32 @@ test("what either knows is kept once, of questions that there are", () => {
 })
 
 test("what only the browser has is sent, until the server has asked", () => {
-  const kept = JSON.stringify({ a: ["a2"] })
-  assert.deepEqual(sent({ a: ["a1"] }, kept), [["found", { a: ["a1", "a2"] }]])
+  const kept = JSON.stringify({ answered: { a: ["a2"] } })
+  const both = { answered: { a: ["a1", "a2"] }, guesses: {} }
+  assert.deepEqual(sent({ a: ["a1"] }, kept), [["found", both]])
   assert.deepEqual(sent({ a: ["a1"] }, kept, { read: true }), [])
   assert.deepEqual(sent({ a: ["a1", "a2"] }, kept), [])
-  assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]), { a: ["a1", "a2"] })
+  assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]), both)
+})
+
+test("answers that were kept before there were guesses are read", () => {
+  const all = { answered: { a: ["a1"] }, guesses: {} }
+  assert.deepEqual(sent({ a: [] }, JSON.stringify({ a: ["a1"] })), [["found", all]])
+})
+
+test("guesses are kept, sent once, and the server's go first", () => {
+  const kept = JSON.stringify({ answered: {}, guesses: { r: [40, 60], s: [], gone: [100] } })
+  const found = { r: [50, 50], s: [] }
+  assert.deepEqual(sent({ a: [] }, kept, { guesses: { r: [50, 50] } }),
+    [["found", { answered: { a: [] }, guesses: found }]])
+  assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]).guesses, found)
+  assert.deepEqual(sent({ a: [] }, kept, { guesses: found }), [])
+  assert.deepEqual(predicted({ rows: ROWS }, { r: "x", s: null }), {})
 })
 
 test("what is no progress is left alone", () => {
-  for (const kept of ["{", "null", "7", '{"a": 5}']) assert.deepEqual(sent({ a: ["a1"] }, kept), [])
+  const junk = ["{", "null", "7", '{"a": 5}', '{"answered": 5, "guesses": "r"}']
+  for (const kept of junk) assert.deepEqual(sent({ a: ["a1"] }, kept), [])
 })
 
 test("a browser that keeps nothing is no error", () => {
@@ -48,5 +65,5 @@ test("a browser that keeps nothing is no error", () => {
 
 test("what was forgotten stays forgotten", () => {
   assert.deepEqual(sent({ a: [] }, JSON.stringify({ a: ["a1"] }), { forgotten: 1 }), [])
-  assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]), { a: [] })
+  assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]), { answered: { a: [] }, guesses: {} })
 })

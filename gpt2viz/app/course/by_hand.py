@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
+from gpt2viz.app.course import guess
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, pairs, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -23,16 +25,18 @@ _SAME = 5e-5
 _WEIGHTS = (parameters.HAND_WQ, parameters.HAND_WK, parameters.HAND_WV)
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """E19, E5, E6 and E22."""
     prose.markdown(
         "All of attention is a few multiplications of small tables. Change any number, and "
         "everything that follows from it changes too."
     )
-    return [*_journey(book), *_sentence(book), *_scale(book)]
+    yield from _journey(book)
+    yield from _sentence(book)
+    yield from _scale(book)
 
 
-def _journey(book: Book) -> list[Question]:
+def _journey(book: Book) -> Iterator[Question]:
     heading("E19")
     prose.markdown(
         "Six words, three numbers each, **nothing learned**: each vector is query, key and value "
@@ -60,7 +64,7 @@ def _journey(book: Book) -> list[Question]:
     code(steps.attend)
     held("E19")
     own = [int(n) for n in np.asarray(found.weights.argmax(1))]
-    return [
+    yield from [
         Question(
             "journey_self",
             "In the texts, **starts** looks most at a word other than itself. Which one?",
@@ -74,7 +78,8 @@ def _journey(book: Book) -> list[Question]:
         Question(
             "journey_same",
             "Change the numbers so that **every** word looks most at itself.",
-            "Make the six vectors point in different directions: 3, 0, 0 and −3, 0, 0, and so on.",
+            "A dot product is largest where two vectors point the same way. How can six point in "
+            "different directions?",
             "Vectors at right angles have the score 0. Three dimensions are enough for six "
             "directions, if both signs are used.",
             done=own == list(places),
@@ -89,7 +94,7 @@ def _itself(most: list[int]) -> str:
     return f"These don't yet: {', '.join(other)}."
 
 
-def _sentence(book: Book) -> list[Question]:
+def _sentence(book: Book) -> Iterator[Question]:
     heading("E5")
     prose.markdown(
         "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They turn each word's vector x "
@@ -132,10 +137,10 @@ def _sentence(book: Book) -> list[Question]:
     output.table(_shapes(found), "Shapes", hide_index=True)
     code(steps.drawn_weights, steps.project, steps.attend)
     held("E5")
-    _fused(x, weights)
     first = (np.array(steps.SENTENCE_X), *map(np.asarray, drawn))
     changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
-    return [_equal_outputs(found, changed, causal)]
+    yield _equal_outputs(found, changed, causal)
+    _fused(x, weights)
 
 
 def _equal_outputs(found: steps.Steps, changed: list[bool], causal: bool) -> Question:
@@ -192,7 +197,7 @@ def _shapes(found: steps.Steps) -> dict[str, list[str]]:
     }
 
 
-def _scale(book: Book) -> list[Question]:
+def _scale(book: Book) -> Iterator[Question]:
     heading("E22")
     prose.markdown(
         "How widely numbers scatter is told by their **variance** (var): the mean of their squared "
@@ -226,9 +231,10 @@ def _scale(book: Book) -> list[Question]:
         "The largest weight: its mean, and the range that holds the middle eight in ten draws. "
         "Unscaled {}, divided by √hs {}. A single draw may show the opposite.".format(*told)
     )
+    guess.shown("scale")
     code(scale.score_variance, scale.random_scores, scale.sharpness, scale.largest)
     held("E22")
-    return [
+    yield from [
         Question(
             "scale_one",
             "Find an $h_s$ for which the largest weight without scaling is **more than 0.9** on "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import streamlit as st
@@ -40,21 +40,24 @@ from gpt2viz.app.frame import page
 from gpt2viz.app.frame.token_strip import LIGHT_UP
 from gpt2viz.app.parameters import Switch
 from gpt2viz.pictures.palette import Palette
+from gpt2viz.textbook import guesses
 
 
 class Chapter(NamedTuple):
-    """``draw`` returns the ``questions`` at its end; these and ``examples`` are ids.
+    """``draw`` draws it and yields each of its ``questions`` where that belongs, or at the end.
 
-    ``part`` is what the contents say below the title.
+    These and ``examples`` are ids, ``predicted`` that of a row of weights. ``part`` is what the
+    contents say below the title.
     """
 
     title: str
-    draw: Callable[[Book], list[checks.Question]]
+    draw: Callable[[Book], Iterable[checks.Question]]
     examples: tuple[str, ...]
     questions: tuple[str, ...]
     reads_sentence: bool = False
     choosing: str = ""  # what it does to choose a token of the sentence
     part: str = ""
+    predicted: str = ""
 
 
 _AFTER = "After GPT-2"
@@ -84,6 +87,7 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("crane_half", "crane_mask", "crane_machine"),
         reads_sentence=True,
         choosing=real_step.CHOOSING,
+        predicted="crane",
     ),
     "by-hand": Chapter(
         "Attention by hand",
@@ -92,6 +96,7 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("journey_self", "journey_same", "hand_value", "scale_one"),
         reads_sentence=True,
         choosing=real_step.CHOOSING,
+        predicted="scale",
     ),
     "mask": Chapter(
         "The causal mask",
@@ -100,6 +105,7 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("mask_row", "mask_first", "mask_even"),
         reads_sentence=True,
         choosing=real_step.CHOOSING,
+        predicted="mask",
     ),
     "heads": Chapter(
         "Many heads",
@@ -139,6 +145,7 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("next_steel", "next_even", "next_loss"),
         reads_sentence=True,
         choosing=real_step.CHOOSING,
+        predicted="next",
     ),
     "learning": Chapter(
         "How it learns",
@@ -201,13 +208,26 @@ def choose() -> str:
         captions=[chapter.part for chapter in CHAPTERS.values()],
         **address.choice(parameters.CHAPTER, names, names[0]),
     )
-    progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()})
+    progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()}, _summary())
     parts.sources()
     if wanted and wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
         wanted = None
         address.put(parameters.EXAMPLE, None)
     landing.land(chosen, wanted or "")
     return chosen
+
+
+def _summary() -> str:
+    """What was done in each chapter that was begun, as a list."""
+    answered, lines = progress.answered(), []
+    for n, (name, chapter) in enumerate(CHAPTERS.items(), start=1):
+        count, given = len(answered.get(name, ())), progress.guesses().get(chapter.predicted)
+        said = [f"{count} of {len(chapter.questions)} answered"] if count or given else []
+        if given:
+            off = guesses.judge(guesses.ROWS[chapter.predicted], given).off
+            said.append(f"prediction off by {off:.2f}")
+        lines += [f"- {n}. {chapter.title}: {', '.join(said)}"] if said else []
+    return "\n".join(lines)
 
 
 def show(name: str, colors: Palette) -> None:

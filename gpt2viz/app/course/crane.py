@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.course import arrows
+from gpt2viz.app.course import arrows, guess
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture, vectors
 from gpt2viz.app.course.tables import table, write
@@ -53,10 +53,16 @@ def draw(book: Book) -> list[Question]:
     heat = arrows.temperature()
     queries = query.repeat(3, axis=0)
     found = steps.attend(queries, keys, values, scaled=False, causal=causal, temperature=heat)
+    first = steps.CRANE_KEYS[sentence]
+    asked_as_before = bool(np.allclose(query, steps.CRANE_QUERY) and np.allclose(keys, first))
+    as_in_text = asked_as_before and sentence == "bird" and not causal and heat == 1
     with numbers:
-        _pictures(book, found, labels, heat)
+        seen = guess.shown("crane", as_in_text)
+        if seen:
+            _pictures(book, found, labels, heat)
     code(steps.attend)
-    arrows.draw(book, found, labels, _PLANE, partial(_moved, sentence))
+    if seen:
+        arrows.draw(book, found, labels, _PLANE, partial(_moved, sentence))
     prose.markdown(
         "The example sees the whole sentence. In GPT-2 the crane stands **first** and could not "
         "look at words that come later."
@@ -64,9 +70,7 @@ def draw(book: Book) -> list[Question]:
         "left must settle the meaning at a later word."
     )
     held("E4")
-    first = steps.CRANE_KEYS[sentence]
-    asked_as_before = np.allclose(query, steps.CRANE_QUERY) and np.allclose(keys, first)
-    return _questions(found, sentence, causal, bool(asked_as_before), heat)
+    return _questions(found, sentence, causal, asked_as_before, heat, seen)
 
 
 def _moved(sentence: str, query: list[float], keys: list[float]) -> None:
@@ -113,9 +117,16 @@ def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...], heat: flo
 
 
 def _questions(
-    found: steps.Steps, sentence: str, causal: bool, asked_as_before: bool, heat: float
+    found: steps.Steps,
+    sentence: str,
+    causal: bool,
+    asked_as_before: bool,
+    heat: float,
+    seen: bool,
 ) -> list[Question]:
-    """``asked_as_before`` tells that query and keys are those of the text."""
+    """``asked_as_before`` tells that query and keys are those of the text, ``seen`` that the
+    weights are shown.
+    """
     heated = "" if heat == 1 else "The temperature had a say in it. Put it back to 1."
     blind = "With the mask on, the crane sees only itself. Switch it off."
     machine = bool(found.output[0, 1] > found.output[0, 0])
@@ -131,9 +142,8 @@ def _questions(
         Question(
             "crane_half",
             f"Change the query or a key so that **{last}** gets more than half of the "
-            f"crane's attention. Now it gets {weight:.2f}.",
-            "A longer key that points the same way gives a larger dot product. Multiply both "
-            "numbers of that key by 3.",
+            f"crane's attention.{f' Now it gets {weight:.2f}.' if seen else ''}",
+            "A longer key that points the same way gives a larger dot product.",
             "Weights depend on queries and keys only. The values had no say in it.",
             done=weight > 0.5 and heat == 1,
             told=blind if causal else heated if weight > 0.5 else "",
@@ -141,15 +151,15 @@ def _questions(
         Question(
             "crane_mask",
             "Switch the mask on. Which vector does the crane end up with?",
-            "With the mask, the first word sees only itself, with weight 1.",
+            "Crane is the first word. Whom can it still see?",
             "The crane looks at itself alone, so it gets its own value back: nothing is settled.",
             done=causal,
         ),
         Question(
             "crane_machine",
             "Leave the keys alone and change only **values**, so that the new crane is more "
-            f"machine than animal after “ate fish”. Now: animal {animal:.2f}.",
-            "Choose the bird, then give fish the value 0, 3.",
+            f"machine than animal after “ate fish”.{f' Now: animal {animal:.2f}.' if seen else ''}",
+            "The weights stay. What must the words hand over, so that their mixture is a machine?",
             "Where a word looks and what it takes from there are two separate things.",
             done=machine and sentence == "bird" and not causal and asked_as_before and heat == 1,
             told=told,

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.course import motion, two_orders
+from gpt2viz.app.course import guess, motion, two_orders
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture
 from gpt2viz.app.course.tables import table
@@ -37,12 +37,15 @@ def draw(book: Book) -> list[Question]:
     weights = shown.softmax(dim=-1)
     masked = shown.isneginf()
     with right:
-        one = pairs("weights", weights, labels, "attention weight", masked)
-        picture(book, "mask_weights", [one], "unit", height=330)
-    for n, word in enumerate(labels):
+        seen = guess.shown("mask", causal and bool(np.allclose(scaled, steps.PRINTED_SCALED)))
+        if seen:
+            one = pairs("weights", weights, labels, "attention weight", masked)
+            picture(book, "mask_weights", [one], "unit", height=330)
+    for n, word in enumerate(labels if seen else ()):
         st.latex(rf"\text{{{word}: }} \text{{softmax}}({given(shown[n])}) {equals(weights[n])}")
     code(steps.hide_later)
-    motion.mask_closes(book, scaled)
+    if seen:
+        motion.mask_closes(book, scaled)
     prose.markdown(
         "The mask comes **before** softmax. Setting weights to 0 afterwards would leave rows that "
         "don't sum to 1. The mask needs no training: it is the same triangle for every text."
@@ -66,7 +69,7 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
             "mask_first",
             "Whatever you do to the first row, its weights stay the same while the mask is on. "
             "Change the score of “A” with itself to 5.",
-            "Edit the top left number of the table.",
+            "Rows are queries, columns are keys. Where do “A” and “A” meet?",
             "Softmax of a single number is 1. The first column is another matter: token 0 is the "
             "only one that all later tokens can see. Many heads of real models rest there when "
             "they find nothing to do: an attention sink (Xiao et al. 2023).",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import streamlit as st
 
 from gpt2viz import Trace, sampling_distribution
 from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import address, output, parameters, prose, run_cache
+from gpt2viz.app.course import guess
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -16,13 +19,11 @@ from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.textbook import logits
 
-_WORDS = ("fish", "steel", "the", "ate")
+_WORDS = logits.FOUR
 _PLANE = ("x₁", "x₂")
-_EMBEDDING = ((0.9, 0.1), (0.1, 0.9), (0.3, 0.3), (0.8, -0.4))
-_LAST = ((1.6, 0.4),)
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """E14, on four words and on the model above."""
     prose.markdown(
         "At the end, each token's vector holds what the layers have gathered and worked out. To "
@@ -34,8 +35,8 @@ def draw(book: Book) -> list[Question]:
     left, right = st.columns([3, 5], gap="large")
     temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
     with left:
-        x = table(parameters.LAST_X, "Last vector", _LAST, ("last",), _PLANE)
-        rows = table(parameters.LAST_ROWS, "A vocabulary of four", _EMBEDDING, _WORDS, _PLANE)
+        x = table(parameters.LAST_X, "Last vector", logits.LAST, ("last",), _PLANE)
+        rows = table(parameters.LAST_ROWS, "A vocabulary of four", logits.EMBEDDING, _WORDS, _PLANE)
         heat: float = st.selectbox(
             "Temperature t",
             temperatures,
@@ -44,20 +45,24 @@ def draw(book: Book) -> list[Question]:
             ),
             **address.choice(parameters.HEAT, temperatures),
         )
+    same_table = bool(np.allclose(rows, logits.EMBEDDING))
     scores = logits.logits(x, rows)[0]
     chances = logits.next_token(scores, heat)
     with right:
         names = ("", "next word")
         picture(book, "logits", [vectors("logits z", scores, ("z",), _WORDS, names)], height=170)
-        panel = vectors("probabilities p", chances, ("p",), _WORDS, names)
-        picture(book, "chances", [panel], "unit", height=170)
+        at_first = same_table and heat == 1 and bool(np.allclose(x, logits.LAST))
+        if seen := guess.shown("next", at_first):
+            panel = vectors("probabilities p", chances, ("p",), _WORDS, names)
+            picture(book, "chances", [panel], "unit", height=170)
     st.latex(
         r"p_i = \frac{e^{z_i / t}}{\sum_j e^{z_j / t}} \qquad \text{loss} = -\ln p_{\text{next}}"
     )
     z = np.asarray(scores, float)
     digits = enough(z, lambda z: softmax(z / heat), chances)
     st.latex(rf"z {equals(scores, digits)}")
-    st.latex(rf"p = \text{{softmax}}(z / {heat:g}) {equals(chances)}")
+    if seen:
+        st.latex(rf"p = \text{{softmax}}(z / {heat:g}) {equals(chances)}")
     prose.caption(
         "z are the logits, p the probabilities, i and j stand for words. All logits are divided by "
         "the temperature t. ln is the natural logarithm, which undoes $e^x$: the likelier the word "
@@ -65,8 +70,8 @@ def draw(book: Book) -> list[Question]:
     )
     _loss(np.asarray(scores))
     code(logits.logits, logits.next_token, logits.loss)
+    yield from _questions(np.asarray(scores), np.asarray(chances), heat, same_table)
     _real(book)
-    return _questions(np.asarray(scores), np.asarray(chances), heat, np.allclose(rows, _EMBEDDING))
 
 
 def _loss(scores: Array) -> None:
@@ -124,7 +129,7 @@ def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> 
             "next_even",
             "Choose a temperature at which all four words are nearly equally probable: each "
             "between 0.2 and 0.3.",
-            "Try a high one.",
+            "Logits are divided by it. Which temperatures bring them closer together?",
             "The temperature divides the differences between logits, until little is left of them.",
             done=even and heat > 1,
             told="They are, but because of their logits. Let the temperature do it."
@@ -135,7 +140,7 @@ def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> 
             "next_loss",
             "A model that knows nothing gives each of 4 words the same chance. What is its loss in "
             "nats, to two decimals?",
-            "−ln(1/4).",
+            "The loss is −ln p. What is p here?",
             "ln 4 = 1.39. With GPT-2's 50,257 tokens it is 10.82.",
             answer="1.39",
         ),

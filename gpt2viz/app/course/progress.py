@@ -1,4 +1,6 @@
-"""Which questions are answered: for the visit, in the visitor's own browser, and as a file."""
+"""Which questions are answered and which rows predicted: for the visit, in the visitor's own
+browser, and as a file.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,18 @@ import streamlit as st
 
 from gpt2viz.app import prose
 from gpt2viz.app.components.progress import keep
+from gpt2viz.textbook.guesses import ROWS, fits
 
 #: Bytes of the largest file that is read.
 LARGEST = 100_000
 
 #: Chapter -> ids of questions.
 Answered = Mapping[str, Sequence[str]]
+#: Row -> the guess in hundredths; [] where it was shown without one.
+Guesses = Mapping[str, list[int]]
 
-_PROGRESS, _READ, _FORGOTTEN, _WRONG = (
-    f"_progress{part}" for part in ("", "_read", "_forgotten", "_wrong")
+_PROGRESS, _GUESSES, _READ, _FORGOTTEN, _WRONG = (
+    f"_progress{part}" for part in ("", "_guesses", "_read", "_forgotten", "_wrong")
 )
 _KEY, _FILE = "progress_kept", "open_progress"
 
@@ -25,6 +30,12 @@ _KEY, _FILE = "progress_kept", "open_progress"
 def answered() -> dict[str, list[str]]:
     """Chapter -> ids of the questions that are answered, in the order in which they were."""
     found: dict[str, list[str]] = st.session_state.setdefault(_PROGRESS, {})
+    return found
+
+
+def guesses() -> dict[str, list[int]]:
+    """Row -> what was expected there, in hundredths; [] where it was shown without a guess."""
+    found: dict[str, list[int]] = st.session_state.setdefault(_GUESSES, {})
     return found
 
 
@@ -38,29 +49,42 @@ def taken(found: object, known: Answered) -> dict[str, list[str]]:
     return {name: [id for id in ids if id in found.get(name, ())] for name, ids in known.items()}
 
 
-def read(content: bytes, known: Answered) -> dict[str, list[str]]:
-    """The answers of a progress file. Raises ``ValueError`` for any other file."""
+def guessed(found: object) -> dict[str, list[int]]:
+    """What may be taken of guesses from outside: only those that fit a row that there is."""
+    if not isinstance(found, dict):
+        return {}
+    given = {id: found[id] for id in ROWS if id in found}
+    return {id: guess for id, guess in given.items() if guess == [] or fits(guess, ROWS[id])}
+
+
+def read(content: bytes, known: Answered) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
+    """The answers and guesses of a progress file. Raises ``ValueError`` for any other file."""
     if len(content) > LARGEST:
         raise ValueError("too large")
     try:
-        found = json.loads(content)["answered"]
+        found = json.loads(content)
+        return taken(found["answered"], known), guessed(found.get("guesses"))
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ValueError("no progress") from None
-    return taken(found, known)
 
 
 def written() -> str:
-    """The answers as the content of a progress file."""
-    return json.dumps(
-        {"answered": {name: ids for name, ids in answered().items() if ids}}, indent=2
-    )
+    """The answers and guesses as the content of a progress file."""
+    done = {name: ids for name, ids in answered().items() if ids}
+    return json.dumps({"answered": done, "guesses": guesses()}, indent=2)
 
 
-def bar(known: Answered) -> None:
-    """How many of the ``known`` questions are answered, and what can be done with that."""
+def bar(known: Answered, summary: str) -> None:
+    """How many of the ``known`` questions are answered, and what can be done with that.
+
+    ``summary`` says in Markdown which they are.
+    """
     count, total = sum(map(len, answered().values())), sum(map(len, known.values()))
+    begun = count or guesses()
     prose.caption(f"{count} of {total} questions answered.")
     with st.popover("Progress", icon=":material/checklist:"):
+        if summary:
+            st.markdown(summary)
         prose.caption("Kept in this browser. A file carries it to another.")
         st.download_button(
             "Save as a file",
@@ -69,7 +93,7 @@ def bar(known: Answered) -> None:
             mime="application/json",
             icon=":material/download:",
             on_click="ignore",
-            disabled=not count,
+            disabled=not begun,
         )
         st.file_uploader(
             "Open a progress file",
@@ -85,14 +109,16 @@ def bar(known: Answered) -> None:
             "Start again",
             icon=":material/restart_alt:",
             on_click=_forget,
-            disabled=not count,
-            help="Forgets all answers, here and in this browser.",
+            disabled=not begun,
+            help="Forgets all answers and guesses, here and in this browser.",
         )
     keep(
         key=_KEY,
         data={
             "answered": {name: answered().get(name, []) for name in known},
+            "guesses": guesses(),
             "known": [id for ids in known.values() for id in ids],
+            "rows": list(ROWS),
             "read": st.session_state.get(_READ, False),
             "forgotten": st.session_state.get(_FORGOTTEN, 0),
         },
@@ -103,9 +129,10 @@ def bar(known: Answered) -> None:
 def _found(known: Answered) -> None:
     """Take over what the browser had kept; it is asked once."""
     st.session_state[_READ] = True
+    found = st.session_state[_KEY]["found"]
     try:
-        _add(taken(st.session_state[_KEY]["found"], known))
-    except ValueError:
+        _add(taken(found["answered"], known), guessed(found["guesses"]))
+    except (ValueError, TypeError, KeyError):
         return  # somebody else's, by that name
 
 
@@ -115,18 +142,22 @@ def _open(known: Answered) -> None:
     if uploaded is None:
         return
     try:
-        _add(read(uploaded.read(LARGEST + 1), known))
+        _add(*read(uploaded.read(LARGEST + 1), known))
     except ValueError:
         st.session_state[_WRONG] = True
 
 
-def _add(more: Answered) -> None:
+def _add(more: Answered, more_guesses: Guesses) -> None:
+    """What is known here already stays as it is."""
     for name, ids in more.items():
         here = answered().setdefault(name, [])
         here += [id for id in ids if id not in here]
+    for id, guess in more_guesses.items():
+        guesses().setdefault(id, guess)
 
 
 def _forget() -> None:
     answered().clear()
+    guesses().clear()
     st.session_state[_READ] = True
     st.session_state[_FORGOTTEN] = st.session_state.get(_FORGOTTEN, 0) + 1

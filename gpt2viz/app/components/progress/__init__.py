@@ -1,4 +1,4 @@
-"""Keeps a reader's answers in the browser's own storage. ``course/progress.py`` says which."""
+"""Keeps a reader's answers and guesses in the browser; ``course/progress.py`` says which."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// Answers kept in the browser. What it has and the server doesn't know yet is sent once; whatever
-// either knows is kept.
+// Answers and guesses kept in the browser. What it has and the server doesn't know yet is sent once;
+// whatever either knows is kept.
 
 const NAME = "gpt2viz-textbook"
 let forgotten = 0
@@ -17,11 +17,20 @@ export function together({ answered, known }, kept) {
   }))
 }
 
+// The guesses that were kept of rows that there are.
+export const predicted = ({ rows }, kept) =>
+  Object.fromEntries(rows.filter((id) => Array.isArray(kept[id])).map((id) => [id, kept[id]]))
+
 export default function ({ data, setTriggerValue }) {
-  const all = together(data, data.forgotten > forgotten ? {} : read())
+  const kept = data.forgotten > forgotten ? {} : read()
   forgotten = data.forgotten
+  const all = { // once, answers were kept without guesses
+    answered: together(data, kept.answered ?? kept),
+    guesses: { ...predicted(data, kept.guesses ?? {}), ...data.guesses },
+  }
   try { localStorage.setItem(NAME, JSON.stringify(all)) } catch { /* the browser keeps nothing */ }
-  const more = Object.keys(all).some((chapter) =>
-    all[chapter].length > data.answered[chapter].length)
-  if (more && !data.read) setTriggerValue("found", all)
+  const more = Object.keys(data.answered).some((chapter) =>
+    all.answered[chapter].length > data.answered[chapter].length)
+  const guessed = Object.keys(all.guesses).length > Object.keys(data.guesses).length
+  if ((more || guessed) && !data.read) setTriggerValue("found", all)
 }

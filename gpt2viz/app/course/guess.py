@@ -1,0 +1,108 @@
+"""Rows of weights that a reader predicts before they are shown."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.app import prose
+from gpt2viz.app.components import guess_bars
+from gpt2viz.app.course import progress
+from gpt2viz.app.course.written import equals, given
+from gpt2viz.textbook import guesses
+
+#: Decimals of scores, which float32 may miss in the seventh.
+_EXACT = 6
+
+
+class _Asked(NamedTuple):
+    """What is asked for, and what the numbers that softmax is given are called."""
+
+    text: str
+    title: str
+    scores: str = "scores"
+
+
+_ASKED = {
+    "crane": _Asked("How much weight does **crane** give to each word?", "weights of crane"),
+    "scale": _Asked(
+        "Take a query of 64 numbers and four keys, with round scores. How much weight does each "
+        "key get, once the scores are divided by √64 = 8?",
+        "weights of the four keys",
+        "scores before they are divided",
+    ),
+    "mask": _Asked("How much weight does **ate** give to each word?", "weights of ate"),
+    "next": _Asked("How probable is each word?", "probabilities", "logits"),
+}
+
+
+def shown(id: str, as_in_text: bool = True) -> bool:
+    """Whether a row's weights may be seen. Where they may not yet, ask what the reader expects.
+
+    ``as_in_text`` tells that the numbers on the page are those of the row: with any others there
+    is nothing to predict, so that a link to edited numbers shows what follows from them.
+    """
+    if not as_in_text:
+        return True
+    guess = progress.guesses().get(id)
+    if guess is None:
+        _ask(id)
+    elif guess:
+        _compare(id, guess)
+    return guess is not None
+
+
+def _ask(id: str) -> None:
+    row, asked = guesses.ROWS[id], _ASKED[id]
+    prose.markdown(
+        f"**Predict first.** {asked.text} Drag the bars, or use the keyboard's arrows. They "
+        "always sum to 1."
+    )
+    st.latex(rf"\text{{{asked.scores}}} = {given(np.round(row.scores, _EXACT))}")
+    guess_bars.ask(
+        asked.title,
+        row.words,
+        key=f"guess_{id}",
+        expected=partial(_expect, id),
+        skipped=partial(_skip, id),
+    )
+
+
+def _expect(id: str, sent: object) -> None:
+    if guesses.fits(sent, guesses.ROWS[id]):
+        progress.guesses()[id] = sent
+
+
+def _skip(id: str) -> None:
+    progress.guesses()[id] = []
+
+
+def _compare(id: str, guess: list[int]) -> None:
+    """The guess beside the row, how far it is off, and which mistake it looks like."""
+    row, asked = guesses.ROWS[id], _ASKED[id]
+    real = np.asarray(guesses.weights(row), float)
+    with st.container(border=True, key=f"guessed_{id}"):
+        guess_bars.compare(
+            f"{asked.title}, expected and real",
+            row.words,
+            guess,
+            real.tolist(),
+            key=f"compared_{id}",
+        )
+        if row.hs > 1:
+            divided = given(np.asarray(guesses.scaled(row)).round(_EXACT))
+            st.latex(rf"\text{{divided}} = {divided} \qquad \text{{softmax}} {equals(real)}")
+        prose.markdown(said(guesses.judge(row, guess)))
+
+
+def said(verdict: guesses.Verdict) -> str:
+    """How far a guess is off, in words, and which mistake it looks like."""
+    off = f"**{verdict.off:.2f}**" if verdict.off >= 0.005 else "less than **0.01**"
+    close = "Close! " if verdict.off <= guesses.CLOSE and not verdict.mistake else ""
+    return (
+        f"{close}Your guess is off by {off}, half of all differences added up: that share stands "
+        f"in the wrong place. {verdict.mistake}"
+    ).strip()

@@ -1,0 +1,142 @@
+"""Rows of weights that a reader predicts before they are shown, and what is said of a guess.
+
+A guess is in whole hundredths, so that what stands there always sums to 1. How far it is off is
+the total variation distance, half the sum of the absolute differences: the share that would have
+to move for one row to become the other (Levin, Peres & Wilmer 2009, *Markov Chains and Mixing
+Times*, chapter 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple, TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from gpt2viz.textbook import logits, steps
+from gpt2viz.textbook.steps import rows
+
+_Shares = NDArray[np.float64]
+
+#: Hundredths that a guess sums to.
+WHOLE = 100
+#: A guess that is off by no more than this is as good as right.
+CLOSE = 0.04
+#: A guess may be off by so much from what a mistake leads to, and still look like the mistake.
+_LIKE = 0.1
+#: So much weight for masked keys is no slip of the hand.
+_SEEN = 0.02
+
+
+class Row(NamedTuple):
+    """The scores (n,) of one query with the keys of ``words``, whose weights are to be predicted.
+
+    Before softmax they are divided by √``hs``. The last ``later`` keys come after the query, and
+    are masked.
+    """
+
+    words: tuple[str, ...]
+    scores: tuple[float, ...]
+    hs: int = 1
+    later: int = 0
+
+
+class Verdict(NamedTuple):
+    """How far a guess is off, from 0 to 1, and which mistake it looks like; "" for none."""
+
+    off: float
+    mistake: str
+
+
+#: What can be predicted: a row of E4, of E7 and of E14, and for E22 one of round numbers, in which
+#: a root that was forgotten shows.
+ROWS: Mapping[str, Row] = {
+    "crane": Row(steps.CRANE_WORDS["bird"], tuple(steps.crane("bird").scores[0].tolist())),
+    "scale": Row(("key 0", "key 1", "key 2", "key 3"), (16.0, 8.0, 8.0, 0.0), hs=64),
+    "mask": Row(steps.SENTENCE, steps.PRINTED_SCALED[2], later=1),
+    "next": Row(logits.FOUR, tuple(logits.logits(logits.LAST, logits.EMBEDDING)[0].tolist())),
+}
+
+_EVEN = "It is almost even, as if the scores didn't count. A higher score gets more."
+_UNSCALED = "It fits the scores before they are divided: the root √hs was forgotten."
+_NO_EXP = (
+    "It fits each score divided by their sum. Softmax first raises e to the power of each score."
+)
+_ALL_TO_ONE = "Nearly all went to one. Softmax leaves something to every score that isn't masked."
+_NOT_HIGHEST = (
+    "You gave most to “{}”, which doesn't have the highest score. Weights follow scores, however "
+    "much a word may seem to matter."
+)
+_MASKED = "“{}” comes later. The mask gives it a weight of exactly 0."
+
+
+def scaled(row: Row) -> Tensor:
+    """The scores (n,) as softmax is given them: divided by √hs, −∞ where the key is masked."""
+    found = rows(row.scores) / math.sqrt(row.hs)
+    found[len(found) - row.later :] = -math.inf
+    return found
+
+
+def weights(row: Row) -> Tensor:
+    """The weights (n,) that are to be predicted."""
+    return scaled(row).softmax(dim=-1)
+
+
+def off(guess: ArrayLike, real: ArrayLike) -> float:
+    """The total variation distance of two rows (n,) that sum to 1: from 0 to 1."""
+    return float(np.abs(np.subtract(guess, real, dtype=float)).sum() / 2)
+
+
+def fits(guess: object, row: Row) -> TypeGuard[list[int]]:
+    """Whether what comes from a browser or a file is a guess: whole hundredths that sum to 1."""
+    return (
+        isinstance(guess, list)
+        and len(guess) == len(row.words)
+        and all(type(share) is int and 0 <= share <= WHOLE for share in guess)
+        and sum(guess) == WHOLE
+    )
+
+
+def judge(row: Row, guess: list[int]) -> Verdict:
+    """What is said of a guess in hundredths. Raises ``ValueError`` where it doesn't fit the row."""
+    if not fits(guess, row):
+        raise ValueError(guess)
+    given, real = np.array(guess) / WHOLE, np.asarray(weights(row), float)
+    far = off(given, real)
+    return Verdict(far, "" if far <= CLOSE and not _to_masked(row, given) else _mistake(row, given))
+
+
+def _to_masked(row: Row, given: _Shares) -> bool:
+    return bool(row.later and given[-row.later :].max() > _SEEN)
+
+
+def _mistake(row: Row, given: _Shares) -> str:
+    """The mistake that leads nearest to a guess (n,), if any leads nearer to it than the truth."""
+    seen = len(row.words) - row.later
+    if _to_masked(row, given):
+        return _MASKED.format(row.words[seen + int(given[seen:].argmax())])
+    real = np.asarray(weights(row), float)
+    typical = _typical(row)
+    nearest = min(typical, key=lambda said: off(given, typical[said]))
+    distance = off(given, typical[nearest])
+    if distance <= _LIKE and distance < off(given, real) / 2:
+        return nearest
+    most = int(given.argmax())
+    return _NOT_HIGHEST.format(row.words[most]) if real[most] < real.max() else ""
+
+
+def _typical(row: Row) -> dict[str, _Shares]:
+    """What is said of a mistake -> the weights (n,) that it leads to."""
+    seen = len(row.scores) - row.later
+    shares = np.asarray(scaled(row), float)[:seen]
+    found = {_EVEN: np.full(seen, 1 / seen)}
+    if row.hs > 1:  # that often leaves nearly all to one
+        found[_UNSCALED] = np.asarray(weights(row._replace(hs=1)), float)[:seen]
+    else:
+        found[_ALL_TO_ONE] = np.eye(seen)[shares.argmax()]
+    if shares.min() >= 0 and shares.sum() > 0:
+        found[_NO_EXP] = shares / shares.sum()
+    return {said: np.pad(one, (0, row.later)) for said, one in found.items()}

@@ -1,0 +1,196 @@
+"""Predicting a row of weights: hidden until it is guessed, and what is said then."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+
+from gpt2viz.app.components import guess_bars
+from gpt2viz.app.course import guess, progress
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.textbook import guesses
+from gpt2viz.textbook.guesses import ROWS, Verdict
+from tests.app.pages import figure, heatmaps, open_page, pictures, plain
+from tests.app.reading_level import grade
+from tests.mutants import Mutant
+from tests.textbook.test_guesses import JUNK, MISTAKES, REAL, in_hundredths
+
+CHAPTER = {chapter.predicted: name for name, chapter in CHAPTERS.items() if chapter.predicted}
+#: Row -> the picture that has it, its panel, and which row of that.
+PICTURE = {
+    "crane": ("crane_weights", "weights of crane", 0),
+    "mask": ("mask_weights", "weights", 2),
+    "next": ("chances", "probabilities p", 0),
+}
+#: Row -> an address where its numbers aren't those of the text.
+EDITED = {
+    "crane": [{"crane_q": "1,1"}, {"crane": "machine"}, {"crane_mask": "true"}],
+    "mask": [{"mask_on": "false"}, {"mask_scores": ",".join(["0.5"] * 16)}],
+    "next": [{"last_x": "1,1"}, {"heat": "2.0"}, {"last_rows": "1,1,1,1,1,1,1,1"}],
+}
+
+
+def said(at: AppTest) -> str:
+    return plain("\n".join(e.value for e in [*at.markdown, *at.caption, *at.latex]))
+
+
+def guessed(id: str, given: list[int]) -> AppTest:
+    """The chapter with a row that has been guessed, or shown without a guess."""
+    at = open_page("textbook", chapter=CHAPTER[id])
+    at.session_state["_progress_guesses"] = {id: given}
+    at.run()
+    assert not at.exception
+    return at
+
+
+def drawn(at: AppTest) -> dict[str, Any]:
+    """What the bars are drawn from, asked for or compared."""
+    parts = [c.proto for c in at.get("bidi_component") if '"names"' in c.proto.json]
+    return {one.id.rsplit("-", 1)[-1]: json.loads(one.json) for one in parts}
+
+
+def test_every_row_is_predicted_in_one_chapter() -> None:
+    assert sorted(CHAPTER) == sorted(ROWS)
+    assert set(PICTURE) | {"scale"} == set(ROWS)
+
+
+@pytest.mark.parametrize("id", ROWS)
+def test_a_row_is_hidden_until_it_is_guessed(id: str) -> None:
+    at = open_page("textbook", chapter=CHAPTER[id])
+    assert drawn(at)[f"guess_{id}"]["names"] == list(ROWS[id].words)
+    assert "Predict first." in said(at)
+    assert PICTURE.get(id, [""])[0] not in pictures(at)
+    page = said(at).partition("printed|computed")[0]  # in what is folded away, they are
+    assert not any(f"{share:.4f}" in page for share in REAL[id] if 0 < share)
+    assert not any("real" in json for json in drawn(at).values())
+
+
+@pytest.mark.parametrize("id", ROWS)
+def test_it_is_shown_beside_the_guess_or_alone(id: str) -> None:
+    n = len(ROWS[id].words)
+    wrong = [100, *[0] * (n - 1)]
+    for given in (in_hundredths(REAL[id]), wrong, []):
+        at = guessed(id, given)
+        assert "Predict first." not in said(at)
+        if id in PICTURE:
+            key, panel, row = PICTURE[id]
+            assert_allclose(heatmaps(figure(at, key))[panel][row], REAL[id], atol=1e-6)
+        compared = drawn(at).get(f"compared_{id}")
+        assert (compared is None) == (not given)
+        if compared is None:
+            assert "Your guess" not in said(at)
+            continue
+        assert compared["guess"] == given
+        assert_allclose(compared["real"], REAL[id], atol=1e-6)
+        off = np.abs(np.array(given) / 100 - REAL[id]).sum() / 2
+        number = "less than **0.01**" if off < 0.005 else f"**{off:.2f}**"
+        assert f"Your guess is off by {number}" in said(at)
+        assert ("Close!" in said(at)) == (off <= 0.04)
+
+
+@pytest.mark.parametrize(("id", "address"), [(id, one) for id in EDITED for one in EDITED[id]])
+def test_edited_numbers_are_shown_at_once(id: str, address: dict[str, str]) -> None:
+    at = open_page("textbook", chapter=CHAPTER[id], **address)
+    assert drawn(at) == {}
+    assert PICTURE[id][0] in pictures(at)
+
+
+@pytest.mark.parametrize("sent", [*JUNK[:12:3], [float("nan"), 50, 50], [101, -1, 0]], ids=repr)
+def test_junk_from_the_browser_is_no_guess(monkeypatch: pytest.MonkeyPatch, sent: Any) -> None:
+    monkeypatch.setattr(guess_bars, "ask", lambda *_, expected, **__: expected(sent))
+    at = open_page("textbook", chapter="crane")
+    assert at.session_state["_progress_guesses"] == {}
+
+
+def test_a_guess_is_taken_and_a_row_may_be_shown_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guess_bars, "ask", lambda *_, expected, **__: expected([40, 30, 30]))
+    at = open_page("textbook", chapter="crane").run()
+    assert at.session_state["_progress_guesses"] == {"crane": [40, 30, 30]}
+    assert "crane_weights" in pictures(at)
+    monkeypatch.setattr(guess_bars, "ask", lambda *_, skipped, **__: skipped())
+    at = open_page("textbook", chapter="mask").run()
+    assert at.session_state["_progress_guesses"] == {"mask": []}
+    assert "mask_weights" in pictures(at)
+
+
+def test_what_is_said_of_a_guess_is_plain() -> None:
+    found = {guess.said(guesses.judge(ROWS[id], given)) for id, given, _ in MISTAKES}
+    assert len({one.partition(". ")[2] for one in found}) > 6
+    assert grade(found) <= 9
+    assert guess.said(Verdict(0.004, "")).startswith("Close! Your guess is off by less than")
+
+
+KNOWN = {name: chapter.questions for name, chapter in CHAPTERS.items()}
+
+
+def test_guesses_go_into_a_file_and_come_back() -> None:
+    at = guessed("crane", [50, 25, 25])
+    kept: dict[str, list[int]] = {"crane": [1, 1, 98], "mask": []}
+    content = {"answered": {"mask": ["mask_row"]}, "guesses": kept}
+    at.file_uploader(key="open_progress").upload(
+        "progress.json", json.dumps(content).encode(), "application/json"
+    ).run()
+    assert at.session_state["_progress_guesses"] == {"crane": [50, 25, 25], "mask": []}
+    (again,) = (button for button in at.button if button.label == "Start again")
+    again.click().run()
+    assert at.session_state["_progress_guesses"] == {}
+    assert "Predict first." in said(at)
+
+
+def test_a_file_without_guesses_or_with_junk_still_has_its_answers() -> None:
+    fits = {"crane": [40, 30, 30], "mask": [30, 40, 30, 0]}
+    odd = fits | {"scale": [1, 2, 3, 4], "next": "x", "gone": [100]}
+    cases: list[tuple[Any, Any]] = [(None, {}), ([], {}), (7, {}), (fits, fits), (odd, fits)]
+    for given, expected in cases:
+        content: dict[str, Any] = {"answered": {"mask": ["mask_row"]}, "guesses": given}
+        answered, found = progress.read(json.dumps(content).encode(), KNOWN)
+        assert answered["mask"] == ["mask_row"]
+        assert found == expected
+    answered, found = progress.read(b'{"answered": {"mask": ["mask_row"]}}', KNOWN)
+    assert (answered["mask"], found) == (["mask_row"], {})
+    for junk in JUNK:
+        assert progress.guessed({"crane": junk}) == ({"crane": []} if junk == [] else {})
+
+
+def test_the_summary_says_what_was_done_in_each_chapter() -> None:
+    at = guessed("crane", [34, 33, 33])
+    at.session_state["_progress"] = {"mask": ["mask_row", "mask_even"], "crane": ["crane_mask"]}
+    at.run()
+    off = np.abs(np.array([0.34, 0.33, 0.33]) - REAL["crane"]).sum() / 2
+    expected = [
+        f"- 3. What attention is for: 1 of 3 answered, prediction off by {off:.2f}",
+        "- 5. The causal mask: 2 of 3 answered",
+    ]
+    assert "\n".join(expected) in [block.value for block in at.markdown]
+    assert not any("answered" in block.value for block in open_page("textbook").markdown)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "weights can be read before they are guessed",
+        "app/course/guess.py",
+        "return guess is not None",
+        "return True",
+        "test_a_row_is_hidden_until_it_is_guessed",
+    ),
+    Mutant(
+        "what the browser sends is taken as it is",
+        "app/course/guess.py",
+        "if guesses.fits(sent, guesses.ROWS[id]):",
+        "if sent:",
+        "test_junk_from_the_browser_is_no_guess",
+    ),
+    Mutant(
+        "edited numbers are hidden",
+        "app/course/guess.py",
+        "if not as_in_text:",
+        "if as_in_text is None:",
+        "test_edited_numbers_are_shown_at_once",
+    ),
+)

@@ -1,0 +1,176 @@
+"""Guesses of a row of weights: right ones, every typical mistake, and what is no guess at all."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from gpt2viz.textbook import guesses
+from gpt2viz.textbook.guesses import CLOSE, ROWS, Row, fits, judge, off, weights
+from tests.mutants import Mutant
+from tests.textbook.oracle import softmax
+
+#: Row -> its weights once more, from the numbers of the texts.
+REAL = {
+    "crane": softmax(np.array([[0.7, 0.7], [0.9, 0.1], [0.9, 0.1]]) @ [0.7, 0.7]),
+    "scale": softmax(np.array([2.0, 1.0, 1.0, 0.0])),
+    "mask": np.append(softmax(np.array([0.0437, 0.3405, 0.1484])), 0),
+    "next": softmax(np.array([[0.9, 0.1], [0.1, 0.9], [0.3, 0.3], [0.8, -0.4]]) @ [1.6, 0.4]),
+}
+
+
+def in_hundredths(shares: Any) -> list[int]:
+    """The nearest guess: rounded down, and what is missing given to those that lost most."""
+    exact = 100 * np.asarray(shares, float)
+    whole = np.floor(exact).astype(int)
+    whole[np.argsort(whole - exact)[: 100 - whole.sum()]] += 1
+    return [int(n) for n in whole]
+
+
+def test_the_weights_are_those_of_numpy() -> None:
+    assert set(REAL) == set(ROWS)
+    for id, real in REAL.items():
+        assert_allclose(weights(ROWS[id]), real, atol=1e-6)
+
+
+@pytest.mark.parametrize("id", ROWS)
+def test_a_right_guess_is_close_and_no_mistake(id: str) -> None:
+    guess = in_hundredths(REAL[id])
+    found = judge(ROWS[id], guess)
+    assert found.mistake == ""
+    assert found.off == pytest.approx(np.abs(np.array(guess) / 100 - REAL[id]).sum() / 2, abs=1e-6)
+    assert found.off < 0.01
+
+
+#: What somebody expects who makes a mistake -> a part of what is said then.
+MISTAKES = [
+    ("crane", [34, 33, 33], "almost even"),
+    ("crane", [10, 10, 80], "You gave most to “fish”"),
+    ("crane", [20, 60, 20], "You gave most to “ate”"),
+    ("crane", [96, 2, 2], "Nearly all went to one"),
+    ("scale", [100, 0, 0, 0], "the root √hs was forgotten"),
+    ("scale", [25, 25, 25, 25], "almost even"),
+    ("scale", [50, 25, 25, 0], "divided by their sum"),
+    ("scale", [0, 0, 0, 100], "You gave most to “key 3”"),
+    ("mask", [23, 31, 25, 21], "“fish” comes later"),
+    ("mask", [25, 25, 25, 25], "“fish” comes later"),
+    ("mask", [28, 38, 31, 3], "“fish” comes later"),
+    ("mask", [33, 34, 33, 0], "almost even"),
+    ("mask", [0, 100, 0, 0], "Nearly all went to one"),
+    ("mask", [8, 64, 28, 0], "divided by their sum"),
+    ("mask", [60, 20, 20, 0], "You gave most to “A”"),
+    ("next", [25, 25, 25, 25], "almost even"),
+    ("next", [97, 1, 1, 1], "Nearly all went to one"),
+    ("next", [10, 10, 10, 70], "You gave most to “ate”"),
+]
+
+
+@pytest.mark.parametrize(("id", "guess", "said"), MISTAKES)
+def test_a_mistake_is_told(id: str, guess: list[int], said: str) -> None:
+    found = judge(ROWS[id], guess)
+    assert said in found.mistake
+    assert found.off == pytest.approx(np.abs(np.array(guess) / 100 - REAL[id]).sum() / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize("id", ROWS)
+def test_what_is_as_near_to_the_truth_as_to_a_mistake_is_no_mistake(id: str) -> None:
+    """Of all guesses in tenths: who is told of a mistake has made it rather than not."""
+    row, n = ROWS[id], len(ROWS[id].words)
+    told = 0
+    for tenths in product(range(11), repeat=n):
+        if sum(tenths) != 10:
+            continue
+        guess = [10 * part for part in tenths]
+        found = judge(row, guess)
+        shares, real = np.array(guess) / 100, REAL[id]
+        far = np.abs(shares - real).sum() / 2
+        assert 0 <= found.off <= 1
+        assert found.off == pytest.approx(far, abs=1e-6)
+        told += bool(found.mistake)
+        if "almost even" in found.mistake:
+            seen = n - row.later
+            assert np.abs(shares[:seen] - 1 / seen).sum() / 2 < far / 2
+        if "You gave most" in found.mistake:
+            assert real[shares.argmax()] < real.max()
+        if "comes later" in found.mistake:
+            assert shares[n - row.later :].any()
+        elif far <= CLOSE:
+            assert found.mistake == ""
+    assert told
+
+
+def test_the_missing_root_and_the_missing_power_are_what_they_are_said_to_be() -> None:
+    raw = np.array([16.0, 8.0, 8.0, 0.0])
+    assert "√hs" in judge(ROWS["scale"], in_hundredths(softmax(raw))).mistake
+    assert "by their sum" in judge(ROWS["scale"], in_hundredths(raw / raw.sum())).mistake
+    assert "√hs" in judge(Row(("a", "b"), (2.0, 0.0), hs=16), in_hundredths([0.881, 0.119])).mistake
+    assert off([1, 0], [0, 1]) == 1
+    assert off([0.5, 0.5], [0.5, 0.5]) == 0
+
+
+JUNK: list[Any] = [
+    *(None, 7, "34,33,33", {}, {"0": 100}, True, (34, 33, 33)),
+    *([], [100], [50, 50], [25, 25, 25, 25], [34, 33, 34], [0, 0, 0], [101, -1, 0]),
+    *([float("nan"), 50, 50], [float("inf"), 0, 0], [34.0, 33.0, 33.0], [0.34, 0.33, 0.33]),
+    *([None, 50, 50], ["34", 33, 33], [True, 99, 0], [[34], 33, 33], [10**30, -(10**30), 100]),
+]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=repr)
+def test_what_is_no_guess_is_refused(junk: Any) -> None:
+    row = ROWS["crane"]
+    assert not fits(junk, row)
+    with pytest.raises(ValueError):
+        judge(row, junk)
+
+
+def test_what_is_said_names_a_word_of_the_row() -> None:
+    for id, guess, _ in MISTAKES:
+        said = judge(ROWS[id], guess).mistake
+        words = said.split("“")[1].split("”")[0] if "“" in said else ROWS[id].words[0]
+        assert words in ROWS[id].words
+
+
+def test_rows_are_real_ones() -> None:
+    for row in ROWS.values():
+        assert len(row.words) == len(row.scores) > row.later + 1
+        assert np.asarray(guesses.scaled(row))[len(row.words) - row.later :].tolist() == (
+            [-np.inf] * row.later
+        )
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a guess is off by all differences, not by half of them",
+        "textbook/guesses.py",
+        ".sum() / 2)",
+        ".sum())",
+        "test_a_mistake_is_told",
+    ),
+    Mutant(
+        "the mistake is told that is farthest from the guess",
+        "textbook/guesses.py",
+        "nearest = min(typical",
+        "nearest = max(typical",
+        "test_a_mistake_is_told",
+    ),
+    Mutant(
+        "a guess may sum to anything",
+        "textbook/guesses.py",
+        "        and sum(guess) == WHOLE\n",
+        "",
+        "test_what_is_no_guess_is_refused",
+    ),
+    Mutant(
+        "weight for a masked word passes for right",
+        "textbook/guesses.py",
+        '"" if far <= CLOSE and not _to_masked(row, given) else',
+        '"" if far <= CLOSE else',
+        "test_a_mistake_is_told",
+    ),
+)
