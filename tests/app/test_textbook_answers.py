@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import numpy as np
@@ -91,14 +92,20 @@ WRONG = {
 
 
 @cache
-def asked() -> dict[str, Question]:
-    """Every question that is answered in words, as its chapter asks it."""
+def questions() -> dict[str, Question]:
+    """Every question, as its chapter asks it."""
     found: dict[str, Question] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checks, "ask", lambda _, all: found.update({q.id: q for q in all}))
         for chapter in CHAPTERS:
             open_page("textbook", chapter=chapter)
-    return {id: question for id, question in found.items() if question.answer}
+    return found
+
+
+@cache
+def asked() -> dict[str, Question]:
+    """Those that are answered in words."""
+    return {id: question for id, question in questions().items() if question.answer}
 
 
 def test_all_typed_questions_are_here() -> None:
@@ -128,6 +135,19 @@ def test_a_wrong_answer_is_told_what_it_would_be_right_for(id: str) -> None:
             assert not right(wrong, question.answer, question.also), wrong
             assert told(wrong, question.answer, known) == sentence
     assert len(set(known.values())) == len(known)
+
+
+@pytest.mark.parametrize("id", RIGHT)
+def test_no_part_of_a_hint_is_right(id: str) -> None:
+    question = asked()[id]
+    parts = re.split(r"(?<=[.?!:;]) |, ", question.hint)
+    given = [part for part in (*parts, *question.hint.split()) if len(part) > 1]
+    assert [part for part in given if right(part, question.answer, question.also)] == []
+
+
+def test_a_hint_names_neither_numbers_nor_texts_to_type() -> None:
+    for question in questions().values():
+        assert not re.search(r"\d+, [−-]?\d|[Ff]or example|Try (it:|between)", question.hint)
 
 
 def test_the_page_tells_it() -> None:
@@ -255,6 +275,13 @@ MUTANTS = (
         'plain.replace(",", ".")',
         "plain",
         "test_every_way_to_say_it_is_right",
+    ),
+    Mutant(
+        "a hint is the answer",
+        "app/course/whole.py",
+        "The heads share all the channels equally.",
+        "1280 / 64.",
+        "test_no_part_of_a_hint_is_right",
     ),
     Mutant(
         "a product comes after a sum",

@@ -214,6 +214,48 @@ def test_progress_survives_a_reload_until_one_starts_again(visit: Visit) -> None
     expect(page.locator(".st-key-answer_mask_row input")).to_have_value("")
 
 
+def test_a_row_is_predicted_by_keyboard_and_stays_so(visit: Visit) -> None:
+    page = visit("textbook", chapter="mask", width=400)
+    page.get_by_role("slider", name="ate").focus()
+    page.keyboard.press("End")  # all of it
+    for _ in range(40):
+        page.keyboard.press("ArrowLeft")
+    fish = page.get_by_role("slider", name="fish")
+    expect(fish).to_have_attribute("aria-valuetext", "0.13")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Home")
+    bars = [page.get_by_role("slider", name=word) for word in ("A", "crane", "ate", "fish")]
+    for bar, share in zip(bars, ("0.20", "0.20", "0.60", "0.00"), strict=True):
+        expect(bar).to_have_attribute("aria-valuetext", share)
+    narrow_and_barring_nobody(page)
+    fish.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    said = page.get_by_text("Your guess is off by 0.28")
+    expect(said).to_be_visible()
+    settle(page)
+    narrow_and_barring_nobody(page)
+    page.reload()
+    settle(page)
+    expect(said).to_be_visible()
+    expect(page.get_by_role("slider")).to_have_count(0)
+
+
+def narrow_and_barring_nobody(page: Page) -> None:
+    assert page.locator(".stMain").evaluate("main => main.scrollWidth") <= 400
+    assert not seen_by_axe(page)
+
+
+def test_an_answered_question_lights_up(visit: Visit) -> None:
+    page = visit("textbook", chapter="mask")
+    lit = "part => getComputedStyle(part).boxShadow !== 'none'"
+    asked = page.locator(".st-key-question_mask_row"), page.locator(".st-key-question_mask_even")
+    assert not any(one.evaluate(lit) for one in asked)
+    answer_one(page)
+    page.wait_for_timeout(500)
+    assert [one.evaluate(lit) for one in asked] == [True, False]
+
+
 def test_progress_goes_to_another_browser_as_a_file(visit: Visit, tmp_path: Path) -> None:
     page = visit("textbook", chapter="mask")
     answer_one(page)

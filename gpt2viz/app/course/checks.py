@@ -1,8 +1,8 @@
-"""Questions at the end of a chapter, answered by doing something; what is done stays so."""
+"""A chapter's questions, answered by doing something; what is done stays so."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import streamlit as st
@@ -29,24 +29,32 @@ class Question(NamedTuple):
     told: str = ""
 
 
-def ask(chapter: str, questions: Sequence[Question]) -> None:
-    """Draw the questions and note those that are answered."""
-    answered = progress.answered().setdefault(chapter, [])
-    st.subheader("Check yourself", anchor="check")
+def ask(chapter: str, questions: Iterable[Question]) -> None:
+    """Draw the questions and note those that are answered.
+
+    A chapter that yields them draws what comes next when it is asked for the next: each question
+    then stands below what it is about.
+    """
     for question in questions:
-        with st.container(border=True, key=f"question_{question.id}"):
-            before = question.id in answered
-            words, hint = st.columns([8, 1], vertical_alignment="top")
-            prose.markdown(f"{':green[**✓**]' if before else '**?**'} {question.text}", place=words)
-            with hint.popover("Hint", type="tertiary"):
-                prose.markdown(question.hint)
-            if before or _done(question):
-                prose.markdown(f":green-badge[done] {question.why}")
-                if not before:
-                    answered.append(question.id)
-                    st.session_state["_noted"] = True  # the contents above were drawn without it
+        _ask(question, progress.answered().setdefault(chapter, []))
     if st.session_state.pop("_noted", False):
         st.rerun()
+
+
+def _ask(question: Question, answered: list[str]) -> None:
+    """Draw one question; the frame lights up (``theme.css``) where it says why."""
+    with st.container(border=True, key=f"question_{question.id}"):
+        before = question.id in answered
+        words, hint = st.columns([8, 1], vertical_alignment="top")
+        prose.markdown(f"{':green[**✓**]' if before else '**?**'} {question.text}", place=words)
+        with hint.popover("Hint", type="tertiary"):
+            prose.markdown(question.hint)
+        if before or _done(question):
+            with st.container(key=f"why_{question.id}"):
+                prose.markdown(f":green-badge[done] {question.why}")
+            if not before:
+                answered.append(question.id)
+                st.session_state["_noted"] = True  # the contents above were drawn without it
 
 
 def _done(question: Question) -> bool:

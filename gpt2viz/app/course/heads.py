@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import streamlit as st
 
@@ -22,7 +24,7 @@ from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.textbook import heads, steps, variants
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """E21, E8, E20 and E24, and the heads of the model above."""
     prose.markdown(
         "A row of attention weights is one mixture: a token can't take one thing from here and "
@@ -31,7 +33,9 @@ def draw(book: Book) -> list[Question]:
         "values of its own, only narrower, and looks where it likes. Their outputs are then laid "
         "side by side and mixed by one more table."
     )
-    return [*_way(book), *_variants(book), *_real(book)]
+    yield from _way(book)
+    yield from _variants(book)
+    yield from _real(book)
 
 
 def _sizes() -> tuple[int, int, int, int]:
@@ -49,7 +53,7 @@ def _sizes() -> tuple[int, int, int, int]:
     return B, T, C, nh
 
 
-def _way(book: Book) -> list[Question]:
+def _way(book: Book) -> Iterator[Question]:
     heading("E21")
     prose.markdown(
         "Nothing is copied to do this. The C channels are simply *read* as $n_h$ heads of $h_s = "
@@ -83,6 +87,7 @@ def _way(book: Book) -> list[Question]:
     if not failed:
         motion.heads_split(book, B, T, C, nh)
     held("E21")
+    yield from _way_questions(failed, C)
     heading("E8")
     prose.markdown(
         "The same steps for one text of four tokens. `transpose` doesn't move a single number; it "
@@ -90,7 +95,6 @@ def _way(book: Book) -> list[Question]:
         "heads afterwards, while `reshape` moves the numbers first."
     )
     held("E8")
-    return _way_questions(failed, C)
 
 
 def _way_questions(refused: bool, C: int) -> list[Question]:
@@ -98,7 +102,7 @@ def _way_questions(refused: bool, C: int) -> list[Question]:
         Question(
             "way_scores",
             "2 texts, 100 tokens, 16 heads, C = 1024. What is the shape of the **scores**?",
-            "Choose these sizes above, or think: one score for each text, head, query and key.",
+            "Each score belongs to a query and a key. How many such tables does one text have?",
             "(B, nh, T, T). The number of channels has gone: it was summed over.",
             answer="(2, 16, 100, 100)",
         ),
@@ -114,7 +118,7 @@ def _way_questions(refused: bool, C: int) -> list[Question]:
     ]
 
 
-def _variants(book: Book) -> list[Question]:
+def _variants(book: Book) -> Iterator[Question]:
     heading("E20")
     prose.markdown(
         "One input goes through four forms of attention. The first has nothing learned; the others "
@@ -139,20 +143,18 @@ def _variants(book: Book) -> list[Question]:
         variants.MultiHeadAttention,
     )
     held("E20")
-    _apart(book, seed)
     causal, free = found["causal"], found["trainable"]
-    return [
-        Question(
-            "variants_last",
-            "The trainable and the causal form have the same tables here. For which word do they "
-            "agree, whatever the numbers?",
-            "Which word sees all the others even with the mask on? Compare rows of the pictures.",
-            f"The last word sees everything before it in both. Largest difference here: "
-            f"{difference(float((causal[-1] - free[-1]).abs().max()))}.",
-            answer="step",
-            also=("last", "last one", "sixth", "sixth one", "final"),
-        ),
-    ]
+    yield Question(
+        "variants_last",
+        "The trainable and the causal form have the same tables here. For which word do they "
+        "agree, whatever the numbers?",
+        "What does the mask take away from a word? Compare rows of the pictures.",
+        f"The last word sees everything before it in both. Largest difference here: "
+        f"{difference(float((causal[-1] - free[-1]).abs().max()))}.",
+        answer="step",
+        also=("last", "last one", "sixth", "sixth one", "final"),
+    )
+    _apart(book, seed)
 
 
 def _apart(book: Book, seed: int) -> None:
@@ -175,7 +177,7 @@ def _apart(book: Book, seed: int) -> None:
     held("E24")
 
 
-def _real(book: Book) -> list[Question]:
+def _real(book: Book) -> Iterator[Question]:
     view = book.view
     st.subheader("Heads of a trained model", anchor="trained")
     prose.markdown(
@@ -207,7 +209,7 @@ def _real(book: Book) -> list[Question]:
     told = f"In this head a token gives itself {here:.2f} on average."
     if len(view.labels) == 1:
         told = "A single token can see nothing else: write a longer sentence first."
-    return [
+    yield from [
         Question(
             "real_self",
             f"Find a head in which every token looks most at **itself**. {told}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import streamlit as st
 
 from gpt2viz.app import address, output, pages, parameters, prose
@@ -15,7 +17,7 @@ from gpt2viz.textbook import kv_cache, steps
 _PLANE = ("x₁", "x₂")
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """Keys and values that are kept: the same outputs for less work."""
     prose.markdown(
         "GPT-2 writes one token at a time. Must it read the whole text again for each? No. The "
@@ -51,9 +53,9 @@ def draw(book: Book) -> list[Question]:
         kv_cache.write_cached,
         kv_cache.Counter,
     )
+    yield from _cache_questions()
     _long_text(book)
     to_generate("The model's own cache, on Generate")
-    return _cache_questions()
 
 
 def to_generate(label: str) -> None:
@@ -95,8 +97,8 @@ def _cache_questions() -> list[Question]:
         Question(
             "cache_tenth",
             "How many multiply-adds would a **tenth** word take in the small head, with the cache?",
-            "The word's own query, key and value take 12. Each word that it sees, itself too, "
-            "takes 2 for the score and 2 for the mixture.",
+            "Part of the work is for the word itself, the rest for each word that it sees. By how "
+            "much does the cost above grow from step to step?",
             "12 + 10 · 4. Read again, it would be 10 · 12 + 10 · 10 · 4 = 520.",
             answer="52",
             also=("fifty-two",),

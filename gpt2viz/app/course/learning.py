@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -34,7 +35,7 @@ _SECOND = "The end."
 _LOW = 0.3
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """From one batch to a trained model."""
     prose.markdown(
         "A new model's parameters are random numbers, and so is what it says. Training repeats "
@@ -44,9 +45,9 @@ def draw(book: Book) -> list[Question]:
     _batch(book.view)
     logits, loss = _by_hand()
     rose = _step(book, logits)
+    yield from _questions(loss, rose, not np.allclose(logits, learning.LOGITS))
     _four(book)
     _real(book)
-    return _questions(loss, rose, not np.allclose(logits, learning.LOGITS))
 
 
 def _batch(view: View) -> None:
@@ -351,7 +352,7 @@ def _questions(loss: float, rose: bool, edited: bool) -> list[Question]:
         Question(
             "learn_rise",
             "Find a learning rate at which one step makes the loss **rise**.",
-            "Try long steps.",
+            "When would a step go past the lowest point?",
             "The row after n is pulled toward a twice and toward s once. A long step follows the "
             "two and forgets the one, which then costs more than all that was won.",
             done=rose,

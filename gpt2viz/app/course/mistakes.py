@@ -50,7 +50,7 @@ def draw(_book: Book) -> list[Question]:
         Question(
             "mistake_made",
             "Choose a width and a number of heads that the project refuses.",
-            "The width must not be a multiple of the number of heads.",
+            "Each head gets an equal share of the channels.",
             "The configuration is refused before any tensor is made: the earlier an error comes, "
             "the nearer it is to its cause.",
             done=bool(kind),
@@ -58,7 +58,7 @@ def draw(_book: Book) -> list[Question]:
         Question(
             "mistake_25",
             "GPT-2 XL has 25 heads. Which of the widths here can 25 heads share, other than 100?",
-            "Divide by 25.",
+            "An equal share must be a whole number.",
             "1000 = 25 · 40. GPT-2 XL has 1600 channels, 64 a head.",
             answer="1000",
             also=("thousand", "one thousand"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import streamlit as st
 
@@ -18,7 +20,7 @@ _OUT = tuple(f"out {n}" for n in range(4))
 _EIGHT = tuple(f"{n}" for n in range(8))
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """E9, E10, E15 and E13."""
     prose.markdown(
         "Attention moves information between tokens. Then each token works on what it has, "
@@ -26,10 +28,13 @@ def draw(book: Book) -> list[Question]:
         "That is the **MLP**, short for multi-layer perceptron."
         "\n\nWithout the curve the two steps would amount to a single multiplication."
     )
-    return [*_linear(), *_walk(book), *_curves(book), *_dropout(book)]
+    yield from _linear()
+    _walk(book)
+    yield from _curves(book)
+    yield from _dropout(book)
 
 
-def _linear() -> list[Question]:
+def _linear() -> Iterator[Question]:
     heading("E9")
     prose.markdown(
         "For each output, a linear layer multiplies the input x by a row of the table W, number by "
@@ -53,11 +58,11 @@ def _linear() -> list[Question]:
     held("E9")
     zero = bool(abs(np.asarray(found)).max() < 1e-3)
     kept = np.allclose(x, mlp.LINEAR_X) and np.allclose(weight, mlp.LINEAR_WEIGHT)
-    return [
+    yield from [
         Question(
             "linear_zero",
             "Make all four outputs 0 by editing **b** alone.",
-            "Each b must cancel what W x gives: subtract each output from its b.",
+            "b comes last. What must it be, so that W x is cancelled?",
             "b = −W x. A bias shifts its output by a fixed amount, whatever the input.",
             done=zero and kept,
             told="All four are 0, but x or W was changed too. Put them back." if zero else "",
@@ -65,7 +70,7 @@ def _linear() -> list[Question]:
     ]
 
 
-def _walk(book: Book) -> list[Question]:
+def _walk(book: Book) -> None:
     heading("E10")
     prose.markdown(
         "One token of two numbers, x, is widened to eight, bent by a curve, and brought back to "
@@ -91,10 +96,9 @@ def _walk(book: Book) -> list[Question]:
     st.latex(rf"{given(x)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; y {equals(output)}")
     code(mlp.drawn_weights, mlp.walk, mlp.CURVES[curve])
     held("E10")
-    return []
 
 
-def _curves(book: Book) -> list[Question]:
+def _curves(book: Book) -> Iterator[Question]:
     heading("E15")
     prose.markdown(
         "**ReLU** cuts off what is negative. **GELU** does it gently: it multiplies x by the "
@@ -123,7 +127,7 @@ def _curves(book: Book) -> list[Question]:
     _swiglu()
     code(*mlp.CURVES.values(), mlp.swiglu_width, mlp.forms, mlp.FeedForward, mlp.SwiGLU)
     held("E15")
-    return _curve_questions(values["GELU (erf)"])
+    yield from _curve_questions(values["GELU (erf)"])
 
 
 def _swiglu() -> None:
@@ -147,7 +151,7 @@ def _curve_questions(gelu: Array) -> list[Question]:
         Question(
             "curve_lowest",
             "GELU dips below 0. Enter an x in the table at which it is **lower than −0.169**.",
-            "Try between −1 and −0.5, in steps of 0.05.",
+            "Find the dip in the picture, then go through it in small steps.",
             "The lowest point is near x = −0.75, with −0.170. ReLU has no such dip: left of 0 it "
             "is flat, and there it learns nothing.",
             done=bool((gelu < -0.169).any()),
@@ -156,7 +160,7 @@ def _curve_questions(gelu: Array) -> list[Question]:
     ]
 
 
-def _dropout(book: Book) -> list[Question]:
+def _dropout(book: Book) -> Iterator[Question]:
     heading("E13")
     prose.markdown(
         "In training, each number is set to 0 with probability p, afresh each time. The others are "
@@ -176,11 +180,11 @@ def _dropout(book: Book) -> list[Question]:
     picture(book, "drop", [panel], height=180)
     code(mlp.drop)
     held("E13")
-    return [
+    yield from [
         Question(
             "drop_factor",
             "With p = 0.5, what is a surviving number multiplied by?",
-            "1 / (1 − p).",
+            "The mean should stay the same. What is left of it when half of the numbers are gone?",
             "On average half of the numbers are gone, so those that are left count double.",
             answer="2",
             also=("twice", "double", "doubled"),
@@ -188,7 +192,7 @@ def _dropout(book: Book) -> list[Question]:
         Question(
             "drop_reading",
             "Switch dropout off, as it is once a model is trained.",
-            "The switch beside the seed.",
+            "When is dropout needed, and when not?",
             "All numbers pass unchanged, whatever p is. `model.eval()` does this.",
             done=not training and bool(np.allclose(after, mlp.WIDENED)),
             told="With p = 0 training changes nothing either, but the question is about the switch."

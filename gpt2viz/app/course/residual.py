@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import streamlit as st
 
@@ -19,7 +21,7 @@ _FOUR = ("0", "1", "2", "3")
 _DEPTHS = [2, 6, 12, 24, 48]
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """E11, E12 and E17."""
     prose.markdown(
         "A token's vector runs through all layers like a stream. No layer replaces it: each reads "
@@ -27,10 +29,13 @@ def draw(book: Book) -> list[Question]:
         "\n\nSo what an early layer wrote is still part of the sum at the end. And in training, "
         "the error's signal runs back along the same straight path."
     )
-    return [*_stream(book), *_norm(), *_order(book), *_depth(book)]
+    yield from _stream(book)
+    yield from _norm()
+    _order(book)
+    yield from _depth(book)
 
 
-def _stream(book: Book) -> list[Question]:
+def _stream(book: Book) -> Iterator[Question]:
     heading("E11")
     prose.markdown("Here x is the stream, and f(x) what a layer works out from it.")
     left, right = st.columns(2, gap="large")
@@ -49,11 +54,11 @@ def _stream(book: Book) -> list[Question]:
     held("E11")
     erased = bool(abs(np.asarray(total)).max() < 1e-6)
     kept = bool(np.allclose(both[0], norms.STREAM))
-    return [
+    yield from [
         Question(
             "stream_erase",
             "What must f(x) be so that the stream becomes **0** in all four channels? Enter it.",
-            "The opposite of x.",
+            "What must be added to a number so that nothing is left?",
             "A layer can erase what another has written, by adding its opposite. Some heads and "
             "MLPs seem to do just that (Elhage et al. 2021).",
             done=erased and kept,
@@ -62,7 +67,7 @@ def _stream(book: Book) -> list[Question]:
     ]
 
 
-def _norm() -> list[Question]:
+def _norm() -> Iterator[Question]:
     heading("E12")
     prose.markdown(
         "Before a part reads the stream, **LayerNorm** brings its copy to a standard size. It "
@@ -87,11 +92,11 @@ def _norm() -> list[Question]:
     told = ""
     if equal:
         told = "The shift is added at the end. Put it back to 0." if shifted else "Not four zeros."
-    return [
+    yield from [
         Question(
             "norm_flat",
             "Normalise a vector of four **equal** numbers other than 0. What comes out?",
-            "Enter the same number four times in the row x.",
+            "What is their mean, and what is left once it is subtracted?",
             "All zeros: after subtracting the mean nothing is left, and ε saves the division. "
             "LayerNorm keeps only how the channels differ.",
             done=equal and bool(x[0] != 0) and not shifted,
@@ -101,7 +106,7 @@ def _norm() -> list[Question]:
             "norm_scale",
             "If every number of x is multiplied by 10, what is the normalised vector multiplied "
             "by? (ε is negligible.)",
-            "Try it: 3, 0, 5, 1 in place of 0.3, 0, 0.5, 0.1.",
+            "Try it in the table. What happens to the mean, and what to the standard deviation?",
             "The mean and the standard deviation grow with x. A part that reads the stream through "
             "LayerNorm can't tell how large it was.",
             answer="1",
@@ -125,7 +130,7 @@ def _steps(found: norms.Normed, rows: Array) -> None:
     st.latex(rf"\cdot\,\gamma + \beta {equals(found.output)}")
 
 
-def _order(book: Book) -> list[Question]:
+def _order(book: Book) -> None:
     prose.markdown(
         "**Before or after?** The first transformer (2017) normalised the sum: *post-norm*. GPT-2 "
         "normalises what a part reads and leaves the stream alone: *pre-norm*."
@@ -171,10 +176,9 @@ def _order(book: Book) -> list[Question]:
         norms.Fixed,
     )
     held("E12")
-    return []
 
 
-def _depth(book: Book) -> list[Question]:
+def _depth(book: Book) -> Iterator[Question]:
     heading("E17")
     prose.markdown(
         "An untrained model of L layers adds 2L random vectors to the stream, two per layer. Their "
@@ -210,11 +214,11 @@ def _depth(book: Book) -> list[Question]:
     )
     code(norms.stream_sizes, norms.first_deviation)
     held("E17")
-    return [
+    yield from [
         Question(
             "depth_ten",
             "Find a depth at which the plain stream grows more than **tenfold**.",
-            "Try deeper ones.",
+            "Each layer adds two more vectors.",
             f"The scaled one is still about {kept:.1f} times its initial size: the rule cancels "
             "the effect of depth.",
             done=grown > 10,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import streamlit as st
 
@@ -22,7 +24,7 @@ from gpt2viz.textbook import sinks, steps
 _PLANE = ("x₁", "x₂")
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """Where a head rests, in a small case and in the model above."""
     prose.markdown(
         "Softmax can't say nothing. The weights of a row sum to 1, even where no token has what a "
@@ -52,9 +54,9 @@ def draw(book: Book) -> list[Question]:
     st.latex(rf"\text{{weights}} \cdot V {equals(found.output)}")
     prose.markdown(f"What fish takes away has the length **{found.length:.2f}**.")
     code(sinks.look)
+    yield from _sink_questions(scores, values, weights, forget)
     to_generate("What dropping tokens costs the model, on Generate")
     _real_sinks(book)
-    return _sink_questions(scores, values, weights, forget)
 
 
 def _real_sinks(book: Book) -> None:

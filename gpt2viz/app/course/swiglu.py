@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import streamlit as st
 
@@ -17,7 +19,7 @@ _PLANE = ("x₁", "x₂")
 _SAME = 5e-5
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """SwiGLU: one token through a gate, and how many parameters that takes."""
     prose.markdown(
         "GPT-2's MLP makes a vector longer, bends it by a curve, and makes it short again. Many "
@@ -50,9 +52,9 @@ def draw(book: Book) -> list[Question]:
     st.latex(rf"\text{{passes}} = \text{{SiLU(gate)}} \cdot \text{{up}} {equals(passed, n)}")
     st.latex(rf"y = \text{{down}} \cdot \text{{passes}} {equals(found.output)}")
     code(mlp.silu, mlp.gated)
-    _gate_sizes()
     kept = [np.allclose(a, b) for a, b in ((x, mlp.GATED_X), (up, mlp.UP))]
-    return _gate_questions(float(passed[1]), all(kept))
+    yield from _gate_questions(float(passed[1]), all(kept))
+    _gate_sizes()
 
 
 def _gate_sizes() -> None:

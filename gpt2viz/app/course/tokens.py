@@ -67,15 +67,15 @@ def _token_questions(ids: Sequence[int], labels: Sequence[str], rows: Array) -> 
             "tokens_shape",
             "A batch of 2 texts of 4 tokens goes through a table with 3 numbers per row. What is "
             "the shape of what comes out?",
-            "(B, T) becomes (B, T, C).",
+            "A row takes the place of each id. What does that add to the shape (B, T)?",
             "Each id is replaced by a row: one more axis, as long as a row.",
             answer="(2, 4, 3)",
         ),
         Question(
             "tokens_twice",
             "Type a sentence in which a token comes **twice**, and compare its two rows.",
-            "For example: a man bites a man. Mind that a word with a space before it and the same "
-            "word without one are two tokens.",
+            "A word with a space before it and the same word without one are two tokens. Which "
+            "word of a sentence has none before it?",
             "The rows are equal to the last digit. Whatever tells the two apart must come later.",
             done=same,
             told=_two_forms(labels) if not same else "",
@@ -162,7 +162,7 @@ def _order_questions(on: bool, gap: float, ends_alike: bool) -> list[Question]:
         Question(
             "order_on",
             "Make “crane” and “fish” **differ** between the two sentences, by their positions.",
-            "There is a switch.",
+            "The words know nothing of their positions yet. What would tell them?",
             "Now each word is read together with its position.",
             done=on and gap > 1e-3,
         ),

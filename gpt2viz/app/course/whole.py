@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import streamlit as st
@@ -23,7 +24,7 @@ _KNOBS = {
 }
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """E26, E25, E1, E16 and E18."""
     view = book.view
     prose.markdown(
@@ -64,7 +65,8 @@ def draw(book: Book) -> list[Question]:
     )
     held("E25")
     _knobs(book)
-    return [*_parameters(), *_released()]
+    yield from _parameters()
+    yield from _released()
 
 
 def _knobs(book: Book) -> None:
@@ -94,7 +96,7 @@ def _knobs(book: Book) -> None:
     held("E1")
 
 
-def _parameters() -> list[Question]:
+def _parameters() -> Iterator[Question]:
     heading("E16")
     prose.markdown("Where the parameters are. Turn the knobs:")
     chosen: dict[str, Any] = {
@@ -121,11 +123,11 @@ def _parameters() -> list[Question]:
     code(sizes.parts)
     held("E16")
     table = parts["token embedding"]
-    return [
+    yield from [
         Question(
             "whole_half",
             "Find a model whose **token table** holds more than half of all its parameters, tied.",
-            "Few layers, many words.",
+            "What makes the token table larger, and what only the rest?",
             "In a small model with GPT-2's vocabulary most parameters are in the table. That is "
             "why tying saves so much there.",
             done=tied and table > total / 2,
@@ -136,7 +138,7 @@ def _parameters() -> list[Question]:
         Question(
             "whole_untied",
             "By how many **million** parameters does GPT-2 small grow without tying? One decimal.",
-            "A second table: vocab_size · n_embd.",
+            "Which table would be there twice, and how large is it?",
             "50,257 · 768 = 38.6 million: almost a third more.",
             answer="38.6",
             also=("38597376", "38600000"),
@@ -173,7 +175,7 @@ def _sizes(config: GPT2Config) -> list[int]:
     ]
 
 
-def _released() -> list[Question]:
+def _released() -> Iterator[Question]:
     heading("E18")
     prose.markdown(
         "The four models that were released, counted in this project's own modules. A head has 64 "
@@ -195,11 +197,11 @@ def _released() -> list[Question]:
     )
     code(sizes.counted)
     held("E18")
-    return [
+    yield from [
         Question(
             "whole_heads",
             "GPT-2 large has 1280 channels, and 64 in each head. How many heads?",
-            "1280 / 64.",
+            "The heads share all the channels equally.",
             "20. The 36 in Burume's table are its layers; 1280 / 36 is not a whole number.",
             answer="20",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ class _Text(NamedTuple):
     twice: bool
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """The hardest look at what followed the same token before, step by step."""
     prose.markdown(
         "A weight says **where** a head looks. This chapter asks **why**, of one weight in the "
@@ -55,19 +56,21 @@ def draw(book: Book) -> list[Question]:
             "model."
         )
         code(induction)
-        return _questions(None, 0.0)
+        yield from _questions(None, 0.0)
+        return
     _look(read, found)
     case = reason(explain_row(read.view.model, read.view.trace, *found[:3]), found.key)
     if not np.isfinite(case.deviation).all():
         prose.markdown("It can't be taken apart: some numbers went beyond float32.")
-        return _questions(read, case.weight)
+        yield from _questions(read, case.weight)
+        return
     _sum(case)
     _apart(read, case)
+    yield from _questions(read, case.weight)
     before = _before(case)
     if before is not None:
         _read(read, found, before)
     _so(read, case, before)
-    return _questions(read, case.weight)
 
 
 def _text(view: View) -> _Text | None:
@@ -291,7 +294,7 @@ def _questions(read: _Text | None, weight: float) -> list[Question]:
             "why_own",
             "Type a sentence in which a token comes **twice**, so that a head gives more than half "
             "of its weight to what followed it the first time.",
-            "For example: The cat sat on the mat and the cat",
+            "Say something, then begin to say it again.",
             f"The hardest look takes {weight:.2f}. Change the word that follows, and read again.",
             done=own and weight > _HALF,
             told=f"The hardest look takes {weight:.2f} here. Try a longer sentence, or one with a "
