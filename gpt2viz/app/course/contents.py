@@ -245,10 +245,9 @@ def show(name: str, colors: Palette) -> None:
         known = [one for one, where in _EXPLAINED_IN.items() if names.index(where) <= place]
         view = page.read_sentence(colors, chapter.choosing, known)
     book = Book(colors, view)
-    questions = chapter.draw(book)
+    checks.ask(name, chapter.draw(book))
     if name in story.CHAPTERS:
         story.tell(name, book)
-    checks.ask(name, questions)
     if place + 1 < len(names):
         following = names[place + 1]
         st.button(
