@@ -1,13 +1,18 @@
 """What a program of its own sets for its whole process, and a library must not.
 
-How processor threads wait for each other, and how many a run takes; how large pages are, and how
-much of what was let go the C library keeps. ``import gpt2viz`` and a trace leave all of it as it
-is: whoever owns the process asks for it by ``tune_process``, as the app and the commands do.
+How processor threads wait for each other, and how many a run or a product takes; how large pages
+are, and how much of what was let go the C library keeps. ``import gpt2viz`` and a trace leave all
+of it as it is: whoever owns the process asks for it by ``tune_process``, as the app and the
+commands do.
 
 Measured with GPT-2 small's sizes, 64 tokens, two cores that other programs kept busy: threads that
 wait by spinning, as they do by default, took 1.8 s a run and 3.8 s at worst; bound to their cores
 (``OMP_PROC_BIND``) 1.0 and 1.2 s; a single thread 0.25 and 0.37 s; two that sleep while they wait
 0.17 and 0.29 s.
+
+NumPy multiplies with OpenBLAS, whose threads wait by spinning, too, for a tenth of a second after
+each product. On a page that asks for a few small ones they took as much of the processor as the
+page.
 """
 
 from __future__ import annotations
@@ -18,6 +23,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
 #: What is set where the owner has set nothing; torch reads both when it is loaded, and never again.
@@ -30,6 +37,15 @@ ARENAS_VARIABLE = "MALLOC_ARENA_MAX"
 ARENAS = 2
 #: Where glibc is told how much it keeps of what was let go at the heap's end; that holds, too.
 TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"
+
+#: Where OpenBLAS is told the number of its threads before it is loaded.
+PRODUCTS_VARIABLE = "OPENBLAS_NUM_THREADS"
+#: What its builds call the function that tells it later: NumPy's wheels, and others.
+_SET_THREADS = tuple(
+    f"{prefix}openblas_set_num_threads{suffix}"
+    for prefix in ("scipy_", "")
+    for suffix in ("64_", "")
+)
 
 #: Runs whose (T, C) tensors take this many bytes, or more, have glibc keep what they let go.
 LARGE = 2**20
@@ -47,14 +63,16 @@ class Tuning(NamedTuple):
 
     ``threads_sleep``: threads sleep while they wait for each other. ``large_pages``: large tensors
     come in pages of 2 MB. Both are False where torch was loaded before. ``shared_arenas``: all
-    threads share ``ARENAS`` arenas of the C library, which has to be glibc. The owner's variables
-    go before all three. That a small run stays on one thread, and a long one keeps its memory for
-    its next layer, holds in any case.
+    threads share ``ARENAS`` arenas of the C library, which has to be glibc. ``products_alone``: a
+    product of NumPy's stays on the thread that asks for it, where NumPy has OpenBLAS. The owner's
+    variables go before all four. That a small run stays on one thread, and a long one keeps its
+    memory for its next layer, holds in any case.
     """
 
     threads_sleep: bool
     large_pages: bool
     shared_arenas: bool
+    products_alone: bool
 
 
 _done: Tuning | None = None
@@ -67,8 +85,9 @@ def tune_process() -> Tuning:
     before there are many threads. It sets ``OMP_WAIT_POLICY`` and ``THP_MEM_ALLOC_ENABLE``, unless
     they are set, for this process and those that it starts; and lets glibc share two arenas among
     all threads, unless ``MALLOC_ARENA_MAX`` is set: with eight arenas it has made up its mind. From
-    then on a small run takes one of torch's threads, and a long one keeps what it lets go for its
-    next layer, unless ``MALLOC_TRIM_THRESHOLD_`` is set. Returns what could be done; a second call
+    then on a product of NumPy's takes one thread, unless ``OPENBLAS_NUM_THREADS`` is set; a small
+    run takes one of torch's, and a long one keeps what it lets go for its next layer, unless
+    ``MALLOC_TRIM_THRESHOLD_`` is set. Returns what could be done; a second call
     changes nothing.
     """
     global _done
@@ -77,7 +96,7 @@ def tune_process() -> Tuning:
             for name, value in (SLEEP, LARGE_PAGES):
                 os.environ.setdefault(name, value)
         sleep, pages = (os.environ.get(name) == value for name, value in (SLEEP, LARGE_PAGES))
-        _done = Tuning(sleep, pages, _share_arenas())
+        _done = Tuning(sleep, pages, _share_arenas(), _multiply_alone())
     return _done
 
 
@@ -85,6 +104,19 @@ def _share_arenas() -> bool:
     """Each rerun of a page is a thread of its own, and an arena keeps some of what its thread let
     go. Python runs one thread at a time anyway."""
     return ARENAS_VARIABLE not in os.environ and _mallopt(_M_ARENA_MAX, ARENAS)
+
+
+def _multiply_alone() -> bool:
+    """NumPy has loaded its library long before a process is tuned, so a variable would do nothing.
+
+    How long its threads spin can't be told any more by then either; how many there are, can.
+    """
+    library = None if PRODUCTS_VARIABLE in os.environ else _openblas()
+    tell = next((name for name in _SET_THREADS if hasattr(library, name)), None)
+    if tell is None:
+        return False
+    getattr(library, tell)(1)
+    return True
 
 
 @contextmanager
@@ -142,3 +174,14 @@ def _glibc() -> Callable[[int, int], int] | None:
         return ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return None
+
+
+def _openblas() -> ctypes.CDLL | None:
+    """The library that NumPy multiplies with, as it is loaded; None where it is another one."""
+    if sys.platform != "linux":
+        return None
+    import_module("numpy")
+    lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    mapped = (line.split(maxsplit=5)[5:] for line in lines)
+    path = next((path for path in mapped if path and "openblas" in Path(path[0]).name), None)
+    return None if path is None else ctypes.CDLL(path[0])

@@ -24,7 +24,7 @@ GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc
 
 def printed(script: str, *arguments: str, **given: str) -> str:
     """What a script prints in a process of its own, with none but the given of our variables."""
-    ours = ("OMP_", "THP_", "MALLOC_")
+    ours = ("OMP_", "THP_", "MALLOC_", "OPENBLAS_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     command = [sys.executable, "-c", script, *arguments]
     environment = kept | {"PYTHONPATH": str(ROOT)} | given
@@ -71,7 +71,7 @@ def test_a_library_leaves_the_process_as_it_is() -> None:
 def test_a_tuned_process_is_set_up_for_runs() -> None:
     """Told glibc three times in a run, one thread and back for a run and for its weights."""
     changed = "['OMP_WAIT_POLICY', 'THP_MEM_ALLOC_ENABLE']"
-    assert printed(USE, "tuned") == f"(True, True, True) {changed} 3 4 3\n"
+    assert printed(USE, "tuned") == f"(True, True, True, True) {changed} 3 4 3\n"
 
 
 TUNE = """
@@ -90,13 +90,18 @@ print(*first, *map(os.environ.get, names))
 @pytest.mark.parametrize(
     ("when", "given", "said"),
     [
-        ("early", {}, "True True True PASSIVE 1"),
-        ("late", {}, "False False True None None"),
-        ("late", {"OMP_WAIT_POLICY": "PASSIVE"}, "True False True PASSIVE None"),
+        ("early", {}, "True True True True PASSIVE 1"),
+        ("late", {}, "False False True True None None"),
+        ("late", {"OMP_WAIT_POLICY": "PASSIVE"}, "True False True True PASSIVE None"),
         (
             "early",
-            {"OMP_WAIT_POLICY": "A", "THP_MEM_ALLOC_ENABLE": "0", "MALLOC_ARENA_MAX": "5"},
-            "False False False A 0",
+            {
+                "OMP_WAIT_POLICY": "A",
+                "THP_MEM_ALLOC_ENABLE": "0",
+                "MALLOC_ARENA_MAX": "5",
+                "OPENBLAS_NUM_THREADS": "2",
+            },
+            "False False False False A 0",
         ),
     ],
     ids=["before torch", "after torch", "after torch, set before", "set by the owner"],
@@ -130,10 +135,41 @@ def test_every_program_is_tuned_before_torch_is_loaded(program: str) -> None:
     assert printed(f"{WATCH}\n{program}").splitlines()[-1] == "PASSIVE 1"
 
 
+#: A product that OpenBLAS shares among threads; then how many others than ours worked at all.
+MULTIPLY = """
+import os, sys, time
+from pathlib import Path
+import numpy as np
+import gpt2viz
+if sys.argv[1] == "tuned":
+    gpt2viz.tune_process()
+def worked():
+    return {n: sum(map(int, Path(f"/proc/self/task/{n}/stat").read_text().split()[13:15]))
+            for n in os.listdir("/proc/self/task") if int(n) != os.getpid()}
+before, end = worked(), time.monotonic() + 0.3
+while time.monotonic() < end:
+    np.ones((256, 256)) @ np.ones((256, 256))
+print(sum(ticks > before.get(n, 0) for n, ticks in worked().items()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("tuned", "given", "alone"),
+    [("tuned", {}, True), ("not", {}, False), ("tuned", {tuning.PRODUCTS_VARIABLE: "2"}, False)],
+    ids=["tuned", "a library", "the owner's word"],
+)
+def test_numpys_products_stay_on_the_thread_that_asks(
+    tuned: str, given: dict[str, str], alone: bool
+) -> None:
+    others = int(printed(MULTIPLY, tuned, **given))
+    assert not others if alone else others or os.cpu_count() == 1
+
+
 @pytest.fixture
 def tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if this process had been tuned, for one test."""
-    monkeypatch.setattr(tuning, "_done", tuning.Tuning(True, True, True))
+    monkeypatch.setattr(tuning, "_done", tuning.Tuning(True, True, True, True))
 
 
 @pytest.fixture
@@ -276,6 +312,20 @@ MUTANTS = (
         'if "torch" not in sys.modules:',
         "if True:",
         "test_it_says_what_it_could_do",
+    ),
+    Mutant(
+        "products of NumPy's that wake threads which spin",
+        "model/tuning.py",
+        "getattr(library, tell)(1)",
+        "pass",
+        "test_numpys_products_stay_on_the_thread_that_asks",
+    ),
+    Mutant(
+        "an owner's number of OpenBLAS's threads overridden",
+        "model/tuning.py",
+        "None if PRODUCTS_VARIABLE in os.environ else _openblas()",
+        "_openblas()",
+        "test_numpys_products_stay_on_the_thread_that_asks",
     ),
     Mutant(
         "an app whose process nobody tunes",
