@@ -28,6 +28,7 @@ from gpt2viz.errors import (
 from gpt2viz.extras import needed
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.tuning import Tuning, tune_process
+from gpt2viz.run.edit_kinds import EditKind, register_edit
 from gpt2viz.run.edits import Edit, parse_edits
 from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES, Stage
 from gpt2viz.run.trace import TensorRecord, Trace
@@ -131,6 +132,7 @@ __all__ = [
     "DeviceError",
     "Edit",
     "EditError",
+    "EditKind",
     "ExportError",
     "FewestHeads",
     "GPT2Config",
@@ -177,6 +179,7 @@ __all__ = [
     "patch_paths",
     "patch_sweep",
     "reason",
+    "register_edit",
     "sampling_distribution",
     "show",
     "surprise",

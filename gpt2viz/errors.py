@@ -65,7 +65,7 @@ class MissingExtraError(GPT2VizError, ImportError):
 
 
 class PluginError(GPT2VizError):
-    """A score or a page of another package that can't be used; the message names the package."""
+    """A score, an edit or a page of others that can't be used; the message says whose it is."""
 
 
 class ContextError(GPT2VizError):

@@ -3,6 +3,9 @@
     [project.entry-points."gpt2viz.scores"]
     confidence = "gpt2viz_example.scores:CONFIDENCE"
 
+    [project.entry-points."gpt2viz.edits"]
+    late = "gpt2viz_example.edits:LATE"
+
     [project.entry-points."gpt2viz.pages"]
     surest_heads = "gpt2viz_example.page:draw"
 
@@ -13,13 +16,19 @@ only what you trust.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NamedTuple
+from threading import RLock
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from gpt2viz.errors import PluginError
 
-#: The groups of entry points: a ``gpt2viz.heads.Score``; a function that draws a page.
-SCORES, PAGES = "gpt2viz.scores", "gpt2viz.pages"
+#: The groups of entry points: a ``gpt2viz.heads.Score``; a ``gpt2viz.EditKind``; a function that
+#: draws a page.
+SCORES, EDITS, PAGES = "gpt2viz.scores", "gpt2viz.edits", "gpt2viz.pages"
+#: Who adds what a program registers itself.
+THIS_PROGRAM = "this program"
 
 _LOG = logging.getLogger("gpt2viz")
 
@@ -45,6 +54,83 @@ def plugins(group: str) -> list[Plugin]:
     """What the installed packages add to a group, by name and then by package."""
     found = entry_points(group=group)
     return sorted(Plugin(entry.name, _owner(entry), entry) for entry in found)
+
+
+class Named(Protocol):
+    """What a registry holds: a dataclass with a name that says ``by`` whom it is, "" for ours."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def by(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+class Registry(Mapping[str, T]):
+    """Things by name: those ``declared`` here, those of other packages, those of this program.
+
+    They are of the type ``made``, which people import as ``public``, and a message calls each
+    ``what``. Packages are looked through when it is first read. One whose thing can't be taken is
+    left out, and ``troubles`` and stderr say why.
+    """
+
+    def __init__(
+        self, declared: Sequence[T], group: str, made: type[T], public: str, what: str
+    ) -> None:
+        self._group, self._made, self._public, self._what = group, made, public, what
+        self._known = {one.name: one for one in declared}
+        self._looked = False
+        self._lock = RLock()  # a package's module may read it while it is looked through
+        self._troubles: list[str] = []
+
+    def __getitem__(self, name: str) -> T:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._all()))
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Why things of other packages are left out, a sentence each."""
+        self._all()
+        return tuple(self._troubles)
+
+    def add(self, one: Any, by: str = THIS_PROGRAM, name: str = "") -> T:
+        """Take what is ``by`` others, in place of their own of that name, if any.
+
+        Raises ``PluginError`` for what is of another type, and for a name that others have.
+        """
+        if not isinstance(one, self._made):
+            raise PluginError(
+                f"{name or 'This'} of {by} is {type(one).__name__}, not a {self._public}."
+            )
+        taken = self._all().get(one.name)
+        if not one.name.strip() or (taken and taken.by != by):
+            whose = f"{taken.by or 'gpt2viz'} has one of that name" if taken else "it has no name"
+            raise PluginError(
+                f"The {self._what} {one.name!r} of {by} is left out: {whose}. Give it another."
+            )
+        self._known[one.name] = replace(one, by=by)
+        return self._known[one.name]
+
+    def _all(self) -> dict[str, T]:
+        with self._lock:
+            if not self._looked:
+                self._looked = True
+                for found in plugins(self._group):
+                    try:
+                        self.add(found.load(), found.by, found.name)
+                    except PluginError as error:
+                        self._troubles.append(tell(error))
+            return self._known
 
 
 def _owner(entry: EntryPoint) -> str:

@@ -22,7 +22,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
-from gpt2viz.run.edits import attention_is_off, check_unpatched, passed_on
+from gpt2viz.run.edits import attention_is_off, check_sums, passed_on
 from gpt2viz.run.trace import Trace
 
 Places = Sequence[int] | NDArray[np.int64]
@@ -221,7 +221,7 @@ class _Stream:
 
     def __init__(self, model: Model, trace: Trace, layer: int, head: int) -> None:
         trace.check_made_by(model)
-        check_unpatched(trace.edits)
+        check_sums(trace.edits)
         trace.stage("q", layer, head)  # raises for a layer or head that isn't there
         self.model, self.trace, self.layer, self.head = model, trace, layer, head
         self.names = _names(layer, model.config.n_head)

@@ -12,10 +12,9 @@ itself, so that all heads are alike there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from threading import RLock
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -267,64 +266,9 @@ DECLARED: tuple[Score, ...] = (
 )
 
 
-class Registry(Mapping[str, Score]):
-    """Scores by name: those declared here, those of other packages, those of this program.
-
-    Packages are looked through when it is first read. One whose score can't be taken is left out,
-    and ``troubles`` and stderr say why. Only ``register_score`` adds to it.
-    """
-
-    def __init__(self, declared: Sequence[Score]) -> None:
-        self._known = {score.name: score for score in declared}
-        self._looked = False
-        self._lock = RLock()  # a package's module may read it while it is looked through
-        self._troubles: list[str] = []
-
-    def __getitem__(self, name: str) -> Score:
-        return self._all()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._all()))
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    @property
-    def troubles(self) -> tuple[str, ...]:
-        """Why scores of other packages are left out, a sentence each."""
-        self._all()
-        return tuple(self._troubles)
-
-    def add(self, score: Any, by: str, name: str = "") -> Score:
-        """Take a score that is ``by`` others, in place of their own of that name, if any."""
-        if not isinstance(score, Score):
-            raise PluginError(
-                f"{name or 'This'} of {by} is {type(score).__name__}, not a gpt2viz.heads.Score."
-            )
-        taken = self._all().get(score.name)
-        if not score.name.strip() or (taken and taken.by != by):
-            whose = f"{taken.by or 'gpt2viz'} has one of that name" if taken else "it has no name"
-            raise PluginError(
-                f"The head score {score.name!r} of {by} is left out: {whose}. Give it another."
-            )
-        self._known[score.name] = replace(score, by=by)
-        return self._known[score.name]
-
-    def _all(self) -> dict[str, Score]:
-        with self._lock:
-            if not self._looked:
-                self._looked = True
-                for one in plugins.plugins(plugins.SCORES):
-                    try:
-                        self.add(one.load(), one.by, one.name)
-                    except PluginError as error:
-                        self._troubles.append(plugins.tell(error))
-            return self._known
-
-
 #: Every score by name, in the order in which they are shown. It can't be changed but by
 #: ``register_score``.
-SCORES = Registry(DECLARED)
+SCORES = plugins.Registry(DECLARED, plugins.SCORES, Score, "gpt2viz.heads.Score", "head score")
 
 
 def register_score(score: Score) -> Score:
@@ -337,7 +281,7 @@ def register_score(score: Score) -> Score:
 
     Raises ``PluginError`` for what is no ``Score``, and for a name that gpt2viz or a package has.
     """
-    return SCORES.add(score, "this program")
+    return SCORES.add(score)
 
 
 def recorded() -> list[Score]:

@@ -11,6 +11,7 @@ from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.pictures.panel import Panel
+from gpt2viz.run.edits import unsummed
 from gpt2viz.run.key import RunKey
 
 #: What the address has to say, for a cell's query and key are still wanting.
@@ -21,7 +22,7 @@ def way(drawn: Panel, of_page: RunKey | None) -> Way | None:
     """What leads to the head of a panel in its run; None where no address does.
 
     ``of_page`` is the run that the address tells of, None on a page that reads no sentence. There
-    is none for what is no head's own cells, for a run with pieces of another one, for a model
+    is none for what is no head's own cells, for a run that can't be taken apart, for a model
     without a name here and for a text that can't be typed or is too long.
     """
     if drawn.head is None or of_page is None:
@@ -29,7 +30,7 @@ def way(drawn: Panel, of_page: RunKey | None) -> Way | None:
     run, layer, head = drawn.head
     text = None if run.token_ids == of_page.token_ids else _text(run)
     other = run.model != of_page.model
-    if run.patch_from or text == "" or (other and run.model not in run_cache.model_folders()):
+    if unsummed(run.edits) or text == "" or (other and run.model not in run_cache.model_folders()):
         return None
     wanted: Way = {parameters.SEE: "why", parameters.LAYER: layer, parameters.HEAD: head}
     wanted |= {parameters.WHY: (), parameters.EDITED: bool(run.edits)}

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +19,12 @@ from numpy.typing import NDArray
 from gpt2viz.errors import EditError
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.mask import hidden_pairs
-
-Kind = Literal["off", "mean", "scale", "attn", "mlp", "forbid", "window", "nofirst", "patch"]
+from gpt2viz.run.edit_kinds import FIELDS, KINDS, EditKind, fields_of
 
 #: What can be patched of the stream, by layer and position …
 STREAMS = ("residual_in", "attention_output", "mlp_output")
 #: … and of a head.
 OF_HEADS = ("head_output", "q", "k", "v", "weights")
-
-#: Kind -> the fields that it needs, in the order of its short form.
-FIELDS: dict[Kind, tuple[str, ...]] = {
-    "off": ("layer", "head"),
-    "mean": ("layer", "head"),
-    "scale": ("layer", "head", "factor"),
-    "attn": ("layer",),
-    "mlp": ("layer",),
-    "forbid": ("query", "key"),
-    "window": ("width", "first"),
-    "nofirst": (),
-    "patch": ("stage", "layer", "head", "position"),
-}
 
 #: Fields that may be left out.
 OPTIONAL = ("first", "position")
@@ -83,11 +69,14 @@ class Edit:
       "k", "v" or "weights"; at one ``position`` (of weights, a query's row), or at all where that
       is left out (Meng et al. 2022, "Locating and Editing Factual Associations in GPT").
 
+    Any other kind is one that others declare, ``own``, of a ``layer`` and a ``head``: see
+    ``gpt2viz.EditKind``. Two edits are the same only where their functions are.
+
     Raises ``EditError`` for a field that the kind needs or doesn't have, and for numbers that no
     model has.
     """
 
-    kind: Kind
+    kind: str
     layer: int | None = None
     head: int | None = None
     factor: float | None = None
@@ -97,14 +86,20 @@ class Edit:
     first: int | None = None
     stage: str | None = None
     position: int | None = None
+    own: EditKind | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise EditError(f"There is no edit {self.kind!r:.40}. Write {_EXAMPLES}.")
+        if self.kind not in FIELDS:
+            if self.kind not in KINDS:
+                raise EditError(
+                    f"There is no edit {self.kind!r:.40} here. Install the package that adds it, "
+                    f"or write {_EXAMPLES}."
+                )
+            object.__setattr__(self, "own", KINDS[self.kind])
         if self.kind == "patch" and self.stage not in STREAMS + OF_HEADS:
             known = ", ".join(STREAMS + OF_HEADS)
             raise EditError(f"patch: {self.stage!r:.40} can't be patched. These can: {known}.")
-        for name in (field.name for field in fields(self) if field.name != "kind"):
+        for name in (one.name for one in fields(self) if one.name not in ("kind", "own")):
             value, needed = getattr(self, name), name in self._fields()
             if needed != (value is not None) and not (needed and name in OPTIONAL):
                 of = self.kind if self.stage is None else f"{self.kind}:{self.stage}"
@@ -120,10 +115,10 @@ class Edit:
     def _fields(self) -> tuple[str, ...]:
         """The fields that it needs: a part of the stream belongs to no head."""
         without = "head" if self.stage in STREAMS else None
-        return tuple(name for name in FIELDS[self.kind] if name != without)
+        return tuple(name for name in fields_of(self.kind) if name != without)
 
     def __str__(self) -> str:
-        values = {name: getattr(self, name) for name in FIELDS[self.kind]}
+        values = {name: getattr(self, name) for name in fields_of(self.kind)}
         if values.pop("head", None) is not None:
             values["layer"] = f"{self.layer}.{self.head}"
         written = [self.kind, *(value for value in values.values() if value is not None)]
@@ -137,7 +132,7 @@ class Edit:
 
 _INTEGER, _NUMBER = r"([0-9]{1,6})", r"([-+0-9.e]{1,24})"
 _HEAD = rf"{_INTEGER}\.{_INTEGER}"
-_FORMS: dict[Kind, str] = {
+_FORMS: dict[str, str] = {
     "off": _HEAD,
     "mean": _HEAD,
     "scale": f"{_HEAD}:{_NUMBER}",
@@ -164,6 +159,8 @@ def parse_edits(text: str) -> tuple[Edit, ...]:
 
 
 def _parse(text: str) -> Edit:
+    if (of_others := re.fullmatch(f"([a-z0-9_]+):{_HEAD}", text)) and of_others[1] not in FIELDS:
+        return Edit(of_others[1], int(of_others[2]), int(of_others[3]))
     for kind, form in _FORMS.items():
         found = re.fullmatch(f"{kind}:{form}" if form else kind, text)
         if found is None:
@@ -190,6 +187,8 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
         where = "" if edit.position is None else f" at {token(edit.position)}"
         return f"{_piece(edit)}{where}, as in the second text"
     head = f"Layer {edit.layer} head {edit.head}"
+    if edit.own is not None:
+        return f"{head} {edit.own.does}"
     return {
         "off": f"{head} is off: its output is 0",
         "mean": f"{head} outputs its mean over the reference text",
@@ -270,9 +269,10 @@ def passed_on(edits: Sequence[Edit], layer: int, n_head: int) -> NDArray[np.floa
     """What the heads of a layer multiply all that their keys give by: (nh,).
 
     1 as they are, the factor where they are scaled; 0 where the output is 0, or a mean that no key
-    of this text gives. Raises ``EditError`` for a patch: its piece is no sum over this text.
+    of this text gives. Raises ``EditError`` where the run is no sum over this text, as
+    ``check_sums`` has it.
     """
-    check_unpatched(edits)
+    check_sums(edits)
     factors = np.ones(n_head, np.float32)
     for edit in edits:
         if edit.layer == layer and edit.head is not None:
@@ -283,9 +283,9 @@ def passed_on(edits: Sequence[Edit], layer: int, n_head: int) -> NDArray[np.floa
 def attention_is_off(edits: Sequence[Edit], layer: int) -> bool:
     """Whether the layer's attention adds nothing to the stream, its bias included.
 
-    Raises ``EditError`` for a patch, as ``passed_on``.
+    Raises ``EditError`` as ``passed_on`` does.
     """
-    check_unpatched(edits)
+    check_sums(edits)
     return any(edit.kind == "attn" and edit.layer == layer for edit in edits)
 
 
@@ -299,12 +299,21 @@ def without_patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     return tuple(edit for edit in edits if edit.kind != "patch")
 
 
-def check_unpatched(edits: Iterable[Edit]) -> None:
-    """Raise ``EditError`` for a patch: what its piece is made of isn't in this run."""
-    for edit in patches(edits):
-        raise EditError(
-            f"This run can't be taken apart: {edit} put a piece of another text's run into it."
-        )
+def unsummed(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """The edits after which what a head puts out needn't be a sum over this text's tokens.
+
+    A patch's piece is made of another text, and what a function of others does isn't known.
+    """
+    return tuple(edit for edit in edits if edit.kind == "patch" or edit.own is not None)
+
+
+def check_sums(edits: Iterable[Edit]) -> None:
+    """Raise ``EditError`` where a run can't be taken apart into what its tokens gave."""
+    for edit in unsummed(edits):
+        did = "put a piece of another text's run into it"
+        if edit.own is not None:
+            did = f"changed it by a function of {edit.own.by}"
+        raise EditError(f"This run can't be taken apart: {edit} {did}.")
 
 
 def check(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
+from gpt2viz.run.edit_kinds import EditKind
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.means import Reference, mean_output
 from gpt2viz.run.pieces import module_of, piece
@@ -26,11 +27,13 @@ def changes(
 
     ``reference`` is what the means that stand in for heads are taken from, ``source`` the run of
     as many tokens that patches take their pieces from. Raises ``ValueError`` where one is needed
-    and missing.
+    and missing; a change raises ``PluginError`` where a function of others fails.
     """
     for edit in edits:
         if edit.stage is not None and edit.layer is not None:
             yield module_of(edit.stage, edit.layer), _patch(edit, source)
+        elif edit.own is not None and edit.layer is not None:
+            yield module_of(edit.own.stage, edit.layer), _own(edit.own, edit.head or 0)
         elif edit.kind in ("attn", "mlp"):
             yield f"h.{edit.layer}.{edit.kind}", torch.zeros_like
         elif edit.head is not None:
@@ -51,6 +54,15 @@ def _of_head(edit: Edit, reference: Reference | None) -> Change:
             changed[:, head] = 0  # and not times 0, which leaves NaN
         else:
             changed[:, head] *= edit.factor or 0.0
+        return changed
+
+    return change
+
+
+def _own(kind: EditKind, head: int) -> Change:
+    def change(heads: Tensor) -> Tensor:
+        changed = heads.clone()  # (B, nh, T, hs)
+        changed[:, head] = kind.changed(heads[:, head])
         return changed
 
     return change

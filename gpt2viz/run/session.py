@@ -16,6 +16,7 @@ from gpt2viz.model.checkpoint import Model, load_model
 from gpt2viz.model.config import END_OF_TEXT
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.plugins import THIS_PROGRAM
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
@@ -45,6 +46,11 @@ class Session:
     def to_json(self) -> str:
         """The file's content."""
         return json.dumps({"gpt2viz_session": FORM, **asdict(self)}, ensure_ascii=False, indent=1)
+
+    def is_of(self, weights: WeightFiles | None) -> bool:
+        """Whether it was saved with these weights, as far as both checksums are known."""
+        here = weights.sha256 if weights else ""
+        return not self.sha256 or here in ("", self.sha256)
 
 
 def read_session(content: bytes) -> Session:
@@ -90,11 +96,13 @@ def session_of(key: RunKey, text: str, weights: WeightFiles | None) -> Session:
     """The session that shows a run in the app: on Attention, or with its edits on What if.
 
     ``key``, ``text`` and ``weights`` are a trace's. Raises ``ExportError`` where the app would show
-    another run: of patches, which need a second text, of means over texts of one's own, or of ids
-    that the text isn't cut into.
+    another run, or none: of patches, which need a second text, of means over texts of one's own, of
+    edits that only this program has, or of ids that the text isn't cut into.
     """
     if key.patch_from or key.mean_over:
         raise ExportError(f"A run with patches, or means over texts of its own, {_NO_SESSION}")
+    if any(edit.own and edit.own.by == THIS_PROGRAM for edit in key.edits):
+        raise ExportError(f"A run with edits of this program alone {_NO_SESSION}")
     found = _cut(key, text)
     if found is None:
         raise ExportError(f"A run of tokens that its text isn't cut into {_NO_SESSION}")
@@ -112,13 +120,13 @@ _NO_SESSION = "has no session: save the run itself, with gpt2viz.export.save_tra
 def _cut(key: RunKey, text: str) -> tuple[str, bool] | None:
     """The text of which the model makes the run's tokens, and whether it puts its own first."""
     rest = text.removeprefix(END_OF_TEXT.decode())
-    ways = [(text, False), (rest, True)]
+    whole, after = (text, False), (rest, True)
     try:
         tokenizer = load_tokenizer(places.find(key.model)[1])
     except CheckpointError:  # none of that name is here, so the text is all that is known
-        return ways[rest != text]
+        return whole if rest == text else after
     ids = list(key.token_ids)
-    return next((way for way in ways if _ids(tokenizer, *way) == ids), None)
+    return next((way for way in (whole, after) if _ids(tokenizer, *way) == ids), None)
 
 
 def _ids(tokenizer: Tokenizer, text: str, first: bool) -> list[int]:
@@ -136,8 +144,7 @@ def run_of(session: Session, model: Model | None = None) -> Trace:
     asked = session.parameters
     if model is None:
         model = load_model(asked["model"]) if "model" in asked else load_model()
-    sha256 = model.weights.sha256 if model.weights else ""
-    if session.sha256 and sha256 not in ("", session.sha256):
+    if not session.is_of(model.weights):
         raise ExportError(f"The model {model.name} here has other weights than this session's.")
     first = asked.get("endoftext") == "true"
     ids = model.tokenizer.encode(asked.get("text", ""), end_of_text_first=first)

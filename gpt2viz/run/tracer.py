@@ -68,9 +68,10 @@ def trace(
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
     for more tokens than the model has positions, ``EditError`` for an edit that doesn't fit,
-    ``PatchError`` for a ``patch_from`` of another length, ``ValueError`` for a run of another
-    model, one to patch from with another mask or other edits, or a ``reuse`` without the mask or
-    with edits, and ``TooLargeError`` where a GPU's memory is too small. Safe for many threads.
+    ``PluginError`` for one of others that fails, ``PatchError`` for a ``patch_from`` of another
+    length, ``ValueError`` for a run of another model, one to patch from with another mask or other
+    edits, or a ``reuse`` without the mask or with edits, and ``TooLargeError`` where a GPU's memory
+    is too small. Safe for many threads.
     """
     ids, edits = token_ids(model, text), _edits(edits)
     explicit = _explicit(model, ids, explicit)

@@ -90,7 +90,7 @@ def followed(**parameters: str) -> list[str]:
 def main(folder: Path) -> None:
     """Declare the score, then print what everything else makes of it."""
     scores.DECLARED = (*scores.DECLARED, MORE)
-    scores.SCORES = scores.Registry(scores.DECLARED)
+    scores.SCORES._known[MORE.name] = MORE
     printed, stored = surveyed(folder)
     from gpt2viz.model.checkpoint import BUNDLED
     from gpt2viz.settings import MODELS_VARIABLE

@@ -1,4 +1,4 @@
-"""Another package adds head scores and pages by entry points, a program its own score by a call."""
+"""Another package adds scores, edits and pages by entry points, a program its own by a call."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from gpt2viz.heads import SCORES, Score, head_scores, register_score
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.score import score as score_shard
 from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference, softmax
 from tests.package.with_plugins import TEXT
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +91,24 @@ def test_the_examples_page_is_in_the_menu_and_draws(seen: Any, run: gpt2viz.Trac
     assert not page["errors"] + page["warnings"]
 
 
+def test_the_examples_edit_acts_and_is_offered(seen: Any, run: gpt2viz.Trace) -> None:
+    def late(layer: int, heads: np.ndarray) -> np.ndarray:
+        if layer == 1:
+            heads[3] = np.concatenate([0 * heads[3, :1], heads[3, :-1]])
+        return heads
+
+    expected = reference(gpt2viz.BUNDLED, list(run.token_ids), True, heads_become=late)
+    assert_allclose(seen["late"][0], expected["logits"], rtol=1e-4, atol=1e-4)
+    page = seen["what if"]
+    assert not page["errors"] + page["warnings"]
+    does = "Layer 1 head 3 puts out what it had made for the token before"
+    assert [does in said for said in page["buttons"]].count(True) == 1
+    assert page["kinds"][0][-1] == "Late"
+    (table,) = (one for one in page["tables"] if "changed (%)" in one)
+    shares = 100 * softmax(expected["logits"][-1])
+    assert_allclose(table["changed (%)"], shares[table["id"]], rtol=1e-3)
+
+
 def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
     taken, no_score, not_there = seen["troubles"]
     assert taken == (
@@ -112,6 +131,13 @@ def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
     measured = {name for name, there in seen["scores then"].items() if there}
     never_twice = {"duplicate token", "induction"}
     assert measured == set(seen["scores"]) - never_twice
+    (taken,) = seen["edit troubles"]
+    assert taken.startswith(
+        f"The edit 'late' of broken 2.0 is left out: {BY} has one of that name."
+    )
+    failed = "The edit 'fails' of broken 2.0 raised ZeroDivisionError: integer division or modulo"
+    assert [failed in said for said in seen["broken edit"]["warnings"]].count(True) == 1
+    assert not seen["broken edit"]["errors"]
     (warned,) = seen["find"]["warnings"]
     told = [*seen["troubles"], *seen["failed"]]
     assert re.sub(r"\\(.)", r"\1", warned).replace("\u2060", "").split("\n\n") == told
@@ -178,7 +204,7 @@ def test_a_worker_without_the_score_refuses_the_shard() -> None:
 MUTANTS = (
     Mutant(
         "a package's score may take the name of ours",
-        "analysis/scores.py",
+        "plugins.py",
         "(taken and taken.by != by)",
         "(taken and not by)",
         "test_a_program_registers_its_own",

@@ -17,6 +17,7 @@ import gpt2viz
 TEXT = "A crane ate fish by the river"
 
 BROKEN = """
+from gpt2viz import EditKind
 from gpt2viz.heads import Score
 
 def wrong(weights, ids):
@@ -30,6 +31,8 @@ RAISES = Score("raises", "f", "It divides by zero.", lambda weights, ids: 1 / 0)
 SHAPE = Score("one number", "f", "It has one number for all heads.", wrong)
 INFINITE = Score("beyond", "f", "It is beyond all numbers.", infinite)
 NONE = "no score"
+FAILS = EditKind("fails", "divides by zero", lambda heads: heads / (1 // 0))
+LATE = EditKind("late", "comes too late", lambda heads: heads)
 
 def draw(view):
     raise LookupError("nothing")
@@ -42,6 +45,9 @@ c = broken:SHAPE
 d = broken:NONE
 e = broken_too:SCORE
 f = broken:INFINITE
+[gpt2viz.edits]
+fails = broken:FAILS
+late = broken:LATE
 [gpt2viz.pages]
 find = broken:draw
 worst_heads = broken:draw
@@ -85,6 +91,8 @@ def opened(page: str, **chosen: str) -> dict[str, Any]:
         "errors": [one.value for one in at.error],
         "info": [one.value for one in at.info],
         "pictures": pictures(at),
+        "buttons": [one.label for one in at.button],
+        "kinds": [one.options for one in at.selectbox if one.key == "edit_kind"],
         "tables": [frame.value.to_dict("list") for frame in at.dataframe],
     }
 
@@ -92,21 +100,29 @@ def opened(page: str, **chosen: str) -> dict[str, Any]:
 def main(folder: Path, example: str) -> None:
     """Print what is there with the example, and then with the broken package too."""
     from gpt2viz.analysis.scores import SCORES, head_scores
+    from gpt2viz.app import pages
+    from gpt2viz.run.edit_kinds import KINDS
 
     sys.path.append(example)
     seen: dict[str, Any] = {"scores": list(SCORES), "printed": surveyed(folder)}
-    run = gpt2viz.trace(gpt2viz.load_model(), TEXT)
+    model = gpt2viz.load_model()
+    run = gpt2viz.trace(model, TEXT)
+    seen["late"] = gpt2viz.trace(model, TEXT, edits=gpt2viz.parse_edits("late:1.3")).logits.tolist()
+    seen["what if"] = opened("what_if", edits="late:1.3")
     seen["confidence"] = head_scores(run)["confidence"].tolist()
     add_broken(folder / "site")
-    SCORES._looked = False  # as in a program that starts now
+    SCORES._looked = KINDS._looked = False  # as in a program that starts now
+    pages.added.cache_clear()
     failed: list[str] = []
     found = head_scores(run, lambda error: failed.append(str(error)))
     seen |= {
         "troubles": SCORES.troubles,
+        "edit troubles": KINDS.troubles,
         "failed": failed,
         "scores then": {name: bool((of == of).all()) for name, of in found.items()},
         "printed then": surveyed(folder),
         "find": opened("find", habit="confidence", on="sentence"),
+        "broken edit": opened("what_if", edits="fails:1.3"),
         "page": opened("added", added="surest_heads", query="6"),
         "broken page": opened("added", added="worst_heads"),
         "no page": opened("added", added="nobodys"),

@@ -1,1 +1,1 @@
-"""A head score and a page of your own in gpt2viz."""
+"""A head score, an edit and a page of your own in gpt2viz."""

@@ -63,11 +63,13 @@ def _opened(session: Session) -> tuple[Page, dict[str, str]]:
 
 
 def _same_model(session: Session) -> bool:
-    """Whether the model is the one that the session was saved with, as far as that is known."""
+    """Whether the model is the one that the session was saved with, as far as that is known.
+
+    Raises ``ExportError`` where none of its name is here.
+    """
     name = session.parameters.get("model")
-    if name is None or not session.sha256:
+    if name is None or not session.sha256:  # nothing to compare: no model is loaded for that
         return True
     if name not in run_cache.model_folders():
         raise ExportError(f"This session was saved with the model {name!r:.60}, which isn't here.")
-    weights = run_cache.load(name).weights
-    return weights is None or weights.sha256 in (session.sha256, "")
+    return session.is_of(run_cache.load(name).weights)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import Edit, EditError, GPT2Config, PatchError, TextError, parse_edits
-from gpt2viz.app import address, output, parameters, prose, run_cache
+from gpt2viz import Edit, EditError, EditKind, GPT2Config, PatchError, TextError, parse_edits
+from gpt2viz.app import address, output, parameters, prose, run_cache, troubles
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.frame import controls, end_of_text, sentence
 from gpt2viz.app.frame.page import View
@@ -18,14 +18,17 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.views import two_runs
 from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.app.views.zoom import Window
+from gpt2viz.errors import PluginError
 from gpt2viz.labels import isolated
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.patching import PIECES
-from gpt2viz.run.edits import FIELDS, LARGEST_FACTOR, STREAMS, Kind, check, describe, patches
+from gpt2viz.run import edit_kinds
+from gpt2viz.run.edit_kinds import fields_of
+from gpt2viz.run.edits import LARGEST_FACTOR, STREAMS, check, describe, patches, unsummed
 from gpt2viz.run.pieces import check_as_long
 
 #: What a person picks from, and what it means.
-KINDS: dict[Kind, tuple[str, str]] = {
+KINDS: dict[str, tuple[str, str]] = {
     "off": (
         "Switch a head off",
         "Its output becomes 0: it adds nothing (Michel et al. 2019). The model never met that in "
@@ -102,23 +105,23 @@ def _parse(raw: str) -> tuple[Edit, ...]:
 def wanted() -> tuple[Edit, ...]:
     """The edits in the address where a page that makes none asks whether they shall act.
 
-    Pieces of another text's run can't be taken apart: with these there are none.
+    With edits after which a run can't be taken apart there are none.
     """
     found = _edits()
     if not found:
         return ()
-    patched = bool(patches(found))
+    apart = not unsummed(found)
     on: bool = st.toggle(
         "With the edits",
-        disabled=patched,
+        disabled=not apart,
         width="content",
         help=prose.tip(
-            "A piece is taken from another text's run, so a score here isn't made of this one's "
-            "parts alone. Undo that edit on What if."
-            if patched
-            else "What you changed inside the model acts here, too. Off: the model as it is."
+            "What you changed inside the model acts here, too. Off: the model as it is."
+            if apart
+            else "A piece of another text's run, or a function that a package adds, changes this "
+            "run: a score here isn't made of its parts alone. Undo that edit on What if."
         ),
-        **address.switch(parameters.EDITED, movable=not patched),
+        **address.switch(parameters.EDITED, movable=apart),
     )
     return found if on else ()
 
@@ -148,6 +151,7 @@ def both_runs(view: View, choices: DeltaGenerator) -> Sides:
         second = _pick(view, edits)
         _listed(view, edits)
     _say_refused()
+    troubles.draw(*edit_kinds.KINDS.troubles)
     _stop_where_impossible(view, edits, second)
     return two_runs.before_and_after(view, edits, second)
 
@@ -158,16 +162,17 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
     The tokens that patches among ``edits`` take from.
     """
     _offer(*controls.layer_and_head(view))
-    kind: Kind = st.selectbox(
+    kinds = KINDS | {one.name: _told(one) for one in edit_kinds.KINDS.values()}
+    kind: str = st.selectbox(
         "What to change",
-        KINDS,
-        format_func=lambda kind: KINDS[kind][0],
+        kinds,
+        format_func=lambda kind: kinds[kind][0],
         key="edit_kind",
         label_visibility="collapsed",
         width=250,
     )
     values: dict[str, Any] = {}
-    for name in FIELDS[kind]:
+    for name in fields_of(kind):
         if name != "head" or values.get("stage") not in STREAMS:
             values[name] = _field(view, name)
     patched = bool(patches(edits))
@@ -176,12 +181,19 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
         "Add",
         icon=":material/add:",
         type="primary",
-        help=prose.tip(KINDS[kind][1]),
+        help=prose.tip(kinds[kind][1]),
         on_click=_add,
         args=(_frame(view), Edit(kind, **values), _odd(view, second) if kind == "patch" else ""),
         key="add_edit",
     )
     return second if patched else ()
+
+
+def _told(kind: EditKind) -> tuple[str, str]:
+    """The same of a kind that a package adds: what a person picks, and what it means."""
+    authors = kind.source.partition(",")[0]
+    said = f"The head {kind.does}{f' ({authors})' if authors else ''}. Added by {kind.by}."
+    return kind.name.replace("_", " ").capitalize(), literal(said)
 
 
 def _second(view: View) -> tuple[int, ...]:
@@ -269,7 +281,7 @@ def _field(view: View, name: str) -> Any:
 def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
     """Put an edit at the end of the list, unless the run would be impossible or ``why_not``."""
     before = address.chosen(parameters.EDITS)
-    if edit in before and edit.kind != "scale":  # only scaling does more the second time
+    if edit in before and edit.kind != "scale" and not edit.own:  # these do more the second time
         return
     after = (*before, edit)
     try:
@@ -365,7 +377,9 @@ def _stop_where_impossible(view: View, edits: tuple[Edit, ...], second: tuple[in
         check(edits, *_frame(view))
         if any(edit.kind == "mean" for edit in edits):
             run_cache.reference(view.model.name)
-    except EditError as error:
+        if any(edit.own for edit in edits):  # only its run tells whether it can be made
+            run_cache.run(replace(view.trace.key, edits=edits, patch_from=second))
+    except (EditError, PluginError) as error:
         why = f"{error} Undo that edit, or choose another sentence or model."
     if why:
         st.warning(why, icon=":material/block:")

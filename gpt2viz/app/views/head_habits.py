@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
-from gpt2viz.app import address, output, parameters, prose, run_cache, weight_readings
+from gpt2viz.app import address, output, parameters, prose, run_cache, troubles, weight_readings
 from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -37,7 +37,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
     found = {text: run_cache.scored(run.key) for text, run in runs.items()}
     scores = {text: one.scores for text, one in found.items()}
-    _troubles(*SCORES.troubles, *chain(*(one.failed for one in found.values())))
+    troubles.draw(*SCORES.troubles, *chain(*(one.failed for one in found.values())))
     across = survey(view)
     if across:
         scores["texts"] = across.mean
@@ -71,13 +71,6 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     if across and text == "texts":
         _interval_note(across)
         _passages(across, score)
-
-
-def _troubles(*said: str) -> None:
-    """What is wrong with scores that other packages add, each once."""
-    if said:
-        told = "\n\n".join(map(literal, dict.fromkeys(said)))
-        st.warning(told, icon=":material/extension_off:")
 
 
 def _maps(

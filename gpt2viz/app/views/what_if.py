@@ -117,8 +117,8 @@ def _words(view: View, edits: tuple[Edit, ...]) -> None:
     )
     if edits:
         prose.caption(
-            "An edit of a head, of attention or of an MLP shows only in the weights of later "
-            "layers, which read what it wrote."
+            "An edit of what a head, attention or an MLP puts out shows only in the weights of "
+            "later layers, which read what it wrote."
         )
     editing.note_means(view, edits)
 

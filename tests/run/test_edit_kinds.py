@@ -1,0 +1,230 @@
+"""A kind of edit that others declare: against the NumPy GPT-2, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.numpy import load_file, save_file
+from torch import Tensor
+
+import gpt2viz
+from gpt2viz import Edit, EditError, EditKind, parse_edits
+from gpt2viz.analysis.attribution import rollout
+from gpt2viz.errors import PluginError
+from gpt2viz.run.edit_kinds import KINDS
+from gpt2viz.run.edits import describe
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance, reference
+from tests.run.test_tracing import n_hooks
+
+TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
+IDS = np.random.default_rng(3).integers(0, 420, 9).tolist()
+C, HS = 24, 6
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(checkpoint folder, our model of it)."""
+    folder = tmp_path_factory.mktemp("kinds") / "tiny"
+    write_checkpoint(folder)
+    return folder, gpt2viz.load_model(folder)
+
+
+@pytest.fixture
+def add() -> Iterator[Callable[..., EditKind]]:
+    """Declare a kind of edit for one test."""
+    made: list[EditKind] = []
+
+    def register(name: str, of: Callable[[Tensor], Tensor], **more: Any) -> EditKind:
+        made.append(gpt2viz.register_edit(EditKind(name, "does so", of, **more)))
+        return made[-1]
+
+    yield register
+    for kind in made:
+        KINDS._known.pop(kind.name, None)
+
+
+def later(heads: Tensor) -> Tensor:
+    """One token later, made in place."""
+    heads[:, 1:] = heads[:, :-1].clone()
+    heads[:, 0] = 0
+    return heads
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
+@pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
+def test_a_function_of_what_a_head_puts_out(
+    pair: Any, add: Callable[..., EditKind], causal: bool, explicit: bool
+) -> None:
+    """Alone in its layer, among its heads, and after an edit of ours."""
+    folder, model = pair
+    add("late", later)
+
+    def late(layer: int, heads: np.ndarray) -> np.ndarray:
+        if layer == 1:
+            heads = heads.copy()
+            heads[3] = np.concatenate([np.zeros((1, HS)), 2 * heads[3, :-1]])
+        return heads
+
+    expected = reference(folder, IDS, causal, heads_become=late)
+    edits = parse_edits("scale:1.3:2,late:1.3")
+    run = gpt2viz.trace(model, IDS, causal, explicit=explicit, edits=edits)
+    assert_allclose(run.logits[0], expected["logits"], **TOLERANCE)
+    for key in ("weights", "head_output", "attention_output", "residual_out"):
+        for layer in range(3):
+            assert_allclose(run.stage(key, layer)[0], expected[key][layer], **TOLERANCE)
+    plain = gpt2viz.trace(model, IDS, causal)
+    assert abs(run.logits - plain.logits).max() > 0.01
+    many = gpt2viz.trace_many(model, [IDS, IDS[::-1]], causal, explicit=explicit, edits=edits)
+    assert_allclose(many[0].logits, run.logits, **TOLERANCE)
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
+@pytest.mark.parametrize("stage", ["q", "k", "v"])
+def test_a_function_of_its_queries_keys_or_values(
+    pair: Any, add: Callable[..., EditKind], stage: str, explicit: bool, tmp_path: Path
+) -> None:
+    """Three times of it is a checkpoint with three times the weights that make it."""
+    folder, model = pair
+    add("threefold", lambda made: 3 * made, stage=stage)
+    shutil.copytree(folder, tmp_path / "other")
+    file = tmp_path / "other" / "model.safetensors"
+    stored, start = load_file(file), "qkv".index(stage) * C + 2 * HS
+    for name in ("weight", "bias"):
+        (full,) = (key for key in stored if key.endswith(f"h.1.attn.c_attn.{name}"))
+        stored[full][..., start : start + HS] *= 3
+    save_file(stored, file, {"format": "pt"})
+    expected = reference(tmp_path / "other", IDS, True)
+    run = gpt2viz.trace(model, IDS, explicit=explicit, edits=parse_edits("threefold:1.2"))
+    assert_allclose(run.logits[0], expected["logits"], **TOLERANCE)
+    for key in (stage, "weights", "head_output"):
+        assert_allclose(run.stage(key, 1)[0], expected[key][1], **TOLERANCE)
+
+
+def test_it_is_in_the_runs_key_with_what_it_does(pair: Any, add: Callable[..., EditKind]) -> None:
+    _, model = pair
+    add("own", later)
+    (edit,) = edits = parse_edits(" own:1.3 ")
+    assert (str(edit), edit) == ("own:1.3", Edit("own", 1, 3))
+    assert describe(edit) == "Layer 1 head 3 does so"
+    before = gpt2viz.trace(model, IDS, edits=edits)
+    add("own", torch.zeros_like)
+    after = gpt2viz.trace(model, IDS, edits=parse_edits("own:1.3"))
+    assert before.key != after.key
+    assert_array_equal(gpt2viz.trace(model, IDS, edits=edits).logits, before.logits)
+    assert not after.stage("head_output", 1, 3).any()
+    off = gpt2viz.trace(model, IDS, edits=parse_edits("off:1.3"))
+    assert_array_equal(after.logits, off.logits)
+
+
+def test_gradients_go_through_it(pair: Any, add: Callable[..., EditKind]) -> None:
+    """What patches are estimated to do is as with the edit of ours that does the same."""
+    _, model = pair
+    add("doubled", lambda heads: 2 * heads)
+    texts = [5, 9, 3, 8], [5, 7, 3, 8]
+    own, ours = (
+        gpt2viz.patch_estimate(model, *texts, answer=(1, 2), edits=parse_edits(edits)).values
+        for edits in ("doubled:1.2", "scale:1.2:2")
+    )
+    assert_allclose(own, ours, rtol=1e-5)
+
+
+def test_what_can_not_be_known_of_such_a_run_is_refused(
+    pair: Any, add: Callable[..., EditKind]
+) -> None:
+    _, model = pair
+    add("own", later)
+    run = gpt2viz.trace(model, IDS, edits=parse_edits("own:1.3"))
+    apart = r"can't be taken apart: own:1\.3 changed it by a function of this program"
+    for ask in (
+        lambda: gpt2viz.contributions(model, run, IDS[0]),
+        lambda: gpt2viz.explain_row(model, run, 2, 0, 4),
+        lambda: rollout(run, 2),
+    ):
+        with pytest.raises(EditError, match=apart):
+            ask()
+    with pytest.raises(ValueError, match="A run with edits can't reuse another"):
+        gpt2viz.trace(model, IDS, edits=run.edits, reuse=gpt2viz.trace(model, IDS))
+    with pytest.raises(gpt2viz.ExportError, match="edits of this program alone has no session"):
+        gpt2viz.show(run).save("x.json")
+    with pytest.raises(
+        EditError, match=r"own:3\.0 names layer 3, but this model has layers 0 to 2"
+    ):
+        gpt2viz.trace(model, IDS, edits=parse_edits("own:3.0"))
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (lambda heads: heads[:, 1:], r"gave Tensor \(1, 8, 6\) where a tensor \(1, 9, 6\) is due"),
+        (lambda heads: heads.numpy(), r"gave ndarray \(1, 9, 6\) where a tensor"),
+        (lambda heads: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_function_that_fails_is_named(
+    pair: Any, add: Callable[..., EditKind], of: Callable[[Tensor], Tensor], message: str
+) -> None:
+    _, model = pair
+    add("own", of)
+    with pytest.raises(PluginError, match=f"^The edit 'own' of this program {message}.*Mend it"):
+        gpt2viz.trace(model, IDS, edits=parse_edits("own:1.3"))
+    assert n_hooks(model) == 0
+
+
+@pytest.mark.parametrize("text", ["late:1.3", "prune:0.0"])
+def test_an_edit_that_is_not_installed(text: str) -> None:
+    name = text.partition(":")[0]
+    wanted = f"There is no edit '{name}' here. Install the package that adds it, or write off:1.3"
+    with pytest.raises(EditError, match=wanted):
+        parse_edits(text)
+
+
+def test_a_name_or_a_stage_that_can_not_be() -> None:
+    for name, why in (("off", "gpt2viz has one of that name"), ("my edit", "as in one_late")):
+        with pytest.raises(EditError, match=f"not '{name}': {why}"):
+            EditKind(name, "does so", later)
+    with pytest.raises(EditError, match=r"'weights' can't be changed\. These can: head_out"):
+        EditKind("own", "does so", later, "weights")  # type: ignore[arg-type]
+    with pytest.raises(PluginError, match=r"function, not a gpt2viz\.EditKind"):
+        gpt2viz.register_edit(later)  # type: ignore[arg-type]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "another's edit: of another head",
+        "run/interventions.py",
+        "changed[:, head] = kind.changed(heads[:, head])",
+        "changed[:, 0] = kind.changed(heads[:, head])",
+        "test_a_function_of_what_a_head_puts_out",
+    ),
+    Mutant(
+        "another's edit: always of the output",
+        "run/interventions.py",
+        "module_of(edit.own.stage, edit.layer)",
+        'module_of("head_output", edit.layer)',
+        "test_a_function_of_its_queries_keys_or_values",
+    ),
+    Mutant(
+        "another's edit: its function isn't in the key",
+        "run/edits.py",
+        "field(init=False, default=None)",
+        "field(init=False, default=None, compare=False)",
+        "test_it_is_in_the_runs_key_with_what_it_does",
+    ),
+    Mutant(
+        "another's edit: taken apart",
+        "run/edits.py",
+        'if edit.kind == "patch" or edit.own is not None)',
+        'if edit.kind == "patch")',
+        "test_what_can_not_be_known_of_such_a_run_is_refused",
+    ),
+)
