@@ -268,7 +268,7 @@ SYMBOLS = {
     "e^": "e ≈ 2.718",
     r"\text{softmax}": "divides each of these numbers by their sum",
     r"\sum": "Σ adds up over all words",
-    "−∞": "−∞ (minus infinity) stands where the crane may not look",
+    "−∞": "later keys are set to **−∞**, minus infinity",
     "W_Q": "They turn each word's vector x into a query, a key and a value",
     "h_s": "how many numbers a query has",
     r"\sqrt{h_s}": r"Dividing by $\sqrt{h_s}$ brings the variance back to 1",

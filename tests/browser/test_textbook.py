@@ -264,7 +264,7 @@ def test_progress_goes_to_another_browser_as_a_file(visit: Visit, tmp_path: Path
         page.get_by_role("button", name="Save as a file").click()
     file = tmp_path / "gpt2viz-progress.json"
     download.value.save_as(file)
-    other = visit("textbook", chapter="crane", crane_mask="true")
+    other = visit("textbook", chapter="crane", crane_k_bird="0.7,0.7,0.9,0.1,2.7,0.3")
     count(other, 1)
     other.get_by_role("button", name="Progress").click()
     other.locator(".st-key-open_progress input[type=file]").set_input_files(file)

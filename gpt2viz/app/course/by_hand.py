@@ -116,19 +116,17 @@ def _sentence(book: Book) -> Iterator[Question]:
     for column, which, start in zip(columns[1:], _WEIGHTS, drawn, strict=True):
         with column:
             weights.append(table(which, which.says, start, ("out 1", "out 2"), _AXES[:2]))
-    causal = st.toggle("Causal mask", **address.switch(parameters.HAND_MASK))
     q, k, v = (steps.project(x, w) for w in weights)
-    found = steps.attend(q, k, v, causal=causal)
+    found = steps.attend(q, k, v)
     made = zip("QKV", (q, k, v), strict=True)
     panels = [vectors(name, part, labels, ("1", "2"), TOKENS) for name, part in made]
     picture(book, "hand_qkv", panels, height=230)
-    masked = found.masked_scores.isneginf()
     scores, mixed, outputs = st.columns([5, 5, 4], gap="medium")
     with scores:
         one = pairs("raw scores QKᵀ", found.scores, labels, "score")
         picture(book, "hand_scores", [one], height=300)
     with mixed:
-        one = pairs("weights", found.weights, labels, "attention weight", masked)
+        one = pairs("weights", found.weights, labels, "attention weight")
         picture(book, "hand_weights", [one], "unit", height=300)
     with outputs:
         one = vectors("output", found.output, labels, ("1", "2"), TOKENS)
@@ -139,18 +137,16 @@ def _sentence(book: Book) -> Iterator[Question]:
     held("E5")
     first = (np.array(steps.SENTENCE_X), *map(np.asarray, drawn))
     changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
-    yield _equal_outputs(found, changed, causal)
+    yield _equal_outputs(found, changed)
     _fused(x, weights)
 
 
-def _equal_outputs(found: steps.Steps, changed: list[bool], causal: bool) -> Question:
+def _equal_outputs(found: steps.Steps, changed: list[bool]) -> Question:
     """``changed`` tells which of x, W_Q, W_K and W_V are not those of the text."""
     gap = float((found.output - found.output[0]).abs().max())
     touched = [name for name, n in (("x", 0), ("$W_Q$", 1), ("$W_V$", 3)) if changed[n]]
     told = ""
-    if causal:
-        told = "With the mask on, each word mixes a different number of values. Switch it off."
-    elif touched and gap < _SAME:
+    if touched and gap < _SAME:
         told = f"They are the same, but {' and '.join(touched)} should be left alone. Undo that."
     return Question(
         "hand_value",

@@ -84,7 +84,7 @@ CHAPTERS: Mapping[str, Chapter] = {
         "What attention is for",
         crane.draw,
         ("E4",),
-        ("crane_half", "crane_mask", "crane_machine"),
+        ("crane_half", "crane_machine"),
         reads_sentence=True,
         choosing=real_step.CHOOSING,
         predicted="crane",

@@ -45,32 +45,24 @@ def draw(book: Book) -> list[Question]:
     heading("E4")
     words, numbers = st.columns([2, 3], gap="large")
     with words:
-        sentence, causal = _choose()
+        sentence = _choose()
         labels = steps.CRANE_WORDS[sentence]
         query = table(parameters.CRANE_Q, "Query of crane", steps.CRANE_QUERY, labels[:1], _PLANE)
         keys = table(_KEYS[sentence], "Keys", steps.CRANE_KEYS[sentence], labels, _PLANE)
         values = table(_VALUES[sentence], "Values", steps.CRANE_VALUES[sentence], labels, _PLANE)
     heat = arrows.temperature()
-    queries = query.repeat(3, axis=0)
-    found = steps.attend(queries, keys, values, scaled=False, causal=causal, temperature=heat)
+    found = steps.attend(query.repeat(3, axis=0), keys, values, scaled=False, temperature=heat)
     first = steps.CRANE_KEYS[sentence]
     asked_as_before = bool(np.allclose(query, steps.CRANE_QUERY) and np.allclose(keys, first))
-    as_in_text = asked_as_before and sentence == "bird" and not causal and heat == 1
     with numbers:
-        seen = guess.shown("crane", as_in_text)
+        seen = guess.shown("crane", asked_as_before and sentence == "bird" and heat == 1)
         if seen:
             _pictures(book, found, labels, heat)
     code(steps.attend)
     if seen:
         arrows.draw(book, found, labels, _PLANE, partial(_moved, sentence))
-    prose.markdown(
-        "The example sees the whole sentence. In GPT-2 the crane stands **first** and could not "
-        "look at words that come later."
-        "\n\nSwitch the mask on: its vector then stays what it was. A model that reads from the "
-        "left must settle the meaning at a later word."
-    )
     held("E4")
-    return _questions(found, sentence, causal, asked_as_before, heat, seen)
+    return _questions(found, sentence, asked_as_before, heat, seen)
 
 
 def _moved(sentence: str, query: list[float], keys: list[float]) -> None:
@@ -78,28 +70,21 @@ def _moved(sentence: str, query: list[float], keys: list[float]) -> None:
     write(_KEYS[sentence], steps.CRANE_KEYS[sentence], keys)
 
 
-def _choose() -> tuple[str, bool]:
+def _choose() -> str:
     sentence: str = st.segmented_control(
         "The crane is a",
         list(steps.CRANE_WORDS),
         required=True,
         **address.choice(parameters.CRANE, list(steps.CRANE_WORDS)),
     )
-    causal = st.toggle(
-        "Causal mask",
-        help="A word sees itself and those before it, as in GPT-2.",
-        **address.switch(parameters.CRANE_MASK),
-    )
-    return sentence, causal
+    return sentence
 
 
 def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...], heat: float) -> None:
-    hidden = found.masked_scores[:1].isneginf()
-    one = pairs("weights of crane", found.weights[:1], labels, "attention weight", hidden)
+    one = pairs("weights of crane", found.weights[:1], labels, "attention weight")
     picture(book, "crane_weights", [one], "unit", height=170)
     step = {
         "scores": r"q \cdot K^\top",
-        "masked": r"\text{with the mask}",
         "weights": r"\text{softmax}" + ("" if heat == 1 else f"(s / {heat:g})"),
         "output": r"\text{new vector} = \text{weights}\cdot V",
     }
@@ -107,8 +92,7 @@ def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...], heat: flo
         st.latex(f"{step[name]} {numbers}")
     prose.caption(
         "q is the query of crane. K holds the keys and V the values, a row for each word. The sign "
-        "⊤ turns rows into columns, so that q meets each key in turn. With the mask on, −∞ (minus "
-        "infinity) stands where the crane may not look."
+        "⊤ turns rows into columns, so that q meets each key in turn."
     )
     after = np.vstack([found.v, found.output[:1]])
     rows, names = [*labels, "new crane"], ("vector", "dimension")
@@ -117,24 +101,18 @@ def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...], heat: flo
 
 
 def _questions(
-    found: steps.Steps,
-    sentence: str,
-    causal: bool,
-    asked_as_before: bool,
-    heat: float,
-    seen: bool,
+    found: steps.Steps, sentence: str, asked_as_before: bool, heat: float, seen: bool
 ) -> list[Question]:
     """``asked_as_before`` tells that query and keys are those of the text, ``seen`` that the
     weights are shown.
     """
     heated = "" if heat == 1 else "The temperature had a say in it. Put it back to 1."
-    blind = "With the mask on, the crane sees only itself. Switch it off."
     machine = bool(found.output[0, 1] > found.output[0, 0])
     told = ""
     if machine and sentence != "bird":
         told = "That is “lifted steel”. Choose the bird."
     elif machine:
-        told = blind if causal else heated or "The query or a key was changed too. Put it back."
+        told = heated or "The query or a key was changed too. Put it back."
     last = steps.CRANE_WORDS[sentence][-1]
     weight = float(found.weights[0, -1])
     animal = float(found.output[0, 0])
@@ -146,14 +124,7 @@ def _questions(
             "A longer key that points the same way gives a larger dot product.",
             "Weights depend on queries and keys only. The values had no say in it.",
             done=weight > 0.5 and heat == 1,
-            told=blind if causal else heated if weight > 0.5 else "",
-        ),
-        Question(
-            "crane_mask",
-            "Switch the mask on. Which vector does the crane end up with?",
-            "Crane is the first word. Whom can it still see?",
-            "The crane looks at itself alone, so it gets its own value back: nothing is settled.",
-            done=causal,
+            told=heated if weight > 0.5 else "",
         ),
         Question(
             "crane_machine",
@@ -161,7 +132,7 @@ def _questions(
             f"machine than animal after “ate fish”.{f' Now: animal {animal:.2f}.' if seen else ''}",
             "The weights stay. What must the words hand over, so that their mixture is a machine?",
             "Where a word looks and what it takes from there are two separate things.",
-            done=machine and sentence == "bird" and not causal and asked_as_before and heat == 1,
+            done=machine and sentence == "bird" and asked_as_before and heat == 1,
             told=told,
         ),
     ]

@@ -49,6 +49,8 @@ def draw(book: Book) -> list[Question]:
     prose.markdown(
         "The mask comes **before** softmax. Setting weights to 0 afterwards would leave rows that "
         "don't sum to 1. The mask needs no training: it is the same triangle for every text."
+        "\n\nIn “crane ate fish” the crane stands **first**, and with the mask sees nothing but "
+        "itself. A model that reads from the left must settle at a later word which crane is meant."
     )
     two_orders.draw(book)
     held("E7")

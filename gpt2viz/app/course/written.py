@@ -61,23 +61,19 @@ def enough(
 def mixture(found: Steps, row: int, temperature: float = 1) -> list[tuple[str, str]]:
     """One query's unscaled scores, weights and output as (name, sign and numbers), one a step.
 
-    Where the mask hides a key, its −∞ stands in a step of its own: each follows from the last.
-    ``temperature`` is what softmax divided the scores by.
+    Each follows from the last, where the mask hides no key. ``temperature`` is what softmax divided
+    the scores by.
     """
-    raw, masked, weights, output = (
-        np.asarray(part[row], np.float64)
-        for part in (found.scores, found.masked_scores, found.weights, found.output)
+    raw, weights, output = (
+        np.asarray(part[row], np.float64) for part in (found.scores, found.weights, found.output)
     )
     n = enough(weights, lambda w: w @ np.asarray(found.v, np.float64), output)
-    m = enough(masked, lambda s: softmax(s / temperature), weights, n)
-    steps = [
+    m = enough(raw, lambda s: softmax(s / temperature), weights, n)
+    return [
         ("scores", equals(raw, m)),
         ("weights", equals(weights, n)),
         ("output", equals(output)),
     ]
-    if np.isinf(masked).any():
-        steps.insert(1, ("masked", equals(masked, m)))
-    return steps
 
 
 def shortest(x: float) -> str:
