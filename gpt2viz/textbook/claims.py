@@ -5,21 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 _UNITS = {"K": 3, "M": 6, "B": 9, "%": -2}
 
+
+class Text(NamedTuple):
+    """A source: its title and author, "" where it names none, and the work that it goes by."""
+
+    title: str
+    author: str = ""
+    after: str = ""
+
+
 #: The texts, by the number that the examples give them; no reader sees the numbers.
 TEXTS = {
-    0: "Understanding Transformers with GPT-2 Code",
-    1: "GPT Open Source: Deep Dive Tutorial, chapter 2, Transformer Architecture",
-    2: "P. Burume, attention for LLMs (2025), after S. Raschka, Build a Large Language Model (From "
-    "Scratch), chapter 3",
-    3: "F. Pochetti, A visual deep dive into the Transformer's architecture: turning Karpathy's "
-    "masterclass into pictures",
-    4: "Give me 90 minutes, I will make Transformer click forever",
+    0: Text("Understanding Transformers with GPT-2 Code"),
+    1: Text("GPT Open Source: Deep Dive Tutorial, chapter 2, Transformer Architecture"),
+    2: Text(
+        "Research Reference for LLM Implementation (2025)",
+        "P. Burume",
+        "S. Raschka, Build a Large Language Model (From Scratch) (2024), chapter 3",
+    ),
+    3: Text(
+        "A visual deep dive into the Transformer's architecture: turning Karpathy's masterclass "
+        "into pictures",
+        "F. Pochetti",
+        "A. Karpathy's lecture Let's build GPT: from scratch, in code, spelled out (2023)",
+    ),
+    4: Text("Give me 90 minutes, I will make Transformer click forever"),
 }
 
 

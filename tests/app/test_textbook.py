@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,11 +17,12 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app.course import progress, sheets
 from gpt2viz.app.course.answers import right
-from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.app.course.contents import APPENDIX, CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run import tracer
 from gpt2viz.run.provenance import MARK
 from gpt2viz.textbook import embeddings, steps, tiny_crane
+from gpt2viz.textbook.examples import EXAMPLES, claims
 from tests.app.pages import ROOT, figure, heatmaps, open_chapter, open_page, pictures, plain
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax
@@ -30,6 +32,8 @@ def shown(at: AppTest) -> str:
     return "\n".join(element.value for element in [*at.markdown, *at.subheader, *at.caption])
 
 
+#: The chapters that ask questions: all but the appendix.
+LESSONS = [name for name in CHAPTERS if name != APPENDIX]
 #: At 180 words a minute, slow enough for formulas.
 WORDS_IN_FIVE_MINUTES = 900
 
@@ -49,25 +53,27 @@ def questions(block: Any) -> Iterator[str]:
         yield from [name.partition("question_")[2]] if "-question_" in name else questions(part)
 
 
+def titles(at: AppTest) -> list[str]:
+    return [element.value for element in at.subheader]
+
+
 def answered(at: AppTest) -> list[str]:
     found = at.session_state["_progress"]
     return [id for ids in found.values() for id in ids]
 
 
 def test_every_example_has_its_chapter() -> None:
-    ids = [id for chapter in CHAPTERS.values() for id in chapter.examples]
+    ids = [id for name in LESSONS for id in CHAPTERS[name].examples]
     assert sorted(ids, key=lambda id: int(id[1:])) == [f"E{n}" for n in range(1, 27)]
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", LESSONS)
 def test_every_chapter_opens_with_its_examples_and_unanswered_questions(chapter: str) -> None:
     at = open_page("textbook", chapter=chapter)
     assert at.header[0].value == CHAPTERS[chapter].title
     titles = " ".join(element.value for element in at.subheader)
-    labels = [expander.label for expander in at.expander]
     for id in CHAPTERS[chapter].examples:
         assert f"[{id}]" in titles
-        assert sum(label.startswith(f"{id}:") for label in labels) == 1
     asked = [element for element in at.markdown if element.value.startswith("**?**")]
     assert len(asked) == len(CHAPTERS[chapter].questions)
     assert tuple(questions(at.main)) == CHAPTERS[chapter].questions
@@ -100,6 +106,45 @@ def test_an_example_opens_its_chapter() -> None:
     assert at.header[0].value == CHAPTERS["by-hand"].title
     at.radio(key="chapter").set_value("crane").run()
     assert "example" not in at.query_params  # else the way back would end there again
+
+
+def test_the_appendix_has_every_example_with_its_anchor_and_its_code() -> None:
+    at = open_page("textbook", chapter=APPENDIX)
+    assert [title.proto.anchor for title in at.subheader] == list(EXAMPLES)
+    tables = [block.value for block in at.markdown if "|:-|" in block.value]
+    assert len(tables) == len(EXAMPLES)
+    for id, table in zip(EXAMPLES, tables, strict=True):
+        verdicts = re.findall(r"-badge\[(\w+)\]", table)
+        assert verdicts == [claim.verdict for claim in claims(id) if claim.verdict], id
+    told = {"agrees": 0, "differs": 0} | Counter(re.findall(r"-badge\[(\w+)\]", str(tables)))
+    said = plain(shown(at))
+    assert f"Of {sum(told.values())} printed results **{told['agrees']} agree** and" in said
+    assert f"**{told['differs']} differ**" in said
+    assert "1 result printed: 1 agrees, 0 differ." in said  # E11
+    assert "4 results printed: 3 agree, 1 differs." in said  # E19
+    assert "Check yourself" not in titles(at)
+    assert not at.session_state["_progress"].get(APPENDIX)
+
+
+@pytest.mark.parametrize("chapter", LESSONS)
+def test_one_line_of_a_chapter_leads_to_what_the_texts_print(chapter: str) -> None:
+    at = open_page("textbook", chapter=chapter)
+    ids = CHAPTERS[chapter].examples
+    lines = [button for button in at.button if button.label.startswith("Printed and computed")]
+    assert [line.label for line in lines] == (
+        [f"Printed and computed: {', '.join(ids)}"] if ids else []
+    )
+    assert "|printed|computed|" not in shown(at)
+    for line in lines:
+        line.click().run()
+        assert titles(at)[: len(EXAMPLES)] == [
+            f"{e.title} :gray-badge[{e.id}]" for e in EXAMPLES.values()
+        ]
+        assert dict(at.query_params) | {"chapter": APPENDIX, "example": ids[0]} == dict(
+            at.query_params
+        )
+        at.radio(key="chapter").set_value("build").run()
+        assert "example" not in at.query_params
 
 
 def test_edited_keys_and_values_are_followed() -> None:
@@ -429,7 +474,7 @@ def test_progress_survives_chapters_and_marks_the_finished_one() -> None:
     assert answered(at) == ["mistake_made", "mistake_25"]
     assert any("2 of " in caption.value for caption in at.caption)
     ticked = [option for option in at.radio(key="chapter").options if "✓" in option]
-    assert ticked == [f"{len(CHAPTERS)}. Common mistakes ✓"]
+    assert ticked == [f"{len(LESSONS)}. Common mistakes ✓"]
 
 
 @pytest.mark.parametrize(

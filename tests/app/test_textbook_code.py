@@ -24,12 +24,15 @@ from tests.mutants import Mutant
 
 HERE = str(Path(chapters.__file__).parent)
 MODULES = str(Path(textbook.__file__).parent)
-#: Turn numbers into tensors, or errors into words: no part of what is shown.
-PLUMBING = {steps.rows.__code__, mistakes.message.__code__}
+#: Turn numbers into tensors, errors into words, or call for claims: no part of what is shown.
+PLUMBING = {
+    steps.rows.__code__,
+    mistakes.message.__code__,
+    inspect.unwrap(examples.claims).__code__,
+}
 HEADING, ENDING = parts.heading.__code__, checks.ask.__code__
 LISTING = source_code.listing.__code__
 PICTURES = {output.picture.__code__: "key"}
-CLAIMS = inspect.unwrap(examples.claims).__code__
 
 
 @dataclass
@@ -45,17 +48,14 @@ class Part:
 
 
 class Watch:
-    """Notes what a page's script calls, part by part. What the texts' claims need doesn't count."""
+    """Notes what a page's script calls, part by part."""
 
     def __init__(self) -> None:
         self.parts = [Part("")]
-        self.claiming = 0
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
-        if code is CLAIMS and event in ("call", "return"):
-            self.claiming += 1 if event == "call" else -1
-        if event != "call" or self.claiming or threading.current_thread() is main:
+        if event != "call" or threading.current_thread() is main:
             return
         part = self.parts[-1]
         if code in (HEADING, ENDING):

@@ -11,7 +11,7 @@ import streamlit as st
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, pairs, picture, vectors
+from gpt2viz.app.course.parts import TOKENS, Book, code, heading, pairs, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, mixture
 from gpt2viz.arrays import Array
@@ -62,7 +62,6 @@ def _journey(book: Book) -> Iterator[Question]:
     for name, numbers in mixture(found, chosen):
         st.latex(rf"\text{{{'context vector' if name == 'output' else name}}} {numbers}")
     code(steps.attend)
-    held("E19")
     own = [int(n) for n in np.asarray(found.weights.argmax(1))]
     yield from [
         Question(
@@ -134,7 +133,6 @@ def _sentence(book: Book) -> Iterator[Question]:
     st.latex(rf"\text{{output of crane}} {equals(found.output[1])}")
     output.table(_shapes(found), "Shapes", hide_index=True)
     code(steps.drawn_weights, steps.project, steps.attend)
-    held("E5")
     first = (np.array(steps.SENTENCE_X), *map(np.asarray, drawn))
     changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
     yield _equal_outputs(found, changed)
@@ -174,7 +172,6 @@ def _fused(x: Array, weights: list[Array]) -> None:
         f"Largest difference between the two ways, with the numbers above: **{difference(gap)}**"
     )
     code(steps.project, steps.fused)
-    held("E6")
 
 
 def _shapes(found: steps.Steps) -> dict[str, list[str]]:
@@ -229,7 +226,6 @@ def _scale(book: Book) -> Iterator[Question]:
     )
     guess.shown("scale")
     code(scale.score_variance, scale.random_scores, scale.sharpness, scale.largest)
-    held("E22")
     yield from [
         Question(
             "scale_one",

@@ -22,7 +22,7 @@ from gpt2viz.app.course import (
     mistakes,
     mlp,
     next_word,
-    parts,
+    printed,
     progress,
     real_step,
     residual,
@@ -41,6 +41,7 @@ from gpt2viz.app.frame.token_strip import LIGHT_UP
 from gpt2viz.app.parameters import Switch
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.textbook import guesses
+from gpt2viz.textbook.examples import EXAMPLES
 
 
 class Chapter(NamedTuple):
@@ -61,7 +62,8 @@ class Chapter(NamedTuple):
 
 
 _AFTER = "After GPT-2"
-
+#: The chapter that has every example once more, with what the texts print.
+APPENDIX = "printed"
 
 CHAPTERS: Mapping[str, Chapter] = {
     "tokens": Chapter(
@@ -177,6 +179,7 @@ CHAPTERS: Mapping[str, Chapter] = {
     ),
     "sinks": Chapter("Sinks", sinks.draw, (), ("sink_rest",), reads_sentence=True, part=_AFTER),
     "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
+    APPENDIX: Chapter("Printed and computed", printed.draw, tuple(EXAMPLES), (), part="Appendix"),
 }
 
 #: The chapter that explains a switch of the sentence's row; those before do without it.
@@ -188,8 +191,7 @@ _EXPLAINED_IN: Mapping[Switch, str] = {
 
 def choose() -> str:
     """Pick a chapter; ``?example=E5`` in the address opens the one that shows it."""
-    examples = [example for chapter in CHAPTERS.values() for example in chapter.examples]
-    address.choice(parameters.EXAMPLE, examples)
+    address.choice(parameters.EXAMPLE, list(EXAMPLES))
     wanted: str | None = address.chosen(parameters.EXAMPLE)
     holding = next((name for name, c in CHAPTERS.items() if wanted in c.examples), None)
     if holding and address.asked(parameters.CHAPTER) is None:
@@ -198,7 +200,8 @@ def choose() -> str:
 
     def written(name: str) -> str:
         chapter = CHAPTERS[name]
-        tick = " ✓" if len(done.get(name, ())) == len(chapter.questions) else ""
+        n = len(chapter.questions)
+        tick = " ✓" if n and len(done.get(name, ())) == n else ""
         return f"{names.index(name) + 1}. {chapter.title}{tick}"
 
     chosen: str = st.radio(
@@ -209,7 +212,6 @@ def choose() -> str:
         **address.choice(parameters.CHAPTER, names, names[0]),
     )
     progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()}, _summary())
-    parts.sources()
     if wanted and wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
         wanted = None
         address.put(parameters.EXAMPLE, None)
@@ -248,6 +250,8 @@ def show(name: str, colors: Palette) -> None:
     checks.ask(name, chapter.draw(book))
     if name in story.CHAPTERS:
         story.tell(name, book)
+    if chapter.examples and name != APPENDIX:
+        _to_appendix(chapter.examples)
     if place + 1 < len(names):
         following = names[place + 1]
         st.button(
@@ -257,3 +261,19 @@ def show(name: str, colors: Palette) -> None:
             on_click=address.put,
             args=(parameters.CHAPTER, following),
         )
+
+
+def _to_appendix(examples: tuple[str, ...]) -> None:
+    """A line that leads to what the texts print of a chapter's examples."""
+    st.button(
+        f"Printed and computed: {', '.join(examples)}",
+        icon=":material/fact_check:",
+        type="tertiary",
+        on_click=_open_appendix,
+        args=(examples[0],),
+    )
+
+
+def _open_appendix(example: str) -> None:
+    address.put(parameters.CHAPTER, APPENDIX)
+    address.put(parameters.EXAMPLE, example)

@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course import arrows, guess
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture, vectors
+from gpt2viz.app.course.parts import Book, code, heading, pairs, picture, vectors
 from gpt2viz.app.course.tables import table, write
 from gpt2viz.app.course.written import mixture
 from gpt2viz.textbook import steps
@@ -61,7 +61,6 @@ def draw(book: Book) -> list[Question]:
     code(steps.attend)
     if seen:
         arrows.draw(book, found, labels, _PLANE, partial(_moved, sentence))
-    held("E4")
     return _questions(found, sentence, asked_as_before, heat, seen)
 
 

@@ -12,7 +12,7 @@ from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components import lines
 from gpt2viz.app.course import motion
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.parts import TOKENS, Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals
 from gpt2viz.app.frame import controls
@@ -86,7 +86,6 @@ def _way(book: Book) -> Iterator[Question]:
     code(heads.shape_steps, whole.__init__, whole.split)
     if not failed:
         motion.heads_split(book, B, T, C, nh)
-    held("E21")
     yield from _way_questions(failed, C)
     heading("E8")
     prose.markdown(
@@ -94,7 +93,6 @@ def _way(book: Book) -> Iterator[Question]:
         "only changes the order in which they are counted. That is why `view` refuses to merge the "
         "heads afterwards, while `reshape` moves the numbers first."
     )
-    held("E8")
 
 
 def _way_questions(refused: bool, C: int) -> list[Question]:
@@ -110,8 +108,7 @@ def _way_questions(refused: bool, C: int) -> list[Question]:
             "way_fails",
             "Find a number of heads that can't share 1024 channels equally.",
             "1024 is a power of 2.",
-            "6, 7, 12, 20 and 24 don't divide 1024. Burume gives GPT-2 medium 24 heads; the real "
-            "one has 16.",
+            "6, 7, 12, 20 and 24 don't divide 1024. GPT-2 medium has 1024 channels and 16 heads.",
             done=refused and C == 1024,
             told=f"That is refused too, but with {C:,} channels." if refused else "",
         ),
@@ -142,7 +139,6 @@ def _variants(book: Book) -> Iterator[Question]:
         variants.CausalAttention,
         variants.MultiHeadAttention,
     )
-    held("E20")
     causal, free = found["causal"], found["trainable"]
     yield Question(
         "variants_last",
@@ -174,7 +170,6 @@ def _apart(book: Book, seed: int) -> None:
     gap = float((fused - apart).abs().max())
     prose.markdown(f"Largest difference: **{difference(gap)}**: at most rounding.")
     code(heads.apart_and_fused, variants.separate, variants.SeparateHeads)
-    held("E24")
 
 
 def _real(book: Book) -> Iterator[Question]:

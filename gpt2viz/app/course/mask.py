@@ -8,7 +8,7 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course import guess, motion, two_orders
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, held, pairs, picture
+from gpt2viz.app.course.parts import Book, code, heading, pairs, picture
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.arrays import Array
@@ -53,7 +53,6 @@ def draw(book: Book) -> list[Question]:
         "itself. A model that reads from the left must settle at a later word which crane is meant."
     )
     two_orders.draw(book)
-    held("E7")
     return _questions(causal, scaled, np.asarray(weights[3]))
 
 

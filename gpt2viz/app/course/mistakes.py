@@ -9,7 +9,7 @@ import streamlit as st
 from gpt2viz import GPT2Config
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, heading, held
+from gpt2viz.app.course.parts import Book, heading
 from gpt2viz.app.course.written import equals
 from gpt2viz.textbook import mistakes
 
@@ -34,7 +34,6 @@ def draw(_book: Book) -> list[Question]:
             prose.markdown(f"**What to do.** {mistake.fix}")
             with st.expander("The code that fails", icon=":material/code:"):
                 st.code(inspect.getsource(mistake.made))
-    held("E23")
     st.subheader("Try a configuration", anchor="try")
     columns = st.columns(2)
     widths, counts = [48, 64, 100, 768, 1000], [1, 3, 4, 7, 12, 25]

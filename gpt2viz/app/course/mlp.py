@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.arrays import Array
@@ -55,7 +55,6 @@ def _linear() -> Iterator[Question]:
     st.latex(rf"\text{{out}}_0 = {first} + ({given(bias[0])}) {equals(found[0])}")
     st.latex(rf"W x + b {equals(found)}")
     code(mlp.linear)
-    held("E9")
     zero = bool(abs(np.asarray(found)).max() < 1e-3)
     kept = np.allclose(x, mlp.LINEAR_X) and np.allclose(weight, mlp.LINEAR_WEIGHT)
     yield from [
@@ -95,7 +94,6 @@ def _walk(book: Book) -> None:
         picture(book, "walk", [panel], height=190)
     st.latex(rf"{given(x)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; y {equals(output)}")
     code(mlp.drawn_weights, mlp.walk, mlp.CURVES[curve])
-    held("E10")
 
 
 def _curves(book: Book) -> Iterator[Question]:
@@ -126,7 +124,6 @@ def _curves(book: Book) -> Iterator[Question]:
     )
     _swiglu()
     code(*mlp.CURVES.values(), mlp.swiglu_width, mlp.forms, mlp.FeedForward, mlp.SwiGLU)
-    held("E15")
     yield from _curve_questions(values["GELU (erf)"])
 
 
@@ -179,7 +176,6 @@ def _dropout(book: Book) -> Iterator[Question]:
     panel = vectors("eight numbers", both, ("before", "after"), _EIGHT, names)
     picture(book, "drop", [panel], height=180)
     code(mlp.drop)
-    held("E13")
     yield from [
         Question(
             "drop_factor",

@@ -12,7 +12,7 @@ from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
@@ -110,7 +110,6 @@ def _real(book: Book) -> None:
         height=36 * min(n + 1, 12),
     )
     code(Trace.logits_at, sampling_distribution)
-    held("E14")
 
 
 def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> list[Question]:

@@ -1,4 +1,4 @@
-"""What every chapter is made of: pictures, the code that ran, printed figures."""
+"""What every chapter is made of: titles of examples, pictures, and the code that ran."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
-from gpt2viz.app import output, prose, source_code
+from gpt2viz.app import output, source_code
 from gpt2viz.app.frame.page import View
-from gpt2viz.app.literal import literal
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.run.stages import Scale
-from gpt2viz.textbook.claims import TEXTS, Claim
-from gpt2viz.textbook.examples import EXAMPLES, claims
+from gpt2viz.textbook.examples import EXAMPLES
 
 #: Up to so many rows the numbers can be read in the cells.
 _MOST_ROWS = 20
@@ -108,50 +106,6 @@ def code(*made: source_code.Made) -> None:
 
 
 def heading(id: str) -> None:
-    """An example's title, with its id as anchor, and the texts that have it."""
+    """An example's title, with its id as anchor."""
     example = EXAMPLES[id]
     st.subheader(f"{example.title} :gray-badge[{id}]", anchor=id)
-
-
-def sources() -> None:
-    """The texts that the examples come from, all in one place."""
-    with st.expander(f"Sources of E1 to E{len(EXAMPLES)}", icon=":material/menu_book:"):
-        prose.markdown(
-            "The worked examples come from these texts; the numbers E1, E2, … are this project's."
-        )
-        for n, text in TEXTS.items():
-            ids = [id for id, example in EXAMPLES.items() if n in example.texts]
-            prose.markdown(f"- *{literal(text)}*: {', '.join(ids)}")
-
-
-_COLOR = {"agrees": "green", "differs": "orange"}
-
-
-def held(id: str) -> None:
-    """What the texts print for an example beside what is computed from their own inputs.
-
-    Folded away: it is for those who have read the texts, and no part of the story.
-    """
-    found = claims(id)
-    counts = {verdict: [c.verdict for c in found].count(verdict) for verdict in _COLOR}
-    agree, differ = counts["agrees"], counts["differs"]
-    verbs = "agrees" if agree == 1 else "agree", "differs" if differ == 1 else "differ"
-    label = f"{id}: printed and computed: {agree} {verbs[0]}, {differ} {verbs[1]}"
-    if not agree + differ:
-        label = f"{id}: the texts print no figures; these are computed"
-    with st.expander(label, icon=":material/fact_check:"):
-        prose.markdown(
-            "\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, found)])
-        )
-        st.caption(
-            f"Computed from the texts' own inputs, where they give any; *Sources* says which texts "
-            f"have {id}. A number agrees when it lies within half a unit of the last printed digit."
-        )
-
-
-def _row(claim: Claim) -> str:
-    verdict = f":{_COLOR[claim.verdict]}-badge[{claim.verdict}]" if claim.verdict else ""
-    why = f" {claim.why}" if claim.verdict == "differs" else ""
-    numbers = (claim.printed, claim.written)
-    cells = (claim.what, *(f"`{text}`" if text else "–" for text in numbers))
-    return "|".join(["", *cells, verdict + why, ""])

@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course import motion
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
@@ -51,7 +51,6 @@ def _stream(book: Book) -> Iterator[Question]:
     st.latex(rf"x + f(x) {equals(total)}")
     code(norms.add)
     motion.stream_flows(book)
-    held("E11")
     erased = bool(abs(np.asarray(total)).max() < 1e-6)
     kept = bool(np.allclose(both[0], norms.STREAM))
     yield from [
@@ -134,9 +133,7 @@ def _order(book: Book) -> None:
     prose.markdown(
         "**Before or after?** The first transformer (2017) normalised the sum: *post-norm*. GPT-2 "
         "normalises what a part reads and leaves the stream alone: *pre-norm*."
-        "\n\nIn training, a **gradient** runs back from the end: it tells of each number how a "
-        "small change in it would change the error. How much of it arrives **straight along the "
-        "stream**, past the parts:"
+        "\n\nHow much of the gradient arrives **straight along the stream**, past the parts:"
     )
     depth, orders = 24, ("pre-norm", "post-norm")
     straight = {order: norms.gradients(order, depth, straight=True) for order in orders}
@@ -175,7 +172,6 @@ def _order(book: Book) -> None:
         norms.LayerNorm,
         norms.Fixed,
     )
-    held("E12")
 
 
 def _depth(book: Book) -> Iterator[Question]:
@@ -213,7 +209,6 @@ def _depth(book: Book) -> Iterator[Question]:
         "parameters, C = 96."
     )
     code(norms.stream_sizes, norms.first_deviation)
-    held("E17")
     yield from [
         Question(
             "depth_ten",

@@ -9,7 +9,7 @@ import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import TOKENS, Book, code, heading, held, picture, vectors
+from gpt2viz.app.course.parts import TOKENS, Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.app.source_code import Line
@@ -54,7 +54,6 @@ def draw_tokens(book: Book) -> list[Question]:
         "one vector."
     )
     code(Line(trace, "token_embedding"))
-    held("E2")
     return _token_questions(trace.token_ids, labels, rows)
 
 
@@ -133,7 +132,6 @@ def draw_order(book: Book) -> list[Question]:
         "batch, (B, T, C). The axis that is missing is stretched to fit. This is called "
         "**broadcasting**."
     )
-    held("E3")
     return _order_questions(on, gap, bool(np.abs(places[0] - places[2]).max() < _SAME))
 
 

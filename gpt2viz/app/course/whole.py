@@ -11,7 +11,7 @@ from gpt2viz import GPT2Config
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components.diagram import draw_diagram
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, held
+from gpt2viz.app.course.parts import Book, code, heading
 from gpt2viz.app.frame import controls
 from gpt2viz.textbook import diagram, sizes
 
@@ -46,7 +46,6 @@ def draw(book: Book) -> Iterator[Question]:
     if view.model.config.tie_word_embeddings:
         prose.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")
     code(diagram.nodes, diagram.edges)
-    held("E26")
     heading("E25")
     prose.markdown(
         "A **tensor** is a table of numbers with any number of axes. Every tensor knows the line "
@@ -63,7 +62,6 @@ def draw(book: Book) -> Iterator[Question]:
         hide_index=True,
         height=250,
     )
-    held("E25")
     _knobs(book)
     yield from _parameters()
     yield from _released()
@@ -93,7 +91,6 @@ def _knobs(book: Book) -> None:
         "What sets the size of a model",
         hide_index=True,
     )
-    held("E1")
 
 
 def _parameters() -> Iterator[Question]:
@@ -121,7 +118,6 @@ def _parameters() -> Iterator[Question]:
     )
     _counted(chosen["vocab_size"], chosen["n_embd"])
     code(sizes.parts)
-    held("E16")
     table = parts["token embedding"]
     yield from [
         Question(
@@ -196,7 +192,6 @@ def _released() -> Iterator[Question]:
         column_config={"parameters": st.column_config.NumberColumn(format="localized")},
     )
     code(sizes.counted)
-    held("E18")
     yield from [
         Question(
             "whole_heads",
