@@ -313,6 +313,18 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     LEARN_LOGITS := Listed("learn_logits", "Logits for what follows each letter", on=_BOOK),
     LEARN_RATE := Choice("learn_rate", "The learning rate of one step", 3.0, on=_BOOK),
     LEARN_SEED := Choice("learn_seed", "What decides a small training", 0, on=_BOOK),
+    PLANE_WORDS := Text(
+        "plane_words",
+        "Words drawn as points",
+        "king queen man woman cat dog river sea red green",
+        on=_BOOK,
+    ),
+    PLANE_SUM := Text(
+        "plane_sum",
+        "The first less the second plus the third, and what that should be",
+        "king man woman queen",
+        on=_BOOK,
+    ),
     MASK_SCORES := Listed("mask_scores", "Scaled scores", on=_BOOK),
     MASK_STEP := Choice("mask_step", "The step of the mask as it closes", 0, on=_BOOK),
     MASK_ON := Switch("mask_on", "The causal mask", True, on=_BOOK),

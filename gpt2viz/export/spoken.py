@@ -9,7 +9,7 @@ import numpy as np
 from gpt2viz.export.sheets import picture_of
 from gpt2viz.labels import counted, isolated
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.picture import Picture, Series
 from gpt2viz.pictures.plotly.base import Figure
 
 #: Of so many matrices or curves each is described; of more, only what stands out.
@@ -21,17 +21,19 @@ def spoken(figure: Picture | Figure) -> str:
 
     Of matrices: the largest number and where it is, and the smallest where it is below 0; of rows
     with one number left, such as a first token's weight of 1, only where there are no others. Of
-    bars and edges the highest, of curves the first and the last point. ``figure`` is as for
-    ``figure_table``.
+    bars and edges the highest, of curves the first and the last point, of points the outermost.
+    ``figure`` is as for ``figure_table``.
     """
     shown = picture_of(figure)
     bars = [(one.name, one.x, one.y) for one in shown.series if one.kind == "bar"]
     if len(bars) > FEW:
         bars = [("", [x for one in bars for x in one[1]], [y for one in bars for y in one[2]])]
+    points = [one for one in shown.series if one.kind == "point"]
     curves = [(one.name, one.x, one.y) for one in shown.series if one.kind == "curve"]
     said = [_stand_out(shown.matrices), *(_sentence(_bars(*one)) for one in bars)]
     edges = [one for one in shown.series if one.kind == "edge"]
     said += [_sentence(_bars(one.name, one.x, one.y, "edges")) for one in edges]
+    said += [_scattered(points)] if points else []
     if len(curves) > FEW:
         return " ".join(filter(None, [*said, f"{len(curves)} curves."]))
     return " ".join(filter(None, [*said, *(_sentence(_curve(*one)) for one in curves)]))
@@ -110,6 +112,16 @@ def _curve(name: str, x: Sequence[object], y: Sequence[object]) -> str:
         return ""
     (first, start), (last, end) = points[0], points[-1]
     return f"{_named(name)}from {_number(first)} at {start} to {_number(last)} at {end}"
+
+
+def _scattered(points: Sequence[Series]) -> str:
+    """The points at the ends of each axis, by name."""
+    ends = []
+    for axis, side in (("across", "x"), ("up", "y")):
+        found = [(float(getattr(one, side)[0]), isolated(one.name)) for one in points]
+        (least, first), (most, last) = min(found), max(found)
+        ends.append(f"{axis} from {_number(least)} ({first}) to {_number(most)} ({last})")
+    return f"{counted(len(points), 'points')}, {', '.join(ends)}."
 
 
 def _named(name: str) -> str:

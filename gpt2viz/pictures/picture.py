@@ -45,10 +45,12 @@ def _fixed(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Series(Fixed):
-    """The numbers of some bars, of edges or of a curve; of ``x`` and ``y`` one may be names."""
+    """The numbers of some bars, of edges, of a curve or of a point; of ``x`` and ``y`` one may be
+    names.
+    """
 
     name: str
-    kind: Literal["bar", "edge", "curve"]
+    kind: Literal["bar", "edge", "curve", "point"]
     x: Sequence[object]
     y: Sequence[object]
 
@@ -237,6 +239,29 @@ class Curves(Picture):
     def series(self) -> tuple[Series, ...]:
         """The curves."""
         return tuple(Series(one.name, "curve", one.x, one.y) for one in self.curves)
+
+
+@dataclass(frozen=True, eq=False)
+class Points(Picture):
+    """Points of a plane, each with its name, both axes to the same scale.
+
+    ``x`` and ``y`` (n,) are where they lie; ``x_title`` and ``y_title`` name the axes. Those whose
+    places are in ``made`` are drawn as diamonds.
+    """
+
+    names: Sequence[str]
+    x: Sequence[float]
+    y: Sequence[float]
+    x_title: str
+    y_title: str
+    made: Sequence[int] = ()
+    height: int = 420
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """One a point, under its name."""
+        found = zip(self.names, self.x, self.y, strict=True)
+        return tuple(Series(name, "point", [x], [y]) for name, x, y in found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from gpt2viz.pictures.find import atlas
 from gpt2viz.pictures.lines import lines
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel, Part
-from gpt2viz.pictures.picture import Heatmaps, Lens, Picture, Reading
+from gpt2viz.pictures.picture import Heatmaps, Lens, Picture, Points, Reading
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.prediction import probability_bars, token_bars
@@ -86,6 +86,15 @@ def one_of_every_kind() -> dict[str, Picture]:
             column=2,
         ),
         "lines": lines("lines", [panel(0), panel(1)], ["Head 0", "Head 1"]),
+        "points": Points(
+            "words",
+            ["cat", "<b>", "#93a8ff"],
+            [0.5, -1.25, 2.0],
+            [0.75, 3.5, -0.125],
+            "one",
+            "other",
+            made=[2],
+        ),
         "wiring": wiring(),
     }
 

@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
+from gpt2viz.app.course import word_plane
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import TOKENS, Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -54,6 +55,7 @@ def draw_tokens(book: Book) -> list[Question]:
         "one vector."
     )
     code(Line(trace, "token_embedding"))
+    word_plane.draw(book)
     return _token_questions(trace.token_ids, labels, rows)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gpt2viz.pictures.every_head import HeadMaps, Thumbnails
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens, Picture
+from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens, Picture, Points
 from gpt2viz.pictures.plotly import (
     bars,
     curves,
@@ -15,6 +15,7 @@ from gpt2viz.pictures.plotly import (
     heatmap,
     lens,
     lines,
+    points,
     thumbnails,
     wiring,
 )
@@ -29,6 +30,7 @@ _DRAW: dict[type[Picture], Callable[..., Figure]] = {
     Heatmaps: heatmap.draw,
     Lens: lens.draw,
     Lines: lines.draw,
+    Points: points.draw,
     Thumbnails: thumbnails.draw,
     Wiring: wiring.draw,
 }
