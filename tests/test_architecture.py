@@ -182,6 +182,7 @@ TRIANGLES = {
     "gpt2viz/analysis/scores.py",  # earlier tokens equal to the query's
     "gpt2viz/training/pressure.py",  # each two heads once
     *(f"gpt2viz/textbook/{name}.py" for name in ("steps", "variants", "mistakes")),  # shown whole
+    "gpt2viz/textbook/masks.py",  # the same, written in other ways
     "gpt2viz/textbook/gaps.py",  # ways to write it wrong
 }
 

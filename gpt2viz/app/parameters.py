@@ -347,6 +347,8 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     HAND_WV := Listed("hand_wv", "W_V", on=_BOOK),
     HS := Choice("hs", "The head size", 64, on=_BOOK),
     WAY_STEP := Choice("way_step", "The step of vectors that are split into heads", 0, on=_BOOK),
+    VALUES_X := Listed("values_x", "Words that are found and hand over", on=_BOOK),
+    VALUES_WV := Listed("values_wv", "What they hand over: W_V", on=_BOOK),
     WAY_B := Choice("way_B", "Texts at once", 2, on=_BOOK),
     WAY_T := Choice("way_T", "Tokens", 6, on=_BOOK),
     WAY_C := Choice("way_C", "Channels", 768, on=_BOOK),

@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.course import guess
+from gpt2viz.app.course import guess, values
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import TOKENS, Book, code, heading, pairs, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -137,6 +137,7 @@ def _sentence(book: Book) -> Iterator[Question]:
     changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
     yield _equal_outputs(found, changed)
     _fused(x, weights)
+    values.draw(book)
 
 
 def _equal_outputs(found: steps.Steps, changed: list[bool]) -> Question:

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.course import guess, motion, two_orders
+from gpt2viz.app.course import guess, masks, motion, two_orders
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, pairs, picture
 from gpt2viz.app.course.tables import table
@@ -52,6 +52,7 @@ def draw(book: Book) -> list[Question]:
         "\n\nIn “crane ate fish” the crane stands **first**, and with the mask sees nothing but "
         "itself. A model that reads from the left must settle at a later word which crane is meant."
     )
+    masks.draw(book, scaled)
     two_orders.draw(book)
     return _questions(causal, scaled, np.asarray(weights[3]))
 
