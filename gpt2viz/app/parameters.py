@@ -362,6 +362,8 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     WALK_SEED := Choice("walk_seed", "What decides its weights", 0, on=_BOOK),
     CURVE := Choice("curve", "The curve between", "GELU (erf)", on=_BOOK),
     CURVE_X := Listed("curve_x", "Where the curves are read", on=_BOOK),
+    BLOCKS_X := Listed("blocks_x", "The input of three MLPs", on=_BOOK),
+    BLOCKS_SEED := Choice("blocks_seed", "What decides their tables", 0, on=_BOOK),
     DROP_P := Choice("drop_p", "The chance to be dropped", 0.1, on=_BOOK),
     DROP_SEED := Choice("drop_seed", "What decides what is dropped", 0, on=_BOOK),
     DROP_ON := Switch("drop_on", "As in training", True, on=_BOOK),
@@ -370,6 +372,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
         "stream_step", "The step of a token's way through the stream", 0, on=_BOOK, of=(MODEL,)
     ),
     NORM := Listed("norm", "x, gain and shift of a norm", on=_BOOK),
+    LANE_DEPTH := Choice("lane_depth", "Layers that a gradient runs back through", 12, on=_BOOK),
     DEPTH := Choice("depth", "Layers", 12, on=_BOOK),
     SIZE_VOCAB_SIZE := Choice("size_vocab_size", "Tokens of the vocabulary", 50_257, on=_BOOK),
     SIZE_N_POSITIONS := Choice("size_n_positions", "Tokens of the context", 1024, on=_BOOK),

@@ -217,6 +217,7 @@ AXES = {
     "apart": ("token", "channel"),
     "real_head": ("query", "key"),
     "walk": ("", "channel"),
+    "blocks": ("token", "dimension"),
     "drop": ("", "number"),
     "stream_picture": ("", "channel"),
     "why_look": ("query", "key"),

@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
+from gpt2viz.app.course import blocks
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -125,6 +126,7 @@ def _curves(book: Book) -> Iterator[Question]:
     _swiglu()
     code(*mlp.CURVES.values(), mlp.swiglu_width, mlp.forms, mlp.FeedForward, mlp.SwiGLU)
     yield from _curve_questions(values["GELU (erf)"])
+    blocks.draw(book)
 
 
 def _swiglu() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.course import motion
+from gpt2viz.app.course import express_lane, motion
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -30,6 +30,7 @@ def draw(book: Book) -> Iterator[Question]:
         "the error's signal runs back along the same straight path."
     )
     yield from _stream(book)
+    express_lane.draw(book)
     yield from _norm()
     _order(book)
     yield from _depth(book)
