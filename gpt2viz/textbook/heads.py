@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from torch import Tensor
 
 from gpt2viz.textbook.claims import Claim, shape
 from gpt2viz.textbook.draws import drawn, normal
@@ -21,6 +21,7 @@ from gpt2viz.textbook.variants import (
 )
 
 Step = tuple[str, str]
+Variant = SimplifiedAttention | TrainableAttention | MultiHeadAttention
 
 
 def shape_steps(B: int, T: int, C: int, nh: int) -> list[Step]:
@@ -51,8 +52,9 @@ def shape_steps(B: int, T: int, C: int, nh: int) -> list[Step]:
 
 
 @lru_cache(maxsize=8)
-def _variants(C: int, nh: int, seed: int) -> dict[str, nn.Module]:
-    variants = {
+def the_variants(C: int, nh: int, seed: int) -> dict[str, Variant]:
+    """The four forms of attention for C channels, with parameters from a seed."""
+    variants: dict[str, Variant] = {
         "nothing learned": SimplifiedAttention(),
         "trainable": TrainableAttention(C, C),
         "causal": CausalAttention(C, C),
@@ -67,7 +69,7 @@ def four_variants(x: ArrayLike, nh: int = 1, seed: int = 0) -> dict[str, Tensor]
     with torch.inference_mode():
         return {
             name: variant(batch)[0]
-            for name, variant in _variants(batch.shape[-1], nh, seed).items()
+            for name, variant in the_variants(batch.shape[-1], nh, seed).items()
         }
 
 

@@ -57,6 +57,8 @@ RIGHT = {
     "cache_tenth": ["52", "fifty-two", "12 + 40", "12 + 10 · 4 = 52", "52 multiply-adds"],
     "rope_moved": ["37", "thirty-seven", "at 37", "40 − 3", "place 37", "position 37"],
     "groups_factor": ["4", "four", "4x", "×4", "four times", "32/8", "fourfold", "a quarter"],
+    "flash_bytes": ["16", "sixteen", "16x", "16 times", "1024 / 64", "1024/64 = 16"],
+    "rnn_between": ["99", "99 times", "100 − 1", "100 - 1 = 99"],
     "mistake_25": ["1000", "1,000", "1.000", "1 000", "a thousand", "one thousand", "25 · 40"],
 }
 #: Question -> what must not pass.
@@ -87,6 +89,8 @@ WRONG = {
     "cache_tenth": ["520", "28", "5.2", "fifty", "-52"],
     "rope_moved": ["9", "43", "38", "36", "-37"],
     "groups_factor": ["8", "1/4", "16", "one", "3.9"],
+    "flash_bytes": ["64", "1/16", "256", "sixty"],
+    "rnn_between": ["100", "98", "9.9", "-99"],
     "mistake_25": ["100", "1", "1001"],
 }
 
@@ -178,6 +182,8 @@ NUMBERS = {
     "cache_tenth": [10 * 12 + 4 * 10**2, 12 + 4 * 4, 4 * 10, 12 + 4 * 9, 3 * 2 * 2],
     "rope_moved": [9, 12 - 9, 40 - 12, 40 - 9, 40 + 3],
     "groups_factor": [8, 32, 32 - 8, (32 / 8) ** 2, 8 / 32],
+    "flash_bytes": [64, 1024 / 4, 1024, 1024 * 64],
+    "rnn_between": [100, 98, 1, 100**2],
     "norm_scale": [10, 1 / 10, 10**2],
 }
 

@@ -14,6 +14,7 @@ from gpt2viz.app.course import (
     by_hand,
     checks,
     crane,
+    flash,
     grouped,
     heads,
     kv_cache,
@@ -27,6 +28,7 @@ from gpt2viz.app.course import (
     real_step,
     residual,
     rmsnorm,
+    rnn,
     rope,
     sinks,
     story,
@@ -177,7 +179,9 @@ CHAPTERS: Mapping[str, Chapter] = {
     "grouped": Chapter(
         "Grouped-query attention", grouped.draw, (), ("groups_factor",), part=_AFTER
     ),
+    "flash": Chapter("Flash attention", flash.draw, (), ("flash_bytes",), part=_AFTER),
     "sinks": Chapter("Sinks", sinks.draw, (), ("sink_rest",), reads_sentence=True, part=_AFTER),
+    "rnn": Chapter("RNNs", rnn.draw, (), ("rnn_between",), part="Before GPT-2"),
     "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
     APPENDIX: Chapter("Printed and computed", printed.draw, tuple(EXAMPLES), (), part="Appendix"),
 }

@@ -107,6 +107,18 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
         "16": "Keys and values both shrink, but they are added, not multiplied.",
         "0.25": "That is the part that is left.",
     },
+    "flash_bytes": {
+        "64": "That is how many keys a tile has.",
+        "256": "That would be with tiles of 4 keys.",
+        "1024": "That would be with tiles of a single key.",
+        "65536": "That is how many scores of a head are in one tile: 1024 · 64.",
+    },
+    "rnn_between": {
+        "100": "The first state is there after the first word, and waits for the second.",
+        "98": "The last word's step counts as well.",
+        "1": "That is one step. There are more words between.",
+        "10000": "That is how many scores attention has for this text.",
+    },
     "mistake_25": {
         "40": "That is how many channels each head would have.",
         "48 | 64 | 768": "Divided by 25, that is not a whole number.",

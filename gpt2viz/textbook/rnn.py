@@ -1,0 +1,67 @@
+"""A recurrent network beside attention: what must wait for what, and how far a gradient travels.
+
+Elman 1990, "Finding Structure in Time"; Bengio et al. 1994, "Learning Long-Term Dependencies with
+Gradient Descent Is Difficult".
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.autograd.functional import jacobian as jacobian_of
+
+from gpt2viz.textbook.draws import normal
+from gpt2viz.textbook.steps import attend, project, rows
+
+#: Random networks that a gradient's size is the mean of.
+DRAWS = 20
+
+#: A small network for words of two numbers: tables (2, 2).
+W_X = ((1.0, 0.0), (0.0, 1.0))
+W_H = ((0.5, -0.5), (0.5, 0.5))
+
+
+def read(x: ArrayLike, w_x: ArrayLike, w_h: ArrayLike) -> Tensor:
+    """The state after each word of x (T, C): (T, C). Each needs the one before, from zeros on."""
+    words, w_x, w_h = rows(x), rows(w_x), rows(w_h)
+    states = [torch.zeros(words.shape[1])]
+    for word in words:
+        states.append(torch.tanh(w_x @ word + w_h @ states[-1]))  # (C,)
+    return torch.stack(states[1:])
+
+
+def by_rnn(x: Tensor, seed: int) -> Tensor:
+    """The last state (C,) of a random network that reads x (T, C)."""
+    C = x.shape[1]
+    w_x, w_h = normal(2, C, C, seed=seed) / C**0.5
+    return read(x, w_x, w_h)[-1]
+
+
+def by_attention(x: Tensor, seed: int) -> Tensor:
+    """What a random causal head makes of the last word of x (T, C): (C,)."""
+    C = x.shape[1]
+    q, k, v = (project(x, w / C**0.5) for w in normal(3, C, C, seed=seed))
+    return attend(q, k, v, causal=True).output[-1]
+
+
+@lru_cache(maxsize=8)
+def reach(T: int, C: int = 16) -> dict[str, tuple[float, ...]]:
+    """How much a last word's vector depends on each word: gradients from T − 1 words before to 0.
+
+    The size of the Jacobian of the last output (C,) by each word (C,), as the root of the sum of
+    its squares; the mean over ``DRAWS`` random networks and texts. By the network's name.
+    """
+    found = {}
+    for name, last in {"RNN": by_rnn, "attention": by_attention}.items():
+        sizes = torch.zeros(T)
+        for seed in range(DRAWS):
+            x = normal(T, C, seed=1000 + seed)
+            jacobian = jacobian_of(  # type: ignore[no-untyped-call]
+                partial(last, seed=seed), x
+            )  # (C, T, C)
+            sizes += jacobian.square().sum(dim=(0, 2)).sqrt() / DRAWS
+        found[name] = tuple(sizes.tolist())
+    return found
