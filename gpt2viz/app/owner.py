@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import streamlit as st
@@ -61,8 +62,13 @@ def is_local() -> bool:
 
 
 def _arguments() -> argparse.Namespace:
+    return _read(tuple(sys.argv[1:]))
+
+
+@lru_cache(maxsize=1)
+def _read(given: tuple[str, ...]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--allow-model", action="append", default=[])
     parser.add_argument("--device", default="cpu")
-    return parser.parse_known_args(sys.argv[1:])[0]
+    return parser.parse_known_args(given)[0]

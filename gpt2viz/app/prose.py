@@ -8,6 +8,7 @@ Every caption and explanation is written with ``markdown`` or ``caption``; an al
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -82,16 +83,27 @@ def tip(text: str) -> str:
 
 def _link_first_uses(text: str, done: set[str]) -> str:
     """``text`` with a link at the first use of each word that isn't ``done``, which they become."""
+    parts = []
+    for before, word in _parted(text):
+        term = _TERM.get(word.lower())
+        if term is not None and term.key not in done:
+            done.add(term.key)
+            word = link(term, word)
+        parts += [before, word]
+    return "".join(parts)
 
-    def link_first(found: re.Match[str]) -> str:
-        word = found["word"]
-        term = _TERM[word.lower()] if word else None
-        if term is None or term.key in done:
-            return found[0]
-        done.add(term.key)
-        return link(term, word)
 
-    return _FOUND.sub(link_first, text)
+@lru_cache(maxsize=1000)
+def _parted(text: str) -> tuple[tuple[str, str], ...]:
+    """What stands before each of the words, and the word; the last part has none.
+
+    Most of what a page says is the same each time, and to look for the words takes long.
+    """
+    found = [one for one in _FOUND.finditer(text) if one["word"]]
+    ends = [0, *(one.end() for one in found)]
+    before = (text[end : one.start()] for end, one in zip(ends, found, strict=False))
+    words = (one["word"] for one in found)
+    return (*zip(before, words, strict=True), (text[ends[-1] :], ""))
 
 
 def link(term: Term, shown: str) -> str:
@@ -99,9 +111,14 @@ def link(term: Term, shown: str) -> str:
 
     The link carries what is chosen, so that the way back from the glossary leads to the same view.
     """
-    wanted = {parameters.TERM.name: term.key} | {
-        name: value for name, value in address.parameters().items() if name not in _OF_GLOSSARY
-    }
-    query = urlencode(wanted, quote_via=quote, safe="")
+    query = _spelled(((parameters.TERM.name, term.key),))
+    if chosen := tuple(one for one in address.parameters().items() if one[0] not in _OF_GLOSSARY):
+        query += f"&{_spelled(chosen)}"
     meaning = term.meaning.replace('"', "”")
     return f'[{shown}]({pages.GLOSSARY.address}?{query} "{meaning}")'
+
+
+@lru_cache(maxsize=128)
+def _spelled(asked: tuple[tuple[str, str], ...]) -> str:
+    """Parameters as an address has them: every link of a page repeats the same."""
+    return urlencode(asked, quote_via=quote, safe="")
