@@ -96,7 +96,7 @@ def test_the_sums_of_fish_are_written_out() -> None:
     assert r"[-9,\; 6,\; -12,\; 0] / \sqrt{2} \approx [-6.36396" in written
     assert ",\\; ".join(f"{weight:.5f}" for weight in weights) in written
     output = weights @ [[-1, 1], [2, 0], [0, 2], [2, 1]]
-    assert rf"\text{{weights}} \cdot V \approx [{output[0]:.4f},\; {output[1]:.4f}]" in written
+    assert rf"\text{{mixture: weights}} \cdot V \approx [{output[0]:.4f},\; {output[1]:.4f}]" in written
 
 
 def test_the_stream_of_fish_adds_up() -> None:

@@ -137,7 +137,7 @@ def test_the_linear_layers_sum_follows_from_its_terms(edit: dict[str, str]) -> N
 def test_places_are_added_as_they_are_written(words: str, on: str) -> None:
     at = open_page("textbook", chapter="order", order_on=on, order_words=words)
     for name in ("first", "last"):
-        one, other, rest = formula(at, rf"\text{{dog, {name}: }} ").split("]", 2)
+        one, other, rest = formula(at, rf"\text{{crane, {name}: }} ").split("]", 2)
         assert numbers(one).tolist() == [float(x) for x in words.split(",")[:2]]
         follows(rest, numbers(one) + numbers(other))
 

@@ -114,7 +114,7 @@ def _by_hand(book: Book, crane: Reading) -> None:
         rf"q K^\top / \sqrt{{2}} = {given(found.scores[_FISH])} / \sqrt{{2}} {equals(scaled, m)}"
     )
     st.latex(rf"\text{{softmax}} {equals(weights, n)}")
-    st.latex(rf"\text{{weights}} \cdot V {equals(found.output[_FISH])}")
+    st.latex(rf"\text{{mixture: weights}} \cdot V {equals(found.output[_FISH])}")
     prose.markdown("So “fish” takes nearly all of its mixture from “crane”.")
 
 
