@@ -19,10 +19,10 @@ import gpt2viz
 from gpt2viz.app.course import story
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import figure, heatmaps, open_page, plain
+from tests.app.pages import figure, heatmaps, masks, open_page, plain
 from tests.mutants import Mutant
-from tests.numpy_gpt2 import reference
-from tests.textbook.oracle import softmax, tiny_story
+from tests.numpy_gpt2 import read, reference
+from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story
 
 CRANE = "A crane ate fish"
 LONG = "the bank of the river " * 12  # 60 tokens
@@ -96,7 +96,30 @@ def test_the_sums_of_fish_are_written_out() -> None:
     assert r"[-9,\; 6,\; -12,\; 0] / \sqrt{2} \approx [-6.36396" in written
     assert ",\\; ".join(f"{weight:.5f}" for weight in weights) in written
     output = weights @ [[-1, 1], [2, 0], [0, 2], [2, 1]]
-    assert rf"\text{{mixture: weights}} \cdot V \approx [{output[0]:.4f},\; {output[1]:.4f}]" in written
+    assert (
+        rf"\text{{mixture: weights}} \cdot V \approx [{output[0]:.4f},\; {output[1]:.4f}]"
+        in written
+    )
+
+
+def test_the_mask_hides_later_words_from_both_heads() -> None:
+    x = tiny_story()["x"]
+    scaled = tiny_looks(x)
+    later = ~np.tri(4, dtype=bool)
+    of_the_mask = figure(chapter("mask"), "tiny_scores"), figure(chapter("mask"), "tiny_weights")
+    for spec, expected in zip(of_the_mask, (scaled[0], softmax(hidden(scaled[0]))), strict=True):
+        (drawn,) = heatmaps(spec).values()
+        assert_allclose(drawn[~later], expected[~later], atol=1e-5)
+        assert_allclose(masks(spec)[0], later)
+    outputs = [
+        [float(n) for n in re.findall(r"-?\d+\.\d+", line)]
+        for line in formulas(chapter("mask")).splitlines()
+        if r": weights} \cdot V" in line
+    ]
+    assert_allclose(outputs, softmax(hidden(scaled[0])) @ x[:, :2], atol=5.1e-5)
+    looks = heatmaps(figure(chapter("heads"), "tiny_heads")).values()
+    for drawn, scores in zip(looks, scaled, strict=True):
+        assert_allclose(drawn, softmax(hidden(scores)), atol=1e-5)
 
 
 def test_the_stream_of_fish_adds_up() -> None:
@@ -183,6 +206,38 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
     assert_allclose(
         drawn("next-word", "real_logits")[0], -np.sort(-found["logits"][n])[:5], atol=1e-4
     )
+
+
+def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
+    found, chosen = oracle(CRANE, True), {"layer": "1", "head": "4", "query": "2"}
+    hardest = found["weights"][1][4][2].argmax()
+
+    def told(name: str) -> str:
+        return said(open_page("textbook", chapter=name, **chosen)).replace("−", "-")
+
+    assert f"is the score, **{found['scores'][1][4][2, hardest]:.3f}**" in told("crane")
+    assert f"head 4's begin with {found['head_output'][1][4, 2, 0]:.3f}." in told("heads")
+    id = gpt2viz.load_model().tokenizer.encode(CRANE)[2]
+    number = read(BUNDLED)[1]["wte.weight"][id, 0]
+    row = f"has the id **{id:,}**. So its vector is row {id:,} of the table, which begins with"
+    assert f"{row} {number:.3f}." in told("tokens")
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("tokens", {"token_embedding"}),
+        ("order", {"token_embedding", "position_embedding", "embedding"}),
+        ("mlp", {"mlp_in", "mlp_act", "mlp_projected", "mlp_output"}),
+        ("residual", {"residual_mid", "residual_out"}),
+    ],
+)
+def test_the_link_lands_on_the_tensors_of_the_step(name: str, keys: set[str]) -> None:
+    asked = link(open_page("textbook", chapter=name, layer="2"), "shapes", "filter")
+    there = open_page("shapes", filter=asked["filter"])
+    (table,) = (frame.value for frame in there.dataframe)
+    assert keys <= set(table["key"])
+    assert set(table["layer"].dropna()) <= {2}
 
 
 def test_what_is_told_of_the_next_word_is_told_on_predict() -> None:

@@ -54,6 +54,14 @@ def orders(places: Any, causal: bool) -> np.ndarray:
     return np.abs(ends[0] - ends[1]).max()
 
 
+def tiny_looks(x: np.ndarray) -> list[np.ndarray]:
+    """The scaled scores of the tiny crane's heads: who did it, and one word back."""
+    thing, deed = x[:, 0], x[:, 1]
+    quarters = np.subtract.outer(np.arange(4), np.arange(4)) - 1
+    who = np.outer(thing + deed, thing - 2 * deed)
+    return [who / sqrt(2), 4 * np.cos(np.pi / 2 * quarters) / sqrt(2)]
+
+
 def tiny_story() -> dict[str, np.ndarray]:
     """The tiny crane's way from text to the next word, written out for its four words."""
     words = {"A": (-1, 1), "crane": (2, 0), "ate": (0, 2), "fish": (2, 1), ".": (-1, -1)}
@@ -61,10 +69,7 @@ def tiny_story() -> dict[str, np.ndarray]:
     turned = np.pi / 2 * np.arange(4)
     hand = np.stack([np.zeros(4), np.zeros(4), np.sin(turned), np.cos(turned)], axis=1)
     x = table[:4] + hand
-    thing, deed = x[:, 0], x[:, 1]
-    who = softmax(hidden(np.outer(thing + deed, thing - 2 * deed) / sqrt(2)))
-    quarters = np.subtract.outer(np.arange(4), np.arange(4)) - 1
-    before = softmax(hidden(4 * np.cos(np.pi / 2 * quarters) / sqrt(2)))
+    who, before = (softmax(hidden(scores)) for scores in tiny_looks(x))
     merged = np.concatenate([who @ x[:, :2], before @ x[:, :2]], axis=1)
     attention = np.stack([merged[:, 0] / 2, merged[:, 3] / 2, *np.zeros((2, 4))], axis=1)
     mid = x + attention

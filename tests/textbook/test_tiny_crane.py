@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from numpy.testing import assert_allclose
 from torch import nn
@@ -11,27 +10,19 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.textbook import tiny_crane
 from tests.mutants import Mutant
-from tests.textbook.oracle import hidden, softmax, tiny_story
+from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story
 
 
 def test_every_step_is_that_of_the_oracle() -> None:
     found, expected = tiny_crane.read(), tiny_story()
     for name, values in expected.items():
         assert_allclose(getattr(found, name), values, atol=1e-5, err_msg=name)
-    for head, scores, values in zip(
-        found.heads, expected_scores(), (expected["x"][:, :2],) * 2, strict=True
-    ):
-        assert_allclose(head.scores, scores, atol=1e-6)
-        weights = softmax(hidden(scores / np.sqrt(2)))
+    x = expected["x"]
+    for head, scaled in zip(found.heads, tiny_looks(x), strict=True):
+        assert_allclose(head.scaled_scores, scaled, atol=1e-5)
+        weights = softmax(hidden(scaled))
         assert_allclose(head.weights, weights, atol=1e-6)
-        assert_allclose(head.output, weights @ values, atol=1e-5)
-
-
-def expected_scores() -> list[np.ndarray]:
-    """In words: (thing + deed) · (thing − 2 deed), and 4 where the hand is a quarter behind."""
-    x = tiny_story()["x"]
-    back = np.stack([-x[:, 3], x[:, 2]], axis=1)
-    return [np.outer(x[:, 0] + x[:, 1], x[:, 0] - 2 * x[:, 1]), 4 * back @ x[:, 2:].T]
+        assert_allclose(head.output, weights @ x[:, :2], atol=1e-5)
 
 
 def test_the_last_word_sees_the_same_without_the_mask() -> None:

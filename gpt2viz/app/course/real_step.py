@@ -137,7 +137,7 @@ def _order(book: Book) -> None:
     _first(book, "real_order", "the stream's start", rows)
     _sum([token[0], position[0]], total[0])
     _lines(view, None, "token_embedding", "position_embedding", "embedding")
-    _to_shapes("The sums among all tensors", "position_embedding")
+    _to_shapes("The vectors and their sums among all tensors", "embedding")
 
 
 def _crane(book: Book) -> None:
