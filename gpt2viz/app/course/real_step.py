@@ -72,7 +72,7 @@ def _to_cell(view: View, at: Step) -> None:
     both = f"{_written(view, at.query)} and {_written(view, at.key)}"
     _link(
         pages.HEAD,
-        f"Head {at.layer}.{at.head}, with the cell of {both} framed",
+        f"The cell of {both} on the page Head",
         {
             parameters.SEE: "run",
             parameters.LAYER: at.layer,
@@ -145,8 +145,8 @@ def _crane(book: Book) -> None:
     q, k = view.trace.stage("q", *at[:2])[at.query], view.trace.stage("k", *at[:2])[at.key]
     score = view.trace.stage("scores", *at[:2])[at.query, at.key]
     prose.markdown(
-        f"The real model does this in many places at once; later chapters show how. In one of "
-        f"them {_written(view, at.query)} looks hardest at {_written(view, at.key)}. Query and key "
+        "The real model does this in many places at once; later chapters show how. In one place "
+        f"{_written(view, at.query)} looks hardest at {_written(view, at.key)}. Query and key "
         f"have {len(q)} numbers there. The sum of all {len(q)} products is the score, "
         f"**{_said(score)}**."
     )
@@ -166,7 +166,7 @@ def _by_hand(book: Book) -> None:
     if further == 1:
         divisor = rf"\sqrt{{{config.head_dim}}}"
     prose.markdown(
-        f"The scores of {_written(view, at.query)} in the same place, raw and scaled. Of "
+        f"All scores of {_written(view, at.query)} in the same place, raw and scaled. For "
         f"{_written(view, at.key)}:"
     )
     size = config.head_dim**0.5 * further
