@@ -54,6 +54,14 @@ def test_every_page_says_so(overflowing: Path, page: str) -> None:
     assert "Raw scores of layer 1" in said(at)
 
 
+@pytest.mark.parametrize("chapter", ["crane", "heads"])
+def test_the_story_goes_on_beyond_what_float32_can_hold(overflowing: Path, chapter: str) -> None:
+    """In a model with fewer channels than fit on screen, too."""
+    at = open_page("textbook", model="large", layer="1", chapter=chapter)
+    assert "Raw scores of layer 1" in said(at)
+    assert "Check yourself" in [element.value for element in at.subheader]
+
+
 @pytest.mark.parametrize(
     "page", ["predict", "predict?predict=generate", "what_if", "side_by_side?differs=mask"]
 )

@@ -89,9 +89,10 @@ def _to_shapes(label: str, tensor: str) -> None:
 
 
 def _first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:
-    """The first numbers of some vectors, a row each."""
-    values = np.stack([np.asarray(row)[:_SHOWN] for row in rows.values()])
-    columns = [f"{n}" for n in range(values.shape[1])]
+    """The first numbers of some vectors, a row each; as many as the shortest has."""
+    size = min(_SHOWN, *map(np.size, rows.values()))
+    values = np.stack([np.asarray(row)[:size] for row in rows.values()])
+    columns = [f"{n}" for n in range(size)]
     across, down = Axis("channel", columns), Axis("", tuple(rows), numbered=False)
     panel = Panel(title, values, down, across, name=title, quantity="value")
     picture(book, key, [panel], height=90 + 32 * len(values))
@@ -144,13 +145,15 @@ def _crane(book: Book) -> None:
     view, at = book.view, _cell(book.view)
     q, k = view.trace.stage("q", *at[:2])[at.query], view.trace.stage("k", *at[:2])[at.key]
     score = view.trace.stage("scores", *at[:2])[at.query, at.key]
+    with np.errstate(all="ignore"):  # what float32 can't hold, the page has said above
+        product = q * k
     prose.markdown(
         "The real model does this in many places at once; later chapters show how. In one place "
         f"{_written(view, at.query)} looks hardest at {_written(view, at.key)}. Query and key "
         f"have {len(q)} numbers there. The sum of all {len(q)} products is the score, "
         f"**{_said(score)}**."
     )
-    _first(book, "real_qk", "query and key", {"query": q, "key": k, "product": q * k})
+    _first(book, "real_qk", "query and key", {"query": q, "key": k, "product": product})
     _lines(view, at.layer, "q", "k", "scores")
     _to_cell(view, at)
 
