@@ -86,8 +86,9 @@ def way(at: AppTest) -> tuple[list[list[str]], list[str]]:
     return numbers, [frame["caption"] for frame in frames]
 
 
-@pytest.mark.parametrize(("text", "query"), [("A crane ate fish", "1"), ("A", None)])
-@pytest.mark.parametrize("causal", ["true", "false"])
+@pytest.mark.parametrize(
+    ("text", "query", "causal"), [("A crane ate fish", "1", "true"), ("A", None, "false")]
+)
 def test_the_stream_is_that_of_the_readers_sentence(
     text: str, query: str | None, causal: str
 ) -> None:

@@ -1,0 +1,166 @@
+"""Arrows and frames of the Textbook in a real browser: dragged, played, small, dark, motionless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import seen_by_axe, settle
+
+Visit = Callable[..., Page]
+
+
+def middle(part: Locator) -> tuple[float, float]:
+    box = part.bounding_box()
+    assert box
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_a_key_is_dragged_and_tables_address_and_weights_follow(visit: Visit) -> None:
+    page = visit("textbook", chapter="crane")
+    fish = page.get_by_role("button", name="Key of fish")
+    fish.scroll_into_view_if_needed()
+    origin, unit = middle(page.get_by_role("button", name="Query of crane")), 0.0
+    start = middle(fish)
+    unit = (start[0] - origin[0]) / 0.2  # pixels from animal 0.7 to 0.9
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(start[0] - 0.2 * unit, start[1], steps=3)
+    assert "crane_k" not in page.url  # it is sent where it is let go
+    page.mouse.move(start[0] + 0.1 * unit, start[1] - 0.4 * unit, steps=3)
+    page.mouse.up()
+    page.wait_for_function(
+        "location.search.includes('crane_k_bird=0.7%2C0.7%2C0.9%2C0.1%2C1.0%2C0.5')"
+    )
+    settle(page)
+    assert "crane_q" not in page.url
+    expect(page.get_by_label("Keys, fish, animal")).to_have_value("1")
+    expect(page.get_by_label("Keys, fish, machine")).to_have_value("0.5")
+    expect(page.locator(".katex-mathml", has_text="q \\cdot K")).to_contain_text("1.0500")
+    expect(
+        page.get_by_text("Key of fish: animal 1, machine 0.5. Score 1.05, weight")
+    ).to_be_visible()
+    page.get_by_role("button", name="Back to the original numbers").click()
+    page.wait_for_function("!location.search.includes('crane_k')")
+    settle(page)
+    expect(page.get_by_role("button", name="Key of fish: animal 0.9, machine 0.1")).to_be_attached()
+
+
+def wrong(page: Page) -> list[str]:
+    """What axe-core finds, but for long formulas, which scroll: Chromium lets the keyboard in."""
+    return [found for found in seen_by_axe(page) if "katex-display" not in found]
+
+
+def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:
+    page = visit("textbook", width=400, dark=True, chapter="crane", crane_mask="true")
+    query = page.get_by_role("button", name="Query of crane")
+    query.focus()
+    for key in ("ArrowUp", "ArrowUp", "ArrowLeft"):
+        page.keyboard.press(key)
+    page.wait_for_function("location.search.includes('crane_q=0.65%2C0.8')")
+    settle(page)
+    expect(query).to_be_focused()
+    told = page.get_by_text("Query of crane: animal 0.65, machine 0.8. Weights: crane 1.00")
+    expect(told).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.wait_for_timeout(400)
+    assert not wrong(page)
+
+
+#: Notes each place that the first piece of the mixture is drawn at.
+_NOTE = """
+plane => {
+  window.places = new Set()
+  const note = () => window.places.add(plane.querySelector("path.follows")?.getAttribute("d"))
+  new MutationObserver(note).observe(plane, { subtree: true, childList: true })
+}
+"""
+
+
+def test_arrows_glide_unless_less_motion_is_asked_for(visit: Visit) -> None:
+    page = visit("textbook", chapter="crane")
+    field = page.get_by_label("Query of crane, crane, animal")
+
+    def places(animal: str) -> int:
+        page.locator(".st-key-crane_arrows .plane").nth(1).evaluate(_NOTE)
+        field.fill(animal)
+        field.press("Enter")
+        page.wait_for_function(f"location.search.includes('crane_q={animal}.0')")
+        settle(page)
+        page.wait_for_timeout(500)
+        return int(page.evaluate("[...window.places].filter(Boolean).length"))
+
+    assert places("9") > 2
+    page.emulate_media(reduced_motion="reduce")
+    assert places("2") == 1
+
+
+def test_frames_are_walked_through_by_keyboard_and_stay_in_the_link(visit: Visit) -> None:
+    page = visit("textbook", width=400, chapter="mask")
+    player = page.locator(".st-key-mask_step_player")
+    player.get_by_role("button", name="Back").focus()
+    page.keyboard.press("Enter")  # nothing comes before the first
+    expect(player.get_by_text("1 of 5")).to_be_visible()
+    player.get_by_role("button", name="Step").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Space")
+    expect(player.get_by_role("status")).to_contain_text("Row “crane”: −∞ goes in for ate and fish")
+    expect(player.locator(".stage").get_by_text("−∞")).to_have_count(5)
+    page.wait_for_function("location.search.includes('mask_step=2')")
+    settle(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not wrong(page)
+    page.reload()
+    settle(page)
+    expect(player.get_by_text("3 of 5")).to_be_visible()
+    player.get_by_role("button", name="Back").click()
+    expect(player.locator(".stage").get_by_text("−∞")).to_have_count(3)
+
+
+def test_frames_play_to_their_end_and_the_address_follows(visit: Visit) -> None:
+    page = visit("textbook", dark=True, chapter="heads", way_step="2")
+    player = page.locator(".st-key-way_step_player")
+    player.get_by_role("button", name="Play").click()
+    expect(player.get_by_role("button", name="Pause")).to_be_visible()
+    expect(player.get_by_text("5 of 5")).to_be_visible(timeout=10_000)
+    page.wait_for_function("location.search.includes('way_step=4')")
+    settle(page)
+    expect(player.get_by_role("button", name="Play")).to_be_visible()
+    assert not wrong(page)
+
+
+#: Takes a step and tells whether a block is at its new place one frame later.
+_JUMPS = """
+async player => {
+  const deep = [...player.querySelectorAll("*")].find(part => part.shadowRoot).shadowRoot
+  const place = () => deep.querySelector(".block:nth-child(7)").getBoundingClientRect().left
+  const start = place()
+  deep.querySelectorAll("button")[2].click()
+  const after = await new Promise(done => requestAnimationFrame(() => done(place())))
+  await new Promise(done => setTimeout(done, 900))
+  if (Math.abs(place() - start) < 5) throw new Error("it stays")
+  return Math.abs(after - place()) < 1
+}
+"""
+
+
+def test_blocks_glide_unless_less_motion_is_asked_for(visit: Visit) -> None:
+    page = visit("textbook", chapter="heads", way_step="1")
+    player = page.locator(".st-key-way_step_player")
+    expect(player.locator(".play")).to_be_visible()
+    assert not player.evaluate(_JUMPS)
+    page.emulate_media(reduced_motion="reduce")
+    expect(player.locator(".play")).to_be_hidden()
+    assert player.evaluate(_JUMPS)
+
+
+def test_the_token_that_is_followed_is_the_chosen_one(visit: Visit) -> None:
+    page = visit("textbook", width=400, chapter="residual", text="A crane ate fish", query="0")
+    player = page.locator(".st-key-stream_step_player")
+    expect(player.get_by_role("status")).to_contain_text("“A”: its row of the token table")
+    player.get_by_role("button", name="Step").click()
+    expect(player.get_by_role("status")).to_contain_text("its position adds a vector")
+    page.wait_for_function("location.search.includes('stream_step=1')")
+    settle(page)
+    assert not wrong(page)
