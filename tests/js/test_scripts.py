@@ -182,6 +182,27 @@ MUTANTS = (
         "test_script[number_grid]",
     ),
     Mutant(
+        "arrows: down is up",
+        "app/components/arrows/component.js",
+        "100 * (high - y) / (high - low)]",
+        "100 * (y - low) / (high - low)]",
+        "test_script[arrows]",
+    ),
+    Mutant(
+        "arrows: a label lies on the one above it",
+        "app/components/arrows/component.js",
+        "Math.max(y, ...above)",
+        "y",
+        "test_script[arrows]",
+    ),
+    Mutant(
+        "player: an old answer takes the reader back",
+        "app/components/player/component.js",
+        "data.at === known.data.at || data.at === known.sent ? known.at",
+        "data.at === known.data.at ? known.at",
+        "test_script[player]",
+    ),
+    Mutant(
         "keyboard: Tab leaves the popover",
         "app/components/keyboard/component.js",
         "active !== end) return",

@@ -36,8 +36,8 @@ def draw(
         "key; by keyboard, go there with Tab and press the arrow keys. The tables change with it."
         "\n\nFrom each key a dashed line falls on the line of the query. The score is the length "
         "of the query times how far out that point lies. Behind the start, it counts as minus."
-        "\n\nOn the right, each value is cut down to its weight. Put tip to tail, these pieces end "
-        "at the new vector."
+        "\n\nIn the second plane each value is cut down to its weight. Put tip to tail, these "
+        "pieces end at the new vector."
     )
     query, weights = found.q[0], found.weights[0]
     drawn = arrows.Arrows(

@@ -24,7 +24,8 @@ def mask_closes(book: Book, scores: ArrayLike) -> None:
     """Scaled scores (T, T) of the sentence of E7 on their way through the mask."""
     prose.markdown(
         "**Row by row.** Play it, or take one step at a time. On the left −∞ goes into the scores; "
-        "on the right is softmax of what stands there. What later words held is shared out."
+        "on the right is softmax of what stands there. So later words lose their weight to the "
+        "others."
     )
     states = motion.closing(scores)
     told = ["No mask yet: each word looks at all four, and each row of weights sums to 1."]
@@ -53,7 +54,7 @@ def heads_split(book: Book, B: int, T: int, C: int, nh: int) -> None:
     ]
     prose.markdown(
         f"**To scale.** {'The first ' if drawn < T else ''}{drawn} of {T} tokens of one text. "
-        "A block is what one head reads of one token."
+        "A block is what one head gets of one token."
     )
     _play(book, frames.splitting_heads(states, nh, told), parameters.WAY_STEP)
     code(motion.split_and_merge)

@@ -117,7 +117,7 @@ function write(plane, kind, [x, y], text, color = "") {
 
 function name(plane, labels) {
   for (const { at, text, color } of apart(labels))
-    write(plane, `name${at[0] > 60 ? " left" : ""}`, at, text, color)
+    write(plane, `name${at[0] > 74 ? " left" : ""}`, at, text, color)
 }
 
 // The query and the keys, each key's shadow on the query's line, and their handles.
