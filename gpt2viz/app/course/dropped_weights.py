@@ -34,11 +34,15 @@ def draw(book: Book, x: Array, nh: int, seed: int) -> None:
     training = columns[2].toggle("Training", **address.switch(parameters.WEIGHTS_ON))
     found = dropped_weights.drop_weights(x, nh, seed, p, training, which)
     called = {name: name.replace("multi-head", "multi-head, head 0") for name in found}
-    before = [pairs(called[name], one.weights, steps.JOURNEY, "attention weight", one.hidden)
-              for name, one in found.items()]  # fmt: skip
+    before, after = (
+        [
+            pairs(f"{called[name]}: {what}", numbers, steps.JOURNEY, "attention weight", one.hidden)
+            for name, one in found.items()
+            for numbers in [one.weights if what == "weights" else one.dropped]
+        ]
+        for what in ("weights", "dropped")
+    )
     picture(book, "variants_weights", before, "unit", height=250)
-    after = [pairs(f"{called[name]}, after dropout", one.dropped, steps.JOURNEY, "weight used",
-                   one.hidden) for name, one in found.items()]  # fmt: skip
     picture(book, "variants_dropped", after, height=250)
     sums = [float(n) for one in found.values() for n in one.dropped.sum(dim=1)]
     prose.markdown(

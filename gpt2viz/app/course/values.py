@@ -34,10 +34,10 @@ def draw(book: Book) -> None:
         one = pairs("weights", chosen.weights, values.WORDS, "attention weight")
         picture(book, "values_weights", [one], "unit", height=240)
     with columns[1]:
-        one = vectors("output if V = x", itself.output, values.WORDS, _ALL, TOKENS)
+        one = vectors("V = x: output", itself.output, values.WORDS, _ALL, TOKENS)
         picture(book, "values_itself", [one], height=240)
     with columns[2]:
-        one = vectors("output if V = x W_Vᵀ", chosen.output, values.WORDS, values.TOLD, TOKENS)
+        one = vectors("V = x W_Vᵀ: output", chosen.output, values.WORDS, values.TOLD, TOKENS)
         picture(book, "values_chosen", [one], height=240)
     gap = float((itself.weights - chosen.weights).abs().max())
     prose.markdown(
