@@ -95,6 +95,7 @@ def test_the_lessons_sheets_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> N
     open_page("textbook", chapter="mask")
     for file in ("sheet.html", "sheet-answers.html"):
         assert given[f"gpt2viz-{file}"] == (ROOT / "docs" / "lessons" / file).read_bytes()
+    assert b"<td>(B, nh, T, T)</td><td>(1, 12, 4, 4)</td>" in given["gpt2viz-shapes.html"]
     given.clear()
     monkeypatch.setattr(sheets, "FOLDER", ROOT / "nowhere")
     open_page("textbook", chapter="mask")

@@ -6,11 +6,14 @@ import streamlit as st
 
 from gpt2viz import settings
 from gpt2viz.app import prose
+from gpt2viz.textbook import shape_sheet, sizes
 
 #: Where the sheets stand, beside the app.
 FOLDER = settings.APP / "docs" / "lessons"
 #: What a sheet is called -> its file.
 SHEETS = {"Sheet for students": "sheet.html", "The same with answers": "sheet-answers.html"}
+#: The model and the tokens of the sheet of shapes.
+_NAME, _T = "GPT-2 small", 4
 
 
 def offer() -> None:
@@ -30,3 +33,12 @@ def offer() -> None:
                 icon=":material/download:",
                 on_click="ignore",
             )
+        prose.caption(f"All shapes of {_NAME} on a page, to print and keep.")
+        st.download_button(
+            "Sheet of shapes",
+            shape_sheet.page(sizes.RELEASED[0].config, _NAME, T=_T),
+            file_name="gpt2viz-shapes.html",
+            mime="text/html",
+            icon=":material/download:",
+            on_click="ignore",
+        )

@@ -91,6 +91,7 @@ def _knobs(book: Book) -> None:
         "What sets the size of a model",
         hide_index=True,
     )
+    prose.caption("Other code calls n_positions `block_size`, or the context length.")
 
 
 def _parameters() -> Iterator[Question]:
