@@ -36,11 +36,11 @@ def draw(book: Book) -> list[Question]:
     prose.markdown(
         "**One after the other.** A state can't be worked out before the last one is there. A text "
         "of T words takes T steps, however many processors wait. In attention no row needs another "
-        "row: all T² scores of a layer come from **one** multiplication. That is what made it fit "
+        "row: all T² scores of a head come from **one** multiplication. That is what made it fit "
         "for training on so much text.\n\n"
         "**How far back.** In an RNN what the first word said has to pass through every state on "
-        "the way. So has the gradient on its way back, and each step shrinks it. In attention the "
-        "last word looks at the first one directly.\n\n"
+        "the way. So has the gradient on its way back. In networks like those below each step "
+        "shrinks it. In attention the last word looks at the first one directly.\n\n"
         "Here is how much the last vector depends on each word of a text, in random networks of "
         "both kinds:"
     )

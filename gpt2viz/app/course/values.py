@@ -44,7 +44,7 @@ def draw(book: Book) -> None:
         f"Queries and keys are the same both times. So are the weights: largest difference "
         f"**{difference(gap)}**. With V = x the crane is also told that “ate” is an action, which "
         "was needed only to find it. And such an output can't leave the range of the x that are "
-        "mixed. Make a number of $W_V$ negative: its output does."
+        "mixed. Make a number of $W_V$ negative: its output can."
     )
     output.table(
         {
