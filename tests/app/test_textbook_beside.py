@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
@@ -87,6 +88,12 @@ def test_too_few_words_are_asked_for_more(words: str) -> None:
     at = open_page("textbook", chapter="tokens", plane_sum=words)
     assert "Type" not in said(at) or "four different words" in said(at)
     assert len(at.session_state["_shown"].pictures["Words as points of a plane"].names) == 10
+
+
+def test_vectors_that_are_not_finite_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = torch.full((5120, 256), torch.nan)
+    monkeypatch.setattr("gpt2viz.textbook.word_plane.table_of", lambda _: table)
+    assert "numbers that aren't finite" in said(open_page("textbook", chapter="tokens"))
 
 
 def test_edited_values_are_handed_over() -> None:

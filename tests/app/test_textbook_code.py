@@ -18,17 +18,18 @@ from gpt2viz.app import course as chapters
 from gpt2viz.app import output, source_code
 from gpt2viz.app.course import checks, parts
 from gpt2viz.app.course.contents import CHAPTERS
-from gpt2viz.textbook import examples, heads, mistakes, steps
+from gpt2viz.textbook import examples, heads, mistakes, shape_sheet, steps
 from tests.app.pages import open_page
 from tests.mutants import Mutant
 
 HERE = str(Path(chapters.__file__).parent)
 MODULES = str(Path(textbook.__file__).parent)
-#: Turn numbers into tensors, errors into words, or call for claims: no part of what is shown.
+#: Turn numbers into tensors, errors into words, or call for claims; or stand beside the chapter.
 PLUMBING = {
     steps.rows.__code__,
     mistakes.message.__code__,
     inspect.unwrap(examples.claims).__code__,
+    shape_sheet.page.__code__,
 }
 HEADING, ENDING = parts.heading.__code__, checks.ask.__code__
 LISTING = source_code.listing.__code__

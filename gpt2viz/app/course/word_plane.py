@@ -47,6 +47,10 @@ def draw(book: Book) -> None:
     if len(words) < 2:
         prose.markdown("Type **two words** or more, each of them one token of this model.")
         return
+    table = word_plane.table_of(book.view.model)
+    if not np.isfinite(np.asarray(table[[*words.values(), *terms.values()]])).all():
+        prose.markdown("The vectors of some of these words hold numbers that aren't finite.")
+        return
     _plane(book, words, terms if whole else {})
     if whole:
         _sum(book, terms)
