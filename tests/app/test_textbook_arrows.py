@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpt2viz.textbook import steps
-from tests.app.pages import figure, heatmaps, open_page
+from tests.app.pages import figure, heatmaps, open_chapter
 from tests.app.test_lines import sent
 from tests.app.test_textbook_written import follows, formula, numbers
 from tests.mutants import Mutant
@@ -44,21 +44,18 @@ STATES: dict[str, tuple[dict[str, str], Any, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("state", STATES)
-def test_arrows_are_the_tables_and_what_follows_from_them(state: str, causal: bool) -> None:
+def test_arrows_are_the_tables_and_what_follows_from_them(state: str) -> None:
     address, q, k, v = STATES[state]
-    at = open_page("textbook", chapter="crane", crane_mask=str(causal).lower(), **address)
+    at = open_chapter("crane", **address)
     found, query = sent(at, "crane_arrows"), np.array(q, float)
     assert_allclose(found["arrows"], [q, *k], atol=1e-12)
     assert_allclose(found["values"], v, atol=1e-12)
     size = query @ query
     feet = np.outer(np.array(k) @ query / size, query) if size else np.zeros((3, 2))
     assert_allclose(found["shadows"], feet, atol=1e-5)
-    raw = np.array(k) @ query
-    scores = np.array([raw[0], -np.inf, -np.inf]) if causal else raw
-    assert found["hidden"] == np.isneginf(scores).tolist()
-    told = [text.replace("−", "-").replace("∞", "inf") for text in found["scores"]]
+    scores = np.array(k) @ query
+    told = [text.replace("−", "-") for text in found["scores"]]
     assert_allclose(np.array(told, float), scores, atol=0.0051)
     weights = softmax(scores / float(address.get("crane_heat", 1)))
     assert_allclose(found["weights"], weights, atol=1e-6)
@@ -69,17 +66,17 @@ def test_arrows_are_the_tables_and_what_follows_from_them(state: str, causal: bo
     heat = float(address.get("crane_heat", 1))
     written = formula(at, r"\text{softmax} " if heat == 1 else rf"\text{{softmax}}(s / {heat:g}) ")
     follows(written, weights)
-    if not causal:  # what is written follows from what is written
-        follows(written, softmax(numbers(formula(at, r"q \cdot K^\top ")) / heat))
+    # What is written follows from what is written.
+    follows(written, softmax(numbers(formula(at, r"q \cdot K^\top ")) / heat))
 
 
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
     Mutant(
-        "the scores beside the arrows are not those that the mask left",
+        "the scores beside the arrows are divided already",
         "app/course/arrows.py",
-        "        found.masked_scores[0],",
         "        found.scores[0],",
+        "        found.masked_scores[0] / 2,",
         "test_arrows_are_the_tables_and_what_follows_from_them",
     ),
 )

@@ -147,7 +147,7 @@ def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
 
 @pytest.mark.parametrize("on", [True, False])
 def test_rows_of_dropped_weights_sum_to_what_is_said(on: bool) -> None:
-    at = open_page("textbook", chapter="heads", weights_p="0.5", weights_on=str(on).lower())
+    at = open_page("textbook", chapter="mlp", weights_p="0.5", weights_on=str(on).lower())
     found = np.array(
         [np.asarray(m, float) for m in heatmaps(figure(at, "variants_dropped")).values()]
     )

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import steps
-from tests.app.pages import open_page
+from tests.app.pages import open_chapter, open_page
 from tests.app.test_lines import sent
 from tests.bundled import N_LAYER
 from tests.mutants import Mutant
@@ -119,7 +119,7 @@ def test_the_stream_is_that_of_the_readers_sentence(
 
 
 def test_a_step_that_is_not_there_is_told() -> None:
-    at = open_page("textbook", chapter="mask", mask_step="9")
+    at = open_chapter("mask", mask_step="9")
     assert any("mask_step: 9 can't be shown here" in warning.value for warning in at.warning)
     assert sent(at, "mask_step_player")["at"] == 0
 

@@ -53,7 +53,7 @@ def wrong(page: Page) -> list[str]:
 
 
 def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:
-    page = visit("textbook", width=400, dark=True, chapter="crane", crane_mask="true")
+    page = visit("textbook", width=400, dark=True, chapter="crane", crane_heat="0.5")
     query = page.get_by_role("button", name="Query of crane")
     query.focus()
     for key in ("ArrowUp", "ArrowUp", "ArrowLeft"):
@@ -61,7 +61,7 @@ def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:
     page.wait_for_function("location.search.includes('crane_q=0.65%2C0.8')")
     settle(page)
     expect(query).to_be_focused()
-    told = page.get_by_text("Query of crane: animal 0.65, machine 0.8. Weights: crane 1.00")
+    told = page.get_by_text("Query of crane: animal 0.65, machine 0.8. Weights: crane 0.50")
     expect(told).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.wait_for_timeout(400)

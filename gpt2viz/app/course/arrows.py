@@ -46,7 +46,7 @@ def draw(
         query,
         found.k,
         geometry.shadows(query, found.k),
-        found.masked_scores[0],
+        found.scores[0],
         weights,
         found.v,
         geometry.laid_out(weights, found.v),

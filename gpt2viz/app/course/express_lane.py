@@ -45,8 +45,7 @@ def draw(book: Book) -> None:
     kept, lost = (sizes[0] for sizes in found.values())
     prose.markdown(
         f"At the first layer arrives **{kept:.3g}** times the end's gradient with the residual, "
-        f"and **{lost:.1e}** times without it. On the scale −3 means a thousandth. In a deep stack "
-        "next to nothing is left without the residual."
+        f"and **{lost:.1e}** times without it. On the scale −3 means a thousandth."
     )
     prose.caption("C = 32, untrained, without norms.")
     code(express_lane.gradients)

@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components import lines
-from gpt2viz.app.course import dropped_weights, motion
+from gpt2viz.app.course import motion
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import TOKENS, Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -150,7 +150,6 @@ def _variants(book: Book) -> Iterator[Question]:
         answer="step",
         also=("last", "last one", "sixth", "sixth one", "final"),
     )
-    dropped_weights.draw(book, x, 3, seed)
     _apart(book, seed)
 
 

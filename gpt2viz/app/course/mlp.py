@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.course import blocks
+from gpt2viz.app.course import blocks, dropped_weights
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
@@ -123,25 +123,9 @@ def _curves(book: Book) -> Iterator[Question]:
         column_config=dict.fromkeys(values, number),
         hide_index=True,
     )
-    _swiglu()
-    code(*mlp.CURVES.values(), mlp.swiglu_width, mlp.forms, mlp.FeedForward, mlp.SwiGLU)
+    code(*mlp.CURVES.values())
     yield from _curve_questions(values["GELU (erf)"])
     blocks.draw(book)
-
-
-def _swiglu() -> None:
-    prose.markdown(
-        "**SwiGLU** is not a curve but a gate. One table makes numbers, and a second one, through "
-        "SiLU, says how much of each may pass. It needs three tables instead of two, so each is "
-        f"made narrower: {mlp.swiglu_width(768):,} for C = 768. Without biases, both forms then "
-        "have the same number of parameters."
-    )
-    output.table(
-        mlp.forms(768),
-        "The MLP in both forms",
-        hide_index=True,
-        column_config={"parameters": st.column_config.NumberColumn(format="localized")},
-    )
 
 
 def _curve_questions(gelu: Array) -> list[Question]:
@@ -198,3 +182,4 @@ def _dropout(book: Book) -> Iterator[Question]:
             else "",
         ),
     ]
+    dropped_weights.draw(book)

@@ -41,10 +41,9 @@ def draw(book: Book) -> None:
         picture(book, "values_chosen", [one], height=240)
     gap = float((itself.weights - chosen.weights).abs().max())
     prose.markdown(
-        f"Queries and keys are the same both times. So are the weights: largest difference "
-        f"**{difference(gap)}**. With V = x the crane is also told that “ate” is an action, which "
-        "was needed only to find it. And such an output can't leave the range of the x that are "
-        "mixed. Make a number of $W_V$ negative: its output can."
+        f"The weights are the same both times: largest difference **{difference(gap)}**. With V = "
+        "x the crane is also told that “ate” is an action, which was needed only to find it. Nor "
+        "can such an output leave the range of the x that are mixed."
     )
     output.table(
         {

@@ -198,7 +198,8 @@ def _released() -> Iterator[Question]:
             "whole_heads",
             "GPT-2 large has 1280 channels, and 64 in each head. How many heads?",
             "The heads share all the channels equally.",
-            "20. The 36 in Burume's table are its layers; 1280 / 36 is not a whole number.",
+            "20. One of the source texts says 36, but those are its layers: 1280 / 36 is no whole "
+            "number.",
             answer="20",
         ),
     ]

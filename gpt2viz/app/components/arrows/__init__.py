@@ -71,7 +71,6 @@ def draw(
             "ends": _numbers(drawn.ends),
             "weights": _numbers(drawn.weights),
             "scores": [_written(score) for score in np.asarray(drawn.scores).tolist()],
-            "hidden": np.isneginf(np.asarray(drawn.scores)).tolist(),
             "colors": {role: colors.shade(role, 1) for role in ("query", "key", "value")}
             | {"new": colors.shade(3, 4)},
             "largest": largest,
@@ -88,4 +87,4 @@ def _numbers(values: ArrayLike) -> Any:
 
 
 def _written(score: float) -> str:
-    return f"{score:.2f}".replace("-", "−").replace("inf", "∞")
+    return f"{score:.2f}".replace("-", "−")

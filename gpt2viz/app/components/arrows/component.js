@@ -134,8 +134,7 @@ function look(view, now, box) {
     drawn("circle", { class: "follows", cx: u, cy: v, r: 1.1, fill: colors.key }, svg)
   })
   stroke(svg, [0, 0], query, box, colors.query, "thick")
-  keys.forEach((key, n) =>
-    stroke(svg, [0, 0], key, box, colors.key, data.hidden[n] ? "hidden" : ""))
+  keys.forEach((key) => stroke(svg, [0, 0], key, box, colors.key, ""))
   name(plane, labels)
   now.arrows.forEach((tip, n) => {
     const [x, y] = place(tip, box)
