@@ -226,13 +226,13 @@ def choose() -> str:
 def _summary() -> str:
     """What was done in each chapter that was begun, as a list."""
     answered, lines = progress.answered(), []
-    for n, (name, chapter) in enumerate(CHAPTERS.items(), start=1):
+    for name, chapter in CHAPTERS.items():
         count, given = len(answered.get(name, ())), progress.guesses().get(chapter.predicted)
         said = [f"{count} of {len(chapter.questions)} answered"] if count or given else []
         if given:
             off = guesses.judge(guesses.ROWS[chapter.predicted], given).off
             said.append(f"prediction off by {off:.2f}")
-        lines += [f"- {n}. {chapter.title}: {', '.join(said)}"] if said else []
+        lines += [f"- {chapter.title}: {', '.join(said)}"] if said else []
     return "\n".join(lines)
 
 

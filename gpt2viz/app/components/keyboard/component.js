@@ -1,4 +1,4 @@
-// The keyboard's way into popovers and along strips that scroll. A popover that opens takes the
+// The keyboard's way into popovers and along what scrolls. A popover that opens takes the
 // focus, Tab stays inside, Escape (Streamlit's own) goes back to its button. And the link to the
 // open page is told to screen readers as the current one.
 
@@ -54,9 +54,17 @@ export default function () {
     for (const strip of document.querySelectorAll(".st-key-tokens [role='radiogroup']"))
       if (strip.querySelector("[role='radio']:not([disabled])")) strip.removeAttribute("tabindex")
       else strip.tabIndex = 0
+    // So does a formula that is wider than its column.
+    for (const formula of document.querySelectorAll(".katex-display"))
+      if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0
+      else formula.removeAttribute("tabindex")
   }
   look()
+  addEventListener("resize", look)
   const observer = new MutationObserver(look)
   observer.observe(document.body, { childList: true, subtree: true })
-  return () => observer.disconnect()
+  return () => {
+    observer.disconnect()
+    removeEventListener("resize", look)
+  }
 }
