@@ -259,6 +259,20 @@ MUTANTS = (
         "test_script[progress]",
     ),
     Mutant(
+        "guess: bars that were set give way first",
+        "app/components/guess_bars/component.js",
+        "free.length && room >= 0 ? [free, room]",
+        "!kept.length ? [free, room]",
+        "test_script[guess_bars]",
+    ),
+    Mutant(
+        "progress: the browser's guess goes before the server's",
+        "app/components/progress/component.js",
+        "{ ...predicted(data, kept.guesses ?? {}), ...data.guesses }",
+        "{ ...data.guesses, ...predicted(data, kept.guesses ?? {}) }",
+        "test_script[progress]",
+    ),
+    Mutant(
         "map: the greys of what is masked for what is NaN",
         "app/components/model_map/component.js",
         "kind = cell - shades.length",
