@@ -81,7 +81,7 @@ def test_words_lie_where_the_model_has_them() -> None:
     assert_allclose(points[3], inside, atol=1e-3)  # the sum's shadow on that plane
 
 
-@pytest.mark.parametrize("words", ["", "king", "unbelievable \U0001f469 <b>", "$x$ [l](u)"])
+@pytest.mark.parametrize("words", ["king", "unbelievable \U0001f469 <b> $x$ [l](u)"])
 def test_too_few_words_are_asked_for_more(words: str) -> None:
     at = open_page("textbook", chapter="tokens", plane_words=words)
     assert "Type two words or more" in said(at).replace("**", "")
