@@ -458,6 +458,38 @@ def test_attention_in_a_notebooks_frame_runs_its_scripts_and_asks_nobody(
     assert offline.evaluate("heard") == [[1, 1, None, None], [1, 1, 3, 200 * 300 // 256]]
 
 
+# What such notebooks let an output do, as far as known, and less: nothing but its own scripts.
+_SHUT_IN = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
+
+
+def test_attention_in_an_output_that_is_shut_in_answers_to_pointer_and_keys(
+    offline: Page, tmp_path: Path, shown: gpt2viz.AttentionView
+) -> None:
+    """Our frame within one of an origin of its own, that may ask nobody: as in Colab, or less."""
+    output = f'<meta http-equiv="Content-Security-Policy" content="{_SHUT_IN}">{_framed(shown)}'
+    notebook = (
+        '<meta charset="utf-8"><iframe sandbox="allow-scripts" width="1300" height="800" '
+        f'srcdoc="{escape(output)}"></iframe>'
+    )
+    (tmp_path / "notebook.html").write_text(notebook, encoding="utf-8")
+    offline.set_viewport_size({"width": 1440, "height": 900})
+    offline.goto((tmp_path / "notebook.html").as_uri())
+    offline.frame_locator("iframe").frame_locator("iframe").locator(".tiles[aria-label]").wait_for()
+    frame = offline.frames[2]
+    assert [one.evaluate("window.origin") for one in offline.frames[1:]] == ["null", "null"]
+    frame.locator(".map canvas").click(position=_middle(frame, 1))
+    frame.wait_for_function(_LARGE, arg=_head(1))
+    frame.locator(".map").focus()
+    offline.keyboard.press("ArrowDown")
+    offline.keyboard.press("Enter")
+    frame.wait_for_function(_LARGE, arg=_head(4))
+    assert frame.locator("img").count() == 0
+
+
+def _framed(shown: gpt2viz.AttentionView) -> str:
+    return shown._repr_mimebundle_()["text/html"]
+
+
 def _to_first_cell(page: Page) -> None:
     x, y, width, height = page.locator(".tiles").evaluate(_CORNER)
     page.mouse.move(x + width / 2, y + height / 2)
@@ -544,10 +576,9 @@ def test_a_notebook_that_shuts_each_output_in_shows_it_all(
     offline: Page, trace: gpt2viz.Trace, tmp_path: Path
 ) -> None:
     """Some show every output in a sandboxed frame that may run scripts and ask nobody."""
-    policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
     figure = _Offline(in_each=True).to_mimebundle(trace.heatmap(1, 0).to_dict())["text/html"]
     output = (
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}; img-src data: blob:">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_SHUT_IN}; img-src data: blob:">'
         f"{trace._repr_mimebundle_()['text/html']}{figure}"
     )
     (tmp_path / "x.html").write_text(
