@@ -22,10 +22,8 @@ def draw(book: Book, scores: Array) -> None:
         "query may look, and −∞ where it may not. Code fills −∞ in with `masked_fill`. A number "
         "plus 0 stays, and a number plus −∞ is −∞, so both come to the same."
     )
-    st.latex(
-        r"\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}} + M\right) \qquad "
-        r"M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}"
-    )
+    st.latex(r"\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}} + M\right)")
+    st.latex(r"M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}")
     prose.caption("i is the place of the query, j that of the key.")
     tensor, labels = steps.rows(scores), steps.SENTENCE
     M, added, filled = masks.added_mask(_T), masks.add_mask(tensor), steps.hide_later(tensor)
