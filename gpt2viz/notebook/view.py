@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,7 +82,7 @@ class AttentionView:
             )
         layer, head = divmod(self.about["chosen"], self.about["map"]["heads"])
         query = self.about["token"]
-        if clicked := "_clicks" in vars(self) and self._clicks.clicked:
+        if clicked := "clicks" in vars(self) and self.clicks.clicked:
             layer, head, query, _ = clicked
         found = self.session()
         chosen = {"layer": str(layer), "head": str(head)}
@@ -118,11 +119,16 @@ class AttentionView:
         Read it in a later cell than the one that shows this. Raises ``MissingExtraError`` where
         anywidget isn't installed.
         """
-        clicked = self._clicks.clicked
+        clicked = self.clicks.clicked
         return Selected(*clicked) if clicked else None
 
     @cached_property
-    def _clicks(self) -> Clicks:
+    def clicks(self) -> Clicks:
+        """The widget beside the frame that hears what is clicked there.
+
+        In marimo, ``picked = marimo.ui.anywidget(view.clicks)`` has the cells that read ``picked``
+        run again after each click. Raises ``MissingExtraError`` where anywidget isn't installed.
+        """
         with needed("What is selected in a notebook", "widget"):
             from gpt2viz.notebook.clicks import Clicks
 
@@ -145,12 +151,22 @@ class AttentionView:
     def _heard_by(self) -> Clicks | None:
         """What hears the frame's clicks; None without a notebook's kernel, or without anywidget."""
         try:
-            clicks = self._clicks
+            clicks = self.clicks
         except MissingExtraError:
             return None
         from gpt2viz.notebook.clicks import kernel_runs
 
         return clicks if kernel_runs() else None
+
+    def _display_(self) -> Any:
+        """The same for marimo, whose protocol this is: what is given back is shown."""
+        marimo = sys.modules["marimo"]  # nobody else asks
+        try:
+            clicks = self.clicks
+        except MissingExtraError:
+            return marimo.Html(self._bundle()["text/html"])
+        frame = marimo.Html(self._bundle(clicks.frame)["text/html"])
+        return marimo.vstack([frame, marimo.ui.anywidget(clicks)])
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
         """What a notebook shows: the page in a frame that may run its scripts and nothing else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import comm
@@ -40,11 +41,11 @@ def test_a_click_is_read_where_the_page_sends_it(shown: gpt2viz.AttentionView) -
         data["state"] for what, data in said if what == "comm_open" and "_esm" in data["state"]
     )
     assert state["clicked"] is None
-    assert state["frame"] == shown._clicks.frame
+    assert state["frame"] == shown.clicks.frame
     assert state["_esm"] == module._read("notebook/clicks.js")
     for clicked in ([1, 2, None, None], [1, 2, 3, 0]):
         answer = {"method": "update", "state": {"clicked": clicked}, "buffer_paths": []}
-        shown._clicks.comm.handle_msg({"content": {"data": answer}, "buffers": []})
+        shown.clicks.comm.handle_msg({"content": {"data": answer}, "buffers": []})
         assert shown.selected == tuple(clicked)
     assert shown.selected is not None
     assert (shown.selected.layer, shown.selected.head) == (1, 2)
@@ -62,10 +63,30 @@ def test_a_kernel_shows_the_frame_and_what_hears_it(
     shown._ipython_display_()
     bundle, clicks = displayed
     assert bundle["text/html"].startswith(f'<iframe name="{clicks.frame}" sandbox="allow-scripts"')
-    assert clicks.frame != gpt2viz.show(np.eye(2))._clicks.frame
+    assert clicks.frame != gpt2viz.show(np.eye(2)).clicks.frame
     plain = clicks._repr_mimebundle_()[0]
     assert "application/vnd.jupyter.widget-view+json" in plain
     assert plain["text/plain"] == "Hears what is clicked above."
+
+
+@pytest.fixture
+def marimo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is used of marimo, which only its own kernel has loaded."""
+    pieces = {"Html": lambda text: text, "ui": SimpleNamespace(anywidget=lambda widget: widget)}
+    monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(vstack=list, **pieces))
+
+
+@pytest.mark.usefixtures("marimo")
+def test_marimo_shows_the_frame_and_what_hears_it(
+    shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, clicks = shown._display_()
+    assert clicks is shown.clicks
+    assert frame.startswith(f'<iframe name="{clicks.frame}" sandbox="allow-scripts"')
+    alone = gpt2viz.show(np.eye(2))
+    monkeypatch.delitem(sys.modules, "gpt2viz.notebook.clicks", raising=False)
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    assert alone._display_().startswith('<iframe sandbox="allow-scripts"')
 
 
 def test_without_anywidget_it_shows_and_says_what_to_install(
@@ -82,7 +103,7 @@ def test_without_anywidget_it_shows_and_says_what_to_install(
 
 def test_a_session_has_what_was_clicked(tmp_path: Path) -> None:
     view = gpt2viz.show(gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish"))
-    view._clicks.clicked = (2, 3, 1, 0)
+    view.clicks.clicked = (2, 3, 1, 0)
     chosen = open_session(view.save(tmp_path / "x.json")).parameters
     assert [chosen[name] for name in ("layer", "head", "query")] == ["2", "3", "1"]
 
