@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +19,8 @@ from urllib.request import urlopen
 
 #: Seconds that a worker has to answer.
 PATIENCE = 2.0
+#: Seconds between two times that the desk asks the workers by itself.
+EVERY = 5.0
 #: What a worker is asked for, of all that Streamlit's own endpoint could tell.
 FAMILIES = (
     "gpt2viz_visitors",
@@ -81,6 +84,15 @@ class Desk:
         """Which workers answer that they are well."""
         return [answer is not None for answer in self._ask("/_stcore/health")]
 
+    def listen(self, silence: MutableSequence[float]) -> None:
+        """Ask once: ``silence`` holds for how many seconds each worker has answered nothing.
+
+        Counted in questions, each for ``EVERY`` seconds: where the whole machine stood still,
+        nobody could answer.
+        """
+        for n, well in enumerate(self.answering()):
+            silence[n] = 0.0 if well else silence[n] + EVERY
+
     def metrics(self) -> str:
         """All workers' numbers, as ``/metrics`` has them."""
         asked = "&".join(f"families={name}" for name in FAMILIES)
@@ -121,6 +133,13 @@ def _asked(address: str) -> str | None:
             return str(answer.read().decode())
     except (OSError, HTTPException, UnicodeDecodeError):
         return None
+
+
+def listen_for_ever(desk: Desk, silence: MutableSequence[float]) -> None:
+    """Ask the workers again and again, for a thread of its own."""
+    while True:
+        time.sleep(EVERY)
+        desk.listen(silence)
 
 
 def serve(host: str, port: int, desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""Processes that belong together: one that ends is started again, and all end together.
+"""Processes that belong together: one that ends or hangs is started again, and all end together.
 
 Only for Linux: its signals are waited for in one place, and the kernel ends every process whose
 supervisor is gone, however it went.
@@ -20,6 +20,8 @@ from dataclasses import dataclass
 SOONEST, LATEST = 0.5, 30.0
 #: Seconds for which a process must have lasted for its end to count as the first.
 STEADY = 60.0
+#: Seconds for which a process may answer nothing, in its first ones and later, until it is killed.
+PATIENCE = 60.0
 #: Seconds that processes have to end by themselves.
 GRACE = 10.0
 
@@ -32,11 +34,13 @@ _PR_SET_PDEATHSIG = 1
 class Part:
     """A process that does ``work``, which may replace the process by another program.
 
+    ``silent`` tells for how many seconds it has answered nothing, where somebody asks it.
     ``starts`` counts how often it was started; a ``pid`` of 0 stands for none.
     """
 
     name: str
     work: Callable[[], object]
+    silent: Callable[[], float] = lambda: 0.0
     pid: int = 0
     starts: int = 0
     _began: float = 0.0
@@ -48,6 +52,10 @@ class Part:
         if not self.pid and now >= self._due:
             self.pid, self._began = _fork(self.work), now
             self.starts += 1
+
+    def hangs(self, now: float) -> bool:
+        """Whether it is there and has long been silent; one that has just begun hasn't."""
+        return bool(self.pid) and min(now - self._began, self.silent()) >= PATIENCE
 
     def ended(self, now: float) -> float:
         """Its process is gone: how many seconds to wait for the next."""
@@ -64,8 +72,8 @@ def run(
 ) -> None:
     """Keep every part alive until this process gets SIGTERM or SIGINT; then none is left.
 
-    ``tell`` gets a line for each end, ``started`` a part for each start. The process must have one
-    thread: others wouldn't be there in the parts.
+    A part that hangs is killed. ``tell`` gets a line for that and for each end, ``started`` a part
+    for each start. The process must have one thread: others wouldn't be there in the parts.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     try:
@@ -81,6 +89,10 @@ def run(
             for part, status in _reap(parts):
                 wait = part.ended(time.monotonic())
                 tell(f"{part.name} ended ({_how(status)}); it is started again in {wait:g} s")
+            for part in parts:
+                if part.hangs(time.monotonic()):
+                    tell(f"{part.name} has answered nothing for {PATIENCE:g} s; it is killed")
+                    os.kill(part.pid, signal.SIGKILL)
     finally:
         _stop(parts)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)

@@ -18,6 +18,8 @@ from functools import partial
 from importlib import import_module
 from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import torch
 
@@ -60,7 +62,7 @@ def serve(served: Served, tell: Callable[[str], None]) -> None:
     # What is there now stays: to look through it for garbage would copy it into each worker.
     gc.collect()
     gc.freeze()
-    starts = RawArray("L", served.workers)
+    starts, silence = RawArray("L", served.workers), RawArray("d", served.workers)
     ports = _free_ports(served.workers)
     with tempfile.TemporaryDirectory(prefix="gpt2viz-") as folder:
         file = Path(folder, "Caddyfile")
@@ -69,10 +71,12 @@ def serve(served: Served, tell: Callable[[str], None]) -> None:
         file.write_text(proxy.configuration(*at), encoding="utf-8")
         parts = [
             *(
-                Part(f"worker {n}", partial(_work, served, port, threads))
+                Part(
+                    f"worker {n}", partial(_work, served, port, threads), partial(_told, silence, n)
+                )
                 for n, port in enumerate(ports, 1)
             ),
-            Part("desk", partial(_attend, *served.desk, ports, starts)),
+            Part("desk", partial(_attend, *served.desk, ports, starts, silence)),
             Part("proxy", partial(proxy.become, program, file)),
         ]
 
@@ -93,8 +97,17 @@ def _work(served: Served, port: int, threads: int) -> None:
     pages.open_app(told, served.given)
 
 
-def _attend(host: str, port: int, ports: Sequence[int], starts: Sequence[int]) -> None:
-    desk.serve(host, port, desk.Desk(ports, starts))
+def _told(silence: Sequence[float], n: int) -> float:
+    """For how many seconds worker ``n``, from 1, has answered nothing; the desk asks them."""
+    return silence[n - 1]
+
+
+def _attend(
+    host: str, port: int, ports: Sequence[int], starts: Sequence[int], silence: Any
+) -> None:
+    asked = desk.Desk(ports, starts)
+    Thread(target=desk.listen_for_ever, args=(asked, silence), daemon=True).start()
+    desk.serve(host, port, asked)
 
 
 def _free_ports(count: int) -> list[int]:

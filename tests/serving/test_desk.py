@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpt2viz.app import compat
 from gpt2viz.errors import ServeError
 from gpt2viz.serving import logs, proxy
-from gpt2viz.serving.desk import FAMILIES, Desk
+from gpt2viz.serving.desk import EVERY, FAMILIES, Desk
 from tests.mutants import Mutant
 from tests.servers import free_ports
 
@@ -107,6 +107,19 @@ def test_it_is_ready_as_long_as_one_worker_answers(nobody: int) -> None:
     assert desk.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
     assert desk.answer("/healthz")[0] == 200
     assert desk.answer("/elsewhere")[0] == 404
+
+
+def test_a_worker_that_answers_nothing_is_counted_until_it_does(nobody: int) -> None:
+    silence = [0.0, 0.0]
+    with worker(1) as port:
+        desk = Desk([port, nobody], [1, 1])
+        for asked in (1, 2, 3):
+            desk.listen(silence)
+            assert silence == [0.0, asked * EVERY]
+    with worker(2) as port:
+        desk.ports = [nobody, port]
+        desk.listen(silence)
+    assert silence == [EVERY, 0.0]
 
 
 def adapted(program: str, written: str, tmp_path: Path) -> dict[str, object]:
@@ -222,6 +235,13 @@ def test_numbers_are_shown_where_streamlit_shows_its_own(monkeypatch: pytest.Mon
 
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
+    Mutant(
+        "a worker's silence is never forgotten",
+        "serving/desk.py",
+        "0.0 if well else silence[n] + EVERY",
+        "silence[n] + EVERY * (not well)",
+        "test_a_worker_that_answers_nothing_is_counted_until_it_does",
+    ),
     Mutant(
         "visitors change their worker",
         "serving/proxy.py",

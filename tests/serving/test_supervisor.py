@@ -13,7 +13,7 @@ from select import select
 
 import pytest
 
-from gpt2viz.serving.supervisor import LATEST, SOONEST, STEADY, Part
+from gpt2viz.serving.supervisor import LATEST, PATIENCE, SOONEST, STEADY, Part
 from tests.mutants import Mutant
 
 ROOT = Path(__file__).parents[2]
@@ -130,6 +130,47 @@ def test_who_keeps_dying_is_waited_for_longer() -> None:
     assert part.ended(now + STEADY + 1) == SOONEST
 
 
+#: A stand-in that answers nothing, as the desk would tell; the second time it is well.
+MUTE = """
+import time
+from gpt2viz.serving import supervisor
+supervisor.PATIENCE = 0.3
+part = supervisor.Part("mute", lambda: time.sleep(100), lambda: 9.0 if part.starts == 1 else 0.0)
+supervisor.run([part], lambda line: print(line, flush=True))
+"""
+
+
+def test_who_hangs_is_killed_and_started_again() -> None:
+    if sys.platform != "linux":
+        pytest.skip("only Linux has what it waits with")
+    command = [sys.executable, "-c", MUTE]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout
+        for said in (
+            "mute has answered nothing for 0.3 s; it is killed",
+            "mute ended (SIGKILL); it is started again in 0.5 s",
+        ):
+            assert select([process.stdout], [], [], 10)[0]
+            assert process.stdout.readline().decode().strip() == said
+        assert not select([process.stdout], [], [], 1.2)[0]  # it is well, and nothing is said
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    ("pid", "age", "silent", "hangs"),
+    [
+        (7, PATIENCE, PATIENCE, True),
+        (7, PATIENCE, 55.0, False),
+        (7, 59.0, 900.0, False),
+        (0, 900.0, 900.0, False),
+    ],
+    ids=["silent for long", "not yet", "it has just begun", "it isn't there"],
+)
+def test_who_hangs(pid: int, age: float, silent: float, hangs: bool) -> None:
+    assert Part("worker", print, lambda: silent, pid, _began=1000.0).hangs(1000 + age) is hangs
+
+
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
     Mutant(
@@ -138,6 +179,20 @@ MUTANTS = (
         "        self.pid, self._due = 0, now + self._wait\n",
         "        self.pid, self._due = 0, now + 1000\n",
         "test_what_dies_is_started_again_and_a_stop_leaves_nothing",
+    ),
+    Mutant(
+        "who hangs is left alone",
+        "serving/supervisor.py",
+        "                    os.kill(part.pid, signal.SIGKILL)\n",
+        "",
+        "test_who_hangs_is_killed_and_started_again",
+    ),
+    Mutant(
+        "a worker killed before it could come up",
+        "serving/supervisor.py",
+        "min(now - self._began, self.silent())",
+        "self.silent()",
+        "test_who_hangs",
     ),
     Mutant(
         "nobody ends with the supervisor",
