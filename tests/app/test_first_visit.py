@@ -200,8 +200,8 @@ MUTANTS = (
     Mutant(
         "every use of a word is a link",
         "app/prose.py",
-        "if term is None or term.key in done:",
-        "if term is None:",
+        "if term is not None and term.key not in done:",
+        "if term is not None:",
         "test_the_first_use_of_a_word_is_a_link",
     ),
 )

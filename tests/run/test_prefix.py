@@ -257,8 +257,8 @@ MUTANTS = (
     Mutant(
         "runs without the mask have a start in common",
         "run/key.py",
-        "same = self.causal and replace",
-        "same = replace",
+        "alike(self.token_ids, other.token_ids) if self.causal else 0",
+        "alike(self.token_ids, other.token_ids)",
         "test_how_many_tokens_two_runs_have_in_common",
     ),
     Mutant(
