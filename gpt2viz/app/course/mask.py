@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import streamlit as st
 
@@ -15,7 +17,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.textbook import steps
 
 
-def draw(book: Book) -> list[Question]:
+def draw(book: Book) -> Iterator[Question]:
     """E7."""
     labels = steps.SENTENCE
     prose.markdown(
@@ -52,9 +54,9 @@ def draw(book: Book) -> list[Question]:
         "\n\nIn “crane ate fish” the crane stands **first**, and with the mask sees nothing but "
         "itself. A model that reads from the left must settle at a later word which crane is meant."
     )
+    yield from _questions(causal, scaled, np.asarray(weights[3]))
     masks.draw(book, scaled)
     two_orders.draw(book)
-    return _questions(causal, scaled, np.asarray(weights[3]))
 
 
 def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import streamlit as st
@@ -25,7 +25,7 @@ _SAME = 5e-5
 _SHOWN = 8
 
 
-def draw_tokens(book: Book) -> list[Question]:
+def draw_tokens(book: Book) -> Iterator[Question]:
     """E2, with the sentence and model above."""
     trace, labels = book.view.trace, book.view.labels
     n_vocab, C = trace.config.vocab_size, trace.config.n_embd
@@ -55,8 +55,8 @@ def draw_tokens(book: Book) -> list[Question]:
         "one vector."
     )
     code(Line(trace, "token_embedding"))
+    yield from _token_questions(trace.token_ids, labels, rows)
     word_plane.draw(book)
-    return _token_questions(trace.token_ids, labels, rows)
 
 
 def _token_questions(ids: Sequence[int], labels: Sequence[str], rows: Array) -> list[Question]:
