@@ -11,7 +11,7 @@ import streamlit as st
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course import guess, values
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import TOKENS, Book, code, heading, pairs, picture, vectors
+from gpt2viz.app.course.parts import SAME, TOKENS, Book, code, heading, pairs, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, mixture
 from gpt2viz.arrays import Array
@@ -19,8 +19,6 @@ from gpt2viz.labels import difference
 from gpt2viz.textbook import scale, steps
 
 _AXES = ("x₁", "x₂", "x₃")
-#: Outputs that differ by less are the same; differences are written with four digits.
-_SAME = 5e-5
 #: The weight tables of one head, in the order in which they are used.
 _WEIGHTS = (parameters.HAND_WQ, parameters.HAND_WK, parameters.HAND_WV)
 
@@ -145,7 +143,7 @@ def _equal_outputs(found: steps.Steps, changed: list[bool]) -> Question:
     gap = float((found.output - found.output[0]).abs().max())
     touched = [name for name, n in (("x", 0), ("$W_Q$", 1), ("$W_V$", 3)) if changed[n]]
     told = ""
-    if touched and gap < _SAME:
+    if touched and gap < SAME:
         told = f"They are the same, but {' and '.join(touched)} should be left alone. Undo that."
     return Question(
         "hand_value",
@@ -155,7 +153,7 @@ def _equal_outputs(found: steps.Steps, changed: list[bool]) -> Question:
         "make all keys equal?",
         "With $W_K = 0$ all keys and so all scores are 0, all weights 1/4, and every output is "
         "the mean of the values.",
-        done=gap < _SAME and not touched,
+        done=gap < SAME and not touched,
         told=told,
     )
 

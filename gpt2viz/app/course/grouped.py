@@ -6,11 +6,10 @@ import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, pairs, picture
+from gpt2viz.app.course.parts import PLANE, Book, code, pairs, picture
 from gpt2viz.app.course.tables import table
 from gpt2viz.textbook import grouped, steps, variants
 
-_PLANE = ("x₁", "x₂")
 _GROUPS = [1, 2, 3, 4]
 
 
@@ -31,7 +30,7 @@ def draw(book: Book) -> list[Question]:
     nh, hs, labels = 4, 2, steps.SENTENCE
     left, right = st.columns([2, 5], gap="large")
     with left:
-        x = table(parameters.GROUP_X, "x: four words", steps.SENTENCE_X, labels, _PLANE)
+        x = table(parameters.GROUP_X, "x: four words", steps.SENTENCE_X, labels, PLANE)
         groups: int = st.segmented_control(
             "Groups", _GROUPS, required=True, **address.choice(parameters.GROUPS, _GROUPS)
         )

@@ -8,13 +8,11 @@ import streamlit as st
 
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import TOKENS, Book, code, picture, vectors
+from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.labels import difference
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import kv_cache, steps
-
-_PLANE = ("x₁", "x₂")
 
 
 def draw(book: Book) -> Iterator[Question]:
@@ -31,7 +29,7 @@ def draw(book: Book) -> Iterator[Question]:
     tables, labels = steps.drawn_weights(), steps.SENTENCE
     left, right = st.columns([2, 5], gap="large")
     with left:
-        x = table(parameters.CACHE_X, "x: four words", steps.SENTENCE_X, labels, _PLANE)
+        x = table(parameters.CACHE_X, "x: four words", steps.SENTENCE_X, labels, PLANE)
     again, cached = kv_cache.write_again(x, *tables), kv_cache.write_cached(x, *tables)
     with right:
         made = {"keys kept": cached.keys, "values kept": cached.values}

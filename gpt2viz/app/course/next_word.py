@@ -12,7 +12,7 @@ from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
+from gpt2viz.app.course.parts import PLANE, Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
@@ -20,7 +20,6 @@ from gpt2viz.labels import counted
 from gpt2viz.textbook import logits
 
 _WORDS = logits.FOUR
-_PLANE = ("x₁", "x₂")
 
 
 def draw(book: Book) -> Iterator[Question]:
@@ -35,8 +34,8 @@ def draw(book: Book) -> Iterator[Question]:
     left, right = st.columns([3, 5], gap="large")
     temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
     with left:
-        x = table(parameters.LAST_X, "Last vector", logits.LAST, ("last",), _PLANE)
-        rows = table(parameters.LAST_ROWS, "A vocabulary of four", logits.EMBEDDING, _WORDS, _PLANE)
+        x = table(parameters.LAST_X, "Last vector", logits.LAST, ("last",), PLANE)
+        rows = table(parameters.LAST_ROWS, "A vocabulary of four", logits.EMBEDDING, _WORDS, PLANE)
         heat: float = st.selectbox(
             "Temperature t",
             temperatures,

@@ -24,6 +24,10 @@ _MOST_ROWS = 20
 
 #: What rows and columns are where each row is the vector of a token.
 TOKENS = ("token", "dimension")
+#: The numbers of a vector in a plane.
+PLANE = ("x₁", "x₂")
+#: Numbers that differ by less are the same; differences are written with four digits.
+SAME = 5e-5
 
 
 class Book(NamedTuple):

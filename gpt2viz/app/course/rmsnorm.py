@@ -9,15 +9,13 @@ import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, picture, vectors
+from gpt2viz.app.course.parts import SAME, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
 from gpt2viz.textbook import norms
 
 _FOUR = ("0", "1", "2", "3")
-#: Numbers that differ by less are the same; differences are written with four digits.
-_SAME = 5e-5
 _SHIFTS = [-10.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 10.0]
 
 
@@ -67,7 +65,7 @@ def draw(book: Book) -> list[Question]:
 
 def _rms_questions(x: Array, gap: float) -> list[Question]:
     """``gap`` is how far the two norms of x are apart."""
-    same, centred = gap < _SAME, bool(abs(x.mean()) <= 1e-4 * abs(x).max())
+    same, centred = gap < SAME, bool(abs(x.mean()) <= 1e-4 * abs(x).max())
     told = "x is so small that ε decides. Take larger numbers." if same else ""
     if not x.any():
         told = "Not four zeros."

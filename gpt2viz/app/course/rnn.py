@@ -7,12 +7,11 @@ import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import TOKENS, Book, code, picture, vectors
+from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import rnn, steps
 
-_PLANE = ("x₁", "x₂")
 _LENGTHS = [8, 16, 32, 64]
 
 
@@ -27,7 +26,7 @@ def draw(book: Book) -> list[Question]:
     prose.caption("t counts the words from 1. The curve tanh keeps each number between −1 and 1.")
     left, right = st.columns([2, 3], gap="large")
     with left:
-        x = table(parameters.RNN_X, "x: four words", steps.SENTENCE_X, steps.SENTENCE, _PLANE)
+        x = table(parameters.RNN_X, "x: four words", steps.SENTENCE_X, steps.SENTENCE, PLANE)
     states = rnn.read(x, rnn.W_X, rnn.W_H)
     with right:
         panel = vectors("state after each word", states, steps.SENTENCE, ("h₁", "h₂"), TOKENS)

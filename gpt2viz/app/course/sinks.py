@@ -11,7 +11,7 @@ from gpt2viz.analysis.scores import first_token, weight_on
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.kv_cache import to_generate
-from gpt2viz.app.course.parts import Book, code, picture, vectors
+from gpt2viz.app.course.parts import PLANE, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.app.frame import end_of_text
@@ -20,8 +20,6 @@ from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.pictures.find import head_map
 from gpt2viz.textbook import sinks, steps
-
-_PLANE = ("x₁", "x₂")
 
 
 def draw(book: Book) -> Iterator[Question]:
@@ -42,7 +40,7 @@ def draw(book: Book) -> Iterator[Question]:
     left, right = st.columns([2, 3], gap="large")
     with left:
         scores = table(parameters.SINK_SCORES, "Scores of fish", sinks.SCORES, ("fish",), labels)[0]
-        values = table(parameters.SINK_VALUES, "Values", sinks.VALUES, labels, _PLANE)
+        values = table(parameters.SINK_VALUES, "Values", sinks.VALUES, labels, PLANE)
         forget = st.toggle("Drop the first token", **address.switch(parameters.SINK_DROP))
     found = sinks.look(scores, values, forget)
     with right:

@@ -9,14 +9,10 @@ import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, picture, vectors
+from gpt2viz.app.course.parts import PLANE, SAME, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.textbook import mlp
-
-_PLANE = ("x₁", "x₂")
-#: Numbers that differ by less are the same; differences are written with four digits.
-_SAME = 5e-5
 
 
 def draw(book: Book) -> Iterator[Question]:
@@ -33,13 +29,13 @@ def draw(book: Book) -> Iterator[Question]:
     first, second = st.columns(2, gap="large"), st.columns(2, gap="large")
     three = ("0", "1", "2")
     with first[0]:
-        x = table(parameters.GATE_X, "x", (mlp.GATED_X,), ("x",), _PLANE)[0]
+        x = table(parameters.GATE_X, "x", (mlp.GATED_X,), ("x",), PLANE)[0]
     with first[1]:
         down = table(parameters.GATE_DOWN, "Down", mlp.DOWN, ("y₁", "y₂"), three)
     with second[0]:
-        gate = table(parameters.GATE_W, "Gate", mlp.GATE, three, _PLANE)
+        gate = table(parameters.GATE_W, "Gate", mlp.GATE, three, PLANE)
     with second[1]:
-        up = table(parameters.GATE_UP, "Up", mlp.UP, three, _PLANE)
+        up = table(parameters.GATE_UP, "Up", mlp.UP, three, PLANE)
     found = mlp.gated(x, gate, up, down)
     names = ("gate", "SiLU(gate)", "up", "passes")
     panel = vectors("inside", list(found[:4]), names, three, ("", "channel"))
@@ -78,7 +74,7 @@ def _gate_sizes() -> None:
 
 def _gate_questions(passed: float, kept: bool) -> list[Question]:
     """``passed`` is what channel 1 lets through, ``kept`` whether x and up are as they were."""
-    shut = abs(passed) < _SAME
+    shut = abs(passed) < SAME
     return [
         Question(
             "gate_shut",

@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course import word_plane
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import TOKENS, Book, code, heading, picture, vectors
+from gpt2viz.app.course.parts import PLANE, SAME, TOKENS, Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.app.source_code import Line
@@ -18,9 +18,6 @@ from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.textbook import embeddings
 
-_PLANE = ("x₁", "x₂")
-#: Sentences that differ by less are the same; differences are written with four digits.
-_SAME = 5e-5
 #: Numbers of a vector that fit on screen.
 _SHOWN = 8
 
@@ -111,7 +108,7 @@ def draw_order(book: Book) -> list[Question]:
     found = [embeddings.in_order(order, added, words_in) for order in both]
     titles = [" ".join(embeddings.WORDS[n] for n in order) for order in both]
     panels = [
-        vectors(title, x, embeddings.WORDS, _PLANE, TOKENS)
+        vectors(title, x, embeddings.WORDS, PLANE, TOKENS)
         for title, x in zip(titles, found, strict=True)
     ]
     prose.markdown("What the model reads for each word, in either sentence:")
@@ -134,7 +131,7 @@ def draw_order(book: Book) -> list[Question]:
         "batch, (B, T, C). The axis that is missing is stretched to fit. This is called "
         "**broadcasting**."
     )
-    return _order_questions(on, gap, bool(np.abs(places[0] - places[2]).max() < _SAME))
+    return _order_questions(on, gap, bool(np.abs(places[0] - places[2]).max() < SAME))
 
 
 def _order_tables() -> tuple[Array, Array]:
@@ -143,7 +140,7 @@ def _order_tables() -> tuple[Array, Array]:
     columns = st.columns(2, gap="large")
     with columns[0]:
         words_in = table(
-            parameters.ORDER_WORDS, "Word vectors", embeddings.WORD_VECTORS, words, _PLANE
+            parameters.ORDER_WORDS, "Word vectors", embeddings.WORD_VECTORS, words, PLANE
         )
     with columns[1]:
         places = table(
@@ -151,7 +148,7 @@ def _order_tables() -> tuple[Array, Array]:
             "Position vectors",
             embeddings.POSITION_VECTORS,
             ("position 0", "position 1", "position 2"),
-            _PLANE,
+            PLANE,
         )
     return words_in, places
 

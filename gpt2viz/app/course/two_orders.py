@@ -6,10 +6,8 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.course.parts import TOKENS, Book, code, picture, vectors
+from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
 from gpt2viz.textbook import embeddings, steps
-
-_PLANE = ("x₁", "x₂")
 
 
 def draw(book: Book) -> None:
@@ -31,7 +29,7 @@ def draw(book: Book) -> None:
     found = [embeddings.read_in_order(order, places, causal=causal) for order in both]
     panels = [
         vectors(
-            " ".join(embeddings.WORDS[n] for n in order), mixed, embeddings.WORDS, _PLANE, TOKENS
+            " ".join(embeddings.WORDS[n] for n in order), mixed, embeddings.WORDS, PLANE, TOKENS
         )
         for order, mixed in zip(both, found, strict=True)
     ]
