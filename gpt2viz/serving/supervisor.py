@@ -91,7 +91,9 @@ def run(
                 tell(f"{part.name} ended ({_how(status)}); it is started again in {wait:g} s")
             for part in parts:
                 if part.hangs(time.monotonic()):
-                    tell(f"{part.name} has answered nothing for {PATIENCE:g} s or more; it is killed")
+                    tell(
+                        f"{part.name} has answered nothing for {PATIENCE:g} s or more; it is killed"
+                    )
                     os.kill(part.pid, signal.SIGKILL)
     finally:
         _stop(parts)

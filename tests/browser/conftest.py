@@ -194,6 +194,12 @@ def settle(page: Page) -> None:
         page.wait_for_timeout(150)
 
 
+def show_what_is_to_be_guessed(page: Page) -> None:
+    """Have a chapter of the Textbook show its row of weights without a guess."""
+    page.get_by_role("button", name="Just show me").click()
+    settle(page)
+
+
 def open_from_menu(page: Page, name: str) -> None:
     """Go to another page through the menu, as a person does: with one click."""
     page.locator(".st-key-menu").get_by_role("link", name=name, exact=True).click()

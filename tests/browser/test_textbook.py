@@ -10,13 +10,14 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from gpt2viz.app.course.contents import CHAPTERS
-from tests.browser.conftest import seen_by_axe, settle
+from tests.browser.conftest import seen_by_axe, settle, show_what_is_to_be_guessed
 
 Visit = Callable[..., Page]
 
 
 def test_edited_numbers_are_followed_and_stay_in_the_link(visit: Visit) -> None:
     page = visit("textbook", chapter="crane")
+    show_what_is_to_be_guessed(page)
     animal = page.get_by_label("Query of crane, crane, animal")
     animal.click()
     page.keyboard.type("3")  # replaces what was there
