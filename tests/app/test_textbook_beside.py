@@ -109,7 +109,7 @@ def test_edited_values_are_handed_over() -> None:
     }.items():
         (drawn,) = heatmaps(figure(at, key)).values()
         assert_allclose(drawn, expected, atol=1e-5)
-    assert "So are the weights: largest difference **none**" in said(at)
+    assert "The weights are the same both times: largest difference **none**" in said(at)
 
 
 def test_both_masks_leave_the_same_scores() -> None:
