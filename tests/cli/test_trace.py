@@ -207,7 +207,7 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
         ((TEXT, "--edits", "patch:v:1.1", "--patch-from", "A dog"), 1, "must have as many"),
         ((TEXT, "--out", "here.csv/w.csv"), 2, "there is no folder here.csv"),
         ((TEXT, "--out", "w.doc"), 2, "w.doc must end with one of .svg"),
-        ((TEXT, "--edits", "on:1.1"), 2, "'on:1.1' isn't an edit"),
+        ((TEXT, "--edits", "on:1.1"), 2, "There is no edit 'on' here"),
         ((TEXT, "--stage", "soul"), 2, "'soul' is not one of"),
         ((TEXT, "--layer", "-1"), 2, "-1"),
         ((TEXT, "-s", "final_norm", "-l", "2"), 2, "final_norm belongs to no layer"),
