@@ -214,7 +214,8 @@ def test_the_same_input_gives_the_same_bytes(capsys: pytest.CaptureFixture[str])
         capture_output=True,
         text=True,
         check=True,
-        env=os.environ | {"PYTHONHASHSEED": "1"},
+        env=os.environ
+        | {"PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},  # as here: tests/conftest.py
     )
     exec(DIGEST, {})  # noqa: S102 (our own lines, as the other process runs them)
     assert capsys.readouterr().out == other.stdout
