@@ -7,7 +7,7 @@ test("a step ends at the first and the last frame", () => {
   assert.deepEqual([step(0, 1, 3), step(2, 1, 3), step(0, -1, 3), step(0, 1, 1)], [1, 2, 0, 0])
 })
 
-test("the reader goes before the answer to where they were, and the address before the reader", () => {
+test("the reader goes before the answer, and the address before the reader", () => {
   const frames = [1, 2, 3, 4], known = { data: { at: 2, frames }, at: 3, sent: 1 }
   assert.equal(shown(null, { at: 2, frames }), 2)
   assert.equal(shown(known, { at: 2, frames }), 3) // nothing new

@@ -18,7 +18,8 @@ beforeEach(() => {
 function sent(answered, kept, more = {}) {
   if (kept !== undefined) stored["gpt2viz-textbook"] = kept
   const found = []
-  const data = { answered, guesses: {}, known: KNOWN, rows: ROWS, read: false, forgotten: 0, ...more }
+  const none = { guesses: {}, known: KNOWN, rows: ROWS, read: false, forgotten: 0 }
+  const data = { answered, ...none, ...more }
   keep({ data, setTriggerValue: (...what) => found.push(what) })
   return found
 }

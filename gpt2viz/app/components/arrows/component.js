@@ -81,7 +81,7 @@ export function ticks({ low, high }) {
   return Array.from({ length: last - first + 1 }, (_, n) => plain((first + n) * by))
 }
 
-const words = (point) => point.map((x) => String(plain(x)).replace("-", "−"))
+const words = (numbers) => numbers.map((x) => String(plain(x)).replace("-", "−"))
 
 const named = ({ words: [first, ...rest] }, n) =>
   n ? `Key of ${[first, ...rest][n - 1]}` : `Query of ${first}`

@@ -38,12 +38,12 @@ export function look({ box: [x, y, wide, tall], fill, ink }) {
 
 function paint(view) {
   const { data, at, parts, stage } = view, { caption, marks } = data.frames[at]
-  const { come, go } = changes([...parts.keys()], marks)
-  for (const key of go) {
-    const gone = parts.get(key)
+  const { come, go: gone } = changes([...parts.keys()], marks)
+  for (const key of gone) {
+    const mark = parts.get(key)
     parts.delete(key)
-    gone.style.opacity = "0"
-    setTimeout(() => gone.remove(), 700)
+    mark.style.opacity = "0"
+    setTimeout(() => mark.remove(), 700)
   }
   for (const mark of marks) {
     if (come.includes(mark.key)) parts.set(mark.key, make("div", "", stage))

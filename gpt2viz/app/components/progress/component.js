@@ -1,5 +1,5 @@
-// Answers and guesses kept in the browser. What it has and the server doesn't know yet is sent once;
-// whatever either knows is kept.
+// Answers and guesses kept in the browser. What it has and the server doesn't know yet is sent
+// once; whatever either knows is kept.
 
 const NAME = "gpt2viz-textbook"
 let forgotten = 0
