@@ -48,6 +48,16 @@ def test_a_key_is_dragged_and_tables_address_and_weights_follow(visit: Visit) ->
     expect(page.get_by_role("button", name="Key of fish: animal 0.9, machine 0.1")).to_be_attached()
 
 
+def found_at_rest(page: Page) -> list[str]:
+    """What axe-core finds once all has faded in and wide formulas have been found: a slow machine
+    takes a second or two for that."""
+    for _ in range(4):
+        page.wait_for_timeout(500)
+        if not (found := seen_by_axe(page)):
+            break
+    return found
+
+
 def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:
     page = visit("textbook", width=400, dark=True, chapter="crane", crane_heat="0.5")
     query = page.get_by_role("button", name="Query of crane")
@@ -60,8 +70,7 @@ def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:
     told = page.get_by_text("Query of crane: animal 0.65, machine 0.8. Weights: crane 0.50")
     expect(told).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.wait_for_timeout(400)
-    assert not seen_by_axe(page)
+    assert not found_at_rest(page)
 
 
 #: Notes each place that the first piece of the mixture is drawn at.
@@ -108,7 +117,7 @@ def test_frames_are_walked_through_by_keyboard_and_stay_in_the_link(visit: Visit
     page.wait_for_function("location.search.includes('mask_step=2')")
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert not seen_by_axe(page)
+    assert not found_at_rest(page)
     page.reload()
     settle(page)
     expect(player.get_by_text("3 of 5")).to_be_visible()
@@ -125,7 +134,7 @@ def test_frames_play_to_their_end_and_the_address_follows(visit: Visit) -> None:
     page.wait_for_function("location.search.includes('way_step=4')")
     settle(page)
     expect(player.get_by_role("button", name="Play")).to_be_visible()
-    assert not seen_by_axe(page)
+    assert not found_at_rest(page)
 
 
 #: Takes a step and tells whether a block is at its new place one frame later.
@@ -161,4 +170,4 @@ def test_the_token_that_is_followed_is_the_chosen_one(visit: Visit) -> None:
     expect(player.get_by_role("status")).to_contain_text("its position adds a vector")
     page.wait_for_function("location.search.includes('stream_step=1')")
     settle(page)
-    assert not seen_by_axe(page)
+    assert not found_at_rest(page)
