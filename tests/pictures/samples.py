@@ -86,17 +86,15 @@ def one_of_every_kind() -> dict[str, Picture]:
             column=2,
         ),
         "lines": lines("lines", [panel(0), panel(1)], ["Head 0", "Head 1"]),
-        "points": Points(
-            "words",
-            ["cat", "<b>", "#93a8ff"],
-            [0.5, -1.25, 2.0],
-            [0.75, 3.5, -0.125],
-            "one",
-            "other",
-            made=[2],
-        ),
+        "points": points(),
         "wiring": wiring(),
     }
+
+
+def points() -> Points:
+    """Three words in a plane, one of them worked out from others."""
+    places = [0.5, -1.25, 2.0], [0.75, 3.5, -0.125]
+    return Points("words", ["cat", "<b>", "#93a8ff"], *places, "one", "other", made=[2])
 
 
 def wiring() -> Wiring:
