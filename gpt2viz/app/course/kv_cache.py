@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import streamlit as st
 
-from gpt2viz.app import address, output, pages, parameters, prose
+from gpt2viz.app import output, pages, parameters, prose
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
+from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, link, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.labels import difference
 from gpt2viz.pictures.curves import curves_at
@@ -58,13 +58,7 @@ def draw(book: Book) -> Iterator[Question]:
 
 def to_generate(label: str) -> None:
     """A link to where the model writes, with its cache shown."""
-    st.page_link(
-        pages.PREDICT.path,
-        label=label,
-        icon=":material/arrow_forward:",
-        query_params=address.parameters({parameters.PREDICT: "generate", parameters.CACHE: True}),
-        width="content",
-    )
+    link(pages.PREDICT, label, {parameters.PREDICT: "generate", parameters.CACHE: True})
 
 
 def _long_text(book: Book) -> None:

@@ -15,7 +15,7 @@ from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, job_bar, output, pages, parameters, prose, run_cache
 from gpt2viz.app.course import trained
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, picture, vectors
+from gpt2viz.app.course.parts import Book, code, link, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.trained import Learned, Training
 from gpt2viz.app.course.written import enough, equals, spelled
@@ -328,13 +328,7 @@ def _curve(book: Book, record: TrainingRecord) -> None:
         f"as among {unsure[1]:,.0f}. Where the two curves for random tokens part, heads have "
         "learned to copy."
     )
-    st.page_link(
-        pages.TRAINING.path,
-        label="See its heads being born, on Training",
-        icon=":material/arrow_forward:",
-        query_params=address.parameters(),
-        width="content",
-    )
+    link(pages.TRAINING, "See its heads being born, on Training")
     code(learning.perplexity)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
-from gpt2viz.app import output, source_code
+from gpt2viz.app import address, output, source_code
 from gpt2viz.app.frame.page import View
+from gpt2viz.app.pages import Page
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel
@@ -107,6 +109,17 @@ def code(*made: source_code.Made) -> None:
     names = ", ".join(f"`{source_code.name(one)}`" for one in made)
     with st.expander(f"The code that ran: {names}", icon=":material/code:"):
         source_code.listing(*made)
+
+
+def link(page: Page, label: str, wanted: Mapping[Parameter, Any] | None = None) -> None:
+    """A link to another page, with what is chosen here and what is ``wanted`` there."""
+    st.page_link(
+        page.path,
+        label=label,
+        icon=":material/arrow_forward:",
+        query_params=address.parameters(wanted),
+        width="content",
+    )
 
 
 def heading(id: str) -> None:

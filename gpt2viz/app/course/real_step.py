@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -12,13 +11,11 @@ from numpy.typing import ArrayLike
 from gpt2viz import Trace, sampling_distribution
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, pages, parameters, prose, run_cache
-from gpt2viz.app.course.parts import Book, code, picture, vectors
+from gpt2viz.app.course.parts import Book, code, link, picture, vectors
 from gpt2viz.app.course.written import enough, equals, spelled
 from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.pages import Page
-from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.views.head import hardest_key
 from gpt2viz.app.views.stages import draw_weights
@@ -57,20 +54,10 @@ def _at(view: View, layer: int, head: int) -> Step:
     return Step(layer, head, query, hardest_key(view, layer, head, query))
 
 
-def _link(page: Page, label: str, wanted: Mapping[Parameter, Any]) -> None:
-    st.page_link(
-        page.path,
-        label=label,
-        icon=":material/arrow_forward:",
-        query_params=address.parameters(wanted),
-        width="content",
-    )
-
-
 def _to_cell(view: View, at: Step) -> None:
     """A link to the head, with the cell framed in each of its pictures."""
     both = f"{_written(view, at.query)} and {_written(view, at.key)}"
-    _link(
+    link(
         pages.HEAD,
         f"The cell of {both} on the page Head",
         {
@@ -85,7 +72,7 @@ def _to_cell(view: View, at: Step) -> None:
 
 def _to_shapes(label: str, tensor: str) -> None:
     """A link to a tensor by its name, in the list of all."""
-    _link(pages.SHAPES, label, {parameters.FILTER: tensor})
+    link(pages.SHAPES, label, {parameters.FILTER: tensor})
 
 
 def _first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:
@@ -270,7 +257,7 @@ def _next_word(book: Book) -> None:
     panel = vectors("highest logits", [logits[best]], ("logit",), words, ("", "next word"))
     picture(book, "real_logits", [panel], height=120)
     code(Trace.logits_at, sampling_distribution)
-    _link(
+    link(
         pages.PREDICT,
         "All of it, on Predict",
         {parameters.PREDICT: "next", parameters.QUERY: n},

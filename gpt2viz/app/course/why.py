@@ -16,7 +16,7 @@ from gpt2viz.analysis.scores import induction
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code
+from gpt2viz.app.course.parts import Book, code, link
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
@@ -262,13 +262,7 @@ def _to(
         **({parameters.KEY: at.key} if page is pages.HEAD else {}),
         **(more or {}),
     }
-    st.page_link(
-        page.path,
-        label=label,
-        icon=":material/arrow_forward:",
-        query_params=address.parameters(wanted),
-        width="content",
-    )
+    link(page, label, wanted)
 
 
 def _questions(read: _Text | None, weight: float) -> list[Question]:
