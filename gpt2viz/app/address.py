@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import streamlit as st
 
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameters import Choice, Listed, Parameter, Several, Switch, Text
+from gpt2viz.app.parameter import Choice, Listed, Parameter, Several, Switch, Text
 from gpt2viz.labels import shorten
 
 #: Characters of one parameter. A longer text works, but is left out of the address.

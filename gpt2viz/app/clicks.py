@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn, Self
 import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
-from gpt2viz.app.parameters import Choice
+from gpt2viz.app.parameter import Choice
 from gpt2viz.pictures.panel import Axis, Panel
 
 

@@ -5,103 +5,25 @@ A page reads one through ``app/address.py``: ``address.choice(parameters.LAYER, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Mapping
 
-from gpt2viz.analysis.patterns import moved_cells, parse_cells
-from gpt2viz.analysis.steps import moved_steps, parse_steps
 from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
-from gpt2viz.run.edits import moved, parse_edits
-
-#: Text in the address, places that the sentence's tokens move by, all that the address holds ->
-#: text for the tokens at their new places, "" where none is left. ``ValueError`` for what can't
-#: be read.
-Move = Callable[[str, int, Mapping[str, str]], str]
-
-
-@dataclass(frozen=True, eq=False)
-class Parameter:
-    """A name in the address. Its classes say what can stand there.
-
-    ``default`` holds where the address says nothing; None where that depends on the sentence or
-    the model, or nothing is chosen at first. ``on`` are the pages that read it. ``moves`` is how
-    it goes along with tokens that move. One that was chosen ``of`` others is forgotten when one
-    of them changes.
-    """
-
-    name: str
-    says: str
-    default: Any = None
-    on: tuple[Page, ...] = ()
-    moves: Move | None = None
-    of: tuple[Parameter, ...] = ()
-
-    values: ClassVar[str] = ""
-
-
-class Choice(Parameter):
-    """One of a few values, or none."""
-
-    values = "one of those offered"
-
-
-class Switch(Parameter):
-    """On or off."""
-
-    values = "`true` or `false`"
-
-
-class Text(Parameter):
-    """Any text."""
-
-    values = "any text"
-
-
-class Several(Parameter):
-    """Some of a few numbers."""
-
-    values = "numbers with commas between, such as `0,2`"
-
-
-class Listed(Parameter):
-    """A list that no one widget holds, in a short form of its own."""
-
-    values = "a list with commas between"
-
-
-def _place(raw: str, by: int, _all: Mapping[str, str]) -> str:
-    place = int(raw) + by
-    return str(place) if place >= 0 else ""
-
-
-def _places(raw: str, by: int, _all: Mapping[str, str]) -> str:
-    return ",".join(str(int(n) + by) for n in raw.split(",") if int(n) + by >= 0)
-
-
-def _cells(raw: str, by: int, _all: Mapping[str, str]) -> str:
-    return ",".join(map(str, moved_cells(parse_cells(raw), by)))
-
-
-def _edits(raw: str, by: int, _all: Mapping[str, str]) -> str:
-    return ",".join(map(str, moved(parse_edits(raw), by)))
-
-
-def _steps(raw: str, by: int, _all: Mapping[str, str]) -> str:
-    return ",".join(map(str, moved_steps(parse_steps(raw), by)))
-
-
-def _part(raw: str, by: int, _all: Mapping[str, str]) -> str:
-    """The ends of two ranges; of a token that is gone, what is left of them."""
-    ends = [max(int(n) + by, 0) for n in raw.split(",")]
-    return ",".join(map(str, ends)) if all(ends[1::2]) else ""
-
-
-def _token_of_pattern(raw: str, by: int, everything: Mapping[str, str]) -> str:
-    """A column is a token's place; the other patterns' numbers count or measure."""
-    return _place(raw, by, everything) if everything.get("pattern") == "column" else raw
-
+from gpt2viz.app.parameter import (
+    Choice,
+    Listed,
+    Parameter,
+    Several,
+    Switch,
+    Text,
+    move_cells,
+    move_edits,
+    move_part,
+    move_place,
+    move_places,
+    move_steps,
+    move_token_of_pattern,
+)
 
 _HEADS: tuple[Page, ...] = (pages.ATTENTION, pages.HEAD, pages.SIDE_BY_SIDE, pages.FIND)
 _HEADS += (pages.PREDICT, pages.WHAT_IF, pages.TEXTBOOK)
@@ -117,7 +39,7 @@ _OF_EVERY_PAGE: tuple[Parameter, ...] = (
     MODEL := Choice("model", "The model, by its name", on=pages.MENU),
     CAUSAL := Switch("causal", "The causal mask", True, on=pages.MENU),
     END_OF_TEXT := Switch("endoftext", "The end-of-text token goes first", False, on=pages.MENU),
-    QUERY := Choice("query", "The chosen token, by its place", on=pages.MENU, moves=_place),
+    QUERY := Choice("query", "The chosen token, by its place", on=pages.MENU, moves=move_place),
     FROM := Choice("from", "Of a long text's tokens: the first that is shown", on=pages.MENU),
     TOUR := Choice("tour", "The step of the tour", on=pages.PAGES),
     ADDED := Text("added", "Which of the pages that other packages add", on=(pages.ADDED,)),
@@ -132,7 +54,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "zoom",
         "The part that is shown: first query, end of the queries, first key, end of the keys",
         on=_PARTS,
-        moves=_part,
+        moves=move_part,
         of=(TEXT, END_OF_TEXT),
     ),
     MORE := Several("more", "Heads that are drawn over the chosen one", on=(pages.ATTENTION,)),
@@ -143,7 +65,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=_FIRST,
     ),
     WORDS := Switch("words", "Tokens grouped into words", False, on=_FIRST),
-    KEY := Choice("key", "The key token, by its place", on=(pages.HEAD,), moves=_place),
+    KEY := Choice("key", "The key token, by its place", on=(pages.HEAD,), moves=move_place),
     SEE := Choice(
         "see",
         "The head in the `run` of the sentence, `why` it looks there, or by its `weights` alone",
@@ -161,7 +83,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "Why does it look there? The heads on the way down, each by layer and head, query and key: "
         "`0.0:2:1`",
         on=(pages.HEAD,),
-        moves=_steps,
+        moves=move_steps,
         of=(LAYER, HEAD, QUERY, KEY),
     ),
     PARTS := Choice(
@@ -201,11 +123,13 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=_FIND,
     ),
     ONLY := Several("only", "Layers whose heads are listed", on=_FIND),
-    KEYS := Several("keys", "Tokens that are looked at, by place", on=_FIND, moves=_places),
+    KEYS := Several("keys", "Tokens that are looked at, by place", on=_FIND, moves=move_places),
     RANK := Choice("rank", "What a look is measured by", "attention weight", on=_FIND),
     PATTERN := Choice("pattern", "The pattern that is drawn", "back", on=_FIND),
-    N := Choice("n", "The pattern's number", on=_FIND, moves=_token_of_pattern),
-    CELLS := Listed("cells", "Cells painted over the pattern: `3:1,4:2`", on=_FIND, moves=_cells),
+    N := Choice("n", "The pattern's number", on=_FIND, moves=move_token_of_pattern),
+    CELLS := Listed(
+        "cells", "Cells painted over the pattern: `3:1,4:2`", on=_FIND, moves=move_cells
+    ),
     ALIKE := Choice("alike", "How alike the heads of a group are at least", 0.9, on=_FIND),
     MEASURE := Choice(
         "measure",
@@ -242,7 +166,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "edits",
         "Edits in the order in which they act: `off:1.3,window:2`",
         on=(pages.SIDE_BY_SIDE, pages.WHAT_IF, pages.HEAD),
-        moves=_edits,
+        moves=move_edits,
     ),
     DRAW_TEMPERATURE := Choice(
         "draw_temperature", "Temperature of what is generated", 0.0, on=_PREDICT
@@ -255,7 +179,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ROOM := Choice("room", "Tokens that a cache of a fixed size has room for", 4, on=_PREDICT),
     SINKS := Choice("sinks", "The text's first tokens, which it keeps", 1, on=_PREDICT),
     TEXT2 := Text("text2", "The second sentence", on=(*_SIDES, *_FIND, *_WHAT_IF)),
-    MATCH := Listed("match", "Tokens that belong together: `1:6,3:2`", on=_SIDES, moves=_cells),
+    MATCH := Listed("match", "Tokens that belong together: `1:6,3:2`", on=_SIDES, moves=move_cells),
     WHOLE := Switch("whole", "The mean of all heads in place of one", False, on=_SIDES),
     LAYER2 := Choice("layer2", "The layer of B", on=_SIDES),
     HEAD2 := Choice("head2", "The head of B", 0, on=_SIDES),
@@ -286,7 +210,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "Depends on: the piece that is put into the other run, as an edit, "
         "`patch:residual_in:2:7` or `patch:q:1.4`",
         on=_WHAT_IF,
-        moves=_edits,
+        moves=move_edits,
     ),
     DETAIL := Choice(
         "detail",

@@ -9,7 +9,7 @@ import streamlit as st
 from gpt2viz import TextError
 from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.clicks import Cell
-from gpt2viz.app.parameters import Parameter
+from gpt2viz.app.parameter import Parameter
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.edits import unsummed
 from gpt2viz.run.key import RunKey

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpt2viz.app import address, output, pages, weight_readings
-from gpt2viz.app.parameters import Parameter
+from gpt2viz.app.parameter import Parameter
 
 
 @pytest.fixture(autouse=True)

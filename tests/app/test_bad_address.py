@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import address, pages
 from gpt2viz.app.course import contents
-from gpt2viz.app.parameters import Parameter
+from gpt2viz.app.parameter import Parameter
 from tests.app.pages import ROOT, VIEWS, WITHOUT, open_page
 from tests.app.test_behaviour import said
 

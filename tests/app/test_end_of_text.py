@@ -207,7 +207,7 @@ def test_a_model_without_it_has_no_switch_to_move(
 MUTANTS = (
     Mutant(
         "the part that is shown stays behind",
-        "app/parameters.py",
+        "app/parameter.py",
         'return ",".join(map(str, ends)) if all(ends[1::2]) else ""',
         "return raw",
         "test_the_part_that_is_shown_is_of_the_same_tokens",

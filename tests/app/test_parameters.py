@@ -8,6 +8,7 @@ import re
 import pytest
 
 from gpt2viz.app import pages, parameters
+from gpt2viz.app.parameter import Parameter
 from tests.app.pages import ROOT, open_page
 from tests.app.test_behaviour import said
 from tests.docs.address import PAGE, table
@@ -27,9 +28,7 @@ def test_each_name_is_of_one_parameter() -> None:
 def test_each_is_read_somewhere() -> None:
     elsewhere = "\n".join(path.read_text("utf-8") for path in APP if path.stem != "parameters")
     spelled = set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", elsewhere))
-    constants = {
-        name for name, value in vars(parameters).items() if isinstance(value, parameters.Parameter)
-    }
+    constants = {name for name, value in vars(parameters).items() if isinstance(value, Parameter)}
     assert len(constants) == len(parameters.PARAMETERS)
     assert constants <= spelled
 

@@ -14,7 +14,7 @@ from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameters import Text
+from gpt2viz.app.parameter import Text
 from gpt2viz.labels import counted
 from gpt2viz.textbook import judge
 from gpt2viz.textbook.expressions import LONGEST, ExpressionError

@@ -16,7 +16,7 @@ from gpt2viz.app.course.parts import TOKENS, Book, code, heading, picture, vecto
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals
 from gpt2viz.app.frame import controls
-from gpt2viz.app.parameters import Choice
+from gpt2viz.app.parameter import Choice
 from gpt2viz.app.views import zoom
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.labels import difference

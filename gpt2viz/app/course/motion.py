@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import player
 from gpt2viz.app.course.parts import Book, code
-from gpt2viz.app.parameters import Choice
+from gpt2viz.app.parameter import Choice
 from gpt2viz.labels import isolated, label
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.frames import Frames, Place, written

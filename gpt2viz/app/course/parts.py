@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from gpt2viz.app import address, output, source_code
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameters import Parameter
+from gpt2viz.app.parameter import Parameter
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel

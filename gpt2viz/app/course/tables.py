@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from gpt2viz.app import address, prose
 from gpt2viz.app.components.number_grid import number_fields
 from gpt2viz.app.course.written import in_a_field, shortest
-from gpt2viz.app.parameters import Listed
+from gpt2viz.app.parameter import Listed
 from gpt2viz.arrays import Array
 
 #: Numbers that a table takes lie between −LARGEST and LARGEST.

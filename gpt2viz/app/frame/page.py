@@ -38,7 +38,7 @@ from gpt2viz.app.frame import (
 from gpt2viz.app.frame.menu import menu
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameters import Switch
+from gpt2viz.app.parameter import Switch
 from gpt2viz.pictures.palette import Palette, palette
 from gpt2viz.run.key import RunKey
 

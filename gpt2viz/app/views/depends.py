@@ -18,6 +18,7 @@ from gpt2viz.app import address, job_bar, output, parameters, prose, run_cache, 
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
+from gpt2viz.app.parameter import Text
 from gpt2viz.app.sweeps import Sweeping
 from gpt2viz.app.views import fewest, head_paths, next_token, patched, sweep_offer, text_pair
 from gpt2viz.app.views.patched import Runs
@@ -143,7 +144,7 @@ def _asked(view: View, other: View) -> Runs:
     own = telling_answers(view.trace, other.trace)
     offered = _offered(view, other)
 
-    def answer(title: str, which: parameters.Text, token: int) -> int | None:
+    def answer(title: str, which: Text, token: int) -> int | None:
         listed = [names[n] for n in dict.fromkeys((token, *offered))]
         return next_token.pick(view, title, which, listed, names[token])
 

@@ -14,7 +14,7 @@ from gpt2viz.app.clicks import Cell, open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameters import Choice, Text
+from gpt2viz.app.parameter import Choice, Text
 from gpt2viz.app.source_code import Line
 from gpt2viz.labels import difference
 from gpt2viz.pictures import tables
