@@ -171,7 +171,8 @@ MENU: tuple[Page, ...] = (
         what="short chapters with numbers to change",
         words="token vocabulary embedding tensor shape channel attention query key value score "
         "softmax causal-mask head mlp bias gelu dropout residual-stream layernorm pre-norm "
-        "parameter logit loss temperature unembedding",
+        "parameter logit loss gradient temperature unembedding kv-cache rmsnorm swiglu rope "
+        "grouped-query-attention flash-attention attention-sink rnn",
     ),
     MODELS := Page(
         "Models",

@@ -102,10 +102,29 @@ TERMS: tuple[Term, ...] = (
         "Shannon 1948, A Mathematical Theory of Communication",
     ),
     Term(
+        "Flash attention",
+        "A way to compute attention a few keys at a time, so that the whole table of scores is "
+        "never kept. The outputs are the same, up to rounding.",
+        "Dao et al. 2022, FlashAttention: Fast and Memory-Efficient Exact Attention with "
+        "IO-Awareness",
+    ),
+    Term(
         "GELU",
         "The curve inside GPT-2's MLP: x times the chance that a normal random number lies below "
         "x.",
         "Hendrycks & Gimpel 2016, Gaussian Error Linear Units",
+    ),
+    Term(
+        "Gradient",
+        "For each number, how fast the loss would change if that number grew a little. Training "
+        "moves each parameter against its own.",
+    ),
+    Term(
+        "Grouped-query attention",
+        "Several heads share one set of keys and values, and each keeps queries of its own: less "
+        "has to be kept for the tokens to come. GPT-2 doesn't share them.",
+        "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from "
+        "Multi-Head Checkpoints",
     ),
     Term(
         "Head",
@@ -195,10 +214,28 @@ TERMS: tuple[Term, ...] = (
         _CIRCUITS,
     ),
     Term(
+        "RMSNorm",
+        "A LayerNorm without the mean: a vector is divided by the root of its mean square, then "
+        "scaled by learned numbers.",
+        "Zhang & Sennrich 2019, Root Mean Square Layer Normalization",
+    ),
+    Term(
+        "RNN",
+        "Recurrent neural network: it reads one token after the other, and all it knows of those "
+        "before is in one vector, which each token changes.",
+        "Elman 1990, Finding Structure in Time",
+    ),
+    Term(
         "Rollout",
         "Weights of all layers multiplied: how much of each token's start reaches a later one, if"
         " only attention moved anything. A rough guide.",
         "Abnar & Zuidema 2020, Quantifying Attention Flow in Transformers",
+    ),
+    Term(
+        "RoPE",
+        "Rotary position embedding: queries and keys are turned by an angle that grows with the "
+        "position, so that of two positions only their distance counts in a score.",
+        "Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding",
     ),
     Term(
         "Score",
@@ -222,9 +259,15 @@ TERMS: tuple[Term, ...] = (
         "certainty.",
     ),
     Term(
+        "SwiGLU",
+        "An MLP with a gate: one table's results, bent by the curve SiLU, say how much of another "
+        "table's results passes.",
+        "Shazeer 2020, GLU Variants Improve Transformer",
+    ),
+    Term(
         "Temperature",
-        "What logits are divided by before softmax: below 1 likely tokens become likelier, above "
-        "1 less likely.",
+        "What logits, or scores, are divided by before softmax: below 1 the largest gets more, "
+        "above 1 it gets less.",
     ),
     Term("Tensor", "A table of numbers with any number of axes."),
     Term(
