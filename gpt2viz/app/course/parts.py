@@ -106,7 +106,7 @@ def picture(
 
 def code(*made: source_code.Made) -> None:
     """The source of what has just run, from its own file: all that the page called, and no more."""
-    names = ", ".join(f"`{source_code.name(one)}`" for one in made)
+    names = ", ".join(dict.fromkeys(f"`{source_code.name(one)}`" for one in made))
     with st.expander(f"The code that ran: {names}", icon=":material/code:"):
         source_code.listing(*made)
 
