@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -32,7 +33,7 @@ def table(
     expected = f"{len(start)} numbers from −{LARGEST:g} to {LARGEST:g}, with commas between"
     found = address.several_values(parameter, _reader(len(start)), expected) or start
 
-    prose.markdown(f"**{title}**")
+    prose.markdown("**" + re.sub(r"W_[QKV]", r"$\g<0>$", title) + "**")
     texts = [in_a_field(x) for x in found]
     edited = partial(write, parameter, start)
     number_fields(parameter.name, title, found, texts, rows, columns, LARGEST, edited)

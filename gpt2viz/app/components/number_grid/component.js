@@ -85,6 +85,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   listen(root, fields, data, setTriggerValue)
   if (data.count < root.sent) return
   root.sent = data.count
+  root.style.setProperty("--longest", Math.max(...data.texts.map((text) => text.length)))
   fields.forEach((field, place) => {
     const typing = field.shown !== undefined && field.value !== field.shown
     if (typing) return
