@@ -207,8 +207,12 @@ def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert_allclose(array(line["y"]), losses)
     first, last = losses[0], losses[-1]
     assert f"from {first:.2f} to **{last:.2f}** nats" in said(at)
-    unsure = f"among {np.exp(first):,.0f} tokens, and in the end as among {np.exp(last):,.0f}"
-    assert unsure in said(at)
+    n_vocab = gpt2viz.load_model().config.vocab_size
+    assert np.exp(first) > n_vocab  # worse than all tokens alike
+    assert f"worse than knowing nothing, which costs ln {n_vocab:,} = {np.log(n_vocab):.2f}." in (
+        said(at)
+    )
+    assert f"as if it picked among {np.exp(last):,.0f} tokens alike" in said(at)
     write_checkpoint(tmp_path / "plain")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
     assert "has no record of its training" in said(chapter("A crane", model="plain"))

@@ -79,7 +79,9 @@ def _batch(view: View) -> None:
     count = int((targets != learning.IGNORED).sum())
     said = f"{targets.size} places, **{counted(count, 'lessons')}**."
     bits = surprise(view.trace)[1:]
-    if len(bits) and np.isfinite(bits).all():
+    if not len(bits):
+        said += " Your single token is no lesson: nothing follows it."
+    elif np.isfinite(bits).all():
         nats = float(bits.mean() * np.log(2))
         said += f" On your sentence alone, the loss of the model above is {nats:.4f} nats."
     prose.markdown(said)
@@ -119,14 +121,14 @@ def _by_hand() -> tuple[Array, float]:
             "−ln p": [f"{x:.4f}" if c else "" for x, c in zip(costs.each, counts, strict=True)],
         }
         output.table(rows, "The loss of each lesson", hide_index=True, height=35 * 11 + 3)
-    st.latex(r"p = \text{softmax}(z) \qquad \text{loss} = \text{mean of} -\ln p_{\text{target}}")
+    st.latex(r"p = \text{softmax}(z) \qquad \text{loss} = \text{mean of }(-\ln p_{\text{target}})")
     each, loss = np.asarray(costs.each, float)[counts], float(costs.mean)
     digits = enough(each, np.mean, loss)
     st.latex(rf"\text{{loss}} = \text{{mean}}\,{spelled(each, digits)} {equals(loss)}")
     prose.markdown(
         f"The mean is over the {len(each)} that count. PyTorch's `F.cross_entropy` with "
         f"`ignore_index={learning.IGNORED}` gives "
-        f"**{float(learning.by_torch(logits[inputs], targets)):.4f}**. To know nothing costs "
+        f"**{float(learning.by_torch(logits[inputs], targets)):.4f}**. Knowing nothing costs "
         f"ln {len(learning.LETTERS)} = {np.log(len(learning.LETTERS)):.4f}."
     )
     code(learning.words, learning.cross_entropy, learning.by_torch)
@@ -309,10 +311,10 @@ def _real(book: Book) -> None:
             "model, which has one."
         )
         return
-    _curve(book, record)
+    _curve(book, record, book.view.model.config.vocab_size)
 
 
-def _curve(book: Book, record: TrainingRecord) -> None:
+def _curve(book: Book, record: TrainingRecord, n_vocab: int) -> None:
     output.picture(
         loss_curves("Loss of the model above, by tokens read", record),
         book.colors,
@@ -320,13 +322,16 @@ def _curve(book: Book, record: TrainingRecord) -> None:
         of_run=False,
     )
     first, last = (float(record.held_out[n]) for n in (0, -1))
-    unsure = [learning.perplexity(loss) for loss in (first, last)]
+    unsure, nothing = learning.perplexity(last), np.log(n_vocab)
+    began = f"as unsure as if it picked among {learning.perplexity(first):,.0f} tokens alike"
+    if first > nothing:
+        began = f"worse than knowing nothing, which costs ln {n_vocab:,} = {nothing:.2f}"
     prose.markdown(
         "The model above learned by batches, a loss and steps too. Over "
         f"{record.tokens[-1] / 1e6:.1f} million tokens its held-out loss went from {first:.2f} to "
-        f"**{last:.2f}** nats: it was as unsure as among {unsure[0]:,.0f} tokens, and in the end "
-        f"as among {unsure[1]:,.0f}. Where the two curves for random tokens part, heads have "
-        "learned to copy."
+        f"**{last:.2f}** nats. At first that was {began}. In the end it was as unsure as if it "
+        f"picked among {unsure:,.0f} tokens alike. Where the two curves for random tokens part, "
+        "heads have learned to copy."
     )
     link(pages.TRAINING, "See its heads being born, on Training")
     code(learning.perplexity)
@@ -356,8 +361,8 @@ def _questions(loss: float, rose: bool, edited: bool) -> list[Question]:
             f"Edit the logits so that the loss, before any step, is below **{_LOW}**.",
             "Which letters are always followed by the same one? And after n, what comes how often?",
             "No table gets below 0.2387: after n comes a twice and s once, and by the n alone "
-            "nobody can tell which. Who sees the letters before it can. That is what attention "
-            "is for.",
+            "nobody can tell which. Anyone who sees the letters before it can. That is what "
+            "attention is for.",
             done=low,
             told=f"Now it is {loss:.4f}." if edited and not low else "",
         ),
