@@ -113,8 +113,8 @@ def test_the_heads_that_were_nudged_are_told_of() -> None:
 def test_a_text_has_a_lesson_for_each_token_that_is_followed_by_one(text: str) -> None:
     n = len(gpt2viz.load_model().tokenizer.encode(text.strip()))
     at = open_page("textbook", chapter="next-word", text=text.strip())
-    thing = "lesson" if n == 2 else "lessons"
-    assert f"{n - 1} {thing} from one text" in said(at)
+    told = f"{n - 1} {'lesson' if n == 2 else 'lessons'} from one text"
+    assert (told if n > 1 else "a single token teaches nothing") in said(at)
 
 
 def test_the_first_token_is_a_sink_because_all_later_ones_see_it() -> None:
@@ -152,7 +152,8 @@ def test_the_picture_of_the_two_orders_is_of_gradients() -> None:
     in_all = [norms.gradients(order, 24)[0] for order in ("pre-norm", "post-norm")]
     left = norms.gradients("post-norm", 24, straight=True)[0]
     assert f"after 24 parts **{left:.4f}** of the gradient is left" in text
-    assert f"{in_all[0]:.1f} times the end's with pre-norm, and {in_all[1]:.1f} times" in text
+    assert f"{in_all[0]:.1f} times the end's gradient arrives with pre-norm" in text
+    assert f"With post-norm it is {in_all[1]:.1f} times" in text
     assert f"here to size {norms.stacked('pre-norm', 24)[-1]:.1f}" in text
     assert "Xiong et al. 2020" in " ".join(text.split())
 

@@ -24,8 +24,9 @@ def draw(book: Book) -> None:
     n = {ran.n_parameters for ran in found.values()}
     prose.markdown(
         "Here whole MLPs run on the same six words. The first two have the same tables, so that "
-        "only the curve differs. The third is **SwiGLU**: no curve but a gate, as a later chapter "
-        f"explains. Without biases each has **{n.pop()} parameters**, drawn from a seed."
+        "only the curve differs. The third, **SwiGLU**, has a gate in place of a plain curve, as a "
+        f"later chapter explains. Without biases each has **{n.pop()} parameters**, drawn from a "
+        "seed."
     )
     panels = [
         vectors(name, ran.output, steps.JOURNEY, _AXES, TOKENS) for name, ran in found.items()

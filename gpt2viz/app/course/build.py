@@ -91,7 +91,7 @@ def _run(view: View) -> Trace:
     if view.trace.causal and ids == view.trace.token_ids:
         return view.trace
     if ids != view.trace.token_ids:
-        prose.caption(f"Of your sentence the first {judge.MOST} tokens are read.")
+        prose.caption(f"Only the first {judge.MOST} tokens of your sentence are read.")
     if not view.trace.causal:
         prose.caption("Here the sentence is read with the mask on, as GPT-2 reads.")
     run = run_cache.run(replace(view.trace.key, token_ids=ids, causal=True))

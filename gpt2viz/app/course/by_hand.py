@@ -64,7 +64,8 @@ def _journey(book: Book) -> Iterator[Question]:
     yield from [
         Question(
             "journey_self",
-            "In the texts, **starts** looks most at a word other than itself. Which one?",
+            "With the original numbers, **starts** looks most at a word other than itself. Which "
+            "one?",
             "Look along its row for the cell with the strongest colour.",
             "A dot product is length times length times the cosine of the angle between them. "
             "“journey” points almost the same way as “starts” (cosine 0.9997) and is 1.3 % longer, "
@@ -95,8 +96,8 @@ def _sentence(book: Book) -> Iterator[Question]:
     heading("E5")
     prose.markdown(
         "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They turn each word's vector x "
-        "into a query, a key and a value. Here their numbers are drawn at random, with the texts' "
-        "seed, 42."
+        "into a query, a key and a value. Here nothing has learned them yet: their numbers are "
+        "drawn at random, with seed 42."
     )
     st.latex(r"Q = xW_Q^\top \qquad K = xW_K^\top \qquad V = xW_V^\top")
     st.latex(r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V")
@@ -192,10 +193,10 @@ def _shapes(found: steps.Steps) -> dict[str, list[str]]:
 def _scale(book: Book) -> Iterator[Question]:
     heading("E22")
     prose.markdown(
-        "How widely numbers scatter is told by their **variance** (var): the mean of their squared "
-        "distances from their mean. A dot product of $h_s$ numbers is a sum of $h_s$ terms, so it "
-        "scatters the more widely, the larger $h_s$ is. If the numbers are independent, with mean "
-        "0 and variance 1, the variance of the score is $h_s$."
+        "The **variance** (var) of numbers tells how widely they scatter: it is the mean of their "
+        "squared distances from their mean. A dot product of $h_s$ numbers is a sum of $h_s$ "
+        "terms, so the larger $h_s$ is, the more widely it scatters. If the numbers are "
+        "independent, with mean 0 and variance 1, the variance of the score is $h_s$."
         "\n\nWhen scores lie far apart, softmax gives nearly everything to one key. A small change "
         "in the scores then changes hardly anything, and little is learned. Dividing by "
         "$\\sqrt{h_s}$ brings the variance back to 1."

@@ -242,10 +242,6 @@ def show(name: str, colors: Palette) -> None:
     names = list(CHAPTERS)
     place = names.index(name)
     st.header(chapter.title, anchor=name)
-    prose.caption(
-        "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "
-        "Calculations use all the digits."
-    )
     view = None
     if chapter.reads_sentence:
         known = [one for one, where in _EXPLAINED_IN.items() if names.index(where) <= place]
@@ -254,6 +250,10 @@ def show(name: str, colors: Palette) -> None:
     checks.ask(name, chapter.draw(book))
     if name in story.CHAPTERS:
         story.tell(name, book)
+    prose.caption(
+        "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "
+        "Calculations use all the digits."
+    )
     if chapter.examples and name != APPENDIX:
         _to_appendix(chapter.examples)
     if place + 1 < len(names):

@@ -121,7 +121,7 @@ def _questions(
             f"Change the query or a key so that **{last}** gets more than half of the "
             f"crane's attention.{f' Now it gets {weight:.2f}.' if seen else ''}",
             "A longer key that points the same way gives a larger dot product.",
-            "Weights depend on queries and keys only. The values had no say in it.",
+            "Weights depend on queries and keys alone. The values have no say in them.",
             done=weight > 0.5 and heat == 1,
             told=heated if weight > 0.5 else "",
         ),

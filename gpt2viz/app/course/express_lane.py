@@ -17,7 +17,7 @@ def draw(book: Book) -> None:
     """Two stacks of the same parts, and what of the gradient arrives at each layer."""
     st.subheader("An express lane for gradients", anchor="lane")
     prose.markdown(
-        "In training, a **gradient** runs back from the end: it tells of each number how a small "
+        "In training, a **gradient** runs back from the end: for each number it tells how a small "
         "change in it would change the error. Through a part it has to pass all of the part's "
         "tables. Past it, along the stream, it arrives unchanged.\n\n"
         "So take the stream away. Here the same random MLPs are stacked twice. Once each replaces "
@@ -44,8 +44,8 @@ def draw(book: Book) -> None:
     )
     kept, lost = (sizes[0] for sizes in found.values())
     prose.markdown(
-        f"At the first layer arrives **{kept:.3g}** times the end's gradient with the residual, "
-        f"and **{lost:.1e}** times without it. On the scale −3 means a thousandth."
+        f"With the residual, **{kept:.3g}** times the end's gradient arrives at the first layer. "
+        f"Without it, **{lost:.1e}** times. On the scale −3 means a thousandth."
     )
     prose.caption("C = 32, untrained, without norms.")
     code(express_lane.gradients)

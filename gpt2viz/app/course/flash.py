@@ -72,9 +72,10 @@ def _beside() -> None:
     )
     prose.markdown(
         f"Largest difference of the outputs: **{difference(gap)}**, which is rounding. The times "
-        "are this computer's, once each, and change from one look to the next.\n\nIn plain PyTorch "
-        "tiles may even be slower: each one is a call of its own. The last row is PyTorch's own "
-        "function, which does all of it in one call; what it keeps inside can't be seen here."
+        "were taken once each, where this app runs, and change from one look to the next."
+        "\n\nIn plain PyTorch tiles may even be slower: each one is a call of its own. The last "
+        "row is PyTorch's own function, which does all of it in one call; what it keeps inside "
+        "can't be seen here."
     )
     prose.caption("Random queries, keys and values; 12 heads of 64 channels, causal.")
     code(flash.explicit, flash.tiled, flash.fused, flash.run_beside)

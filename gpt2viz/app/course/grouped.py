@@ -24,8 +24,8 @@ def draw(book: Book) -> list[Question]:
         "nearly as little must be kept, and little quality is lost (Ainslie et al. 2023, "
         "*GQA*).\n\n"
         "Here are four heads, their tables drawn from a seed. The keys and values of a group are "
-        "made by the mean of its heads' tables. So the paper turns a trained model into a grouped "
-        "one. Then it is trained a little more."
+        "made by the mean of its heads' tables. In the same way the paper turns a trained model "
+        "into a grouped one, and then trains it a little more."
     )
     nh, hs, labels = 4, 2, steps.SENTENCE
     left, right = st.columns([2, 5], gap="large")

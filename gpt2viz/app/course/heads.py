@@ -168,7 +168,7 @@ def _apart(book: Book, seed: int) -> None:
     ]
     picture(book, "apart", both, height=260)
     gap = float((fused - apart).abs().max())
-    prose.markdown(f"Largest difference: **{difference(gap)}**: at most rounding.")
+    prose.markdown(f"Largest difference: **{difference(gap)}**. Only rounding may differ.")
     code(heads.apart_and_fused, variants.separate, variants.SeparateHeads)
 
 

@@ -75,9 +75,9 @@ def _walk(book: Book) -> None:
     prose.markdown(
         "One token of two numbers, x, is widened to eight, bent by a curve, and brought back to "
         "two, y."
-        "\n\nThe text draws its tables without a seed, so its numbers can't be reproduced. Here "
-        "they are drawn from a seed: W holds standard normal numbers times 2, and all biases are "
-        "1. (**Standard normal** numbers scatter round 0 like a bell, with variance 1.)"
+        "\n\nNothing is learned here. The tables hold **standard normal** numbers times 2, drawn "
+        "from a seed, and all biases are 1. (Standard normal numbers scatter round 0 in the shape "
+        "of a bell, with variance 1.)"
     )
     left, right = st.columns([3, 5], gap="medium")
     with left:

@@ -25,8 +25,8 @@ _WORDS = logits.FOUR
 def draw(book: Book) -> Iterator[Question]:
     """E14, on four words and on the model above."""
     prose.markdown(
-        "At the end, each token's vector holds what the layers have gathered and worked out. To "
-        "turn it into a word, it is compared with **every row of the token table**. The dot "
+        "At the end, each token's vector holds what the layers have gathered and worked out. It is "
+        "compared with **every row of the token table**, to find the word that comes next. The dot "
         "product with a row is that token's **logit**. Softmax turns the logits into "
         "probabilities."
         "\n\nGPT-2 uses the same table at both ends: *weight tying* (Press & Wolf 2017)."
@@ -95,10 +95,13 @@ def _real(book: Book) -> None:
     n_vocab = view.trace.config.vocab_size
     heading("E14")
     n = len(view.labels)
+    lessons = ", so a single token teaches nothing"
+    if n > 1:
+        lessons = f": {counted(n - 1, 'lessons')} from one text"
     prose.markdown(
         f"**In training** the model predicts at every position at once: (1, {n}, {n_vocab}) logits "
-        f"for your sentence. The answer is known at each but the last: {counted(n - 1, 'lessons')} "
-        f"from one text. **When writing** only the last position counts: (1, 1, {n_vocab})."
+        f"for your sentence. The answer is known at each but the last{lessons}. "
+        f"**When writing** only the last position counts: (1, 1, {n_vocab})."
         "\n\nBelow is what this model predicts after each token, and how likely it found the one "
         "that came."
     )

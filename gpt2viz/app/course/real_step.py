@@ -196,9 +196,9 @@ def _heads(book: Book) -> None:
     added = _row(view, "attention_output", at.layer)
     prose.markdown(
         f"In layer {at.layer}, {_written(view, at.query)} gets {config.head_dim} numbers from each "
-        f"of {counted(config.n_head, 'heads')}: side by side, {config.n_embd}. $W_O$ makes of them "
-        f"what attention adds. Of each the first numbers are drawn; head {at.head}'s begin with "
-        f"{_said(outputs[at.head, 0])}."
+        f"of {counted(config.n_head, 'heads')}: side by side, {config.n_embd}. From them $W_O$ "
+        f"makes what attention adds. The first numbers of each are drawn; those of head {at.head} "
+        f"begin with {_said(outputs[at.head, 0])}."
     )
     rows = {f"head {n}": row for n, row in enumerate(outputs)} | {"added": added}
     _first(book, "real_outputs", "outputs of the heads", rows)

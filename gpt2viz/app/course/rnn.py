@@ -47,10 +47,10 @@ def draw(book: Book) -> list[Question]:
     return [
         Question(
             "rnn_between",
-            "In a text of 100 words, how often is the first word's state multiplied by $W_h$ until "
-            "it has become part of the last one?",
+            "In a text of 100 words, how many times is the first word's state multiplied by $W_h$ "
+            "before it is part of the last one?",
             "Once for each step from the first state to the last.",
-            "99 times. If each time half of it is left, 10⁻³⁰ arrives.",
+            "99 times. If half of it is left each time, 10⁻³⁰ arrives.",
             answer="99",
         ),
     ]

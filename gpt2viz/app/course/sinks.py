@@ -32,9 +32,9 @@ def draw(book: Book) -> Iterator[Question]:
         "Models with Attention Sinks*).\n\n"
         "Here “fish” looks back. “A” has a high score and a value of almost nothing, so resting "
         "there adds almost nothing.\n\n"
-        "Now drop the first token, as a cache does that keeps only the newest. Its weight falls to "
-        "the others, wanted or not. The paper found that models break down then, and that keeping "
-        "the first four tokens mends it."
+        "Now drop the first token, as a cache that keeps only the newest ones does. Its weight "
+        "falls to the others, wanted or not. The paper found that models break down then, and that "
+        "keeping the first four tokens mends it."
     )
     labels = steps.SENTENCE
     left, right = st.columns([2, 3], gap="large")
@@ -50,7 +50,7 @@ def draw(book: Book) -> Iterator[Question]:
     n = enough(weights, lambda w: w @ values.astype(float), found.output)
     st.latex(rf"\text{{softmax}} {equals(weights, n)}")
     st.latex(rf"\text{{weights}} \cdot V {equals(found.output)}")
-    prose.markdown(f"What fish takes away has the length **{found.length:.2f}**.")
+    prose.markdown(f"The vector that fish takes away has length **{found.length:.2f}**.")
     code(sinks.look)
     yield from _sink_questions(scores, values, weights, forget)
     to_generate("What dropping tokens costs the model, on Generate")
@@ -106,7 +106,7 @@ def _sink_questions(scores: Array, values: Array, weights: Array, forget: bool) 
     if forget:
         told = "The first token is dropped. Switch that off."
     elif rests:
-        told = "It rests there, but the score or a value of the text was changed. Put that back."
+        told = "It rests there, but the score of “A” or a value was changed. Put that back."
     return [
         Question(
             "sink_rest",

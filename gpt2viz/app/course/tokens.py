@@ -37,8 +37,8 @@ def draw_tokens(book: Book) -> Iterator[Question]:
     prose.markdown(
         f"The table of this model has **{n_vocab:,}** rows, one for each token of its vocabulary. "
         f"Each row holds **{C}** numbers. Your sentence has T = {counted(len(labels), 'tokens')}; "
-        f"the first {min(C, _SHOWN)} numbers of each vector are drawn here. The chips above show "
-        "each token's place in the vocabulary."
+        f"the first {min(C, _SHOWN)} numbers of each vector are drawn here. Point at a token above "
+        "to see its place in the vocabulary."
     )
     rows = trace.stage("token_embedding")[0]
     shown = slice(0, _SHOWN)
@@ -116,7 +116,7 @@ def draw_order(book: Book) -> list[Question]:
     st.latex(r"x_n = \text{word} + \text{position}_n")
     prose.caption(
         "$x_n$ is the vector that goes into attention at position n; the first position is 0. "
-        "Each vector has two numbers here, x₁ and x₂. What attention is, the next chapter says."
+        "Each vector has two numbers here, x₁ and x₂. The next chapter says what attention is."
     )
     for n, name in ((0, "first"), (2, "last")):
         total = equals(words_in[0].astype(float) + added[n])

@@ -12,7 +12,7 @@ from gpt2viz.textbook import embeddings, steps
 
 def draw(book: Book) -> None:
     """The words of E3 in both orders, with and without positions and mask."""
-    st.subheader("What the mask tells of the order", anchor="two-orders")
+    st.subheader("What the mask tells about the order", anchor="two-orders")
     prose.markdown(
         "Attention adds up what words hand over. Where every word sees every other, each is given "
         "the same in “crane ate fish” as in “fish ate crane”, if no position tells them apart."

@@ -56,7 +56,7 @@ def draw(book: Book) -> None:
         hide_index=True,
     )  # fmt: skip
     prose.caption(
-        "d_k is the size of queries and keys, d_v that of values. GPT-2 takes the same size for "
+        "d_k is the size of queries and keys, d_v that of values. GPT-2 uses the same size for "
         "both, $h_s$."
     )
     code(values.hand_over)
