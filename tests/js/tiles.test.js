@@ -248,6 +248,13 @@ test("a number in a cell has its sign where that says more", () => {
   assert.deepEqual([0, 1, 2, 3].map((n) => written(plus, n)), ["+0.13", "−0.50", "+0.00", "NaN"])
 })
 
+test("a number that rounds to 0 has no minus, but where a change is written", () => {
+  const p = { ...read(message([-0.004, -0.006, -0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [4])), decimals: 2,
+    special: SPECIAL }
+  assert.deepEqual([0, 1, 2].map((n) => written(p, n)), ["0.00", "−0.01", "0.00"])
+  assert.deepEqual([0, 1].map((n) => written({ ...p, plus: true }, n)), ["−0.00", "−0.01"])
+})
+
 test("a part is named in full where there is room, in short where there is none", () => {
   const part = ["queries 1000 to 1003, keys 20 to 23", "1000–1003 × 20–23"]
   const over = (width) => layout({ part, title: "" }, width).look.boxes.map(({ title }) => title[0])

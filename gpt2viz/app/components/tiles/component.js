@@ -201,11 +201,13 @@ function texts(p, { start, rows, columns, empty, words }) {
   return Array.from({ length: rows.length * columns.length }, (_, n) => written(p, start + n))
 }
 
-// A number as it stands in its cell, or a sign for what is none.
+// A number as it stands in its cell, or a sign for what is none. What rounds to 0 is no −0, but
+// where signs are all that it says.
 export function written(p, n) {
   const what = kind(p, n), value = p.values[n]
   if (what) return p.special[what - 1].sign
-  return (p.plus && value >= 0 ? "+" : "") + value.toFixed(p.decimals).replace("-", "−")
+  const text = value.toFixed(p.decimals), unsigned = !p.plus && Number(text) === 0
+  return (p.plus && value >= 0 ? "+" : "") + text.replace("-", unsigned ? "" : "−")
 }
 
 // Dark or light, as can be read on a colour (WCAG 2.2, relative luminance).
