@@ -10,10 +10,10 @@ neurons than four times the channels.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from gpt2viz.textbook import embeddings, logits, mlp, steps
@@ -24,35 +24,51 @@ IDS = (0, 1, 2, 3)
 SENTENCE = tuple(VOCABULARY[id] for id in IDS)
 CHANNELS = ("thing", "deed", "hand →", "hand ↑")
 
-#: A row a token, (n_vocab, C). A fish is a thing, and to fish is a deed.
-TOKENS = ((-1, 1, 0, 0), (2, 0, 0, 0), (0, 2, 0, 0), (2, 1, 0, 0), (-1, -1, 0, 0))
-#: A row a position, (n_positions, C): the hand points up, right, down, left.
-POSITIONS = ((0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, -1), (0, 0, -1, 0))
+
+class Head(NamedTuple):
+    """What one head makes queries, keys and values with, each (hs, C)."""
+
+    q: ArrayLike
+    k: ArrayLike
+    v: ArrayLike
 
 
 class Tables(NamedTuple):
-    """What one head makes queries, keys and values with, each (hs, C)."""
+    """All that the tiny crane knows. C = 4 channels, hs = 2, F = 3 neurons.
 
-    q: tuple[tuple[int, ...], ...]
-    k: tuple[tuple[int, ...], ...]
-    v: tuple[tuple[int, ...], ...]
+    ``tokens`` (n_vocab, C) have a row a token, ``positions`` (n_positions, C) a row a position.
+    ``merge`` (C, nh · hs) is W_O. The MLP's way in is ``widen`` (F, C) with ``bias`` (F,), its way
+    back ``back`` (C, F).
+    """
+
+    tokens: ArrayLike
+    positions: ArrayLike
+    heads: tuple[Head, Head]
+    merge: ArrayLike
+    widen: ArrayLike
+    bias: ArrayLike
+    back: ArrayLike
 
 
 #: The first two channels of a vector, as they are.
 _WORD = ((1, 0, 0, 0), (0, 1, 0, 0))
 #: Head 0 asks who did it: it looks for a thing that is no deed.
-WHO = Tables(q=((1, 1, 0, 0), (1, 1, 0, 0)), k=((1, 0, 0, 0), (0, -2, 0, 0)), v=_WORD)
+_WHO = Head(q=((1, 1, 0, 0), (1, 1, 0, 0)), k=((1, 0, 0, 0), (0, -2, 0, 0)), v=_WORD)
 #: Head 1 looks one word back: its query is the hand, turned back by a quarter.
-BEFORE = Tables(q=((0, 0, 0, -2), (0, 0, 2, 0)), k=((0, 0, 2, 0), (0, 0, 0, 2)), v=_WORD)
-HEADS = (WHO, BEFORE)
-#: W_O (C, nh · hs): half the thing that head 0 has found, and half the deed of head 1.
-MERGE = ((0.5, 0, 0, 0), (0, 0, 0, 0.5), (0, 0, 0, 0), (0, 0, 0, 0))
+_BEFORE = Head(q=((0, 0, 0, -2), (0, 0, 2, 0)), k=((0, 0, 2, 0), (0, 0, 0, 2)), v=_WORD)
 
-#: The MLP's way in, (F, C) and (F,), and its way back, (C, F). A neuron each for: a thing that
-#: has no deed yet, a deed, and a thing that has one.
-WIDEN = ((1, -2, 0, 0), (-1, 1, 0, 0), (1, 2, 0, 0))
-BIAS = (0, 0, -6)
-BACK = ((-1, 1, -6), (1, -1, -6), (0, 0, 0), (0, 0, 0))
+#: The tables as they were made. A fish is a thing, and to fish is a deed. The hand points up,
+#: right, down, left. W_O keeps half the thing that head 0 has found, and half the deed of head 1.
+#: There is a neuron for a thing that has no deed yet, for a deed, and for a thing that has one.
+MADE = Tables(
+    tokens=((-1, 1, 0, 0), (2, 0, 0, 0), (0, 2, 0, 0), (2, 1, 0, 0), (-1, -1, 0, 0)),
+    positions=((0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, -1), (0, 0, -1, 0)),
+    heads=(_WHO, _BEFORE),
+    merge=((0.5, 0, 0, 0), (0, 0, 0, 0.5), (0, 0, 0, 0), (0, 0, 0, 0)),
+    widen=((1, -2, 0, 0), (-1, 1, 0, 0), (1, 2, 0, 0)),
+    bias=(0, 0, -6),
+    back=((-1, 1, -6), (1, -1, -6), (0, 0, 0), (0, 0, 0)),
+)
 
 
 class Reading(NamedTuple):
@@ -79,28 +95,28 @@ class Reading(NamedTuple):
     probabilities: Tensor
 
 
-def look(x: Tensor, head: Tables, causal: bool = True) -> Steps:
+def look(x: Tensor, head: Head, causal: bool = True) -> Steps:
     """Vectors (T, C) through one head."""
     q, k, v = (steps.project(x, table) for table in head)
     return steps.attend(q, k, v, causal=causal)
 
 
-@lru_cache(maxsize=1)
-def read() -> Reading:
+def read(tables: Tables = MADE) -> Reading:
     """The sentence, from its ids to what comes next."""
-    tokens = embeddings.look_up(TOKENS, IDS)
-    positions = steps.rows(POSITIONS)[: len(IDS)]
+    tokens = embeddings.look_up(tables.tokens, IDS)
+    positions = steps.rows(tables.positions)[: len(IDS)]
     x = tokens + positions
-    heads = tuple(look(x, head) for head in HEADS)
+    free = look(x, tables.heads[0], causal=False)
+    heads = tuple(look(x, head) for head in tables.heads)
     merged = torch.cat([head.output for head in heads], dim=-1)
-    attention = steps.project(merged, MERGE)
+    attention = steps.project(merged, tables.merge)
     mid = x + attention
-    widened = mlp.linear(mid, WIDEN, BIAS)
+    widened = mlp.linear(mid, tables.widen, tables.bias)
     bent = mlp.relu(widened)
-    added = steps.project(bent, BACK)
+    added = steps.project(bent, tables.back)
     end = mid + added
-    scores = logits.logits(end, TOKENS)
+    scores = logits.logits(end, tables.tokens)
     return Reading(
-        *(tokens, positions, x, look(x, WHO, causal=False), heads, merged, attention, mid),
+        *(tokens, positions, x, free, heads, merged, attention, mid),
         *(widened, bent, added, end, scores, logits.next_token(scores)),
     )

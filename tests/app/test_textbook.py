@@ -235,7 +235,6 @@ AXES = {
     "tiny_tokens": ("token", "dimension"),
     "tiny_order": ("token", "dimension"),
     "tiny_qkv": ("token", "dimension"),
-    "tiny_tables": ("", "dimension"),
     "tiny_scores": ("query", "key"),
     "tiny_weights": ("query", "key"),
     "tiny_heads": ("query", "key"),

@@ -20,9 +20,11 @@ from gpt2viz.app.course import story
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import figure, heatmaps, masks, open_page, plain
+from tests.app.test_lines import sent
+from tests.app.test_textbook_written import follows, numbers
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import read, reference
-from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story
+from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story, tiny_worked_out
 
 CRANE = "A crane ate fish"
 LONG = "the bank of the river " * 12  # 60 tokens
@@ -32,7 +34,6 @@ TINY = {
     "order": {
         "tiny_order": {
             "token vectors": "tokens",
-            "position vectors": "positions",
             "their sum x": "x",
         }
     },
@@ -133,11 +134,136 @@ def test_the_stream_of_fish_adds_up() -> None:
     assert total == pytest.approx(parts[-1][0], abs=5e-5)
 
 
+#: The shape of each table of the tiny crane, by its name in the address.
+SHAPES = {"tiny_words": (5, 4), "tiny_places": (4, 4), "tiny_merge": (4, 4)}
+SHAPES |= {f"tiny_{part}{head}": (2, 4) for head in (0, 1) for part in "qkv"}
+SHAPES |= {"tiny_widen": (3, 5), "tiny_back": (4, 3)}
+PLAIN = ("words", "places", "merge", "widen", "back")
+EDITED = {
+    name: np.random.default_rng(n).uniform(-1.5, 1.5, shape).round(2)
+    for n, (name, shape) in enumerate(SHAPES.items())
+}
+
+
+@cache
+def expected() -> dict[str, np.ndarray]:
+    """What the oracle makes of the edited tables."""
+    heads = [tuple(EDITED[f"tiny_{part}{head}"] for part in "qkv") for head in (0, 1)]
+    words, places, *rest = (EDITED[f"tiny_{n}"] for n in PLAIN)
+    return tiny_worked_out(words, places, heads, *rest)
+
+
+@cache
+def edited(name: str) -> AppTest:
+    """A chapter with every table of the tiny crane edited."""
+    spelled = {table: ",".join(map(str, values.flat)) for table, values in EDITED.items()}
+    return open_page("textbook", chapter=name, **spelled)
+
+
+@pytest.mark.parametrize("name", ["crane", "heads", "mlp", "next-word"])
+def test_edited_tables_are_followed_by_every_later_step(name: str) -> None:
+    for key, panels in TINY[name].items():
+        drawn = heatmaps(figure(edited(name), key))
+        for title, step in panels.items():
+            assert_allclose(drawn[title], expected()[step], atol=1e-4, err_msg=title)
+    assert not edited(name).warning
+
+
+def test_formulas_follow_from_edited_tables() -> None:
+    lines = formulas(edited("crane")).splitlines()
+    terms = [
+        line.partition("fish and ")[2].partition(": } ")[2] for line in lines if "fish and " in line
+    ]
+    q, k = (expected()["x"] @ EDITED[f"tiny_{part}0"].T for part in "qk")
+    for line, score in zip(terms, k @ q[3], strict=True):
+        a, b, c, d, *_ = numbers(line)
+        follows(line[re.search(r"= |\\approx", line).start() :], a * b + c * d)  # type: ignore[union-attr]
+        assert a * b + c * d == pytest.approx(score, abs=1e-4)
+    lines = formulas(edited("mlp")).splitlines()
+    x = numbers(next(line for line in lines if r"\text{fish: } x" in line))
+    neurons = np.maximum(np.append(x, 1) @ EDITED["tiny_widen"].T, 0)
+    (line,) = (line for line in lines if "added: " in line)
+    written, _, result = line.rpartition(r" \approx")
+    follows(rf"\approx{result}", neurons @ EDITED["tiny_back"].T)
+    assert written.count(r"\cdot") == np.count_nonzero(neurons)
+    each = [line.rpartition(r"\approx ")[2] for line in lines if r"\text{thing} " in line]
+    assert_allclose([float(n) for n in each], neurons[neurons > 0], atol=1e-4)
+
+
+#: What is said of the tables as they were made, and of no others.
+OF_ITS_OWN = {
+    "crane": ("looks for whoever did", "−2 times deed", "no deed"),
+    "heads": ("one word back", "half the thing"),
+    "mlp": ("that has no deed yet",),
+    "next-word": ("clock's numbers are 0", "“.” after “fish”"),
+}
+
+
+@pytest.mark.parametrize("name", OF_ITS_OWN)
+def test_what_holds_for_its_own_tables_is_said_of_no_others(name: str) -> None:
+    for words in OF_ITS_OWN[name]:
+        assert words in said(chapter(name))
+        assert words not in said(edited(name))
+
+
+def test_what_is_expected_of_edited_tables_is_said() -> None:
+    words, chances = ("A", "crane", "ate", "fish", "."), expected()["probabilities"]
+    best = [words[n] for n in chances.argmax(axis=1)]
+    told = ", ".join(f"“{n}” after “{word}”" for n, word in zip(best, words[:4], strict=True))
+    assert f"It expects {told}." in said(edited("next-word"))
+    assert f"“{best[3]}” gets **{chances[3].max():.1%}**" in said(edited("next-word"))
+    q, k = (expected()["x"] @ EDITED[f"tiny_{part}0"].T for part in "qk")
+    assert f"“{words[(k @ q[3]).argmax()]}” fits best." in said(edited("crane"))
+
+
+def test_tables_of_zeros_are_told_too() -> None:
+    zeros = {name: ",".join(["0"] * values.size) for name, values in EDITED.items()}
+    at = open_page("textbook", chapter="next-word", **zeros)
+    everything = "“A”, “crane”, “ate”, “fish” and “.”"
+    assert f"After “fish”, {everything} each get **20.0%**" in said(at)
+    at = open_page("textbook", chapter="crane", **zeros)
+    assert "“A”, “crane”, “ate” and “fish” fit best." in said(at)
+    (back,) = (button for button in at.button if button.key == "tiny_reset")
+    back.click().run()
+    assert not set(EDITED) & set(at.query_params)
+    assert "“crane” fits best: it is a thing, and no deed." in said(at)
+
+
+JUNK = {
+    "tiny_words": "1,2",
+    "tiny_places": ",".join(["x"] * 16),
+    "tiny_q0": "nan,0,0,0,0,0,0,0",
+    "tiny_k1": "",
+    "tiny_merge": "11" + ",0" * 15,
+    "tiny_back": "inf" + ",0" * 11,
+}
+
+
+def test_tables_that_cannot_be_read_stay_as_they_were() -> None:
+    at = open_page("textbook", chapter="next-word", **JUNK)
+    (warning,) = at.warning
+    assert warning.value.count("can't be shown here") == len(JUNK)
+    assert "16 numbers from −10 to 10" in warning.value
+    drawn = heatmaps(figure(at, "tiny_logits"))["all logits"]
+    assert_allclose(drawn, tiny_story()["logits"], atol=1e-5)
+    assert not set(JUNK) & set(at.query_params)
+
+
+def test_fields_hold_what_the_address_holds() -> None:
+    for name, table in {"heads": "tiny_merge", "mlp": "tiny_widen"}.items():
+        fields = sent(edited(name), f"grid_{table}")
+        assert_allclose(np.reshape(fields["values"], SHAPES[table]), EDITED[table], atol=1e-7)
+    assert sent(chapter("order"), "grid_tiny_places")["values"] == [
+        *(0, 0, 0, 1, 0, 0, 1, 0),
+        *(0, 0, 0, -1, 0, 0, -1, 0),
+    ]
+
+
 def test_what_it_expects_is_said() -> None:
     best = "“crane” after “A”, “ate” after “crane”, “fish” after “ate”, “.” after “fish”"
     chance = tiny_story()["probabilities"][3].max()
     assert f"It expects {best}" in said(chapter("next-word"))
-    assert f"The full stop gets **{chance:.1%}**" in said(chapter("next-word"))
+    assert f"After “fish”, “.” gets **{chance:.1%}**" in said(chapter("next-word"))
 
 
 @cache
@@ -264,6 +390,20 @@ def test_a_switch_comes_with_the_chapter_that_explains_it() -> None:
 
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
+    Mutant(
+        "the tiny crane's second head is read from the tables of the first",
+        "app/course/tiny_tables.py",
+        'Head(now["q1"], now["k1"], now["v1"])',
+        'Head(now["q1"], now["k0"], now["v1"])',
+        "test_edited_tables_are_followed_by_every_later_step",
+    ),
+    Mutant(
+        "what the tiny crane's own tables do is said of any",
+        "app/course/story.py",
+        'looks_back = mine.as_made("tokens", "positions", "q1", "k1")',
+        "looks_back = True",
+        "test_what_holds_for_its_own_tables_is_said_of_no_others",
+    ),
     Mutant(
         "the link leads to the query's own cell",
         "app/course/real_step.py",

@@ -95,6 +95,38 @@ def tiny_story() -> dict[str, np.ndarray]:
     }
 
 
+def tiny_worked_out(
+    words: np.ndarray,
+    places: np.ndarray,
+    heads: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    merge: np.ndarray,
+    widen: np.ndarray,
+    back: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The tiny crane's way with any tables; the last column of ``widen`` are biases."""
+    x = words[:4] + places
+    scaled = [x @ q.T @ k @ x.T / sqrt(2) for q, k, _ in heads]
+    looks = [softmax(hidden(scores)) for scores in scaled]
+    merged = np.hstack([look @ x @ v.T for look, (_, _, v) in zip(looks, heads, strict=True)])
+    mid = x + merged @ merge.T
+    widened = np.einsum("tc,fc->tf", np.hstack([mid, np.ones((4, 1))]), widen)
+    end = mid + np.where(widened > 0, widened, 0) @ back.T
+    return {
+        "x": x,
+        "free": softmax(scaled[0]),
+        "looks": np.stack(looks),
+        "merged": merged,
+        "attention": merged @ merge.T,
+        "mid": mid,
+        "widened": widened,
+        "bent": np.where(widened > 0, widened, 0),
+        "mlp": end - mid,
+        "end": end,
+        "logits": end @ words.T,
+        "probabilities": softmax(end @ words.T),
+    }
+
+
 JOURNEY = np.array(
     [
         [0.43, 0.15, 0.89],

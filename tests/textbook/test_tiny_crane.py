@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
 import torch
+from hypothesis import given, settings, strategies
 from numpy.testing import assert_allclose
 from torch import nn
 
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.textbook import tiny_crane
+from gpt2viz.textbook.tiny_crane import MADE, Head, Tables
 from tests.mutants import Mutant
-from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story
+from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story, tiny_worked_out
 
 
 def test_every_step_is_that_of_the_oracle() -> None:
@@ -43,6 +49,58 @@ def test_all_that_is_to_be_worked_out_by_hand_is_whole() -> None:
         assert part.abs().max() <= 12
 
 
+def _numbers(tables: Tables, draw: Iterator[float]) -> dict[str, np.ndarray]:
+    """As many numbers as the tables hold, by the names of the oracle's."""
+    heads = [tuple(_filled(part, draw) for part in head) for head in tables.heads]
+    named = {"words": tables.tokens, "places": tables.positions, "merge": tables.merge}
+    named |= {"back": tables.back, "widen": np.column_stack([tables.widen, tables.bias])}
+    return {name: _filled(table, draw) for name, table in named.items()} | {"heads": heads}
+
+
+def _filled(table: object, draw: Iterator[float]) -> np.ndarray:
+    shape = np.shape(np.asarray(table))
+    return np.array([next(draw) for _ in range(int(np.prod(shape)))]).reshape(shape)
+
+
+def _tables(of: dict[str, np.ndarray]) -> Tables:
+    heads = tuple(Head(*parts) for parts in of["heads"])
+    widen, bias = of["widen"][:, :-1], of["widen"][:, -1]
+    return Tables(of["words"], of["places"], heads, of["merge"], widen, bias, of["back"])
+
+
+def _agree(of: dict[str, np.ndarray]) -> None:
+    found, expected = tiny_crane.read(_tables(of)), tiny_worked_out(**of)
+    assert_allclose(found.free.weights, expected.pop("free"), atol=2e-3)
+    looks = np.stack([head.weights for head in found.heads])
+    assert_allclose(looks, expected.pop("looks"), atol=2e-3)
+    assert_allclose(found.probabilities, softmax(np.asarray(found.logits, float)), atol=1e-6)
+    del expected["probabilities"]  # of logits that are large, and a little off
+    for name, values in expected.items():
+        error = 2e-3 * max(1, abs(values).max())
+        assert_allclose(getattr(found, name), values, atol=error, err_msg=name)
+
+
+@settings(max_examples=12)
+@given(strategies.randoms(use_true_random=False), strategies.sampled_from([0.01, 1, 2]))
+def test_any_tables_are_read_as_by_the_oracle(draw, largest) -> None:  # type: ignore[no-untyped-def]
+    _agree(_numbers(MADE, iter(lambda: round(draw.uniform(-largest, largest), 3), None)))
+
+
+@pytest.mark.parametrize("cycle", [(0,), (10,), (-10,), (10, -10, 0), (0.001, 0)])
+def test_the_smallest_and_largest_tables_too(cycle: tuple[float, ...]) -> None:
+    _agree(_numbers(MADE, (cycle[n % len(cycle)] for n in range(1000))))
+
+
+def test_the_oracle_for_any_tables_tells_the_same_story() -> None:
+    widen = np.column_stack([MADE.widen, MADE.bias])
+    heads = [tuple(np.array(part) for part in head) for head in MADE.heads]
+    parts = (np.array(part) for part in (MADE.tokens, MADE.positions))
+    found = tiny_worked_out(*parts, heads, np.array(MADE.merge), widen, np.array(MADE.back))
+    for name, values in tiny_story().items():
+        if name in found:
+            assert_allclose(found[name], values, atol=1e-12, err_msg=name)
+
+
 def network() -> GPT2:
     """The package's own GPT-2 with these tables, and nothing in place of its LayerNorms."""
     config = GPT2Config(
@@ -59,15 +117,15 @@ def network() -> GPT2:
     for name in ("ln_1", "ln_2"):
         setattr(made.h[0], name, nn.Identity())
     tables = {
-        "wte.weight": tiny_crane.TOKENS,
-        "wpe.weight": tiny_crane.POSITIONS,
+        "wte.weight": MADE.tokens,
+        "wpe.weight": MADE.positions,
         "h.0.attn.c_attn.weight": [
-            row for part in zip(*tiny_crane.HEADS, strict=True) for table in part for row in table
+            row for part in zip(*MADE.heads, strict=True) for table in part for row in table
         ],
-        "h.0.attn.c_proj.weight": tiny_crane.MERGE,
-        "h.0.mlp.c_fc.weight": tiny_crane.WIDEN,
-        "h.0.mlp.c_fc.bias": tiny_crane.BIAS,
-        "h.0.mlp.c_proj.weight": tiny_crane.BACK,
+        "h.0.attn.c_proj.weight": MADE.merge,
+        "h.0.mlp.c_fc.weight": MADE.widen,
+        "h.0.mlp.c_fc.bias": MADE.bias,
+        "h.0.mlp.c_proj.weight": MADE.back,
     }
     with torch.no_grad():
         for name, weights in made.named_parameters():
@@ -86,15 +144,15 @@ MUTANTS = (
     Mutant(
         "the tiny crane's MLP reads x without what attention adds",
         "textbook/tiny_crane.py",
-        "widened = mlp.linear(mid, WIDEN, BIAS)",
-        "widened = mlp.linear(x, WIDEN, BIAS)",
+        "widened = mlp.linear(mid, tables.widen, tables.bias)",
+        "widened = mlp.linear(x, tables.widen, tables.bias)",
         "test_every_step_is_that_of_the_oracle",
     ),
     Mutant(
         "the tiny crane's second head looks ahead",
         "textbook/tiny_crane.py",
-        "heads = tuple(look(x, head) for head in HEADS)",
-        "heads = tuple(look(x, head, head is WHO) for head in HEADS)",
+        "heads = tuple(look(x, head) for head in tables.heads)",
+        "heads = tuple(look(x, head, head is tables.heads[0]) for head in tables.heads)",
         "test_it_is_gpt2_without_its_norms",
     ),
 )

@@ -13,25 +13,36 @@ from numpy.typing import ArrayLike
 
 from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import prose
-from gpt2viz.app.course import real_step
+from gpt2viz.app.course import real_step, tiny_tables
 from gpt2viz.app.course.parts import TOKENS, Book, code, pairs, picture, vectors
-from gpt2viz.app.course.written import enough, equals, given, spelled
+from gpt2viz.app.course.tiny_tables import Mine
+from gpt2viz.app.course.written import brief, enough, equals, given, gives, spelled
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.textbook import tiny_crane
 from gpt2viz.textbook.tiny_crane import CHANNELS, SENTENCE, VOCABULARY, Reading
 
 #: The place of "fish", which sees the whole sentence, with the mask and without.
 _FISH = 3
-_NEURONS = ("no deed", "deed", "both")
+#: The channels in formulas.
+_IN_LATEX = (r"\text{thing}", r"\text{deed}", r"\text{hand}_\rightarrow", r"\text{hand}_\uparrow")
 
 
 def tell(chapter: str, book: Book) -> None:
     """Draw a chapter's step of the tiny crane, and the same step in the real model."""
     st.subheader("The tiny crane", anchor="tiny")
-    _STEPS[chapter](book, tiny_crane.read())
+    mine = tiny_tables.read()
+    tiny_tables.tell_edited(mine, _used(chapter), _TABLES[chapter])
+    _STEPS[chapter](book, tiny_crane.read(mine.tables), mine)
     code(tiny_crane.read, tiny_crane.look)
     st.subheader("The same step in the real model", anchor="real")
     real_step.STEPS[chapter](book)
+
+
+def _used(chapter: str) -> list[str]:
+    """The tables that a chapter's step rests on: its own and those of all steps before."""
+    names = list(_STEPS)
+    last = "by-hand" if chapter == "crane" else chapter  # which shows the tables a chapter later
+    return [table for name in names[: names.index(last) + 1] for table in _TABLES[name]]
 
 
 def _by_token(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) -> Panel:
@@ -39,17 +50,21 @@ def _by_token(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) 
     return vectors(title, values, SENTENCE, columns, TOKENS)
 
 
-def _tokens(book: Book, crane: Reading) -> None:
+def _tokens(book: Book, crane: Reading, mine: Mine) -> None:
     prose.markdown(
         "One sentence goes through the chapters to come: **A crane ate fish**. A tiny model reads "
         "it, with numbers that you can follow with a pencil. Each chapter takes it one step "
         "further, until the model says what comes next."
         "\n\nIt knows five tokens, and its vectors have four numbers. Nobody trained it: its "
         "tables were made by hand. The first number says how much of a thing a token is, the "
-        "second how much of a deed. The other two wait for the next chapter."
+        "second how much of a deed. The other two wait for the next chapter. You can change "
+        "any number. Then the story goes on with yours."
     )
-    table = vectors("token table", tiny_crane.TOKENS, VOCABULARY, CHANNELS, TOKENS)
-    picture(book, "tiny_tokens", [table, _by_token("token vectors", crane.tokens)], height=230)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        tiny_tables.fields("tokens")
+    with right:
+        picture(book, "tiny_tokens", [_by_token("token vectors", crane.tokens)], height=230)
     st.latex(
         rf"\text{{{' '.join(SENTENCE)}}} \;\rightarrow\; {given(tiny_crane.IDS)} \qquad "
         rf"\text{{fish}} = \text{{row }} 3 = {given(crane.tokens[_FISH])}"
@@ -57,28 +72,34 @@ def _tokens(book: Book, crane: Reading) -> None:
     prose.caption("In a trained model nobody has said what a number stands for.")
 
 
-def _order(book: Book, crane: Reading) -> None:
-    prose.markdown(
+def _order(book: Book, crane: Reading, mine: Mine) -> None:
+    turns = (
         "Here each position's vector is the hand of a clock. It points up at first, and turns on "
         "by a quarter with each token. Added to the token's vector, it fills the last two numbers."
     )
-    panels = [
-        _by_token("token vectors", crane.tokens),
-        vectors("position vectors", crane.positions, "0123", CHANNELS, ("position", "dimension")),
-        _by_token("their sum x", crane.x),
-    ]
-    picture(book, "tiny_order", panels, height=210)
+    added = "Each position has a vector of its own, which is added to the token's."
+    prose.markdown(turns if mine.as_made("tokens", "positions") else added)
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        tiny_tables.fields("positions")
+    with right:
+        panels = [_by_token("token vectors", crane.tokens), _by_token("their sum x", crane.x)]
+        picture(book, "tiny_order", panels, height=210)
     both = f"{given(crane.tokens[_FISH])} + {given(crane.positions[_FISH])}"
-    st.latex(rf"\text{{fish: }} {both} = {given(crane.x[_FISH])}")
+    st.latex(rf"\text{{fish: }} {both} {gives(crane.x[_FISH])}")
 
 
-def _crane(book: Book, crane: Reading) -> None:
+def _crane(book: Book, crane: Reading, mine: Mine) -> None:
     found = crane.free
-    prose.markdown(
+    who = mine.as_made("tokens", "positions", "q0", "k0")
+    asks = (
         "The last word, **fish**, looks for whoever did something to it. Its query is thing plus "
         "deed, written twice. A key is thing, and −2 times deed. A value is simply the first two "
-        "numbers. The next chapter has the tables that do this."
+        "numbers."
     )
+    alone = "Let us follow the last word, **fish**. Each word has a query, a key and a value."
+    as_told = who and mine.as_made("v0")
+    prose.markdown(f"{asks if as_told else alone} The next chapter has the tables that do this.")
     panels = [_by_token("their sum x", crane.x)]
     panels += [
         _by_token(f"{name} of two numbers", part, ("1", "2"))
@@ -89,36 +110,43 @@ def _crane(book: Book, crane: Reading) -> None:
     picture(book, "tiny_qkv", panels, height=210)
     q = np.asarray(found.q[_FISH])
     for word, k, score in zip(SENTENCE, np.asarray(found.k), found.scores[_FISH], strict=True):
-        terms = " + ".join(rf"{given(a)} \cdot ({given(b)})" for a, b in zip(q, k, strict=True))
-        st.latex(rf"\text{{fish and {word}: }} {terms} = {given(score)}")
-    prose.markdown("“crane” fits best: it is a thing, and no deed.")
+        n = enough(np.stack([q, k]), lambda both: both[0] @ both[1], score)
+        terms = " + ".join(
+            rf"{brief(a, n)} \cdot ({brief(b, n)})" for a, b in zip(q, k, strict=True)
+        )
+        st.latex(rf"\text{{fish and {word}: }} {terms} {gives(score)}")
+    best = _highest(found.scores[_FISH], SENTENCE)
+    why = ": it is a thing, and no deed" if who else ""
+    prose.markdown(f"{_all(best)} {'fits' if len(best) == 1 else 'fit'} best{why}.")
 
 
-def _by_hand(book: Book, crane: Reading) -> None:
-    found, names = crane.free, ("out 1", "out 2")
+def _by_hand(book: Book, crane: Reading, mine: Mine) -> None:
+    found = crane.free
     prose.markdown(
-        "These tables made the queries, keys and values. Each row of a table says how often each "
-        "of the four numbers of x counts. A query has two numbers, so $h_s = 2$."
+        "These tables made the queries, keys and values. Each row says how often each of the four "
+        "numbers of x counts. A query has two numbers, so $h_s = 2$."
     )
-    both = zip(("W_Q", "W_K", "W_V"), tiny_crane.WHO, strict=True)
-    panels = [vectors(name, table, names, CHANNELS, ("", "dimension")) for name, table in both]
-    picture(book, "tiny_tables", panels, height=170)
+    _side_by_side("q0", "k0", "v0")
     scaled, weights, values = (
         np.asarray(part, np.float64)
         for part in (found.scaled_scores[_FISH], found.weights[_FISH], found.v)
     )
     n = enough(weights, lambda w: w @ values, found.output[_FISH])
     m = enough(scaled, softmax, weights, n)
-    st.latex(rf"q = {given(crane.x[_FISH])}\,W_Q^\top = {given(found.q[_FISH])}")
-    st.latex(
-        rf"q K^\top / \sqrt{{2}} = {given(found.scores[_FISH])} / \sqrt{{2}} {equals(scaled, m)}"
-    )
+    x, scores, w_q = crane.x[_FISH], found.scores[_FISH], np.asarray(mine.tables.heads[0].q)
+    digits = enough(x, lambda x: w_q @ x, found.q[_FISH])
+    st.latex(rf"q = {brief(x, digits)}\,W_Q^\top {gives(found.q[_FISH])}")
+    digits = enough(scores, lambda s: s / 2**0.5, scaled, m)
+    st.latex(rf"q K^\top / \sqrt{{2}} = {brief(scores, digits)} / \sqrt{{2}} {equals(scaled, m)}")
     st.latex(rf"\text{{softmax}} {equals(weights, n)}")
     st.latex(rf"\text{{mixture: weights}} \cdot V {equals(found.output[_FISH])}")
-    prose.markdown("So “fish” takes nearly all of its mixture from “crane”.")
+    best = _highest(weights, SENTENCE)
+    share = float(weights.max() * len(best))
+    much = "nearly all" if share > 0.9 else "more than half" if share > 0.5 else "the largest part"
+    prose.markdown(f"So “fish” takes {much} of its mixture from {_all(best)}.")
 
 
-def _mask(book: Book, crane: Reading) -> None:
+def _mask(book: Book, crane: Reading, mine: Mine) -> None:
     found = crane.heads[0]
     hidden = found.masked_scores.isneginf()
     prose.markdown(
@@ -138,60 +166,98 @@ def _mask(book: Book, crane: Reading) -> None:
         st.latex(rf"\text{{{word}: weights}} \cdot V {equals(output)}")
 
 
-def _heads(book: Book, crane: Reading) -> None:
-    prose.markdown(
-        "All this was one head. The second has tables of its own, and looks **one word back**. Its "
-        "query is the clock hand turned back by a quarter, so it fits the key before."
-        "\n\nSide by side, the outputs of the two are four numbers. $W_O$ keeps half the thing "
-        "that head 0 found, and half the deed of head 1."
+def _heads(book: Book, crane: Reading, mine: Mine) -> None:
+    back = (
+        ", and looks **one word back**. Its query is the clock hand turned back by a quarter, so "
+        "it fits the key before"
     )
+    looks_back = mine.as_made("tokens", "positions", "q1", "k1")
+    keeps = " It keeps half the thing that head 0 found, and half the deed of head 1."
+    as_words = mine.as_made("v0", "v1")
+    prose.markdown(
+        f"All this was one head. The second has tables of its own{back if looks_back else ''}."
+        "\n\nSide by side, the outputs of the two are four numbers. $W_O$ makes of them what "
+        f"attention adds.{keeps if as_words and mine.as_made('merge') else ''}"
+    )
+    _side_by_side("q1", "k1", "v1", "merge")
     hidden = crane.heads[0].masked_scores.isneginf()
     looks = [
         pairs(f"weights of head {n}", head.weights, SENTENCE, "attention weight", hidden)
         for n, head in enumerate(crane.heads)
     ]
     picture(book, "tiny_heads", looks, "unit", height=250)
-    four = ("0: thing", "0: deed", "1: thing", "1: deed")
+    four = ("0: thing", "0: deed", "1: thing", "1: deed") if as_words else tiny_tables.FOUND
     panels = [
         _by_token("outputs, side by side", crane.merged, four),
         _by_token("what attention adds", crane.attention),
     ]
     picture(book, "tiny_merged", panels, height=210)
-    merged, table = np.asarray(crane.merged[_FISH], float), np.array(tiny_crane.MERGE)
+    merged, table = np.asarray(crane.merged[_FISH], float), np.asarray(mine.tables.merge)
     n = enough(merged, lambda z: z @ table.T, crane.attention[_FISH])
     st.latex(rf"\text{{fish, side by side}} {equals(merged, n)}")
     st.latex(rf"\cdot\, W_O^\top {equals(crane.attention[_FISH])}")
 
 
-def _mlp(book: Book, crane: Reading) -> None:
+def _mlp(book: Book, crane: Reading, mine: Mine) -> None:
+    named = mine.edited <= {"back"}
+    neurons = ("no deed", "deed", "both") if named else tiny_tables.NEURONS
+    found = (
+        " One is above 0 for a thing that has no deed yet, one for a deed, one for a thing that "
+        "has its deed."
+    )
     prose.markdown(
         "What attention adds is added to x. Then each word works alone, with three numbers in the "
-        "middle, or **neurons**. One is above 0 for a thing that has no deed yet, one for a deed, "
-        "one for a thing that has its deed."
-        "\n\nReLU makes the others 0. GPT-2 has four times as many neurons as channels, and takes "
-        "GELU."
+        f"middle, or **neurons**.{found if named else ''}"
+        "\n\nReLU turns each number below 0 into 0. GPT-2 has four times as many neurons as "
+        "channels, and takes GELU."
     )
+    _side_by_side("widen", "back")
     first = [
         _by_token("x + attention", crane.mid),
-        _by_token("in the middle", crane.widened, _NEURONS),
+        _by_token("in the middle", crane.widened, neurons),
     ]
     picture(book, "tiny_mlp", first, height=210)
     then = [
-        _by_token("after ReLU", crane.bent, _NEURONS),
+        _by_token("after ReLU", crane.bent, neurons),
         _by_token("what the MLP adds", crane.mlp),
     ]
     picture(book, "tiny_mlp_adds", then, height=210)
-    bent, table = np.asarray(crane.bent[_FISH], float), np.array(tiny_crane.BACK)
-    n = enough(bent, lambda h: h @ table.T, crane.mlp[_FISH])
-    widen = np.array(tiny_crane.WIDEN)
-    m = enough(crane.mid[_FISH], lambda z: z @ widen.T + tiny_crane.BIAS, crane.widened[_FISH], n)
+    _neurons_of_fish(crane, mine)
+
+
+def _neurons_of_fish(crane: Reading, mine: Mine) -> None:
+    """How each neuron that is above 0 came about, and what they add together."""
+    widen, bias, back = (
+        np.asarray(part, np.float64)
+        for part in (mine.tables.widen, mine.tables.bias, mine.tables.back)
+    )
+    bent = np.asarray(crane.bent[_FISH], np.float64)
+    active = np.flatnonzero(bent)
+    n = enough(bent, lambda h: back @ h, crane.mlp[_FISH])
+    m = enough(crane.mid[_FISH], lambda z: widen @ z + bias, crane.widened[_FISH], n)
     st.latex(rf"\text{{fish: }} x {equals(crane.mid[_FISH], m)}")
-    third = crane.widened[_FISH, 2]
-    st.latex(rf"\text{{thing}} + 2 \cdot \text{{deed}} - 6 {equals(third, n)}")
-    st.latex(rf"\text{{times }} {given(table[:, 2])} {equals(crane.mlp[_FISH])}")
+    for neuron in active:
+        st.latex(rf"{_combined(widen[neuron], bias[neuron])} {equals(bent[neuron], n)}")
+    added = " + ".join(rf"{spelled(bent[one], n)} \cdot {given(back[:, one])}" for one in active)
+    if added:
+        st.latex(rf"\text{{added: }} {added} {equals(crane.mlp[_FISH])}")
+    else:
+        prose.markdown("For “fish” no neuron is above 0, so the MLP adds nothing.")
 
 
-def _residual(book: Book, crane: Reading) -> None:
+def _combined(row: ArrayLike, bias: float) -> str:
+    """A neuron's sum in LaTeX, without what counts 0 times."""
+    found = ""
+    for number, channel in zip(np.ravel(row), _IN_LATEX, strict=True):
+        if number:
+            times = "" if abs(number) == 1 else rf"{given(abs(number))} \cdot "
+            found += f"{' - ' if number < 0 else ' + '}{times}{channel}"
+    if bias or not found:
+        found += f"{' - ' if bias < 0 else ' + '}{given(abs(bias))}"
+    return found.removeprefix(" + ").strip()
+
+
+def _residual(book: Book, crane: Reading, mine: Mine) -> None:
     prose.markdown(
         "Nothing was replaced on the way. All that was written for “fish” adds up to its last "
         "vector. The tiny crane has **no LayerNorm**, so that the sums stay easy."
@@ -206,19 +272,22 @@ def _residual(book: Book, crane: Reading) -> None:
     rows = [np.asarray(part[_FISH]) for part in parts.values()]
     panel = vectors("the stream of fish", rows, tuple(parts), CHANNELS, ("", "channel"))
     picture(book, "tiny_stream", [panel], height=240)
-    added = " + ".join(f"({spelled(part[0])})" for part in rows[:-1])
-    st.latex(rf"\text{{thing: }} {added} {equals(rows[-1][0])}")
+    *things, total = (part[0] for part in rows)
+    n = enough(things, np.sum, total)
+    added = " + ".join(f"({spelled(one, n)})" for one in things)
+    st.latex(rf"\text{{thing: }} {added} {equals(total)}")
 
 
-def _next_word(book: Book, crane: Reading) -> None:
-    found = np.asarray(crane.probabilities)
-    best = [VOCABULARY[n] for n in found.argmax(axis=1)]
-    prose.markdown(
-        "The last vector of “fish” meets each row of the token table. The clock's numbers are 0 "
-        "there, so only thing and deed count."
+def _next_word(book: Book, crane: Reading, mine: Mine) -> None:
+    found, table = np.asarray(crane.probabilities), np.asarray(mine.tables.tokens)
+    only = (
+        ""
+        if table[:, 2:].any()
+        else (" The clock's numbers are 0 there, so only thing and deed count.")
     )
+    prose.markdown(f"The last vector of “fish” meets each row of the token table.{only}")
     last = np.asarray(crane.end[_FISH], float)
-    n = enough(last, lambda z: z @ np.array(tiny_crane.TOKENS).T, crane.logits[_FISH])
+    n = enough(last, lambda z: table @ z, crane.logits[_FISH])
     st.latex(rf"\text{{fish, at the end}} {equals(last, n)}")
     panels = [
         vectors("all logits", crane.logits, SENTENCE, VOCABULARY, ("token", "next word")),
@@ -229,14 +298,50 @@ def _next_word(book: Book, crane: Reading) -> None:
         picture(book, "tiny_logits", panels[:1], height=230)
     with right:
         picture(book, "tiny_chances", panels[1:], "unit", height=230)
-    said = ", ".join(f"“{next}” after “{word}”" for word, next in zip(SENTENCE, best, strict=True))
+    best = [_highest(row, VOCABULARY) for row in found]
+    said = ", ".join(
+        f"{_all(next)} after “{word}”" for word, next in zip(SENTENCE, best, strict=True)
+    )
     prose.markdown(
-        f"It expects {said}. The full stop gets **{found[_FISH].max():.1%}**. That is the whole "
-        "way, from text to the next word."
+        f"It expects {said}. After “fish”, {_all(best[_FISH])} "
+        f"{'gets' if len(best[_FISH]) == 1 else 'each get'} **{found[_FISH].max():.1%}**. "
+        "That is the whole way, from text to the next word."
     )
 
 
-_STEPS: Mapping[str, Callable[[Book, Reading], None]] = {
+def _side_by_side(*names: str) -> None:
+    """Tables whose numbers can be changed, two in a row."""
+    for n in range(0, len(names), 2):
+        for column, name in zip(st.columns(2, gap="medium"), names[n : n + 2], strict=False):
+            with column:
+                tiny_tables.fields(name)
+
+
+def _highest(values: ArrayLike, names: Sequence[str]) -> list[str]:
+    """The name of the highest value, or of all that are as high."""
+    numbers = np.asarray(values, np.float64)
+    return [name for name, one in zip(names, numbers, strict=True) if one == numbers.max()]
+
+
+def _all(names: Sequence[str]) -> str:
+    """“A”, “crane” and “ate”."""
+    *others, last = (f"“{name}”" for name in names)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+#: The tables that a chapter's step shows.
+_TABLES: Mapping[str, tuple[str, ...]] = {
+    "tokens": ("tokens",),
+    "order": ("positions",),
+    "crane": (),
+    "by-hand": ("q0", "k0", "v0"),
+    "mask": (),
+    "heads": ("q1", "k1", "v1", "merge"),
+    "mlp": ("widen", "back"),
+    "residual": (),
+    "next-word": (),
+}
+_STEPS: Mapping[str, Callable[[Book, Reading, Mine], None]] = {
     "tokens": _tokens,
     "order": _order,
     "crane": _crane,

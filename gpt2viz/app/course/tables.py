@@ -16,27 +16,30 @@ from gpt2viz.app.course.written import in_a_field, shortest
 from gpt2viz.app.parameter import Listed
 from gpt2viz.arrays import Array
 
-#: Numbers that a table takes lie between −LARGEST and LARGEST.
+#: Numbers that a table takes lie between −LARGEST and LARGEST, where nothing else is said.
 LARGEST = 100.0
 
 _Flat = tuple[float, ...]
 
 
 def table(
-    parameter: Listed, title: str, default: ArrayLike, rows: Sequence[str], columns: Sequence[str]
+    parameter: Listed,
+    title: str,
+    default: ArrayLike,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    largest: float = LARGEST,
 ) -> Array:
     """Draw a table and return its numbers, (rows, columns).
 
     ``parameter`` is what the address calls it, ``default`` what it holds when that is not there.
+    Its numbers lie between −``largest`` and ``largest``.
     """
-    start = tuple(map(float, np.ravel(default)))
-    expected = f"{len(start)} numbers from −{LARGEST:g} to {LARGEST:g}, with commas between"
-    found = address.several_values(parameter, _reader(len(start)), expected) or start
-
+    start, found = _flat(default), _read(parameter, default, largest)
     prose.markdown("**" + re.sub(r"W_[QKV]", r"$\g<0>$", title) + "**")
     texts = [in_a_field(x) for x in found]
-    edited = partial(write, parameter, start)
-    number_fields(parameter.name, title, found, texts, rows, columns, LARGEST, edited)
+    edited = partial(write, parameter, start, largest=largest)
+    number_fields(parameter.name, title, found, texts, rows, columns, largest, edited)
     if any(text != shortest(x) for text, x in zip(texts, found, strict=True)):
         prose.caption("Rounded to four digits; the numbers used have more.")
     if found != start:
@@ -51,20 +54,38 @@ def table(
     return np.array(found, np.float32).reshape(len(rows), -1)
 
 
-def write(parameter: Listed, default: ArrayLike, values: Sequence[float]) -> None:
+def numbers(parameter: Listed, default: ArrayLike, largest: float = LARGEST) -> Array:
+    """The numbers of a table that is drawn elsewhere, in the shape of its ``default``."""
+    found = _read(parameter, default, largest)
+    return np.array(found, np.float32).reshape(np.shape(default))
+
+
+def _read(parameter: Listed, default: ArrayLike, largest: float) -> _Flat:
+    start = _flat(default)
+    expected = f"{len(start)} numbers from −{largest:g} to {largest:g}, with commas between"
+    return address.several_values(parameter, _reader(len(start), largest), expected) or start
+
+
+def _flat(values: ArrayLike) -> _Flat:
+    return tuple(map(float, np.ravel(values)))
+
+
+def write(
+    parameter: Listed, default: ArrayLike, values: Sequence[float], *, largest: float = LARGEST
+) -> None:
     """Put other numbers into a table that starts as ``default``, row after row. For callbacks only.
 
     Numbers that the table doesn't take, or another count of them, are left alone.
     """
-    start = tuple(map(float, np.ravel(default)))
-    if len(values) == len(start) and all(abs(x) <= LARGEST for x in values):
+    start = _flat(default)
+    if len(values) == len(start) and all(abs(x) <= largest for x in values):
         address.put(parameter, () if tuple(values) == start else tuple(values))
 
 
-def _reader(size: int) -> Callable[[str], _Flat]:
+def _reader(size: int, largest: float) -> Callable[[str], _Flat]:
     def parse(raw: str) -> _Flat:
         values = tuple(map(float, raw.split(",")))
-        if len(values) != size or not all(abs(x) <= LARGEST for x in values):
+        if len(values) != size or not all(abs(x) <= largest for x in values):
             raise ValueError(raw)
         return values
 

@@ -39,6 +39,16 @@ def equals(values: ArrayLike, digits: int = 4) -> str:
     return rf"{sign} {spelled(values, digits)}"
 
 
+def brief(values: ArrayLike, digits: int = 4) -> str:
+    """``given`` where all numbers are whole, else ``spelled``."""
+    return given(values) if _whole(values) else spelled(values, digits)
+
+
+def gives(values: ArrayLike, digits: int = 4) -> str:
+    """``brief`` with the sign before it that ``equals`` writes."""
+    return f"= {given(values)}" if _whole(values) else equals(values, digits)
+
+
 def enough(
     values: ArrayLike,
     leads_to: Callable[[NDArray[Any]], ArrayLike],
@@ -85,6 +95,11 @@ def in_a_field(x: float) -> str:
     """``shortest`` where that is as short as people type; else four significant digits."""
     exact = shortest(x)
     return exact if len(exact.lstrip("-")) <= _FITS else shortest(float(f"{x:.4g}"))
+
+
+def _whole(values: ArrayLike) -> bool:
+    numbers = np.asarray(values, np.float64)
+    return bool(np.all(np.isfinite(numbers) & (numbers == numbers.round())))
 
 
 def _row_of(values: ArrayLike, write: Callable[[float], str]) -> str:
