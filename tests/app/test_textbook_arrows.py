@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpt2viz.textbook import steps
+from gpt2viz.textbook import geometry, steps
 from tests.app.pages import figure, heatmaps, open_chapter
 from tests.app.test_lines import sent
 from tests.app.test_textbook_written import follows, formula, numbers
+from tests.js.test_scripts import HERE, run
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import softmax
 
@@ -55,8 +58,7 @@ def test_arrows_are_the_tables_and_what_follows_from_them(state: str) -> None:
     feet = np.outer(np.array(k) @ query / size, query) if size else np.zeros((3, 2))
     assert_allclose(found["shadows"], feet, atol=1e-5)
     scores = np.array(k) @ query
-    told = [text.replace("−", "-") for text in found["scores"]]
-    assert_allclose(np.array(told, float), scores, atol=0.0051)
+    assert_allclose(found["scores"], scores, rtol=1e-6, atol=1e-6)
     weights = softmax(scores / float(address.get("crane_heat", 1)))
     assert_allclose(found["weights"], weights, atol=1e-6)
     assert_allclose(np.diff(found["ends"], axis=0), weights[:, None] * v, atol=1e-5)
@@ -70,6 +72,30 @@ def test_arrows_are_the_tables_and_what_follows_from_them(state: str) -> None:
     follows(written, softmax(numbers(formula(at, r"q \cdot K^\top ")) / heat))
 
 
+def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Path) -> None:
+    drawn, cases = np.random.default_rng(0), []
+    for T, size, heat in [(1, 1, 1), (3, 1, 0.05), (3, 100, 10), (4, 3, 0.5), (3, 0, 1)]:
+        q, k, v = (drawn.uniform(-size, size, shape) for shape in ((1, 2), (T, 2), (T, 2)))
+        cases.append({"arrows": np.vstack([q, k]), "values": v, "heat": heat})
+    written = [{name: np.asarray(x).tolist() for name, x in case.items()} for case in cases]
+    (tmp_path / "points").write_text(json.dumps(written))
+    answers = json.loads(run(HERE / "followed.js", tmp_path / "points").stdout)
+    for case, found in zip(cases, answers, strict=True):
+        (q, *k), v = case["arrows"], case["values"]
+        asked, keys = np.tile(q, (len(k), 1)), np.array(k)
+        here = steps.attend(asked, keys, v, scaled=False, temperature=float(case["heat"]))
+        assert_allclose(found["scores"], here.scores[0], rtol=1e-5, atol=1e-4)
+        assert_allclose(found["weights"], here.weights[0], rtol=1e-3, atol=1e-6)
+        assert_allclose(found["shadows"], geometry.shadows(q, keys), rtol=1e-4, atol=1e-5)
+        ends = geometry.laid_out(here.weights[0], v)
+        assert_allclose(found["ends"], ends, rtol=1e-3, atol=1e-4)
+        assert [found[name] for name in ("arrows", "values")] == [
+            case[name].tolist() for name in ("arrows", "values")
+        ]
+        weights = softmax(keys @ q / float(case["heat"]))  # shares no code with either
+        assert_allclose(found["weights"], weights, atol=1e-12)
+
+
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
     Mutant(
@@ -78,5 +104,12 @@ MUTANTS = (
         "        found.scores[0],",
         "        found.masked_scores[0] / 2,",
         "test_arrows_are_the_tables_and_what_follows_from_them",
+    ),
+    Mutant(
+        "while a point moves, the temperature has no say",
+        "app/components/arrows/component.js",
+        "Math.exp((one - most) / heat)",
+        "Math.exp(one - most)",
+        "test_what_the_browser_draws_on_the_way_is_what_is_computed_here",
     ),
 )

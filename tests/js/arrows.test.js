@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  apart, arrow, fine, mixed, place, point, reach, snapped, ticks, told, within,
+  apart, arrow, fine, followed, mixed, place, point, reach, snapped, ticks, told, within,
 } from "../../gpt2viz/app/components/arrows/component.js"
 
 test("a plane shows all its points, and more of its lower left where one lies there", () => {
@@ -59,10 +59,24 @@ test("labels that would lie on each other stand below each other", () => {
 })
 
 test("a move is told with what followed from it", () => {
-  const data = { words: ["crane", "ate"], axes: ["animal", "machine"], scores: ["0.98", "−∞"],
-    arrows: [[.7, .7], [.9, -.1], [0, 2]], weights: [1, 0] }
+  const data = { words: ["crane", "ate"], axes: ["animal", "machine"], scores: [.98, -.001],
+    arrows: [[.7, .7], [.9, -.1], [0, 2]], weights: [1, 0], values: [[1, 2], [-.5, 0]],
+    ends: [[0, 0], [1, 2], [1, -2.349]] }
   assert.equal(told(data, 0),
     "Query of crane: animal 0.7, machine 0.7. Weights: crane 1.00, ate 0.00.")
   assert.equal(told(data, 1), "Key of crane: animal 0.9, machine −0.1. Score 0.98, weight 1.00.")
-  assert.equal(told(data, 2), "Key of ate: animal 0, machine 2. Score −∞, weight 0.00.")
+  assert.equal(told(data, 2), "Key of ate: animal 0, machine 2. Score 0.00, weight 0.00.")
+  assert.equal(told(data, 4),
+    "Value of ate: animal −0.5, machine 0. New crane: animal 1.00, machine −2.35.")
+})
+
+test("what follows from a point is worked out again while it moves", () => {
+  const arrows = [[1, 0], [Math.log(3), 5], [0, 1]]
+  const found = followed({ arrows, values: [[4, 0], [0, 4]], heat: 1 })
+  assert.deepEqual(found.scores, [Math.log(3), 0])
+  assert.deepEqual(found.shadows, [[Math.log(3), 0], [0, 0]])
+  found.weights.forEach((x, n) => assert.ok(Math.abs(x - [.75, .25][n]) < 1e-12))
+  found.ends.flat().forEach((x, n) => assert.ok(Math.abs(x - [0, 0, 3, 0, 3, 1][n]) < 1e-12))
+  const none = followed({ arrows: [[0, 0], [1, 1]], values: [[2, -2]], heat: .05 })
+  assert.deepEqual([none.shadows, none.weights, none.ends], [[[0, 0]], [1], [[0, 0], [2, -2]]])
 })

@@ -1,4 +1,4 @@
-"""E4 as geometry: query and keys as arrows to move, values mixed tip to tail, the temperature."""
+"""E4 as geometry: arrows to move, values mixed tip to tail, the temperature."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def draw(
     found: Steps,
     words: tuple[str, ...],
     axes: tuple[str, str],
-    moved: Callable[[list[float], list[float]], None],
+    moved: Callable[[list[float], list[float], list[float]], None],
 ) -> None:
-    """The first word's query, all keys and values; ``moved`` takes query and keys after a move."""
+    """The first word's query, all keys and values; ``moved`` takes all three after a move."""
     prose.markdown(
-        "**As arrows.** Two numbers are an arrow in a plane. Drag the tip of the query or of a "
-        "key; by keyboard, go there with Tab and press the arrow keys. The tables change with it."
+        "**As arrows.** Two numbers are an arrow in a plane. Drag the tip of the query, a key or a "
+        "value; by keyboard, go there with Tab and press the arrow keys. Scores and weights move "
+        "along. The tables follow when you let go."
         "\n\nFrom each key a dashed line falls on the line of the query. The score is the length "
         "of the query times how far out that point lies. Behind the start, it counts as minus."
         "\n\nIn the second plane each value is cut down to its weight. Put tip to tail, these "
@@ -50,6 +51,7 @@ def draw(
         weights,
         found.v,
         geometry.laid_out(weights, found.v),
+        temperature(),
     )
     arrows.draw(drawn, book.colors, key="crane_arrows", largest=LARGEST, moved=moved)
     prose.markdown(

@@ -64,9 +64,10 @@ def draw(book: Book) -> list[Question]:
     return _questions(found, sentence, asked_as_before, heat, seen)
 
 
-def _moved(sentence: str, query: list[float], keys: list[float]) -> None:
+def _moved(sentence: str, query: list[float], keys: list[float], values: list[float]) -> None:
     write(parameters.CRANE_Q, steps.CRANE_QUERY, query)
     write(_KEYS[sentence], steps.CRANE_KEYS[sentence], keys)
+    write(_VALUES[sentence], steps.CRANE_VALUES[sentence], values)
 
 
 def _choose() -> str:

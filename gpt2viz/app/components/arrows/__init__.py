@@ -1,6 +1,7 @@
-"""A query and its keys as arrows that can be moved, and the values that their weights mix.
+"""A query, its keys and the values that their weights mix, as arrows that can be moved.
 
-The browser only draws: what it shows was computed here, and what somebody moves is sent here.
+What stands there at rest was computed here. While a point is on its way the script works out what
+follows from it by the same formulas; where it is let go, it is sent here.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class Arrows:
     """One query (2,) and T keys (T, 2), with what follows from them.
 
     ``shadows`` (T, 2) are where the keys fall on the query's line, ``scores`` and ``weights`` (T,)
-    those of the query, a score −∞ where the mask hides the key. ``values`` (T, 2) are mixed by the
-    weights; ``ends`` (T + 1, 2) is where each piece of the mixture begins and the last one ends.
+    those of the query, unscaled; softmax divides them by ``temperature``. ``values`` (T, 2) are
+    mixed by the weights; ``ends`` (T + 1, 2) is where each piece of the mixture begins and the last
+    one ends.
     """
 
     words: Sequence[str]
@@ -37,6 +39,7 @@ class Arrows:
     weights: ArrayLike
     values: ArrayLike
     ends: ArrayLike
+    temperature: float = 1
 
 
 def draw(
@@ -45,9 +48,9 @@ def draw(
     *,
     key: str,
     largest: float,
-    moved: Callable[[list[float], list[float]], None],
+    moved: Callable[[list[float], list[float], list[float]], None],
 ) -> None:
-    """Draw the arrows; ``moved`` is called with the numbers of query and keys after a move.
+    """Draw the arrows; ``moved`` is called with the numbers of query, keys and values after a move.
 
     Numbers lie between −``largest`` and ``largest``.
     """
@@ -57,7 +60,12 @@ def draw(
         message = st.session_state[key]["moved"]
         counts[key] = int(message["count"])
         query, *keys = message["arrows"]
-        moved(list(map(float, query)), [float(x) for one in keys for x in one])
+        moved(
+            *(
+                [float(x) for one in part for x in one]
+                for part in ([query], keys, message["values"])
+            )
+        )
 
     _draw(
         key=key,
@@ -70,7 +78,8 @@ def draw(
             "values": _numbers(drawn.values),
             "ends": _numbers(drawn.ends),
             "weights": _numbers(drawn.weights),
-            "scores": [_written(score) for score in np.asarray(drawn.scores).tolist()],
+            "scores": _numbers(drawn.scores),
+            "heat": drawn.temperature,
             "colors": {role: colors.shade(role, 1) for role in ("query", "key", "value")}
             | {"new": colors.shade(3, 4)},
             "largest": largest,
@@ -84,7 +93,3 @@ def _numbers(values: ArrayLike) -> Any:
     """The same numbers as lists, each with the digits that it needs: 0.7 comes back as 0.7."""
     exact = np.asarray(values, np.float32)
     return np.reshape([float(str(x)) for x in exact.ravel()], exact.shape).tolist()
-
-
-def _written(score: float) -> str:
-    return f"{score:.2f}".replace("-", "−")

@@ -1,6 +1,6 @@
-// Two planes: a query and its keys, whose points can be moved, and the values that their weights
-// mix, tip to tail. `data.arrows` are the query, then the keys. Every message carries all of them
-// and a count; until its answer is there, what followed from the old ones stands back.
+// Two planes: a query and its keys, and the values that their weights mix, tip to tail. All their
+// points can be moved, and what follows from them moves along. `data.arrows` are the query, then
+// the keys. Every message carries all points and a count; an answer to an older count isn't drawn.
 
 const REST = 250  // ms from the last key pressed to the message
 const GLIDE = 350
@@ -53,6 +53,19 @@ export const point = ([left, top], { low, high }) =>
 export const mixed = (from, to, share) => Array.isArray(to)
   ? to.map((one, n) => mixed(from[n], one, share)) : from + (to - from) * share
 
+// What follows from a query and its keys, as `attend` in textbook/steps.py and `shadows` and
+// `laid_out` in textbook/geometry.py work it out: for as long as a point is on its way.
+export function followed({ arrows, values, heat }) {
+  const [query, ...keys] = arrows, dot = ([x, y], [u, v]) => x * u + y * v
+  const size = dot(query, query), scores = keys.map((key) => dot(key, query))
+  const shadows = scores.map((score) => query.map((x) => size > 0 ? score / size * x : 0))
+  const most = Math.max(...scores), powers = scores.map((one) => Math.exp((one - most) / heat))
+  const sum = powers.reduce((a, b) => a + b), weights = powers.map((one) => one / sum)
+  const ends = [[0, 0]]
+  values.forEach((value, n) => ends.push(value.map((x, m) => ends[n][m] + weights[n] * x)))
+  return { arrows, values, shadows, scores, weights, ends }
+}
+
 // An arrow between two places as a path with its head; "" where there is no room for one.
 export function arrow([x, y], [u, v]) {
   const long = Math.hypot(u - x, v - y), [dx, dy] = [(u - x) / long, (v - y) / long]
@@ -83,15 +96,27 @@ export function ticks({ low, high }) {
 
 const words = (numbers) => numbers.map((x) => String(plain(x)).replace("-", "−"))
 
-const named = ({ words: [first, ...rest] }, n) =>
-  n ? `Key of ${[first, ...rest][n - 1]}` : `Query of ${first}`
+// With two decimals, and no −0.00.
+const fixed = (x) => (Number(x.toFixed(2)) + 0).toFixed(2).replace("-", "−")
+
+// The query is point 0, then come the keys, then the values.
+const points = ({ arrows, values }) => [...arrows, ...values]
+
+const named = ({ words: all }, n) => n > all.length ? `Value of ${all[n - all.length - 1]}`
+  : n ? `Key of ${all[n - 1]}` : `Query of ${all[0]}`
+
+const role = ({ words: all }, n) => n > all.length ? "value" : n ? "key" : "query"
+
+const spelled = ([one, other], [x, y]) => `${one} ${x}, ${other} ${y}`
 
 // What a move led to, in words.
 export function told(data, n) {
-  const [x, y] = words(data.arrows[n]), [one, other] = data.axes
-  const follows = n && `. Score ${data.scores[n - 1]}, weight ${data.weights[n - 1].toFixed(2)}`
-  const all = data.words.map((word, m) => `${word} ${data.weights[m].toFixed(2)}`).join(", ")
-  return `${named(data, n)}: ${one} ${x}, ${other} ${y}${follows || `. Weights: ${all}`}.`
+  const { axes, scores, weights, ends } = data, kind = role(data, n)
+  const all = data.words.map((word, m) => `${word} ${fixed(weights[m])}`).join(", ")
+  const led = kind === "query" ? `Weights: ${all}`
+    : kind === "key" ? `Score ${fixed(scores[n - 1])}, weight ${fixed(weights[n - 1])}`
+      : `New ${data.words[0]}: ${spelled(axes, ends[ends.length - 1].map(fixed))}`
+  return `${named(data, n)}: ${spelled(axes, words(points(data)[n]))}. ${led}.`
 }
 
 function grid(svg, box, axes) {
@@ -130,15 +155,20 @@ function look(view, now, box) {
   grid(svg, box, data.axes)
   now.shadows.forEach((foot, n) => {
     const [[x, y], [u, v]] = [keys[n], foot].map((one) => place(one, box))
-    drawn("path", { class: "shadow follows", d: `M${x} ${y}L${u} ${v}`, stroke: colors.key }, svg)
-    drawn("circle", { class: "follows", cx: u, cy: v, r: 1.1, fill: colors.key }, svg)
+    drawn("path", { class: "shadow", d: `M${x} ${y}L${u} ${v}`, stroke: colors.key }, svg)
+    drawn("circle", { cx: u, cy: v, r: 1.1, fill: colors.key }, svg)
   })
   stroke(svg, [0, 0], query, box, colors.query, "thick")
   keys.forEach((key) => stroke(svg, [0, 0], key, box, colors.key, ""))
   name(plane, labels)
-  now.arrows.forEach((tip, n) => {
+  hold(view.handles, now.arrows, box)
+}
+
+// Handles at their points.
+function hold(handles, tips, box) {
+  tips.forEach((tip, n) => {
     const [x, y] = place(tip, box)
-    Object.assign(view.handles[n].style, { left: `${x}%`, top: `${y}%` })
+    Object.assign(handles[n].style, { left: `${x}%`, top: `${y}%` })
   })
 }
 
@@ -153,10 +183,11 @@ function mix(view, now, box) {
   })
   const end = now.ends[now.ends.length - 1]
   now.ends.slice(1).forEach((one, n) =>
-    stroke(svg, now.ends[n], one, box, colors.value, "thick follows"))
-  stroke(svg, [0, 0], end, box, colors.new, "follows")
+    stroke(svg, now.ends[n], one, box, colors.value, "thick piece"))
+  stroke(svg, [0, 0], end, box, colors.new, "")
   labels.push({ at: place(end, box), text: `new ${data.words[0]}`, color: colors.new })
   name(plane, labels)
+  hold(view.handles.slice(now.arrows.length), now.values, box)
 }
 
 function fresh(plane) {
@@ -166,20 +197,25 @@ function fresh(plane) {
   return svg
 }
 
+// The parts of both planes that are shown.
+const ranges = (now) =>
+  ({ look: reach([...now.arrows, ...now.shadows]), mix: reach([...now.values, ...now.ends]) })
+
 function paint(view, now) {
+  const range = view.range ?? ranges(now)
   view.now = now
-  look(view, now, view.range ?? reach([...now.arrows, ...now.shadows]))
-  mix(view, now, reach([...now.values, ...now.ends]))
+  look(view, now, range.look)
+  mix(view, now, range.mix)
 }
 
-function rows(view) {
+function rows(view, { scores, weights }) {
   const { data } = view
   view.body.replaceChildren()
   data.words.forEach((word, n) => {
-    const line = make("tr", "", view.body), weight = data.weights[n]
+    const line = make("tr", "", view.body), weight = weights[n]
     make("th", "", line, word).scope = "row"
-    make("td", "", line, data.scores[n])
-    make("td", "", line, weight.toFixed(2))
+    make("td", "", line, fixed(scores[n]))
+    make("td", "", line, fixed(weight))
     const bar = make("span", "bar", make("td", "share", line))
     Object.assign(bar.style, { width: `${100 * weight}%`, background: data.colors.query })
   })
@@ -203,49 +239,56 @@ function glide(view, to) {
 }
 
 function send(view, n) {
+  const { arrows, values } = view.now
+  view.rests = 0
   view.sent += 1
   view.moved = n
-  view.send("moved", { arrows: view.now.arrows, count: view.sent })
+  view.send("moved", { arrows, values, count: view.sent })
 }
 
-// One point elsewhere: drawn at once. What followed from the old place stands back.
+// One point elsewhere: it is drawn at once, with all that follows from it.
 function move(view, n, to) {
   cancelAnimationFrame(view.frame)
-  const arrows = view.now.arrows.map((one, m) => m === n ? to : one)
-  view.root.classList.add("waits")
-  paint(view, { ...view.now, arrows })
+  const all = points(view.now).map((one, m) => m === n ? to : one), first = view.now.arrows.length
+  const arrows = all.slice(0, first), values = all.slice(first)
+  const now = followed({ arrows, values, heat: view.data.heat })
+  paint(view, now)
+  rows(view, now)
   view.say.textContent = ""
 }
 
 function drag(view, handle, n) {
-  const at = ({ clientX, clientY }) => {
-    const box = view.look.getBoundingClientRect()
+  const plane = planeOf(view, n)
+  const under = ({ clientX, clientY }) => {
+    const box = view[plane].getBoundingClientRect()
     return point([100 * (clientX - box.left) / box.width, 100 * (clientY - box.top) / box.height]
-      .map((x) => Math.min(100, Math.max(0, x))), view.range)
+      .map((x) => Math.min(100, Math.max(0, x))), view.range[plane])
   }
   handle.onpointerdown = (event) => {
     if (event.button) return
-    view.range = reach([...view.now.arrows, ...view.now.shadows])
-    view.before = view.now.arrows[n]
+    view.range = ranges(view.now)
+    view.before = String(points(view.now)[n])
     handle.setPointerCapture(event.pointerId)
   }
   handle.onpointermove = (event) => {
     if (!handle.hasPointerCapture(event.pointerId)) return
-    move(view, n, within(snapped(at(event), fine(view.range)), view.data.largest))
+    move(view, n, within(snapped(under(event), fine(view.range[plane])), view.data.largest))
   }
   handle.onpointerup = handle.onpointercancel = () => {
     if (!view.range) return
     view.range = null
-    if (String(view.now.arrows[n]) !== String(view.before)) send(view, n)
+    if (String(points(view.now)[n]) !== view.before) send(view, n)
   }
 }
+
+const planeOf = ({ data }, n) => role(data, n) === "value" ? "mix" : "look"
 
 function walk(view, event, n) {
   const by = MOVES[event.key]
   if (!by || event.ctrlKey || event.altKey || event.metaKey) return
   event.preventDefault()
-  const far = fine(reach([...view.now.arrows, ...view.now.shadows]))
-  move(view, n, within(view.now.arrows[n].map((x, m) => x + by[m] * far), view.data.largest))
+  const far = fine(ranges(view.now)[planeOf(view, n)]), from = points(view.now)[n]
+  move(view, n, within(from.map((x, m) => x + by[m] * far), view.data.largest))
   clearTimeout(view.rests)
   view.rests = setTimeout(send, REST, view, n)
 }
@@ -266,8 +309,8 @@ function build(view, data) {
   view.body = make("tbody", "", table)
   view.say = make("p", "say", root)
   view.say.setAttribute("role", "status")
-  view.handles = data.arrows.map((_, n) => {
-    const handle = make("button", n ? "handle" : "handle query", view.look)
+  view.handles = points(data).map((_, n) => {
+    const handle = make("button", n ? "handle" : "handle query", view[planeOf(view, n)])
     handle.type = "button"
     handle.onkeydown = (event) => walk(view, event, n)
     drag(view, handle, n)
@@ -279,21 +322,19 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".arrows"), made = String(data.words)
   const view = root.view ??= { root, sent: 0 }
   if (view.made !== made) {
-    Object.assign(view, { made, now: null, sent: data.count, range: null })
+    Object.assign(view, { made, data, now: null, sent: data.count, range: null, rests: 0 })
     build(view, data)
   }
   view.send = setTriggerValue
-  if (data.count < view.sent || view.range) return
+  if (data.count < view.sent || view.range || view.rests) return
   Object.assign(view, { data, sent: data.count })
   root.setAttribute("aria-label", data.alt)
-  root.classList.remove("waits")
   view.handles.forEach((handle, n) => {
-    const [x, y] = words(data.arrows[n])
-    handle.style.color = n ? data.colors.key : data.colors.query
-    handle.setAttribute("aria-label", `${named(data, n)}: ${data.axes[0]} ${x}, ${data.axes[1]} `
-      + `${y}. Arrow keys move it.`)
+    const where = spelled(data.axes, words(points(data)[n]))
+    handle.style.color = data.colors[role(data, n)]
+    handle.setAttribute("aria-label", `${named(data, n)}: ${where}. Arrow keys move it.`)
   })
-  rows(view)
+  rows(view, data)
   glide(view, { arrows: data.arrows, shadows: data.shadows, values: data.values, ends: data.ends })
   if (view.moved !== undefined) view.say.textContent = told(data, view.moved)
 }
