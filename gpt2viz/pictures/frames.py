@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpt2viz.labels import shorten
+from gpt2viz.pictures.palette import Palette, shades
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Picture, Series
 
 #: Part of the width that stands before the blocks, for what their rows are called.
 _NAMES = 0.14
+#: Steps of a scale that blocks are coloured by.
+_SHADES = 255
 #: Lines that a row of a matrix takes, and a row of split vectors.
 _CELL, _ROW = 1.2, 0.8
 
@@ -41,13 +47,54 @@ class Mark:
     text: str = ""
     left: bool = False
 
+    def fill(self, colors: Palette) -> str:
+        """Its colour, "#rrggbb"; "" for a word."""
+        if self.role not in ("unit", "signed"):
+            return "" if self.role == "" else colors.shade(self.role, 4)
+        low = -1 if self.role == "signed" else 0
+        share = min(max((self.share - low) / (1 - low), 0), 1)
+        scale = colors.signed if self.role == "signed" else colors.unit
+        return _steps(tuple(scale))[round(share * (_SHADES - 1))]
 
-@dataclass(frozen=True)
+
+@lru_cache(maxsize=8)
+def _steps(scale: tuple[tuple[float, str], ...]) -> list[str]:
+    return shades(list(scale), _SHADES)
+
+
+def ink(fill: str) -> str:
+    """Dark or light, as can be read on a colour (WCAG 2.2, relative luminance)."""
+    channels = (int(fill[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    red, green, blue = (((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return "#1c2030" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#ffffff"
+
+
+@dataclass(frozen=True, eq=False)
 class Frame:
-    """One state: its ``marks``, and what it is in words."""
+    """One state: its ``marks``, what it is in words, and the numbers that are drawn."""
 
     caption: str
     marks: tuple[Mark, ...]
+    matrices: tuple[Panel, ...] = ()
+    series: tuple[Series, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Still(Picture):
+    """One frame as a picture of its own. ``lines`` is how tall its marks are."""
+
+    frame: Frame
+    lines: float
+
+    @property
+    def matrices(self) -> tuple[Panel, ...]:
+        """The frame's."""
+        return self.frame.matrices
+
+    @property
+    def series(self) -> tuple[Series, ...]:
+        """The frame's."""
+        return self.frame.series
 
 
 @dataclass(frozen=True)
@@ -57,6 +104,11 @@ class Frames:
     what: str
     lines: float
     frames: tuple[Frame, ...]
+
+    def still(self, at: int) -> Still:
+        """The frame ``at`` as a picture."""
+        what = f"{self.what}, step {at + 1} of {len(self.frames)}"
+        return Still(what, self.frames[at], self.lines)
 
 
 @dataclass(frozen=True)
@@ -94,9 +146,24 @@ def closing_mask(
             *_cells("scores", scores, hidden, _NAMES, wide, "signed", peak),
             *_cells("weights", weights, hidden, second, wide, "unit", 1),
         ]
-        frames.append(Frame(caption, tuple(marks)))
+        both = ("scores", scores, "score"), ("weights", weights, "attention weight")
+        matrices = tuple(_panel(*one, words, hidden) for one in both)
+        frames.append(Frame(caption, tuple(marks), matrices))
     what = "Scores and weights, while the mask closes row by row"
     return Frames(what, 2 + _CELL * len(words), tuple(frames))
+
+
+def _panel(
+    title: str,
+    values: NDArray[np.float64],
+    quantity: str,
+    words: Sequence[str],
+    hidden: NDArray[np.bool_],
+) -> Panel:
+    """The numbers of one of the matrices."""
+    axes = Axis("query", words), Axis("key", words)
+    masked = hidden if hidden.any() else None
+    return Panel(title, values.astype(np.float32), *axes, title, quantity, masked)
 
 
 def _names(words: Sequence[str], wide: float, second: float) -> Iterator[Mark]:
@@ -199,9 +266,18 @@ def way_through(places: Sequence[Place]) -> Frames:
     """A token's way through the residual stream: lengths and cosines as bars, a frame a place."""
     sizes = [size for one in places for size in (one.added, one.length) if isfinite(size)]
     longest = max(sizes, default=0) or 1.0
-    frames = [Frame(one.caption, tuple(_bars(one, longest))) for one in places]
+    frames = [Frame(one.caption, tuple(_bars(one, longest)), series=_sizes(one)) for one in places]
     lines = 4 + max(len(one.nearest) for one in places)
     return Frames("A token's way through the residual stream", lines, tuple(frames))
+
+
+def _sizes(one: Place) -> tuple[Series, Series]:
+    """The numbers at one place: two lengths, and cosines by what the stream is compared with."""
+    before = [] if one.turned is None else [(one.turned, "before")]
+    tokens = zip(one.alike, (text for _, text in one.nearest), strict=True)
+    numbers, names = zip(*before, *tokens, strict=True)
+    lengths = Series("length", "bar", (one.added, one.length), ("added", "stream"))
+    return lengths, Series("cosine", "bar", numbers, names)
 
 
 def _bars(one: Place, longest: float) -> Iterator[Mark]:

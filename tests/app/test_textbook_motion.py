@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.pictures.frames import Still
 from gpt2viz.textbook import steps
 from tests.app.pages import open_chapter, open_page
 from tests.app.test_lines import sent
@@ -24,6 +25,13 @@ def texts(frame: Any, name: str) -> list[list[str]]:
     """What stands in the cells of a matrix of a frame, row by row."""
     cells = {mark["key"]: mark["text"] for mark in frame["marks"]}
     return [[cells[f"{name} {row} {column}"] for column in range(4)] for row in range(4)]
+
+
+def kept(at: AppTest, name: str) -> Still:
+    """The frame that Save offers under a name."""
+    still = at.session_state["_shown"].pictures[name]
+    assert isinstance(still, Still)
+    return still
 
 
 def numbers(frame: Any, name: str) -> np.ndarray:
@@ -41,6 +49,11 @@ def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None
     scores = np.reshape(edit or steps.PRINTED_SCALED, (4, 4)).astype(float)
     assert data["at"] == 3
     assert len(data["frames"]) == 5
+    saved = kept(at, "Scores and weights, while the mask closes row by row, step 4 of 5")
+    shown = np.where(np.tri(4, dtype=bool) | (np.arange(4) == 3)[:, None], scores, -np.inf)
+    assert_allclose(saved.matrices[0].values, shown, atol=1e-5)
+    assert_allclose(saved.matrices[1].values, softmax(shown), atol=1e-6)
+    assert len(saved.table()) == 2 * 16
     for n, frame in enumerate(data["frames"]):
         closed = np.where((np.arange(4) < n)[:, None] & ~np.tri(4, dtype=bool), -np.inf, scores)
         assert_allclose(numbers(frame, "scores"), closed, atol=0.0051)
@@ -66,6 +79,11 @@ def test_heads_are_split_where_they_can_be(T: str, C: str, nh: str) -> None:
     assert shapes == [row, cut, apart, cut, row]
     blocks = [m for m in data["frames"][2]["marks"] if m["fill"]]
     assert len(blocks) == min(int(T), 4) * int(nh)
+    what = f"{C} channels of {min(int(T), 4)} tokens, split into {nh} heads and merged again"
+    saved = kept(at, f"{what}, step 3 of 5")
+    assert saved.frame.caption == data["frames"][2]["caption"]
+    assert [one.key for one in saved.frame.marks] == [m["key"] for m in data["frames"][2]["marks"]]
+    assert saved.table().empty  # its blocks are places, no numbers
 
 
 def test_heads_that_cannot_share_have_no_frames() -> None:
@@ -93,7 +111,9 @@ def test_the_stream_is_that_of_the_readers_sentence(
     text: str, query: str | None, causal: str
 ) -> None:
     chosen = {} if query is None else {"query": query}
-    at = open_page("textbook", chapter="residual", text=text, causal=causal, **chosen)
+    at = open_page(
+        "textbook", chapter="residual", text=text, causal=causal, stream_step="2", **chosen
+    )
     found, captions = way(at)
     ids = gpt2viz.load_model().tokenizer.encode(text)
     out, place = reference(BUNDLED, ids, causal=causal == "true"), int(query or len(ids) - 1)
@@ -112,6 +132,13 @@ def test_the_stream_is_that_of_the_readers_sentence(
     assert all(caption.startswith(f"“{label}”: ") for caption in captions)
     assert captions[0].endswith(f"Nearest row: “{label}”, cosine 1.00.")
     assert found[0][2] == ""
+    name = f"A token's way through the residual stream, step 3 of {len(found)}"
+    lengths, cosines = kept(at, name).series
+    after = [np.linalg.norm(one) for one in (streams[1] - streams[0], streams[1])]
+    assert_allclose(lengths.x, after, rtol=1e-4)
+    assert (lengths.y, cosines.y[0]) == (("added", "stream"), "before")
+    turned = streams[1] @ streams[0] / np.linalg.norm(streams[0]) / np.linalg.norm(streams[1])
+    assert cosines.x[0] == pytest.approx(turned, abs=1e-5)
     parts = ["its position", *(f"layer {n}, {part}" for n in range(N_LAYER) for part in PARTS)]
     for caption, part, (added, length, turned) in zip(captions[1:], parts, found[1:], strict=True):
         told = f"{part} adds a vector of length {added}. The stream is now {length} long; cosine "
@@ -126,6 +153,13 @@ def test_a_step_that_is_not_there_is_told() -> None:
 
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
+    Mutant(
+        "Save has the first frame, whichever is shown",
+        "app/course/motion.py",
+        "drawn.still(at)",
+        "drawn.still(0)",
+        "test_the_mask_closes_over_the_tables_scores",
+    ),
     Mutant(
         "the caption tells the weights of the row before",
         "app/course/motion.py",

@@ -13,6 +13,7 @@ from gpt2viz.analysis.scores import SCORES
 from gpt2viz.pictures.compare import path_lines
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.find import atlas
+from gpt2viz.pictures.frames import Still, closing_mask
 from gpt2viz.pictures.lines import lines
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel, Part
@@ -87,8 +88,19 @@ def one_of_every_kind() -> dict[str, Picture]:
         ),
         "lines": lines("lines", [panel(0), panel(1)], ["Head 0", "Head 1"]),
         "points": points(),
+        "still": still(),
         "wiring": wiring(),
     }
+
+
+def still(step: int = 0) -> Still:
+    """The mask, open and closed over the first of two words that look like markup."""
+    scores, closed = np.array([[0.5, 0.125], [-2.0, 1.0]]), np.array([[0.5, -np.inf], [-2.0, 1.0]])
+    states = [
+        (scores, np.array([[0.625, 0.375], [0.25, 0.75]])),
+        (closed, np.array([[1.0, 0.0], [0.25, 0.75]])),
+    ]
+    return closing_mask(states, LABELS[:2], ["No row is", "One row is <closed>"]).still(step)
 
 
 def points() -> Points:

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from gpt2viz.pictures import frames
-from gpt2viz.pictures.frames import Frame, Mark, Place
+from gpt2viz.pictures.frames import Frame, Mark, Place, ink
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.plotly.render import render
 from tests.mutants import Mutant
+from tests.pictures.samples import still
 
 
 def marks(frame: Frame) -> dict[str, Mark]:
@@ -43,6 +46,26 @@ def test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number() -> None:
     assert found["scores 1 1"].x + found["scores 1 1"].wide < found["weights 1 0"].x
     assert found["row 1"].y == found["scores 1 0"].y
     assert all(one.y + one.tall <= masked.lines + 1e-9 for one in found.values())
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_a_still_is_drawn_as_the_frame_is(colors: Palette) -> None:
+    picture = still(1)
+    drawn, (texts,) = render(picture, colors), render(picture, colors).data
+    blocks = [mark for mark in picture.frame.marks if mark.role != ""]
+    found = [(one.x0, one.x1, one.y0, one.y1, one.fillcolor) for one in drawn.layout.shapes]
+    assert found == [
+        (one.x, one.x + one.wide, one.y, one.y + one.tall, one.fill(colors)) for one in blocks
+    ]
+    for x, y, mark in zip(texts.x, texts.y, picture.frame.marks, strict=True):
+        assert x == (mark.x if mark.left else mark.x + mark.wide / 2)
+        assert y == mark.y + mark.tall / 2
+    assert "−∞" in texts.text
+    assert "&lt;b&gt;" in texts.text  # a word that looks like markup
+    assert drawn.layout.annotations[0].text == "One row is &lt;closed&gt;"
+    fills = [mark.fill(colors) for mark in picture.frame.marks]
+    assert list(texts.textfont.color) == [ink(one) if one else colors.ink for one in fills]
+    assert drawn.layout.yaxis.range == (picture.lines, 0)
 
 
 def test_a_hidden_weight_is_drawn_as_masked_in_its_own_frame_only() -> None:

@@ -17,6 +17,7 @@ import gpt2viz
 from gpt2viz import export
 from gpt2viz.pictures import every_head, picture
 from gpt2viz.pictures.every_head import Thumbnails
+from gpt2viz.pictures.frames import Still
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.picture import Picture
@@ -53,7 +54,7 @@ def rounded(found: Any) -> Counter[float]:
 
 
 def test_every_kind_is_here() -> None:
-    known = (*vars(picture).values(), *vars(every_head).values(), Lines, Wiring)
+    known = (*vars(picture).values(), *vars(every_head).values(), Lines, Still, Wiring)
     every = {kind for kind in known if isinstance(kind, type)}
     drawable = {kind for kind in every if issubclass(kind, Picture)} - {Picture}
     assert {type(one) for one in PICTURES.values()} == drawable
@@ -67,8 +68,8 @@ def test_a_picture_cannot_be_changed(picture: Picture) -> None:
         assert not isinstance(getattr(picture, field.name), list)
 
 
-# The number of a line and of an edge is its width.
-@pytest.mark.parametrize("kind", sorted(set(PICTURES) - {"lines", "wiring"}))
+# The number of a line and of an edge is its width, that of a still its shade.
+@pytest.mark.parametrize("kind", sorted(set(PICTURES) - {"lines", "still", "wiring"}))
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 def test_the_numbers_of_a_picture_are_drawn(kind: str, colors: Palette) -> None:
     picture = PICTURES[kind]

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpt2viz.app import address, parameters, prose
+from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components import player
 from gpt2viz.app.course.parts import Book, code
 from gpt2viz.app.parameter import Choice
@@ -88,7 +88,7 @@ def stream_flows(book: Book) -> None:
                 stop.alike.tolist(),
             )
         )
-    _play(book, frames.way_through(found), parameters.STREAM_STEP)
+    _play(book, frames.way_through(found), parameters.STREAM_STEP, of_run=True)
     code(motion.stops)
 
 
@@ -103,8 +103,9 @@ def _what(stop: motion.Stop, added: float, length: float) -> str:
     )
 
 
-def _play(book: Book, drawn: Frames, parameter: Choice) -> None:
+def _play(book: Book, drawn: Frames, parameter: Choice, of_run: bool = False) -> None:
     address.choice(parameter, range(len(drawn.frames)))
     at: int = address.chosen(parameter)
     choose = partial(address.put, parameter)
+    output.remember(drawn.still(at), of_run)
     player.draw(drawn, book.colors, key=f"{parameter.name}_player", at=at, choose=choose)

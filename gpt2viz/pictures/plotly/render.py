@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpt2viz.pictures.every_head import HeadMaps, Thumbnails
+from gpt2viz.pictures.frames import Still
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens, Picture, Points
@@ -16,6 +17,7 @@ from gpt2viz.pictures.plotly import (
     lens,
     lines,
     points,
+    still,
     thumbnails,
     wiring,
 )
@@ -31,6 +33,7 @@ _DRAW: dict[type[Picture], Callable[..., Figure]] = {
     Lens: lens.draw,
     Lines: lines.draw,
     Points: points.draw,
+    Still: still.draw,
     Thumbnails: thumbnails.draw,
     Wiring: wiring.draw,
 }

@@ -12,10 +12,8 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz.app.components import component
-from gpt2viz.pictures.frames import Frames, Mark
-from gpt2viz.pictures.palette import Palette, shades
-
-_SHADES = 255
+from gpt2viz.pictures.frames import Frames, Mark, ink
+from gpt2viz.pictures.palette import Palette
 
 _draw = component(__name__, '<div class="player" role="group"></div>')
 
@@ -32,35 +30,21 @@ def draw(
         if (sent := st.session_state[key].at) is not None:
             choose(int(sent))
 
-    scales = {"unit": shades(colors.unit, _SHADES), "signed": shades(colors.signed, _SHADES)}
     frames = [
-        {"caption": frame.caption, "marks": [_mark(one, colors, scales) for one in frame.marks]}
+        {"caption": frame.caption, "marks": [_mark(one, colors) for one in frame.marks]}
         for frame in drawn.frames
     ]
     data = {"alt": drawn.what, "lines": drawn.lines, "frames": frames, "at": at}
     _draw(key=key, data=data, on_at_change=stopped)
 
 
-def _mark(mark: Mark, colors: Palette, scales: dict[str, list[str]]) -> dict[str, Any]:
-    fill = ""
-    if isinstance(mark.role, str) and mark.role in scales:
-        low = -1 if mark.role == "signed" else 0
-        share = min(max((mark.share - low) / (1 - low), 0), 1)
-        fill = scales[mark.role][round(share * (_SHADES - 1))]
-    elif mark.role != "":
-        fill = colors.shade(mark.role, 4)
+def _mark(mark: Mark, colors: Palette) -> dict[str, Any]:
+    fill = mark.fill(colors)
     return {
         "key": mark.key,
         "box": [round(n, 5) for n in (mark.x, mark.y, mark.wide, mark.tall)],
         "fill": fill,
-        "ink": _ink(fill) if fill else "",
+        "ink": ink(fill) if fill else "",
         "text": mark.text,
         "left": mark.left,
     }
-
-
-def _ink(fill: str) -> str:
-    """Dark or light, as can be read on a colour (WCAG 2.2, relative luminance)."""
-    channels = (int(fill[n : n + 2], 16) / 255 for n in (1, 3, 5))
-    red, green, blue = (((c + 0.055) / 1.055) ** 2.4 for c in channels)
-    return "#1c2030" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#ffffff"
