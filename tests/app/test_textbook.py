@@ -341,6 +341,7 @@ TYPED = {
     "order_shape": "(2,5,3)",
     "journey_self": "Journey",
     "mask_row": "6",
+    "mask_after": "0.53",
     "way_scores": "(2, 16, 100, 100)",
     "variants_last": "step ",
     "drop_factor": "2.0",

@@ -16,7 +16,7 @@ from gpt2viz.app.course.near_misses import near_misses
 from tests.app.pages import open_page, plain
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import softmax
-from tests.textbook.oracle import JOURNEY
+from tests.textbook.oracle import JOURNEY, SCALED
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
 
@@ -26,6 +26,7 @@ RIGHT = {
     "order_shape": ["[2,5,3]", "two by five by three", "B = 2, T = 5, C = 3"],
     "journey_self": ["journey", "At “journey”.", "the second word", "1 journey", "JOURNEY"],
     "mask_row": ["6", "six", "Six", "6.", "six of them", "4·3/2", "4 * 3 / 2 = 6", "16 − 10"],
+    "mask_after": ["0.5254", "0.53", "0,525", ".525", "0.1566 + 0.3688", "1 − 0.4746"],
     "way_scores": ["(2,16,100,100)", "2;16;100;100"],
     "variants_last": ["step", "the last word", "last", "The last one", "the sixth", "5 step"],
     "drop_factor": ["2", "two", "2.0", "2x", "×2", "by 2", "doubled", "twice", "1/(1 − 0.5)"],
@@ -78,6 +79,7 @@ WRONG = {
         "- -",
         "x",
     ],
+    "mask_after": ["1", "0.5", "0.47", "53", "-0.53", "one"],
     "variants_last": ["Your", "the first word", "one", "last but one", "4"],
     "drop_factor": ["1/2", "half", "-2", "twenty-two"],
     "whole_untied": ["38.5", "39", "38", "38.6 · 2", "3,86"],
@@ -175,6 +177,13 @@ NUMBERS = {
         *(100 * TABLE / SMALL, round(100 * TABLE / SMALL)),
     ],
     "mask_row": [3, 4, np.tri(4).sum(), (~np.eye(4, dtype=bool)).sum(), 4 * 4],
+    "mask_after": [
+        1,
+        *softmax(SCALED)[1, :2],
+        softmax(SCALED)[1, 2:].sum(),
+        softmax(SCALED)[0, 0],
+        softmax(SCALED)[2, :3].sum(),
+    ],
     "whole_heads": [12, 16, 25, 36, 1280 // 20],
     "next_loss": [1 / 4, np.log10(4), np.log2(4), 4],
     "mistake_25": [1000 // 25, *(n for n in (48, 64, 768) if n % 25), 25 * 4, 25 * 64],
@@ -192,6 +201,14 @@ NUMBERS = {
 def test_the_near_misses_are_the_numbers_that_they_are_said_to_be(id: str) -> None:
     known = sorted(float(wrong) for wrongs in near_misses(id) for wrong in wrongs.split(" | "))
     assert known == pytest.approx(sorted(NUMBERS[id]), abs=0.005)
+
+
+def test_sums_of_a_mask_that_comes_too_late_are_told() -> None:
+    question, rows = asked()["mask_after"], np.tril(softmax(SCALED))
+    assert float(question.answer) == pytest.approx(rows[1].sum(), abs=5e-5)
+    sums = ", ".join(f"{total:.4f}" for total in rows.sum(axis=1)[:3])
+    assert f"rows sum to {sums} and 1." in question.why
+    assert f"“A” keeps {rows[1, 0]:.4f} and “crane” {rows[1, 1]:.4f}." in question.why
 
 
 def test_the_shapes_and_factors_that_are_told() -> None:

@@ -106,7 +106,7 @@ CHAPTERS: Mapping[str, Chapter] = {
         "The causal mask",
         mask.draw,
         ("E7",),
-        ("mask_row", "mask_first", "mask_even"),
+        ("mask_row", "mask_after", "mask_first", "mask_even"),
         reads_sentence=True,
         choosing=real_step.CHOOSING,
         predicted="mask",

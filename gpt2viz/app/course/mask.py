@@ -14,6 +14,7 @@ from gpt2viz.app.course.parts import Book, code, heading, pairs, picture
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.arrays import Array
+from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.textbook import steps
 
 
@@ -59,6 +60,24 @@ def draw(book: Book) -> Iterator[Question]:
     two_orders.draw(book)
 
 
+def _after_softmax() -> Question:
+    """What a row sums to where the mask comes too late, in the table as it was at first."""
+    weights = np.asarray(steps.rows(steps.PRINTED_SCALED).softmax(dim=-1))
+    kept = np.where(hidden_pairs(np.arange(len(weights)), causal=True), 0, weights)
+    sums = [f"{float(row.sum()):.4f}" for row in kept]
+    first, itself = (float(x) for x in kept[1, :2])
+    return Question(
+        "mask_after",
+        "Somebody puts the mask **after** softmax: it sets the weights of later words to 0, and "
+        "nothing else. What does the row of **crane** sum to then, with the table's own numbers?",
+        "Switch the mask off and look along its row. Which of the weights would stay?",
+        f"“A” keeps {first:.4f} and “crane” {itself:.4f}. What went to later words is lost, so the "
+        f"rows sum to {', '.join(sums[:-1])} and {float(sums[-1]):g}. Such sums give the mistake "
+        "away. With the mask before softmax, those who stay share the whole.",
+        answer=sums[1],
+    )
+
+
 def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
     five, column = abs(scaled[0, 0] - 5) < 1e-6, np.ptp(scaled[:, 3]) == 0
     return [
@@ -69,6 +88,7 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
             "4 · 3 / 2 = 6. For T tokens it is T(T − 1)/2 of T²: almost half.",
             answer="6",
         ),
+        _after_softmax(),
         Question(
             "mask_first",
             "Whatever you do to the first row, its weights stay the same while the mask is on. "

@@ -38,6 +38,14 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
         "12": "That is all but the diagonal. Earlier keys are not masked.",
         "16": "That is all of them.",
     },
+    "mask_after": {
+        "1": "That is with the mask before softmax, where those who stay share the whole.",
+        "0.4746": "That is what the mask takes away.",
+        "0.3688": "That is what “crane” gives itself. It sees one more word.",
+        "0.1566": "That is what it gives “A”. It also sees itself.",
+        "0.2197": "That is the row of “A”.",
+        "0.7429": "That is the row of “ate”.",
+    },
     "drop_factor": {
         "0.5": "That is the chance to survive. The factor undoes it.",
         "1": "Then the mean would be halved.",
