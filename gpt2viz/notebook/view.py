@@ -135,18 +135,13 @@ class AttentionView:
         return Clicks(frame=f"gpt2viz-{uuid4().hex}")
 
     def _ipython_display_(self) -> None:
-        """Show the frame, and what hears its clicks.
-
-        Raises ``NotImplementedError`` where nothing could hear them, in IPython's protocol the way
-        to say "take the bundle instead" (``IPython.core.formatters.catch_format_error``).
-        """
-        clicks = self._heard_by()
-        if clicks is None:
-            raise NotImplementedError
+        """Show the frame, and where a kernel runs what hears its clicks."""
         from IPython.display import display
 
-        display(self._bundle(clicks.frame), raw=True)  # type: ignore[no-untyped-call]
-        display(clicks)  # type: ignore[no-untyped-call]
+        clicks = self._heard_by()
+        display(self._bundle(clicks.frame if clicks else ""), raw=True)  # type: ignore[no-untyped-call]
+        if clicks:
+            display(clicks)  # type: ignore[no-untyped-call]
 
     def _heard_by(self) -> Clicks | None:
         """What hears the frame's clicks; None without a notebook's kernel, or without anywidget."""

@@ -35,6 +35,14 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> gpt2viz.AttentionView:
     return gpt2viz.show(np.full((2, 3, 4, 4), 0.25), list("abcd"))
 
 
+def displayed(shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What IPython is told to show, which asks the view for nothing more."""
+    told: list[Any] = []
+    monkeypatch.setattr("IPython.display.display", lambda one, **_raw: told.append(one))
+    assert DisplayFormatter().format(shown) == ({}, {})
+    return told
+
+
 def test_a_click_is_read_where_the_page_sends_it(shown: gpt2viz.AttentionView) -> None:
     assert shown.selected is None
     state = next(
@@ -55,13 +63,10 @@ def test_a_click_is_read_where_the_page_sends_it(shown: gpt2viz.AttentionView) -
 def test_a_kernel_shows_the_frame_and_what_hears_it(
     shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    formatted = DisplayFormatter().format(shown)[0]  # as IPython asks for it where no kernel runs
-    assert formatted["text/html"].startswith('<iframe sandbox="allow-scripts"')
-    displayed: list[Any] = []
+    (alone,) = displayed(shown, monkeypatch)  # in IPython's own terminal
+    assert alone["text/html"].startswith('<iframe sandbox="allow-scripts"')
     monkeypatch.setattr("gpt2viz.notebook.clicks.kernel_runs", lambda: True)
-    monkeypatch.setattr("IPython.display.display", lambda one, **_raw: displayed.append(one))
-    shown._ipython_display_()
-    bundle, clicks = displayed
+    bundle, clicks = displayed(shown, monkeypatch)
     assert bundle["text/html"].startswith(f'<iframe name="{clicks.frame}" sandbox="allow-scripts"')
     assert clicks.frame != gpt2viz.show(np.eye(2)).clicks.frame
     plain = clicks._repr_mimebundle_()[0]
@@ -97,8 +102,8 @@ def test_without_anywidget_it_shows_and_says_what_to_install(
     wanted = r"^What is selected in a notebook needs anywidget: pip install 'gpt2viz\[widget\]'$"
     with pytest.raises(gpt2viz.MissingExtraError, match=wanted):
         _ = shown.selected
-    formatted = DisplayFormatter().format(shown)[0]
-    assert formatted["text/html"].startswith('<iframe sandbox="allow-scripts"')
+    (alone,) = displayed(shown, monkeypatch)
+    assert alone["text/html"].startswith('<iframe sandbox="allow-scripts"')
 
 
 def test_a_session_has_what_was_clicked(tmp_path: Path) -> None:
