@@ -1,8 +1,8 @@
-"""What is asked of heads beside the next token: nudges at the start, and not to do the same.
+"""What is asked of heads beside the next token: nudges for some steps, and not to do the same.
 
-A nudge is an extra loss on one head for the first steps of a run. A head that was nudged to look
-one token back keeps doing so by itself, as copying is built on it (Olsson et al. 2022); one that
-is of no use loses it again. Heads of a small model are often copies of each other; a loss on pairs
+A nudge is an extra loss on one head for some steps of a run. A head that was nudged to look one
+token back keeps doing so by itself, as copying is built on it (Olsson et al. 2022); one that is of
+no use may lose it again. Heads of a small model are often copies of each other; a loss on pairs
 whose weights are nearly the same on these very rows parts them.
 """
 

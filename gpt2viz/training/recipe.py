@@ -45,7 +45,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Nudge:
-    """An extra loss on one head for the first steps, and nothing afterwards.
+    """An extra loss on one head for some steps, and nothing afterwards.
 
     ``toward`` is the score of ``gpt2viz.analysis.scores`` whose habit the head is nudged toward:
     ``weight`` times the mean of −ln (its weight on that habit's targets).
@@ -56,6 +56,12 @@ class Nudge:
     toward: str
     steps: int
     weight: float = 0.3
+    start: int = 0
+    """The step that it begins at."""
+
+    def at(self, step: int) -> bool:
+        """Whether the loss is added at a step (from 0)."""
+        return self.start <= step < self.start + self.steps
 
 
 @dataclass(frozen=True)
@@ -153,11 +159,12 @@ class Recipe:
             other = Recipe(**{**theirs, "phases": phases, "nudges": nudges})
         except (KeyError, TypeError):
             return False
-        free = ("phases", "points")
+        free = ("phases", "nudges", "points")
         same = all(
             getattr(other, name) == value for name, value in mine.items() if name not in free
         )
-        return same and self._plan(step) == other._plan(step)
+        began = [[n for n in recipe.nudges if n.start < step] for recipe in (self, other)]
+        return same and began[0] == began[1] and self._plan(step) == other._plan(step)
 
     def _plan(self, step: int) -> list[tuple[int, Phase]]:
         """The steps done of each phase until ``step``; of a phase at even rates no more counts."""

@@ -151,7 +151,7 @@ class Trainer:
         """
         added = torch.zeros((), device=self.device)
         for nudge in self.recipe.nudges:
-            if self.step < nudge.steps:
+            if nudge.at(self.step):
                 added = added + nudge.weight * nudge_loss(kept, nudge, read)
         if self.recipe.alike:
             repeated = phase.repeated_rows

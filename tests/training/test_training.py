@@ -207,6 +207,19 @@ def test_a_run_goes_on_with_phases_that_last_longer(tmp_path: Path) -> None:
             trained(tmp_path / "falling", 8, recipe=changed)
 
 
+def test_a_nudge_may_come_late(tmp_path: Path) -> None:
+    """A run that has not come to its steps goes on with it; one that did without it doesn't."""
+    late = Nudge(0, 1, "first token", steps=2, start=4)
+    assert [late.at(step) for step in range(8)] == [4 <= step < 6 for step in range(8)]
+    recipe = replace(RECIPE, nudges=(*RECIPE.nudges, late))
+    trained(tmp_path / "plain", 4)
+    shutil.copytree(tmp_path / "plain", tmp_path / "nudged")
+    plain, nudged = trained(tmp_path / "plain", 5), trained(tmp_path / "nudged", 5, recipe=recipe)
+    assert (plain.network.wpe.weight != nudged.network.wpe.weight).any()
+    with pytest.raises(GPT2VizError, match="another recipe"):
+        trained(tmp_path / "plain", 6, recipe=recipe)
+
+
 def nudged(habit: str, layer: int, head: int, read: np.ndarray) -> tuple[torch.Tensor, GPT2]:
     network = new_network(RECIPE)
     with watched(network) as kept:
