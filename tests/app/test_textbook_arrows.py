@@ -73,7 +73,8 @@ def test_arrows_are_the_tables_and_what_follows_from_them(state: str) -> None:
 
 
 def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Path) -> None:
-    drawn, cases = np.random.default_rng(0), []
+    drawn = np.random.default_rng(0)
+    cases: list[dict[str, Any]] = []
     for T, size, heat in [(1, 1, 1), (3, 1, 0.05), (3, 100, 10), (4, 3, 0.5), (3, 0, 1)]:
         q, k, v = (drawn.uniform(-size, size, shape) for shape in ((1, 2), (T, 2), (T, 2)))
         cases.append({"arrows": np.vstack([q, k]), "values": v, "heat": heat})

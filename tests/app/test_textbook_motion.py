@@ -135,7 +135,7 @@ def test_the_stream_is_that_of_the_readers_sentence(
     name = f"A token's way through the residual stream, step 3 of {len(found)}"
     lengths, cosines = kept(at, name).series
     after = [np.linalg.norm(one) for one in (streams[1] - streams[0], streams[1])]
-    assert_allclose(lengths.x, after, rtol=1e-4)
+    assert_allclose(np.array(lengths.x, float), after, rtol=1e-4)
     assert (lengths.y, cosines.y[0]) == (("added", "stream"), "before")
     turned = streams[1] @ streams[0] / np.linalg.norm(streams[0]) / np.linalg.norm(streams[1])
     assert cosines.x[0] == pytest.approx(turned, abs=1e-5)

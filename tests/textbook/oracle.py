@@ -6,6 +6,7 @@ the claims' order: the numbers, a text, or None where a drawn number is bounded 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import erf, sqrt
 from typing import Any
 
@@ -98,7 +99,7 @@ def tiny_story() -> dict[str, np.ndarray]:
 def tiny_worked_out(
     words: np.ndarray,
     places: np.ndarray,
-    heads: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    heads: Sequence[tuple[np.ndarray, ...]],
     merge: np.ndarray,
     widen: np.ndarray,
     back: np.ndarray,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_all_that_is_to_be_worked_out_by_hand_is_whole() -> None:
         assert part.abs().max() <= 12
 
 
-def _numbers(tables: Tables, draw: Iterator[float]) -> dict[str, np.ndarray]:
+def _numbers(tables: Tables, draw: Iterator[float]) -> dict[str, Any]:
     """As many numbers as the tables hold, by the names of the oracle's."""
     heads = [tuple(_filled(part, draw) for part in head) for head in tables.heads]
     named = {"words": tables.tokens, "places": tables.positions, "merge": tables.merge}
@@ -62,13 +63,14 @@ def _filled(table: object, draw: Iterator[float]) -> np.ndarray:
     return np.array([next(draw) for _ in range(int(np.prod(shape)))]).reshape(shape)
 
 
-def _tables(of: dict[str, np.ndarray]) -> Tables:
-    heads = tuple(Head(*parts) for parts in of["heads"])
+def _tables(of: dict[str, Any]) -> Tables:
+    first, second = (Head(*parts) for parts in of["heads"])
     widen, bias = of["widen"][:, :-1], of["widen"][:, -1]
+    heads = first, second
     return Tables(of["words"], of["places"], heads, of["merge"], widen, bias, of["back"])
 
 
-def _agree(of: dict[str, np.ndarray]) -> None:
+def _agree(of: dict[str, Any]) -> None:
     found, expected = tiny_crane.read(_tables(of)), tiny_worked_out(**of)
     assert_allclose(found.free.weights, expected.pop("free"), atol=2e-3)
     looks = np.stack([head.weights for head in found.heads])
@@ -92,10 +94,12 @@ def test_the_smallest_and_largest_tables_too(cycle: tuple[float, ...]) -> None:
 
 
 def test_the_oracle_for_any_tables_tells_the_same_story() -> None:
-    widen = np.column_stack([MADE.widen, MADE.bias])
+    words, places, merge, back, widen, bias = (
+        np.array(getattr(MADE, name))
+        for name in ("tokens", "positions", "merge", "back", "widen", "bias")
+    )
     heads = [tuple(np.array(part) for part in head) for head in MADE.heads]
-    parts = (np.array(part) for part in (MADE.tokens, MADE.positions))
-    found = tiny_worked_out(*parts, heads, np.array(MADE.merge), widen, np.array(MADE.back))
+    found = tiny_worked_out(words, places, heads, merge, np.column_stack([widen, bias]), back)
     for name, values in tiny_story().items():
         if name in found:
             assert_allclose(found[name], values, atol=1e-12, err_msg=name)
@@ -120,7 +124,10 @@ def network() -> GPT2:
         "wte.weight": MADE.tokens,
         "wpe.weight": MADE.positions,
         "h.0.attn.c_attn.weight": [
-            row for part in zip(*MADE.heads, strict=True) for table in part for row in table
+            row
+            for part in zip(*MADE.heads, strict=True)
+            for table in part
+            for row in np.asarray(table).tolist()
         ],
         "h.0.attn.c_proj.weight": MADE.merge,
         "h.0.mlp.c_fc.weight": MADE.widen,
