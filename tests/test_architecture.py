@@ -184,6 +184,7 @@ TRIANGLES = {
     *(f"gpt2viz/textbook/{name}.py" for name in ("steps", "variants", "mistakes")),  # shown whole
     "gpt2viz/textbook/masks.py",  # the same, written in other ways
     "gpt2viz/textbook/gaps.py",  # ways to write it wrong
+    "gpt2viz/textbook/line_by_line.py",  # and right
 }
 
 

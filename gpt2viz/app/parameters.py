@@ -312,6 +312,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     NORM := Listed("norm", "x, gain and shift of a norm", on=_BOOK),
     LANE_DEPTH := Choice("lane_depth", "Layers that a gradient runs back through", 12, on=_BOOK),
     DEPTH := Choice("depth", "Layers", 12, on=_BOOK),
+    LINE := Choice("line", "Of the eighty lines of code: the one that is looked at", on=_BOOK),
     SIZE_VOCAB_SIZE := Choice("size_vocab_size", "Tokens of the vocabulary", 50_257, on=_BOOK),
     SIZE_N_POSITIONS := Choice("size_n_positions", "Tokens of the context", 1024, on=_BOOK),
     SIZE_N_LAYER := Choice("size_n_layer", "Layers", 12, on=_BOOK),

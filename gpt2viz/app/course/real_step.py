@@ -46,15 +46,16 @@ def _said(number: float) -> str:
 def _cell(view: View) -> Step:
     """The cell that is followed: in the head that every page shows, at its hardest key."""
     layer, head = controls.layer_and_head(view)
-    return _at(view, layer, head)
+    return cell_of(view, layer, head)
 
 
-def _at(view: View, layer: int, head: int) -> Step:
+def cell_of(view: View, layer: int, head: int) -> Step:
+    """The cell of the followed token in a head: at the key that it looks at hardest."""
     query = _followed(view)
     return Step(layer, head, query, hardest_key(view, layer, head, query))
 
 
-def _to_cell(view: View, at: Step) -> None:
+def to_cell(view: View, at: Step) -> None:
     """A link to the head, with the cell framed in each of its pictures."""
     both = f"{_written(view, at.query)} and {_written(view, at.key)}"
     link(
@@ -70,7 +71,7 @@ def _to_cell(view: View, at: Step) -> None:
     )
 
 
-def _to_shapes(label: str, tensor: str) -> None:
+def to_shapes(label: str, tensor: str) -> None:
     """A link to a tensor by its name, in the list of all."""
     link(pages.SHAPES, label, {parameters.FILTER: tensor})
 
@@ -110,7 +111,7 @@ def _tokens(book: Book) -> None:
         f"In your sentence, {_written(view, n)} has the id **{id:,}**. So its vector is row {id:,} "
         f"of the table, which begins with {_said(row[0])}."
     )
-    _to_shapes("The token vectors among all tensors", "token_embedding")
+    to_shapes("The token vectors among all tensors", "token_embedding")
 
 
 def _order(book: Book) -> None:
@@ -125,7 +126,7 @@ def _order(book: Book) -> None:
     _first(book, "real_order", "the stream's start", rows)
     _sum([token[0], position[0]], total[0])
     _lines(view, None, "token_embedding", "position_embedding", "embedding")
-    _to_shapes("The vectors and their sums among all tensors", "embedding")
+    to_shapes("The vectors and their sums among all tensors", "embedding")
 
 
 def _crane(book: Book) -> None:
@@ -142,7 +143,7 @@ def _crane(book: Book) -> None:
     )
     _first(book, "real_qk", "query and key", {"query": q, "key": k, "product": product})
     _lines(view, at.layer, "q", "k", "scores")
-    _to_cell(view, at)
+    to_cell(view, at)
 
 
 def _by_hand(book: Book) -> None:
@@ -166,7 +167,7 @@ def _by_hand(book: Book) -> None:
     panel = vectors("scores", [raw, scaled], names, view.labels, ("", "key"))
     picture(book, "real_scaled", [panel], height=150)
     _lines(view, at.layer, "scores", "scaled_scores")
-    _to_cell(view, at)
+    to_cell(view, at)
 
 
 def _mask(book: Book) -> None:
@@ -186,12 +187,12 @@ def _mask(book: Book) -> None:
         numbers=NUMBERS_FIT_LARGE,
         column=at.key,
     )
-    _to_cell(view, at)
+    to_cell(view, at)
 
 
 def _heads(book: Book) -> None:
     view = book.view
-    at = _at(view, address.chosen(parameters.LAYER), address.chosen(parameters.HEAD))
+    at = cell_of(view, address.chosen(parameters.LAYER), address.chosen(parameters.HEAD))
     config, outputs = view.trace.config, view.trace.stage("head_output", at.layer)[0][:, at.query]
     added = _row(view, "attention_output", at.layer)
     prose.markdown(
@@ -203,7 +204,7 @@ def _heads(book: Book) -> None:
     rows = {f"head {n}": row for n, row in enumerate(outputs)} | {"added": added}
     _first(book, "real_outputs", "outputs of the heads", rows)
     _lines(view, at.layer, "head_output", "projected")
-    _to_cell(view, at)
+    to_cell(view, at)
 
 
 def _mlp(book: Book) -> None:
@@ -219,7 +220,7 @@ def _mlp(book: Book) -> None:
     }
     _first(book, "real_mlp", f"the MLP of layer {layer}", rows)
     _lines(view, layer, "residual_mid", "mlp_in", "mlp_act", "mlp_projected")
-    _to_shapes(f"The MLP of layer {layer} among all tensors", f"h.{layer}.mlp")
+    to_shapes(f"The MLP of layer {layer} among all tensors", f"h.{layer}.mlp")
 
 
 def _residual(book: Book) -> None:
@@ -240,7 +241,7 @@ def _residual(book: Book) -> None:
     *parts, total = (float(row[0]) for row in rows.values())
     _sum(parts, total)
     _lines(view, layer, "residual_mid", "residual_out")
-    _to_shapes(f"The stream in layer {layer} among all tensors", f"h.{layer}.residual")
+    to_shapes(f"The stream in layer {layer} among all tensors", f"h.{layer}.residual")
 
 
 def _next_word(book: Book) -> None:

@@ -10,6 +10,7 @@ import streamlit as st
 from gpt2viz import GPT2Config
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components.diagram import draw_diagram
+from gpt2viz.app.course import line_by_line
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading
 from gpt2viz.app.frame import controls
@@ -40,6 +41,7 @@ def draw(book: Book) -> Iterator[Question]:
         "\n\nArrows show what reads what. The thick line is the **residual stream**: it runs past "
         "attention and MLP, and ⊕ adds what they made. One layer is drawn in full."
     )
+    _, head = controls.layer_and_head(view)
     layer = controls.layer(view)
     nodes = diagram.nodes(view.model, view.trace, layer)
     draw_diagram(nodes, layer, view.model.config.n_layer)
@@ -62,6 +64,7 @@ def draw(book: Book) -> Iterator[Question]:
         hide_index=True,
         height=250,
     )
+    line_by_line.draw(book, layer, head)
     _knobs(book)
     yield from _parameters()
     yield from _released()

@@ -1,0 +1,67 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import { leads, walk } from "../../gpt2viz/app/components/listings/component.js"
+
+const BESIDE = { 3: [10], 5: [10, 11], 8: [10, 12], 9: [] }
+
+test("a line beside leads to its line, and from one to the next where it is beside several", () => {
+  assert.equal(leads(BESIDE, 12, 3), 8)
+  assert.deepEqual([undefined, 3, 5, 8, 9].map((chosen) => leads(BESIDE, 10, chosen)),
+    [3, 5, 8, 3, 3])
+  assert.equal(leads(BESIDE, 13, 3), undefined)
+})
+
+test("keys go from line to line and stop at both ends; others go nowhere", () => {
+  assert.equal(walk("ArrowDown", 3, 9), 4)
+  assert.equal(walk("ArrowDown", 8, 9), 8)
+  assert.equal(walk("ArrowUp", 3, 9), 2)
+  assert.equal(walk("ArrowUp", 0, 9), 0)
+  assert.equal(walk("Home", 3, 9), 0)
+  assert.equal(walk("End", 3, 9), 8)
+  assert.equal(walk("Enter", 3, 9), undefined)
+})
+
+// A page of plain objects, as much of it as the component asks for.
+class Part {
+  constructor(tag) {
+    const style = { setProperty: (name, value) => { this[name] = value } }
+    Object.assign(this, { tag, children: [], attributes: {}, style, offsetTop: 0 })
+  }
+  append(...parts) { this.children.push(...parts) }
+  replaceChildren() { this.children = [] }
+  setAttribute(name, value) { this.attributes[name] = value }
+  removeAttribute(name) { delete this.attributes[name] }
+  all(tag) {
+    return this.children.flatMap((one) => [...one.tag === tag ? [one] : [], ...one.all(tag)])
+  }
+}
+
+test("a click on either side chooses, lights up both, and is told", async () => {
+  globalThis.document = { createElement: (tag) => new Part(tag) }
+  const { default: draw } = await import("../../gpt2viz/app/components/listings/component.js")
+  const root = new Part("div"), sent = []
+  const data = { titles: ["mine", "yours"], chosen: 1, parts: [1, 1, null, 4],
+    listings: [["def f(", "    x  # so", "", "  y"], ["a", "b", "c"]],
+    beside: { 1: [2], 4: [2, 3] } }
+  const call = { data, parentElement: { querySelector: () => root },
+    setTriggerValue: (...what) => sent.push(what) }
+  const lit = () => root.all("ol").map((list) => list.all("button")
+    .filter((button) => button.attributes["aria-current"]).map((button) => button.line))
+  draw(call)
+  const [mine, yours] = root.all("ol").map((list) => list.all("button"))
+  assert.deepEqual([mine, yours].map((some) => some.map((one) => one.line)), [[1, 2, 4], [2, 3]])
+  assert.deepEqual(lit(), [[1, 2], [2]])
+  mine[2].onclick()
+  assert.deepEqual(lit(), [[4], [2, 3]])
+  assert.deepEqual([mine, yours].map((some) => some.map((one) => one.tabIndex)),
+    [[-1, -1, 0], [0, -1]])
+  yours[0].onclick() // beside both: the one that isn't chosen
+  assert.deepEqual(lit(), [[1, 2], [2]])
+  mine[1].onclick() // it goes on from line 1
+  assert.deepEqual(sent, [["line", 4], ["line", 1], ["line", 1]])
+  draw({ ...call, data: { ...data, chosen: 4 } })
+  assert.deepEqual(lit(), [[4], [2, 3]])
+  assert.equal(root.all("ol")[0].all("button")[0], mine[0]) // it isn't made anew
+  assert.equal(root.all("i")[0].textContent, "  # so")
+})

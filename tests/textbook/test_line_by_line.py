@@ -1,0 +1,202 @@
+"""The eighty lines run line by line: each makes what its pair says, and so do the lines beside."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch import Tensor
+
+import gpt2viz
+from gpt2viz.model import network
+from gpt2viz.run.stages import STAGE, axis_sizes, places
+from gpt2viz.textbook import eighty_lines
+from gpt2viz.textbook.gaps import Draft
+from gpt2viz.textbook.line_by_line import FILLED, PAIRS, Pair, line_by_line
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+
+TEXT = "A crane ate fish"
+#: What the package does and the eighty lines don't: it has a cache, a fused way, an error.
+ITS_OWN = """
+first = past[0].k.shape[2] if past else 0
+n_positions = self.config.n_positions
+if T > n_positions:
+return heads if past is None else torch.cat([past, heads], dim=2)
+places = torch.arange(k.shape[2], device=x.device)
+given = slice(-T, None)
+if explicit:
+asking = slice(-q.shape[2], None)
+"""
+
+
+def run_by_line(file: str, run: Callable[[], object]) -> dict[int, list[dict[str, Any]]]:
+    """For each line of a file that ran, each time: the names at hand after it, or "return"."""
+    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    running: dict[FrameType, int] = {}
+
+    def step(frame: FrameType, event: str, result: Any) -> Any:
+        if frame in running:
+            made = {"return": result} if event == "return" else {}
+            found[running.pop(frame)].append({**frame.f_locals, **made})
+        if event == "line":
+            running[frame] = frame.f_lineno
+        return step
+
+    def enter(frame: FrameType, _event: str, _result: Any) -> Any:
+        code = frame.f_code
+        return step if code.co_filename == file and not code.co_name.startswith("<") else None
+
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        with torch.inference_mode():
+            run()
+    finally:
+        sys.settrace(before)
+    return dict(found)
+
+
+def hooked(model: gpt2viz.Model, ids: Tensor) -> dict[str, list[Tensor]]:
+    """What the package's own modules make of a text, by stage: one a layer."""
+    made: dict[str, list[Tensor]] = defaultdict(list)
+
+    def noted(key: str) -> Callable[..., None]:
+        return lambda _module, _given, out: made[key].append(out)
+
+    modules = dict(model.network.named_modules())
+    hooks = [
+        modules[path].register_forward_hook(noted(stage.key))
+        for path, stage, _ in places(model.config.n_layer)
+    ]
+    with torch.inference_mode():
+        model.network(ids, explicit=True)
+    for hook in hooks:
+        hook.remove()
+    return made
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def pairs_in(values: Iterable[Tensor], others: Iterable[Tensor]) -> bool:
+    others = list(others)
+    return all(any(same(one, other) for other in others) for one in values)
+
+
+def test_every_line_makes_the_stages_of_its_pair_and_no_others(
+    tiny: gpt2viz.Model, tiny_folder: Path
+) -> None:
+    ids = tiny.tokenizer.encode(TEXT)
+    sizes = axis_sizes(tiny.config, len(ids))
+    stages, expected = hooked(tiny, torch.tensor([ids])), reference(tiny_folder, ids, True)
+    for key in stages.keys() & expected.keys():
+        layers = expected[key] if STAGE[key].per_layer else [expected[key]]
+        assert_allclose(torch.cat(stages[key]), np.stack(layers), rtol=1e-4, atol=1e-5)
+    assert_allclose(stages["last_logits"][0][0], expected["logits"], rtol=1e-4, atol=1e-5)
+
+    mine = Draft(FILLED).read_by(tiny)
+    ran = run_by_line(eighty_lines.__file__, lambda: mine.logits(torch.tensor([ids])))
+    before = inspect.getsourcelines(eighty_lines.GPT2)[1] - 1
+    listed = line_by_line()
+    checked = 0
+    for pair in PAIRS:
+        line = listed.first(pair)
+        code, _, comment = listed.lines[line - 1].strip().partition("  # ")
+        targets = re.findall(r"\w+", code.partition(" = ")[0]) if " = " in code else ["return"]
+        if not pair.makes + pair.axes + pair.sizes:
+            continue
+        values = [names[target] for names in ran[before + line] for target in targets]
+        if pair.sizes:
+            assert pair.sizes == tuple(targets)
+            assert set(values) == {sizes[axis] for axis in pair.sizes}
+            continue
+        shapes = {tuple(value.shape) for value in values}
+        if comment:
+            assert shapes == {tuple(sizes[axis] for axis in comment.strip("()").split(", "))}
+        if pair.axes:
+            assert shapes == {tuple(sizes[axis] for axis in pair.axes)}
+            continue
+        wanted = [tensor for key in pair.makes for tensor in stages[key]]
+        assert pairs_in(values, wanted), pair.begins
+        assert pairs_in(wanted, values), pair.begins
+        if pair.makes != ("last_logits",):
+            kinds = {tuple(sizes[axis] for axis in STAGE[key].axes) for key in pair.makes}
+            assert shapes == kinds, pair.begins
+        checked += 1
+    assert checked == sum(bool(pair.makes) for pair in PAIRS) > 15
+
+
+def test_the_lines_beside_made_the_same_stages_in_the_package(tiny: gpt2viz.Model) -> None:
+    run = gpt2viz.trace(tiny, TEXT, explicit=True)
+    for pair in PAIRS:
+        for record in run.tensors:
+            if record.key in pair.makes:
+                assert record.line in pair.lines_beside, (pair.begins, record.key)
+
+
+def test_every_line_of_the_package_that_runs_is_beside_one(tiny: gpt2viz.Model) -> None:
+    ids = torch.tensor([tiny.tokenizer.encode(TEXT)])
+    ran = run_by_line(network.__file__, lambda: tiny.network(ids, explicit=True))
+    beside = {line for pair in PAIRS for line in pair.lines_beside}
+    lines = inspect.getsource(network).splitlines()
+    left = {lines[n - 1].split("  #")[0].strip() for n in ran.keys() - beside}
+    assert left == set(ITS_OWN.strip().splitlines())
+
+
+def test_every_statement_has_a_pair_of_its_own() -> None:
+    listed = line_by_line()
+    (whole,) = ast.parse("\n".join(listed.lines)).body
+    statements = [node.lineno for node in ast.walk(whole) if isinstance(node, ast.stmt)]
+    assert sorted(statements) == [listed.first(pair) for pair in PAIRS]
+    empty = [not line.strip() for line in listed.lines]
+    assert [pair is None for pair in listed.pairs] == empty
+    assert len(inspect.getsource(eighty_lines).splitlines()) <= 80
+
+
+@pytest.mark.parametrize("part", ["GPT2.forward: no such", "Block.forward: normed"])
+def test_a_part_that_stands_in_no_line_or_in_two_is_an_error(part: str) -> None:
+    with pytest.raises(LookupError, match="lines of"):
+        _ = Pair("x", "", (part,)).lines_beside
+
+
+def test_every_stage_of_a_run_has_its_lines() -> None:
+    assert {key for pair in PAIRS for key in pair.makes + pair.towards} == set(STAGE)
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a line is said to make the scaled scores that makes the raw ones",
+        "textbook/line_by_line.py",
+        'makes=("scores",)',
+        'makes=("scaled_scores",)',
+        "test_every_line_makes_the_stages_of_its_pair_and_no_others",
+    ),
+    Mutant(
+        "the lines beside the MLP's way back are attention's",
+        "textbook/line_by_line.py",
+        '("MLP.forward: self.c_proj(x)", "MLP.forward: return self.dropout(x)")',
+        '("SelfAttention.forward: self.c_proj(y)",)',
+        "test_the_lines_beside_made_the_same_stages_in_the_package",
+    ),
+    Mutant(
+        "the merged heads are said to have another shape",
+        "textbook/line_by_line.py",
+        'towards=("head_output", "projected"),\n        axes=_STREAM,',
+        'towards=("head_output", "projected"),\n        axes=("B", "nh", "T", "hs"),',
+        "test_every_line_makes_the_stages_of_its_pair_and_no_others",
+    ),
+)
