@@ -250,6 +250,7 @@ AXES = {
     "real_mask": ("query", "key"),
     "real_outputs": ("", "channel"),
     "real_mlp": ("", "channel"),
+    "real_neurons": ("", "neuron"),
     "real_stream": ("", "channel"),
     "real_logits": ("", "next word"),
 }

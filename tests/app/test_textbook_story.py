@@ -23,7 +23,7 @@ from tests.app.pages import figure, heatmaps, masks, open_page, plain
 from tests.app.test_lines import sent
 from tests.app.test_textbook_written import follows, numbers
 from tests.mutants import Mutant
-from tests.numpy_gpt2 import read, reference
+from tests.numpy_gpt2 import ACTIVATIONS, read, reference
 from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story, tiny_worked_out
 
 CRANE = "A crane ate fish"
@@ -302,6 +302,24 @@ def there_label(text: str, place: int) -> str:
     return gpt2viz.trace(model, text).labels[place]
 
 
+def neurons(at: AppTest, found: dict[str, Any], n: int) -> None:
+    """The eight strongest neurons of layer 2, and what they, the others and the bias add."""
+    checkpoint, mid = read(BUNDLED), found["residual_mid"][2][n]
+    widened = checkpoint.linear(checkpoint.norm(mid, "h.2.ln_2"), "h.2.mlp.c_fc")
+    bent = ACTIVATIONS[checkpoint.config["activation_function"]](widened)
+    best = np.argsort(-abs(bent))[:8]
+    spec = figure(at, "real_neurons")
+    assert spec["data"][0]["x"] == [f"{place} {neuron}" for place, neuron in enumerate(best)]
+    (values,) = heatmaps(spec).values()
+    assert_allclose(values, [widened[best], bent[best]], atol=1e-4)
+    assert f"are 1,024 neurons. Before the curve, {(widened > 0).sum()} are above 0" in said(at)
+    added = checkpoint.w["h.2.mlp.c_proj.weight"][:, 0] * bent
+    strong, bias = added[best].sum(), checkpoint.w["h.2.mlp.c_proj.bias"][0]
+    numbers = re.findall(r"-?\d+\.\d+", formulas(at).splitlines()[-2])
+    expected = [strong, added.sum() - strong, bias, found["mlp_output"][2][n, 0]]
+    assert_allclose([float(number) for number in numbers], expected, atol=1e-4)
+
+
 @pytest.mark.parametrize(("text", "query"), [(CRANE, "1"), ("A", "")])
 def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
     found = oracle(text, True)
@@ -326,6 +344,7 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
     assert_allclose(drawn("heads", "real_outputs"), outputs, atol=1e-4)
     after = [found[stage][2][n, :8] for stage in ("residual_mid", "mlp_output")]
     assert_allclose(drawn("mlp", "real_mlp"), after, atol=1e-4)
+    neurons(open_page("textbook", chapter="mlp", **chosen), found, n)
     stream = [("residual_out", 1), ("attention_output", 2), ("mlp_output", 2), ("residual_out", 2)]
     expected = [found[stage][layer][n, :8] for stage, layer in stream]
     assert_allclose(drawn("residual", "real_stream"), expected, atol=1e-4)

@@ -23,6 +23,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
+from gpt2viz.textbook import neurons
 
 #: What the chips above do.
 CHOOSING = "Choose the token that is followed."
@@ -214,12 +215,30 @@ def _mlp(book: Book) -> None:
         f"What {_written(view, n)} has after the attention of layer {layer}, and what the MLP of "
         "that layer adds:"
     )
-    rows = {
-        "x + attention": _row(view, "residual_mid", layer),
-        "MLP adds": _row(view, "mlp_output", layer),
-    }
+    stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
+    rows = {"x + attention": stream, "MLP adds": adds}
     _first(book, "real_mlp", f"the MLP of layer {layer}", rows)
     _lines(view, layer, "residual_mid", "mlp_in", "mlp_act", "mlp_projected")
+    found = neurons.inside(view.model, layer, stream)
+    best = found.strongest(_SHOWN)
+    prose.markdown(
+        f"In the middle are {counted(len(found.bent), 'neurons')}. Before the curve, "
+        f"{(found.widened > 0).sum():,} are above 0. These {len(best)} are furthest from 0 after "
+        "it:"
+    )
+    columns = [f"{n}" for n in best]
+    values = [found.widened[best], found.bent[best]]
+    names = ("widened", "after the curve")
+    panel = vectors("the strongest neurons", values, names, columns, ("", "neuron"))
+    picture(book, "real_neurons", [panel], height=150)
+    prose.markdown(
+        "What is added to channel 0: the part of these, that of all others, and the bias."
+    )
+    parts = found.back[0] * found.bent
+    strong = float(parts[best].sum(dtype=float))
+    rest = float(parts.sum(dtype=float)) - strong
+    _sum([strong, rest, float(found.bias[0])], float(adds[0]))
+    code(neurons.inside)
     to_shapes(f"The MLP of layer {layer} among all tensors", f"h.{layer}.mlp")
 
 
