@@ -41,6 +41,8 @@ def does(
     if query is None:
         query = int(looks.weights[layer, head].argmax())
         if looks.at(layer, head, query) is None:
+            if len(trace.token_ids) == 1:
+                return "a single token can look only at itself."
             return "every token looks only at itself and at the first."
         why = ": of its rows the one with the hardest look at another token that isn't the first"
     if np.isnan(trace.stage("weights", layer)[0, head, query]).any():

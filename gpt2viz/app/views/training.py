@@ -52,8 +52,8 @@ def _losses(view: View, record: TrainingRecord) -> None:
     )
     measured = f", here over {n} contexts of held-out text" if (n := record.held_out_rows) else ""
     prose.caption(
-        f"The weights were measured {last + 1} times during training. This page is about the "
-        "model, not the sentence above. Loss is −ln of the probability given to the token that "
+        f"The weights were measured {last + 1} times during training. The curves are about "
+        "the model, not the sentence above. Loss is −ln of the probability given to the token that "
         f"came next, on average{measured}; one nat is 1.44 bits. Random tokens "
         "can't be predicted the first time. When they are repeated, a model that has learned to "
         "**copy** can predict them: the two curves for random tokens part."

@@ -289,9 +289,10 @@ def _table(view: View, case: Reason, path: tuple[Step, ...], *, raw: bool) -> No
     score = float(case.row.scores[case.row.row_of(case.key)])
     total = float(case.row.table(case.key).sum())
     beyond = "" if raw else ", beyond the mean over all keys that the query sees"
+    pairs, own = (f"{number:.4f}".replace("-", "−") for number in (total, score))
     prose.caption(
         f"{ABOVE.capitalize()} raises the score, {BELOW} lowers it{beyond}. Checked against the "
-        f"run: all raw pairs sum to {total:.4f}; q·k of the model is {score:.4f}, "
+        f"run: all raw pairs sum to {pairs}; q·k of the model is {own}, "
         f"**{abs(total - score):.1e}** apart."
     )
     output.picture(
