@@ -5,7 +5,9 @@ What a key gives to a query is found here by a second computation without that k
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -146,39 +148,50 @@ def causal(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
+@pytest.fixture(scope="module")
+def cases(
+    pair: tuple[Path, gpt2viz.Model], means: list[np.ndarray]
+) -> Callable[[str, bool, bool], Case]:
+    """What makes a case of its edits, with the mask or without, captured or derived: each once."""
+    folder, model = pair
+    stored = reference_weights(folder)
+
+    @cache
+    def case(edits: str, causal: bool, explicit: bool) -> Case:
+        made = CASES[edits]
+        half = Case(
+            model,
+            gpt2viz.trace(model, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(edits)),
+            gpt2viz.trace(model, IDS, causal),
+            {},
+            reference(folder, IDS, causal),
+            stored,
+            made.get("heads", {}),
+            {at: factor * means[at[0]][at[1]] for at, factor in made.get("means", {}).items()},
+            made.get("silent", []),
+        )
+        theirs = reference(
+            folder,
+            IDS,
+            causal,
+            heads_become=half.become,
+            silent=half.silent,
+            pairs=made.get("pairs", ()),
+        )
+        assert_allclose(half.run.logits[0], theirs["logits"], **CLOSE)
+        return replace(half, theirs=theirs)
+
+    return case
+
+
 @pytest.fixture(params=CASES)
 def case(
     request: pytest.FixtureRequest,
-    pair: tuple[Path, gpt2viz.Model],
-    means: list[np.ndarray],
+    cases: Callable[[str, bool, bool], Case],
     causal: bool,
     explicit: bool,
 ) -> Case:
-    (folder, model), made = pair, CASES[request.param]
-    edits = gpt2viz.parse_edits(request.param)
-    stored = reference_weights(folder)
-    plain = gpt2viz.trace(model, IDS, causal)
-    half = Case(
-        model,
-        gpt2viz.trace(model, IDS, causal, explicit=explicit, edits=edits),
-        plain,
-        {},
-        reference(folder, IDS, causal),
-        stored,
-        made.get("heads", {}),
-        {at: factor * means[at[0]][at[1]] for at, factor in made.get("means", {}).items()},
-        made.get("silent", []),
-    )
-    theirs = reference(
-        folder,
-        IDS,
-        causal,
-        heads_become=half.become,
-        silent=half.silent,
-        pairs=made.get("pairs", ()),
-    )
-    assert_allclose(half.run.logits[0], theirs["logits"], **CLOSE)
-    return replace(half, theirs=theirs)
+    return cases(request.param, causal, explicit)
 
 
 def reference_weights(folder: Path) -> dict[str, np.ndarray]:
