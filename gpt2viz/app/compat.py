@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy, deepcopy
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import streamlit as st
-from streamlit import runtime
+from streamlit import cursor, runtime
+from streamlit.navigation import page
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -107,6 +111,46 @@ def whole_page_first() -> bool:
         ask(session, state)
 
     AppSession.request_rerun = ask_for_all  # type: ignore[method-assign, assignment]
+    return True
+
+
+def copy_places_at_once() -> bool:
+    """Copy what says where in a page something stands in one step; whether that could be done.
+
+    Streamlit copies it for every fragment, part by part, numbers too: a tenth of a page's time.
+    """
+    if not hasattr(cursor, "SparseList"):
+        return False
+
+    def copied(place: Any, memo: dict[int, Any]) -> Any:
+        made = object.__new__(type(place))
+        vars(made).update(vars(place))
+        made._transient_elements = cursor.SparseList()
+        for n, element in place._transient_elements.items():
+            made._transient_elements[n] = deepcopy(element, memo)
+        return made
+
+    cursor.Cursor.__deepcopy__ = copied  # type: ignore[attr-defined]
+    return True
+
+
+def know_pages() -> bool:
+    """Look up each page's script once, in place of with every page; whether that could be done.
+
+    Beside a ``pages/`` folder Streamlit looks up all of them each time.
+    """
+    create = getattr(page, "_create_page", None)
+    if create is None:
+        return False
+
+    @lru_cache(maxsize=256)
+    def known(script: Path, default: bool) -> Any:
+        return create(script, default=default)
+
+    def created(script: str | Path, *, default: bool = False) -> Any:
+        return copy(known(Path(script), default))  # a page of its own: it is run once
+
+    page._create_page = created  # type: ignore[assignment]
     return True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from gpt2viz.app import address, prose
+from gpt2viz.app import address, prose, sparing
 from gpt2viz.app.components import keyboard
 from gpt2viz.app.pages import MENU, Page, added
 
@@ -14,7 +14,8 @@ def menu(here: Page) -> None:
     st.html(f'<h1 class="page-name">{here.title}</h1>')  # for those who hear the page
     keyboard.popovers()
     st.markdown("**gpt2viz**", width="content")
+    chosen = address.parameters()
     for page in (*MENU, *added()):
         name = f"**{page.title}**" if page is here else page.title
-        asked, what = address.parameters() | page.asks, prose.tip(page.what)
-        st.page_link(page.path, label=name, help=what, query_params=asked)
+        asked, what = chosen | page.asks, prose.tip(page.what)
+        st.page_link(sparing.script(page), label=name, help=what, query_params=asked)

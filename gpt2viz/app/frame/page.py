@@ -21,6 +21,7 @@ from gpt2viz.app import (
     parameters,
     prose,
     run_cache,
+    sparing,
 )
 from gpt2viz.app.frame import (
     end_of_text,
@@ -83,6 +84,7 @@ def open_menu(which: Page) -> Palette:
     garbage.begin()
     compat.forget_widgets()
     guard.stand()
+    sparing.begin()
     address.trim()
     prose.begin()
     output.begin(which.title)

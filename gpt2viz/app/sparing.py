@@ -1,0 +1,29 @@
+"""What Streamlit does for every page anew and comes out the same, done once or at less cost."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import streamlit as st
+
+from gpt2viz.app import compat
+from gpt2viz.app.pages import Page
+
+_SCRIPTS = "_scripts"
+
+
+@lru_cache(maxsize=1)
+def begin() -> bool:
+    """Spare it from now on, for as long as the process lasts; whether Streamlit let us."""
+    return all((compat.copy_places_at_once(), compat.know_pages()))
+
+
+def script(of: Page) -> st.Page:
+    """A page's script as Streamlit's links take it: a path they look up each time they are drawn.
+
+    It stays with the visitor.
+    """
+    known: dict[str, st.Page] = st.session_state.setdefault(_SCRIPTS, {})
+    if of.path not in known:
+        known[of.path] = st.Page(of.path, default=not of.address)
+    return known[of.path]
