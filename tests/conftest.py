@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -51,3 +53,19 @@ def folder(tmp_path: Path) -> Path:
     """A tiny checkpoint of the test's own, to spoil."""
     write_checkpoint(tmp_path / "model")
     return tmp_path / "model"
+
+
+@pytest.fixture(scope="session")
+def drawing_chromium() -> Iterator[Any]:
+    """One that stays open; its module needs Plotly, which a plain install lacks."""
+    from tests.drawing import Open
+
+    found = Open()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def open_chromium(drawing_chromium: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are drawn in one Chromium: to start one takes longer than to draw."""
+    monkeypatch.setattr("gpt2viz.export.pictures.draw", drawing_chromium.draw)

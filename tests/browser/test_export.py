@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from xml.etree import ElementTree
 
-import kaleido
 import numpy as np
 import plotly.io as pio
 import pytest
@@ -25,8 +22,6 @@ from pypdf import PdfReader
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.cli.tensor import choose
-from gpt2viz.export import pictures
-from gpt2viz.export.chromium import LIMIT
 from gpt2viz.export.pictures import PictureKind
 from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import LIGHT
@@ -52,46 +47,7 @@ def drawing(chromium: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHROMIUM", chromium)
 
 
-class Open:
-    """A Chromium that stays open: it draws as ``export.chromium.draw`` has a new one draw."""
-
-    def __init__(self, browser: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._kaleido = self._wait(self._opened(browser))
-
-    async def _opened(self, browser: str) -> Any:
-        return await kaleido.Kaleido(n=1, mathjax=False, path=browser, timeout=LIMIT)
-
-    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT)
-
-    def draw(self, figure: Mapping[str, Any], options: Mapping[str, Any], _browser: str) -> bytes:
-        made: bytes = self._wait(self._kaleido.calc_fig(figure, opts=dict(options)))
-        return made
-
-    def close(self) -> None:
-        self._wait(self._kaleido.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(LIMIT)
-        self._loop.close()
-
-
-@pytest.fixture(scope="module")
-def opened(chromium: str) -> Iterator[Open]:
-    found = Open(chromium)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def open_chromium(drawing: None, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures are drawn in one Chromium: to start one takes longer than to draw."""
-    monkeypatch.setattr(pictures, "draw", opened.draw)
-
-
-@pytest.mark.usefixtures("open_chromium")
+@pytest.mark.usefixtures("drawing", "open_chromium")
 def test_an_svg_is_whole_and_says_what_it_is(
     trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
@@ -106,7 +62,7 @@ def test_an_svg_is_whole_and_says_what_it_is(
     assert not list(root.iter(f"{SVG}script"))
 
 
-@pytest.mark.usefixtures("open_chromium")
+@pytest.mark.usefixtures("drawing", "open_chromium")
 @pytest.mark.parametrize("fixed", [True, False])
 def test_the_caption_is_below_the_picture_and_on_the_paper(
     trace: gpt2viz.Trace, about: export.About, fixed: bool
@@ -128,7 +84,7 @@ def test_the_caption_is_below_the_picture_and_on_the_paper(
     assert float(names.get("y") or 0) < first - 11
 
 
-@pytest.mark.usefixtures("open_chromium")
+@pytest.mark.usefixtures("drawing", "open_chromium")
 def test_a_pdf_has_its_words_as_text(
     trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
@@ -139,7 +95,7 @@ def test_a_pdf_has_its_words_as_text(
     assert f"gpt2viz {gpt2viz.__version__}" in written.replace("\xa0", " ")
 
 
-@pytest.mark.usefixtures("open_chromium")
+@pytest.mark.usefixtures("drawing", "open_chromium")
 def test_a_png_has_300_pixels_to_the_inch(trace: gpt2viz.Trace, about: export.About) -> None:
     made = export.figure_bytes(trace.heatmap(1, 0), "png", about, width=480)
     with Image.open(io.BytesIO(made)) as picture:
@@ -152,7 +108,7 @@ def test_a_png_has_300_pixels_to_the_inch(trace: gpt2viz.Trace, about: export.Ab
     assert (colors == 255).all(axis=1).mean() > 0.3  # on white
 
 
-@pytest.mark.usefixtures("open_chromium")
+@pytest.mark.usefixtures("drawing", "open_chromium")
 def test_a_pdf_says_what_it_shows_and_not_who_printed_it(
     trace: gpt2viz.Trace, about: export.About
 ) -> None:
@@ -198,7 +154,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.usefixtures("open_chromium")
+@pytest.mark.usefixtures("drawing", "open_chromium")
 @pytest.mark.parametrize("width", ["8.5cm", "17.5cm"])
 @pytest.mark.parametrize(
     ("text", "picture"),

@@ -162,6 +162,7 @@ def test_a_long_run_says_what_its_file_leaves_out(
 
 
 @pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
+@pytest.mark.usefixtures("open_chromium")
 def test_a_picture(run: Run) -> None:
     assert run("trace", TEXT, "--out", "w.svg", "--quiet").stderr == ""
     assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")

@@ -70,6 +70,7 @@ def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
 
 
 @pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
+@pytest.mark.usefixtures("open_chromium")
 def test_its_picture(run: Run) -> None:
     assert run("why", "A crane", "--out", "w.svg", "-q").stderr == ""
     assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")

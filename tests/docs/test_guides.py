@@ -53,6 +53,7 @@ def test_a_link_opens_its_page_with_all_that_it_asks_for(link: str) -> None:
         assert known[name].raw == value, name
 
 
+@pytest.mark.usefixtures("open_chromium")
 def test_the_guides_say_what_the_model_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +94,7 @@ def test_every_line_for_those_who_come_from_another_tool_runs(
     assert Path("attention.html").is_file()
 
 
+@pytest.mark.usefixtures("open_chromium")
 def test_the_code_of_the_readme_runs_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
