@@ -55,8 +55,13 @@ test("guesses are kept, sent once, and the server's go first", () => {
 })
 
 test("what is no progress is left alone", () => {
-  const junk = ["{", "null", "7", '{"a": 5}', '{"answered": 5, "guesses": "r"}']
-  for (const kept of junk) assert.deepEqual(sent({ a: ["a1"] }, kept), [])
+  const junk = ["{", "x", "null", "[]", "7", '{"a": 5}', '{"a": "a1"}', '{"a": [7, null, "no_such"]}',
+    '{"answered": 5, "guesses": "r"}']
+  for (const kept of junk) {
+    assert.deepEqual(sent({ a: [] }, kept), [])
+    assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]), { answered: { a: [] }, guesses: {} })
+    assert.deepEqual(sent({ a: ["a1"] }, kept), [])
+  }
 })
 
 test("a browser that keeps nothing is no error", () => {
