@@ -252,6 +252,13 @@ MUTANTS = (
         "test_script[diagram]",
     ),
     Mutant(
+        "listings: a line that is beside several always leads to the first",
+        "app/components/listings/component.js",
+        "(found.indexOf(chosen) + 1) % found.length",
+        "0",
+        "test_script[listings]",
+    ),
+    Mutant(
         "progress: answers to no question",
         "app/components/progress/component.js",
         "others.filter((id) => known.includes(id))",

@@ -67,7 +67,7 @@ function light({ body, buttons }, lit, show) {
   const first = buttons.find((button) => lit.includes(button.line)) ?? buttons[0]
   if (!first) return
   first.tabIndex = 0
-  if (show) body.scrollTop = Math.max(0, first.offsetTop - body.offsetTop - body.clientHeight / 3)
+  if (show) body.scrollTop = Math.max(0, first.offsetTop - body.clientHeight / 3)
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
