@@ -26,7 +26,7 @@ _ALL = (
     Example("E4", "The crane among birds and machines", (0, 4), steps.crane_claims),
     Example("E5", "“A crane ate fish” through one head", (0, 4), steps.sentence_claims),
     Example("E6", "One projection instead of three", (0, 4), steps.fused_claims),
-    Example("E7", "The causal mask", (0, 1, 4), steps.mask_claims),
+    Example("E7", "The mask on four words", (0, 1, 4), steps.mask_claims),
     Example("E8", "Splitting and merging heads", (0, 4), heads.split_claims),
     Example("E9", "A linear layer by hand", (0,), mlp.linear_claims),
     Example("E10", "One token through the MLP", (0,), mlp.walk_claims),

@@ -142,7 +142,9 @@ def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
     for name, residual in (("x + f(x)", True), ("f(x)", False)):
         sizes = np.array(express_lane.gradients(depth, residual))
         assert_allclose(10 ** np.array(curves[name]), sizes, rtol=1e-4)
-    assert f"**{sizes[0]:.1e}** times without it" in said(at)
+    digits, exponent = f"{sizes[0]:.1e}".split("e")
+    raised = "⁻" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(n)] for n in str(-int(exponent)))
+    assert f"Without it, **{digits} · 10{raised}** times" in said(at)
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -26,8 +26,8 @@ _WEIGHTS = (parameters.HAND_WQ, parameters.HAND_WK, parameters.HAND_WV)
 def draw(book: Book) -> Iterator[Question]:
     """E19, E5, E6 and E22."""
     prose.markdown(
-        "All of attention is a few multiplications of small tables. Change any number, and "
-        "everything that follows from it changes too."
+        "Attention is a few multiplications of small tables. Change any number, and all that "
+        "follows from it changes too."
     )
     yield from _journey(book)
     yield from _sentence(book)
@@ -96,8 +96,7 @@ def _sentence(book: Book) -> Iterator[Question]:
     heading("E5")
     prose.markdown(
         "Now three tables are **learned**: $W_Q$, $W_K$ and $W_V$. They turn each word's vector x "
-        "into a query, a key and a value. Here nothing has learned them yet: their numbers are "
-        "drawn at random, with seed 42."
+        "into a query, a key and a value. Here their numbers are drawn at random, from seed 42."
     )
     st.latex(r"Q = xW_Q^\top \qquad K = xW_K^\top \qquad V = xW_V^\top")
     st.latex(r"\text{Attention}(Q,K,V)=\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}}\right)V")
@@ -193,7 +192,7 @@ def _shapes(found: steps.Steps) -> dict[str, list[str]]:
 def _scale(book: Book) -> Iterator[Question]:
     heading("E22")
     prose.markdown(
-        "The **variance** (var) of numbers tells how widely they scatter: it is the mean of their "
+        "The **variance** (var) of numbers tells how widely they scatter: the mean of their "
         "squared distances from their mean. A dot product of $h_s$ numbers is a sum of $h_s$ "
         "terms, so the larger $h_s$ is, the more widely it scatters. If the numbers are "
         "independent, with mean 0 and variance 1, the variance of the score is $h_s$."

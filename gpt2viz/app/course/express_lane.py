@@ -7,6 +7,7 @@ import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.parts import Book, code
+from gpt2viz.app.course.written import power_of_ten
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import express_lane
 
@@ -20,8 +21,8 @@ def draw(book: Book) -> None:
         "In training, a **gradient** runs back from the end: for each number it tells how a small "
         "change in it would change the error. Through a part it has to pass all of the part's "
         "tables. Past it, along the stream, it arrives unchanged.\n\n"
-        "So take the stream away. Here the same random MLPs are stacked twice. Once each replaces "
-        "what it read, f(x). Once it is added, x + f(x)."
+        "So take the stream away. Here the same random MLPs are stacked twice. In one stack each "
+        "replaces what it read, f(x). In the other it is added, x + f(x)."
     )
     depth: int = st.segmented_control(
         "Layers", _DEPTHS, required=True, **address.choice(parameters.LANE_DEPTH, _DEPTHS)
@@ -45,7 +46,7 @@ def draw(book: Book) -> None:
     kept, lost = (sizes[0] for sizes in found.values())
     prose.markdown(
         f"With the residual, **{kept:.3g}** times the end's gradient arrives at the first layer. "
-        f"Without it, **{lost:.1e}** times. On the scale −3 means a thousandth."
+        f"Without it, **{power_of_ten(lost)}** times. On the scale −3 means a thousandth."
     )
     prose.caption("C = 32, untrained, without norms.")
     code(express_lane.gradients)

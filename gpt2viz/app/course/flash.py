@@ -65,6 +65,7 @@ def _beside() -> None:
         },
         "Three ways to the same outputs",
         hide_index=True,
+        placeholder="–",
         column_config={
             "largest table of scores, in bytes": st.column_config.NumberColumn(format="localized"),
             "milliseconds, just now": st.column_config.NumberColumn(format="%.1f"),

@@ -89,8 +89,8 @@ def _way(book: Book) -> Iterator[Question]:
     yield from _way_questions(failed, C)
     heading("E8")
     prose.markdown(
-        "The same steps for one text of four tokens. `transpose` doesn't move a single number; it "
-        "only changes the order in which they are counted. That is why `view` refuses to merge the "
+        "Look at the steps above once more. `transpose` doesn't move a single number; it only "
+        "changes the order in which they are counted. That is why `view` refuses to merge the "
         "heads afterwards, while `reshape` moves the numbers first."
     )
 
@@ -168,7 +168,9 @@ def _apart(book: Book, seed: int) -> None:
     ]
     picture(book, "apart", both, height=260)
     gap = float((fused - apart).abs().max())
-    prose.markdown(f"Largest difference: **{difference(gap)}**. Only rounding may differ.")
+    prose.markdown(
+        f"Largest difference: **{difference(gap)}**. They may differ by rounding, no more."
+    )
     code(heads.apart_and_fused, variants.separate, variants.SeparateHeads)
 
 

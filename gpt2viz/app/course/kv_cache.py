@@ -38,9 +38,9 @@ def draw(book: Book) -> Iterator[Question]:
         picture(book, "cache_kept", panels, height=240)
     gap = float((again.output - cached.output).abs().max())
     prose.markdown(
-        f"Largest difference of the outputs: **{difference(gap)}**. Only rounding may differ, but "
-        "the work does. Here it is in multiply-adds, step by step: each is a product that is "
-        "added to a sum."
+        f"Largest difference of the outputs: **{difference(gap)}**. They may differ by rounding, "
+        "no more. What differs is the work. Here it is in multiply-adds, step by step: each is a "
+        "product that is added to a sum."
     )
     for name, cost in (("read again", again.cost), ("cached", cached.cost)):
         st.latex(rf"\text{{{name}: }} {' + '.join(map(str, cost))} = {sum(cost)}")
@@ -78,8 +78,9 @@ def _long_text(book: Book) -> None:
         of_run=False,
     )
     prose.markdown(
-        f"In all {T} steps, reading again takes **{sum(again) / sum(cached):.1f} times** as many. "
-        f"The price of the cache is room: 2 · {hs} numbers a token, in each head of each layer."
+        f"In all {T} steps, reading again takes **{sum(again) / sum(cached):.1f}** times as many "
+        f"multiply-adds. The price of the cache is room: 2 · {hs} numbers a token, in each head of "
+        "each layer."
     )
     code(kv_cache.costs)
 

@@ -29,7 +29,7 @@ def draw(book: Book) -> Iterator[Question]:
         "$e^{-\\infty} = 0$, their weight is exactly 0, and the rest of the row still sums to 1."
     )
     heading("E7")
-    left, right = st.columns(2, gap="large")
+    left, right = st.columns([4, 5], gap="small")
     with left:
         scaled = table(
             parameters.MASK_SCORES, "Scaled scores", steps.PRINTED_SCALED, labels, labels

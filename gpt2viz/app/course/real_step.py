@@ -29,6 +29,8 @@ from gpt2viz.textbook import neurons
 CHOOSING = "Choose the token that is followed."
 #: Numbers of a vector, and tokens that may come next, that fit on screen.
 _SHOWN, _TOP = 8, 5
+#: Tokens whose names stand level below a picture; those of more stand upright, and need room.
+_FEW = 12
 
 
 def _followed(view: View) -> int:
@@ -166,7 +168,7 @@ def _by_hand(book: Book) -> None:
     st.latex(rf"{spelled(raw[at.key], n)} / {divisor} {equals(scaled[at.key])}")
     names = ("raw scores", "scaled scores")
     panel = vectors("scores", [raw, scaled], names, view.labels, ("", "key"))
-    picture(book, "real_scaled", [panel], height=150)
+    picture(book, "real_scaled", [panel], height=150 if view.n_tokens <= _FEW else 230)
     _lines(view, at.layer, "scores", "scaled_scores")
     to_cell(view, at)
 

@@ -143,7 +143,7 @@ def _order(book: Book) -> None:
             "Gradient that comes straight back along the stream, with pre-norm and post-norm",
             range(depth + 1),
             straight,
-            "parts passed",
+            "parts from the start of the stack",
             "gradient, as a fraction of the end's",
         ),
         book.colors,

@@ -9,6 +9,7 @@ from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.written import power_of_ten
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import rnn, steps
 
@@ -77,10 +78,10 @@ def _reach(book: Book) -> None:
     )
     shares = {name: sizes[0] / sizes[-1] for name, sizes in found.items()}
     prose.markdown(
-        f"The first word's gradient is **{shares['RNN']:.1e}** times the last one's in the RNN, "
-        f"and **{shares['attention']:.2g}** times with attention. Networks with gates, such as the "
-        "LSTM (Hochreiter & Schmidhuber 1997, *Long Short-Term Memory*), were made to help "
-        "against that, but they read one word after the other too.\n\n"
+        f"The first word's gradient is **{power_of_ten(shares['RNN'])}** times the last one's in "
+        f"the RNN, and **{shares['attention']:.2g}** times with attention. Networks with gates, "
+        "such as the LSTM (Hochreiter & Schmidhuber 1997, *Long Short-Term Memory*), were made to "
+        "help against that, but they read one word after the other too.\n\n"
         "Attention pays for it: it has T² scores, and when it writes, it must keep all earlier "
         "words at hand. An RNN keeps one state, however long the text."
     )

@@ -53,7 +53,7 @@ def draw(book: Book) -> list[Question]:
     st.latex(rf"q_{{{at + move}}} \cdot k_{{{key_at + move}}} {equals(after)}")
     prose.markdown(
         f"Both moved on by {move:,}, still {abs(at - key_at)} apart. Change of the score: "
-        f"**{difference(abs(after - before))}**. Only rounding may differ."
+        f"**{difference(abs(after - before))}**. It may change by rounding, no more."
         + (" Here the key comes later: the causal mask would hide it." if key_at > at else "")
     )
     code(rope.angles, rope.rotate, rope.score)
