@@ -184,7 +184,7 @@ def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop
     follows(formula(at, r"\text{softmax} "), weights)
     output = formula(at, r"\text{weights} \cdot V ")
     follows(output, numbers(formula(at, r"\text{softmax} ")) @ values)
-    assert f"has the length **{np.linalg.norm(weights @ values):.2f}**" in said(at)
+    assert f"takes away has length **{np.linalg.norm(weights @ values):.2f}**" in said(at)
 
 
 @pytest.mark.parametrize("causal", [True, False])
