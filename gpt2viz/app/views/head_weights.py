@@ -86,7 +86,9 @@ def _beside(view: View, part: Window, layer: int, head: int) -> None:
         drag=part.drag(panels[0]),
     )
     told = (
-        "too little to compare" if np.isnan(found.correlation) else f"r = {found.correlation:.2f}"
+        "too little to compare"
+        if np.isnan(found.correlation)
+        else f"r = {found.correlation:.2f}".replace("-", "−")
     )
     prose.caption(
         f"**How far the weights alone foretell this run: {told}.** Left, from each token and its "
@@ -193,9 +195,10 @@ def _places(view: View, layer: int, head: int) -> None:
         of_run=False,
     )
     weight = found.place_weights.by_distance[found.offset]
+    most = f"the key {counted(found.offset, 'tokens')} back" if found.offset else "the token itself"
     prose.caption(
-        f"By places alone it would give most weight, {weight:.2f}, to the key "
-        f"{counted(found.offset, 'tokens')} back, and {found.place_weights.first:.2f} to the first."
+        f"By places alone it would give most weight, {weight:.2f}, to {most}, and "
+        f"{found.place_weights.first:.2f} to the first."
     )
 
 
