@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,11 +50,17 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path) for path in SOURCES}
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All of a file's code, the module first."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def imports(code: Iterable[ast.AST]) -> Iterator[str]:
     """Dotted names of everything imported, inside functions too, and of modules named in strings,
     as ``import_module`` takes them.
     """
-    for node in ast.walk(tree):
+    for node in code:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -62,12 +69,17 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def loaded(tree: ast.Module) -> set[str]:
+def loaded(path: Path) -> set[str]:
     """The libraries that are imported when the code runs, and not to name a type alone."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body = []
-    return {name.split(".")[0] for name in imports(tree)}
+    for_types = {
+        id(below)
+        for node in nodes(path)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for statement in node.body
+        for below in ast.walk(statement)
+    }
+    found = imports(node for node in nodes(path) if id(node) not in for_types)
+    return {name.split(".")[0] for name in found}
 
 
 def named(path: Path) -> str:
@@ -106,9 +118,9 @@ def test_the_tests_mirror_the_rooms() -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_imports_point_down(path: Path) -> None:
     room = room_of(module_of(path))
-    found = set(imports(ast.parse(path.read_text(encoding="utf-8"))))
+    found = set(imports(nodes(path)))
     ours = {room_of(name) for name in found if name.startswith("gpt2viz.")}
-    libraries = loaded(ast.parse(path.read_text(encoding="utf-8")))
+    libraries = loaded(path)
     if room in BASE:
         assert ours <= BASE
         assert not libraries & {"torch", "plotly", "pandas", "streamlit", "tiktoken"}
@@ -125,15 +137,15 @@ def test_nobody_imports_training() -> None:
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_functions_fit_a_screen(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef):
             assert (node.end_lineno or 0) - node.lineno < 50, node.name
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_everything_public_has_a_docstring(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = nodes(path)[0]
+    assert isinstance(tree, ast.Module)
     assert ast.get_docstring(tree)
     public = [
         node
@@ -146,9 +158,7 @@ def test_everything_public_has_a_docstring(path: Path) -> None:
 
 def test_only_renderers_and_files_know_plotly() -> None:
     """All else reads the picture, and nothing back from what was drawn of it."""
-    users = {
-        named(path) for path in SOURCES if "plotly" in loaded(ast.parse(path.read_text("utf-8")))
-    }
+    users = {named(path) for path in SOURCES if "plotly" in loaded(path)}
     drawing = {path for path in users if path.startswith("gpt2viz/pictures/plotly/")}
     assert drawing
     files = {f"gpt2viz/export/{name}.py" for name in ("card", "page", "paper", "pictures", "sized")}
@@ -194,7 +204,7 @@ def test_every_picture_and_table_can_be_saved() -> None:
         f"{named(path)}:{node.lineno}: use output.picture or output.table"
         for path in SOURCES
         if named(path) != "gpt2viz/app/output.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ("plotly_chart", "dataframe")
     }
     assert not elsewhere
@@ -210,7 +220,7 @@ def test_private_names_of_others_are_used_in_one_place_a_room() -> None:
     ours = {
         node.name if isinstance(node, ast.FunctionDef | ast.ClassDef) else node.attr
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
         or (
             isinstance(node, ast.Attribute)
@@ -222,7 +232,7 @@ def test_private_names_of_others_are_used_in_one_place_a_room() -> None:
         f"{named(path)}:{node.lineno} {node.attr}"
         for path in SOURCES
         if named(path) not in PRIVATE_GROUND
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute)
         and re.match(r"_[a-z]", node.attr)
         and node.attr not in ours | DOCUMENTED
