@@ -53,6 +53,27 @@ def questions(block: Any) -> Iterator[str]:
         yield from [name.partition("question_")[2]] if "-question_" in name else questions(part)
 
 
+#: What a chapter may be made of: parts to look at, Streamlit's own, which all answer to keys, and
+#: the app's. An exercise of each of these is done by keyboard in ``tests/browser``.
+_SEEN = {"caption", "code", "header", "html", "latex", "markdown", "metric", "plotly_chart"}
+_SEEN |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
+_OWN = {"button", "button_group", "download_button", "expander", "file_uploader", "page_link"}
+_OWN |= {"popover", "radio", "select_slider", "selectbox", "text_input", "toggle"}
+_WITHOUT_HANDS = {f"gpt2viz_{name}" for name in ("keyboard", "landing", "progress", "theme_watch")}
+_OF_THE_APP = {
+    f"gpt2viz_{name}"
+    for name in ("arrows", "diagram", "guess_bars", "number_grid", "player", "tiles")
+}
+BY_KEYBOARD = _SEEN | _OWN | _WITHOUT_HANDS | _OF_THE_APP
+
+
+def parts(block: Any) -> Iterator[str]:
+    """The kinds of all that stands in a part of the page, components by name."""
+    for part in getattr(block, "children", {}).values():
+        yield part.proto.component_name if part.type == "bidi_component" else part.type
+        yield from parts(part)
+
+
 def titles(at: AppTest) -> list[str]:
     return [element.value for element in at.subheader]
 
@@ -86,6 +107,7 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(chapter:
     assert prose(at) <= WORDS_IN_FIVE_MINUTES
     assert answered(at) == []
     assert not at.warning
+    assert set(parts(at.main)) <= BY_KEYBOARD
 
 
 def test_the_lessons_sheets_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
