@@ -230,7 +230,7 @@ def _mlp(book: Book) -> None:
     )
     columns = [f"{n}" for n in best]
     values = [found.widened[best], found.bent[best]]
-    names = ("widened", "after the curve")
+    names = ("widened", "bent")
     panel = vectors("the strongest neurons", values, names, columns, ("", "neuron"))
     picture(book, "real_neurons", [panel], height=150)
     prose.markdown(
