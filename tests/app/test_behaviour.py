@@ -49,11 +49,9 @@ def titles(at: AppTest, key: str) -> list[str]:
     "text",
     [
         "x",
-        "the cat the cat the the",
-        "🦩🦩 👩‍👩‍👧‍👧 🇩🇰 مرحبا بالعالم שלום",
-        "<b>bold</b><script>alert(1)</script> $x^2$ and $$y$$ :red[not red] :smile: "
-        "[a](http://b.example) **not bold** `code` www.example.com",
-        "a\x00b \u202e bidi \u200b e\u0301 line one\nline two\r\n\ttab",
+        # Every page is drawn once for each text, so that each has all odd characters of a kind.
+        "the cat the cat 🦩🦩 👩‍👧 🇩🇰 مرحبا שלום a\x00b \u202e \u200b e\u0301\nline\r\n\ttab",
+        "<b>b</b><script>a(1)</script> $x$ $$y$$ :red[r] :smile: [a](http://b) **b** `c` www.d.io",
         "  ",
     ],
     ids=lambda text: ascii(text)[:18],

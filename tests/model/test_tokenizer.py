@@ -368,7 +368,7 @@ def merge_lists(draw: st.DrawFn) -> list[tuple[str, str]]:
 @example(merges=[("a", "b"), ("b", "c"), ("a", "b")], texts=["abc"])  # the last of two holds
 @example(merges=[("ab", "c"), ("a", "b")], texts=["abc", "abcabc"])
 @example(merges=[("a", "a"), ("a", "aa")], texts=["aaa", "aaaa"])
-@settings(max_examples=1000)
+@settings(max_examples=400)
 def test_merges_that_contradict_each_other_give_hugging_faces_ids(
     merges: list[tuple[str, str]], texts: list[str]
 ) -> None:
@@ -381,7 +381,7 @@ def test_merges_that_contradict_each_other_give_hugging_faces_ids(
 
 
 @given(merges=merge_lists())
-@settings(max_examples=1000)
+@settings(max_examples=400)
 def test_which_lists_of_merges_contradict_themselves(merges: list[tuple[str, str]]) -> None:
     """None does where each token, cut by the merges before its own, is that merge's two parts."""
     ranks = {(a.encode(), b.encode()): n for n, (a, b) in enumerate(merges)}
@@ -407,11 +407,11 @@ def test_lists_that_were_learned_do_not_contradict_themselves(
 
 
 def test_a_long_word_of_a_contradictory_list_is_merged_at_once() -> None:
-    """A million letters without a space: minutes, were every merge to look at all of them."""
+    """Letters without a space: minutes, were every merge to look at all of them."""
     merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("a", "a"), ("aa", "aa")]
     ours = Tokenizer(spelled(merges), merges)
     assert contradicts(ours.merges)
-    assert len(ours.encode("a" * 1_000_000)) == 250_000
+    assert len(ours.encode("a" * 200_000)) == 50_000
 
 
 def test_a_merge_of_what_is_no_token_is_refused() -> None:
