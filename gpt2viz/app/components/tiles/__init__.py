@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gpt2viz.app import why_there
 from gpt2viz.app.clicks import Cell, Dragged, answers
-from gpt2viz.app.components import component
+from gpt2viz.app.components import brought
 from gpt2viz.pictures.canvas import Matrices, header, laid_out, packed
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.run.key import RunKey
@@ -20,7 +20,12 @@ _KEYS = (
 )
 _CHOOSES, _ASKS = "Enter chooses", "Shift and Enter ask why the head looks there"
 
-_draw = component(__name__)
+_bring, _draw = brought(__name__)
+
+
+def bring() -> None:
+    """Bring the script that draws them. For the frame, once on every page; draws nothing."""
+    _bring(key="tiles_script", data={})
 
 
 def draw(
