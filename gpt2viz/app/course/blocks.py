@@ -23,10 +23,9 @@ def draw(book: Book) -> None:
     found = blocks.run_beside(x, seed)
     n = {ran.n_parameters for ran in found.values()}
     prose.markdown(
-        "Here whole MLPs run on the same six words. The first two have the same tables, so that "
-        "only the curve differs. The third, **SwiGLU**, has a gate in place of a plain curve, as a "
-        f"later chapter explains. Without biases each has **{n.pop()} parameters**, drawn from a "
-        "seed."
+        "Three MLPs read the same six words. The first two differ only in their curve. The third, "
+        "**SwiGLU**, has a gate, as a later chapter explains. Without biases each has "
+        f"**{n.pop()} parameters**, drawn from a seed."
     )
     panels = [
         vectors(name, ran.output, steps.JOURNEY, _AXES, TOKENS) for name, ran in found.items()
@@ -49,7 +48,7 @@ def draw(book: Book) -> None:
         },
     )
     prose.markdown(
-        f"ReLU has shut **{zero['ReLU']:.0%}** of the channels, counted over all six words; GELU "
+        f"ReLU has shut **{zero['ReLU']:.0%}** of the channels; GELU "
         f"{zero['GELU']:.0%}, and the gate {zero['SwiGLU']:.0%}. A channel that ReLU has shut "
         "passes no gradient, so it learns nothing from that word."
     )

@@ -20,8 +20,7 @@ def draw(book: Book) -> None:
     """
     st.subheader("Dropout on attention weights", anchor="dropped")
     prose.markdown(
-        "Attention weights can be dropped too, so that no word comes to lean on just one "
-        "other. Here are those of the four forms in *Many heads*:"
+        "Attention weights can be dropped too. Here are those of the four forms in *Many heads*:"
     )
     columns = st.columns(3, vertical_alignment="bottom")
     p: float = columns[0].selectbox(

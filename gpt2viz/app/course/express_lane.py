@@ -19,9 +19,9 @@ def draw(book: Book) -> None:
     st.subheader("An express lane for gradients", anchor="lane")
     prose.markdown(
         "In training, a **gradient** runs back from the end: for each number it tells how a small "
-        "change in it would change the error. Through a part it has to pass all of the part's "
+        "change in it would change the error. Through a part it has to pass all of its "
         "tables. Past it, along the stream, it arrives unchanged.\n\n"
-        "So take the stream away. Here the same random MLPs are stacked twice. In one stack each "
+        "Now take the stream away: the same random MLPs are stacked twice. In one stack each "
         "replaces what it read, f(x). In the other it is added, x + f(x)."
     )
     depth: int = st.segmented_control(

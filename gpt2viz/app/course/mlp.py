@@ -75,9 +75,8 @@ def _walk(book: Book) -> None:
     prose.markdown(
         "One token of two numbers, x, is widened to eight, bent by a curve, and brought back to "
         "two, y."
-        "\n\nNothing is learned here. The tables hold **standard normal** numbers times 2, drawn "
-        "from a seed, and all biases are 1. (Standard normal numbers scatter round 0 in the shape "
-        "of a bell, with variance 1.)"
+        "\n\nThe tables hold **standard normal** numbers times 2, drawn from a seed; biases are 1. "
+        "(Standard normal numbers scatter round 0 like a bell, with variance 1.)"
     )
     left, right = st.columns([3, 5], gap="medium")
     with left:
@@ -147,8 +146,8 @@ def _dropout(book: Book) -> Iterator[Question]:
     heading("E13")
     prose.markdown(
         "In training, each number is set to 0 with probability p, afresh each time. The others are "
-        "multiplied by 1 / (1 − p), so that on average the mean stays the same. This way no part "
-        "can rely on any other being there. Once training is over, dropout does nothing."
+        "multiplied by 1 / (1 − p), so that on average the mean stays the same. So no part can "
+        "rely on another being there. Once training is over, dropout does nothing."
     )
     columns = st.columns(3)
     chances = [0.0, 0.1, 0.2, 0.5, 0.9]

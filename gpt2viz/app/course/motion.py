@@ -68,8 +68,8 @@ def stream_flows(book: Book) -> None:
         "**In the model above.** Choose a token and follow its vector. A vector's **length** is "
         "the root of the sum of its squared numbers. The **cosine** of two vectors tells whether "
         "they point the same way: 1 if they do, 0 at a right angle, −1 if they are opposite."
-        "\n\nAt each step the vector is held against every row of the token table. Those that "
-        "point most nearly the same way are listed."
+        "\n\nAt each step those rows of the token table are listed that point most nearly the same "
+        "way."
     )
     stops = motion.stops(view.model, view.trace, place)
     name, tokenizer = isolated(view.labels[place]), view.model.tokenizer

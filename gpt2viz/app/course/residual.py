@@ -134,7 +134,7 @@ def _order(book: Book) -> None:
     prose.markdown(
         "**Before or after?** The first transformer (2017) normalised the sum: *post-norm*. GPT-2 "
         "normalises what a part reads and leaves the stream alone: *pre-norm*."
-        "\n\nHow much of the gradient arrives **straight along the stream**, past the parts:"
+        "\n\nHow much of the gradient arrives **straight along the stream**:"
     )
     depth, orders = 24, ("pre-norm", "post-norm")
     straight = {order: norms.gradients(order, depth, straight=True) for order in orders}
@@ -158,10 +158,10 @@ def _order(book: Book) -> None:
         f"leaves all of it, while its stream grows, here to size {grown:.1f}."
         "\n\nGradients come back through the parts too. In all, "
         f"{in_all[0]:.1f} times the end's gradient arrives with pre-norm. With post-norm it is "
-        f"{in_all[1]:.1f} times, and nearly all of that has come through the parts."
+        f"{in_all[1]:.1f} times, nearly all of it through the parts."
         "\n\nSo deep stacks with pre-norm can be trained (Wang et al. 2019, *Learning Deep "
-        "Transformer Models for Machine Translation*). Nor do they need post-norm's warm-up, which "
-        "is a start with small steps (Xiong et al. 2020, *On Layer Normalization in the "
+        "Transformer Models for Machine Translation*). Nor do they need a warm-up, a start "
+        "with small steps (Xiong et al. 2020, *On Layer Normalization in the "
         "Transformer Architecture*)."
     )
     prose.caption("Random linear layers as parts, C = 32.")
@@ -178,12 +178,12 @@ def _order(book: Book) -> None:
 def _depth(book: Book) -> Iterator[Question]:
     heading("E17")
     prose.markdown(
-        "An untrained model of L layers adds 2L random vectors to the stream, two per layer. Their "
+        "An untrained model of L layers adds 2L random vectors to the stream. Their "
         "sum grows like $\\sqrt{2L}$. So GPT-2 draws the parameters that write into the stream "
         "smaller, with standard deviation $0.02/\\sqrt{2L}$ in place of 0.02 (Radford et al. "
         "2019)."
         "\n\nThe size of the stream is its RMS (root mean square): square the numbers, take the "
-        "mean, then the root."
+        "mean and the root."
     )
     n_layer: int = st.segmented_control(
         "Layers L", _DEPTHS, required=True, **address.choice(parameters.DEPTH, _DEPTHS)
