@@ -151,6 +151,12 @@ def chosen(parameter: Parameter) -> Any:
     return st.session_state[parameter.name]
 
 
+def known(parameter: Parameter) -> Any:
+    """The value of a parameter as it was last read or chosen; None where it was neither."""
+    found = _memory().get(parameter.name)
+    return None if found is None else found.value
+
+
 def is_default(parameter: Parameter) -> bool:
     """Whether nobody has chosen the value of a parameter, which the page has read already."""
     return not _memory()[parameter.name].chosen

@@ -79,6 +79,19 @@ def begin(page: str) -> None:
     st.session_state["_shown"] = Shown(page, arrived=before is None or before.page != page)
 
 
+def so_far() -> Shown:
+    """What the page shows by now; what comes later isn't in it."""
+    found = shown()
+    return replace(found, runs=dict(found.runs), entries=dict(found.entries))
+
+
+def back_to(before: Shown) -> None:
+    """Forget what the page showed since; both stay as they are."""
+    st.session_state["_shown"] = replace(
+        before, runs=dict(before.runs), entries=dict(before.entries)
+    )
+
+
 def shown() -> Shown:
     """What the page shows; all of it once its script has run to the end."""
     found: Shown = st.session_state["_shown"]

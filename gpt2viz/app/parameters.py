@@ -33,8 +33,8 @@ _FIRST: tuple[Page, ...] = (pages.ATTENTION, pages.SIDE_BY_SIDE)
 _SIDES, _FIND, _PREDICT = (pages.SIDE_BY_SIDE,), (pages.FIND,), (pages.PREDICT,)
 _WHAT_IF, _BOOK, _GROWTH = (pages.WHAT_IF,), (pages.TEXTBOOK,), (pages.TRAINING,)
 
-#: What every page knows.
-_OF_EVERY_PAGE: tuple[Parameter, ...] = (
+#: What every page knows: its frame shows it.
+OF_EVERY_PAGE: tuple[Parameter, ...] = (
     TEXT := Text("text", "The sentence", on=pages.MENU),
     MODEL := Choice("model", "The model, by its name", on=pages.MENU),
     CAUSAL := Switch("causal", "The causal mask", True, on=pages.MENU),
@@ -352,7 +352,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
 )
 
 #: All of them, in the order in which the docs list them.
-PARAMETERS: tuple[Parameter, ...] = (*_OF_EVERY_PAGE, *_OF_PAGES, *_OF_THE_BOOK)
+PARAMETERS: tuple[Parameter, ...] = (*OF_EVERY_PAGE, *_OF_PAGES, *_OF_THE_BOOK)
 #: By the name in the address.
 NAMED: Mapping[str, Parameter] = {parameter.name: parameter for parameter in PARAMETERS}
 

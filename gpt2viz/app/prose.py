@@ -57,6 +57,16 @@ def begin() -> None:
     st.session_state["_linked"] = set()
 
 
+def so_far() -> frozenset[str]:
+    """Which words were linked by now."""
+    return frozenset(st.session_state["_linked"])
+
+
+def back_to(linked: frozenset[str]) -> None:
+    """Forget which words were linked since."""
+    st.session_state["_linked"] = set(linked)
+
+
 def markdown(text: str, *, place: Any = st, **options: Any) -> None:
     """``st.markdown``, into the container ``place`` if it is given, with links to words."""
     place.markdown(linked(text), **options)

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
+from tests.browser.conftest import open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
@@ -75,6 +76,14 @@ def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(visit: Visit) -> None:
         assert told in page.url
     heading = page.get_by_role("heading", name="One cell in full")
     expect(heading).to_contain_text("query ·house (8), key ·the (5)")
+    open_from_menu(page, "Predict")  # whose link was drawn before the key was chosen
+    page.wait_for_url("**/predict?**")
+    settle(page)
+    assert "query=8" in page.url
+    assert "key=5" in page.url
+    page.go_back()
+    expect(heading).to_contain_text("query ·house (8), key ·the (5)")
+    settle(page)
     page.keyboard.down("Shift")  # why there? on the page that is open
     click_cell(page, "stages", row=9, column=6, chart=PAIRS["scores"])
     page.keyboard.up("Shift")

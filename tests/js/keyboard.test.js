@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { leadsTo, round } from "../../gpt2viz/app/components/keyboard/component.js"
+import { fresh, leadsTo, round } from "../../gpt2viz/app/components/keyboard/component.js"
 
 const PARTS = ["first", "middle", "last"]
 
@@ -26,4 +26,18 @@ test("a link leads to the page at its path, whatever it carries", () => {
   assert.ok(leadsTo("./inside_head", "/behind/a/proxy/inside_head"))
   assert.ok(leadsTo("?text=a", "/") && leadsTo("./?text=a", "/proxy/"))
   assert.ok(!leadsTo("inside_head", "/inside_head_2") && !leadsTo("inside_head", "/"))
+})
+
+test("a link leads on with what the address says now, and with what is its own", () => {
+  assert.equal(fresh("predict?text=a&head=1", "?text=a&head=2"), "predict?head=2&text=a")
+  assert.equal(fresh("predict?text=a&head=1&key=3", "?text=a"), "predict?text=a")
+  assert.equal(fresh("glossary?term=head&head=1", "?head=2"), "glossary?head=2&term=head")
+  assert.equal(fresh("./?head=1", "?head=2&text=a%20%26+b"), "./?head=2&text=a+%26+b")
+  assert.equal(fresh("added?added=one&head=1", "?added=a&head=2"), "added?added=one&head=2")
+  assert.equal(fresh("glossary?term=x", "?term=a&find_word=b&head=2"), "glossary?head=2&term=x")
+})
+
+test("a link that carries all of it already is left as it is", () => {
+  assert.equal(fresh("predict?text=a%20b&head=1", "?head=1&text=a+b"), "predict?text=a%20b&head=1")
+  assert.equal(fresh("predict", ""), "predict")
 })

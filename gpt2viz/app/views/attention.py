@@ -11,7 +11,7 @@ import streamlit as st
 from gpt2viz.app import address, in_words, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.components import lines, model_map
-from gpt2viz.app.frame import controls, page
+from gpt2viz.app.frame import below, controls, page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views import births, measures, zoom
@@ -67,7 +67,11 @@ class _Chosen:
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page(pages.ATTENTION)
+    below.draw(page.open_page(pages.ATTENTION), _heads)
+
+
+def _heads(view: View) -> None:
+    """The map, the chosen head beside it, and what is told of both."""
     layer, head = controls.layer_and_head(view)
     the_map, large = st.columns([4, 3], gap="medium")
     with large:
@@ -91,7 +95,7 @@ def show() -> None:
     with the_map, st.container(key="heads"):
         drawn = _map(view, chosen, numbers, best)
     with st.container(key="below", gap="small"):
-        _below(view, chosen, ones[0], drawn)
+        _about(view, chosen, ones[0], drawn)
 
 
 def _map(
@@ -218,7 +222,7 @@ def _next_tokens(best: Sequence[tuple[str, float]]) -> None:
         st.page_link(pages.PREDICT.path, label="More", query_params=address.parameters())
 
 
-def _below(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails) -> None:
+def _about(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails) -> None:
     """What there is to know about both pictures: code, numbers, words."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
     the_large = one.named(f"{chosen.what}, layer {layer}, head {chosen.head}")

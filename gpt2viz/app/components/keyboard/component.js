@@ -1,6 +1,7 @@
 // The keyboard's way into popovers and along what scrolls. A popover that opens takes the
-// focus, Tab stays inside, Escape (Streamlit's own) goes back to its button. And the link to the
-// open page is told to screen readers as the current one.
+// focus, Tab stays inside, Escape (Streamlit's own) goes back to its button. And the menu's links:
+// that to the open page is told to screen readers as the current one, and each leads on with all
+// that is chosen.
 
 const REACHABLE = "a[href], button:not([disabled]), input:not([disabled]), [tabindex='0']"
 
@@ -18,6 +19,42 @@ export function round(parts, active, back) {
 // Whether a link of the menu leads to the page at a path of the address.
 export const leadsTo = (link, pathname) =>
   link.replace(/^\.\//, "").split("?")[0] === pathname.split("/").at(-1)
+
+// What a link carries of its own, whatever else is chosen.
+const OWN = ["added", "find_word", "term"]
+
+// Where a link leads with what the address says now: a part of the page may have been drawn alone
+// since the link was.
+export function fresh(link, search) {
+  const [path, carried] = link.split("?"), now = new URLSearchParams(search)
+  const own = new URLSearchParams(carried)
+  for (const name of OWN) {
+    now.delete(name)
+    if (own.has(name)) now.set(name, own.get(name))
+  }
+  own.sort()
+  now.sort()
+  return `${own}` === `${now}` ? link : `${path}?${now}`
+}
+
+const MENU = ".st-key-menu .stPageLink a:not(.st-key-tools *)"
+
+// A link of the menu is Streamlit's, which knows it as it was drawn; where the browser's history
+// leads, it follows.
+function follow(event) {
+  const link = event.target.closest?.(`${MENU}, a[href*="glossary?"]`)
+  if (!link) return
+  const drawn = link.getAttribute("href"), to = fresh(drawn, location.search)
+  if (to === drawn) return
+  link.setAttribute("href", to)
+  setTimeout(() => link.setAttribute("href", drawn))
+  const aside = event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey
+  if (aside || !link.matches(MENU)) return
+  event.preventDefault()
+  event.stopPropagation()
+  history.pushState(null, "", link.href)
+  dispatchEvent(new PopStateEvent("popstate"))
+}
 
 function enter(body) {
   body.tabIndex = -1
@@ -61,10 +98,12 @@ export default function () {
   }
   look()
   addEventListener("resize", look)
+  for (const kind of ["click", "auxclick"]) document.addEventListener(kind, follow, true)
   const observer = new MutationObserver(look)
   observer.observe(document.body, { childList: true, subtree: true })
   return () => {
     observer.disconnect()
     removeEventListener("resize", look)
+    for (const kind of ["click", "auxclick"]) document.removeEventListener(kind, follow, true)
   }
 }
