@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
 
 from gpt2viz.app import pages
 from gpt2viz.app.parameters import NAMED as PARAMETERS
@@ -198,6 +198,16 @@ def show_what_is_to_be_guessed(page: Page) -> None:
     """Have a chapter of the Textbook show its row of weights without a guess."""
     page.get_by_role("button", name="Just show me").click()
     settle(page)
+
+
+def reach(page: Page, part: Locator) -> None:
+    """Go to a part of the page by Tab alone."""
+    there = "part => part.getRootNode().activeElement === part"
+    for _ in range(250):
+        if part.evaluate(there):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"Tab doesn't lead to {part}")
 
 
 def open_from_menu(page: Page, name: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import seen_by_axe, settle, show_what_is_to_be_guessed
+from tests.browser.conftest import reach, seen_by_axe, settle, show_what_is_to_be_guessed
 
 Visit = Callable[..., Page]
 
@@ -29,6 +29,8 @@ def test_a_key_is_dragged_and_tables_address_and_weights_follow(visit: Visit) ->
     page.mouse.down()
     page.mouse.move(start[0] - 0.2 * unit, start[1], steps=3)
     assert "crane_k" not in page.url  # it is sent where it is let go
+    row = page.locator(".st-key-crane_arrows tr", has_text="fish")
+    expect(row).to_contain_text("0.56")  # 0.7 · 0.7 + 0.7 · 0.1: scores move with it
     page.mouse.move(start[0] + 0.1 * unit, start[1] - 0.4 * unit, steps=3)
     page.mouse.up()
     page.wait_for_function(
@@ -61,7 +63,7 @@ def found_at_rest(page: Page) -> list[str]:
 def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:
     page = visit("textbook", width=400, dark=True, chapter="crane", crane_heat="0.5")
     query = page.get_by_role("button", name="Query of crane")
-    query.focus()
+    reach(page, query)
     for key in ("ArrowUp", "ArrowUp", "ArrowLeft"):
         page.keyboard.press(key)
     page.wait_for_function("location.search.includes('crane_q=0.65%2C0.8')")
@@ -69,6 +71,11 @@ def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:
     expect(query).to_be_focused()
     told = page.get_by_text("Query of crane: animal 0.65, machine 0.8. Weights: crane 0.50")
     expect(told).to_be_visible()
+    reach(page, page.get_by_role("button", name="Value of fish"))
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("location.search.includes('crane_v_bird=0.5%2C0.5%2C0.9%2C0.1%2C0.8')")
+    settle(page)
+    expect(page.get_by_text("Value of fish: animal 0.8, machine 0.15. New crane")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert not found_at_rest(page)
 
@@ -77,7 +84,7 @@ def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:
 _NOTE = """
 plane => {
   window.places = new Set()
-  const note = () => window.places.add(plane.querySelector("path.follows")?.getAttribute("d"))
+  const note = () => window.places.add(plane.querySelector("path.piece")?.getAttribute("d"))
   new MutationObserver(note).observe(plane, { subtree: true, childList: true })
 }
 """

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from gpt2viz.app.course.contents import CHAPTERS
-from tests.browser.conftest import seen_by_axe, settle, show_what_is_to_be_guessed
+from tests.browser.conftest import reach, seen_by_axe, settle, show_what_is_to_be_guessed
 
 Visit = Callable[..., Page]
 
@@ -19,7 +19,7 @@ def test_edited_numbers_are_followed_and_stay_in_the_link(visit: Visit) -> None:
     page = visit("textbook", chapter="crane")
     show_what_is_to_be_guessed(page)
     animal = page.get_by_label("Query of crane, crane, animal")
-    animal.click()
+    reach(page, animal)
     page.keyboard.type("3")  # replaces what was there
     page.keyboard.press("Tab")
     page.keyboard.type("2")  # at once, while the first number is still being worked with
@@ -139,15 +139,34 @@ def test_next_lands_on_the_title_of_every_chapter(visit: Visit) -> None:
         assert 0 <= top_of(page, chapter) <= 120, chapter
         assert page.evaluate("document.activeElement.id") == chapter  # and the keyboard with it
         assert page.locator(".katex-error").count() == 0
+        if chapter == "order":
+            edit_the_tiny_crane(page)
+        if chapter == "next-word":
+            told = page.get_by_text("numbers that you changed in other chapters")
+            expect(told).to_contain_text("Position vectors")
         if chapter == "build":
             fill_a_gap(page)
 
 
+def edit_the_tiny_crane(page: Page) -> None:
+    """A number that all later chapters of its story rest on."""
+    field = page.get_by_label("Position vectors, 3, thing")
+    field.fill("11")
+    field.press("Enter")
+    expect(page.get_by_text("A number from −10 to 10.")).to_be_visible()
+    field.fill("5")
+    field.press("Enter")
+    page.wait_for_function("location.search.includes('tiny_places=')")
+    settle(page)
+    fish = page.locator(".katex-mathml", has_text="fish: ")
+    expect(fish).to_contain_text(r"= [7,\; 1,\; -1,\; 0]")
+
+
 def fill_a_gap(page: Page) -> None:
     """With the keyboard alone, and with all eighty lines of code open for axe-core to read."""
-    page.locator("summary", has_text="All eighty lines").focus()
+    reach(page, page.locator("summary", has_text="All eighty lines"))
     page.keyboard.press("Enter")
-    page.get_by_label("Scores: what belongs in the gap?").focus()
+    reach(page, page.get_by_label("Scores: what belongs in the gap?"))
     page.keyboard.type("q @ k.mT")
     page.keyboard.press("Enter")
     gap = page.locator(".st-key-gap_scores")
@@ -206,7 +225,7 @@ def test_progress_survives_a_reload_until_one_starts_again(visit: Visit) -> None
     expect(page.locator(".st-key-question_mask_row").get_by_text("done")).to_be_visible()
     asked = [page.locator(f".st-key-question_{id}") for id in CHAPTERS["mask"].questions]
     lit = [one.evaluate("part => getComputedStyle(part).boxShadow") != "none" for one in asked]
-    assert lit == [True, False, False]
+    assert lit == [True, False, False, False]
     assert page.locator(".st-key-answer_mask_row").count() == 0
     page.get_by_role("button", name="Progress").click()
     page.get_by_role("button", name="Start again").click()
@@ -220,7 +239,7 @@ def test_progress_survives_a_reload_until_one_starts_again(visit: Visit) -> None
 
 def test_a_row_is_predicted_by_keyboard_and_stays_so(visit: Visit) -> None:
     page = visit("textbook", chapter="mask", width=400)
-    page.get_by_role("slider", name="ate").focus()
+    reach(page, page.get_by_role("slider", name="ate"))
     page.keyboard.press("End")  # all of it
     for _ in range(40):
         page.keyboard.press("ArrowLeft")
@@ -245,10 +264,31 @@ def test_a_row_is_predicted_by_keyboard_and_stays_so(visit: Visit) -> None:
     ratio = wide(mine) / wide(real)  # both columns have one scale
     assert ratio == pytest.approx(0.6 / 0.3213, rel=0.05)
     narrow_and_barring_nobody(page)
+    walk_on_by_keyboard(page)
     page.reload()
     settle(page)
     expect(said).to_be_visible()
     expect(page.get_by_role("slider")).to_have_count(0)
+
+
+def walk_on_by_keyboard(page: Page) -> None:
+    """To the frames below, through two of them, and on to a question and its hint."""
+    player = page.locator(".st-key-mask_step_player")
+    reach(page, player.get_by_role("button", name="Step"))
+    page.keyboard.press("Enter")
+    expect(player.get_by_role("status")).to_contain_text("Row “A”")
+    question = page.locator(".st-key-question_mask_row")
+    hint = page.get_by_text("Count the cells above the diagonal.")
+    reach(page, question.get_by_role("button", name="Hint"))
+    page.keyboard.press("Enter")
+    expect(hint).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(hint).to_be_hidden()
+    reach(page, question.get_by_role("textbox"))
+    page.keyboard.type("six")
+    page.keyboard.press("Enter")
+    expect(question.get_by_text("done")).to_be_visible()
+    settle(page)
 
 
 def wide(part: Locator) -> float:
