@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.training.corpus import OVERLAP
-from gpt2viz.training.recipe import Recipe
+from gpt2viz.training.recipe import Nudge, Recipe
 from gpt2viz.training.targets import TARGETS, Figures, best_head
 
 #: The name of the first-token score over the first 16 tokens of a paragraph.
@@ -137,9 +137,6 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
         for point in curves
     ]
     names = ("step", "million tokens", "held out", "first half", "second half")
-    nudges = "; ".join(
-        f"{n.layer}.{n.head} toward the {n.toward} for {n.steps:,} steps" for n in recipe.nudges
-    )
     return "\n\n".join(
         (
             f"{last['tokens']:,} tokens in {last['step']:,} steps, {run['seconds']:,} seconds on "
@@ -147,10 +144,16 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
             f"{recipe.weight_decay}) for the matrices of the blocks, AdamW (rate "
             f"{recipe.adam_lr}) for the rest; {recipe.warmup} steps of warm-up; seed "
             f"{recipe.seed}.",
-            "**No head was set or held.** Some were nudged at the start, by an extra loss on "
-            f"their weights, and left to themselves afterwards: {nudges}. All through the run, a "
-            "loss on heads whose weights are nearly the same on a row kept them from becoming "
-            f"copies of each other (weight {recipe.alike:g}).",
+            "**No head was set or held.** Some were nudged for a while, by an extra loss on their "
+            "weights, and left to themselves before and afterwards. Scores, where "
+            "the run kept them, are means over the contexts below: at the first point after the "
+            "nudge, and at last, when the head was nudged again or the run ended:",
+            table(
+                ("head", "nudged toward the", "in steps", "weight", "score after it", "at last"),
+                [_nudged(nudge, recipe, curves) for nudge in recipe.nudges],
+            ),
+            "All through the run, a loss on heads whose weights are nearly the same on a row kept "
+            f"them from becoming copies of each other (weight {recipe.alike:g}).",
             table(
                 (
                     *("steps", "rows", "tokens a row", "rows of repeated random tokens"),
@@ -163,6 +166,21 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
             table((*names, *REPORTED), points),
         )
     )
+
+
+def _nudged(nudge: Nudge, recipe: Recipe, curves: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """A nudge's row: what was asked of which head when, its score soon after, and at last."""
+    layer, head = nudge.layer, nudge.head
+    end = nudge.start + nudge.steps
+    others = [n.start for n in recipe.nudges if (n.layer, n.head) == (layer, head)]
+    until = min((start for start in others if start >= end), default=recipe.steps)
+    alone = [point for point in curves if end <= point["step"] <= until]
+    record = SCORES[nudge.toward].record
+    scores = ["", ""]
+    if record and alone:
+        scores = [f"{point[record][layer][head]:.2f}" for point in (alone[0], alone[-1])]
+    steps = f"{nudge.start + 1:,}–{end:,}"
+    return f"{layer}.{head}", nudge.toward, steps, f"{nudge.weight:g}", *scores
 
 
 def reading_text(recipe: Recipe, run: dict[str, Any]) -> str:

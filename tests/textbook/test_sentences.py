@@ -226,7 +226,7 @@ def test_figures_in_answers() -> None:
 
 def test_a_head_was_nudged_to_look_one_token_back_as_the_card_says() -> None:
     assert "No head was set or held" in CARD
-    assert "0.0 toward the previous token for 150 steps" in CARD
+    assert "| 0.0 | previous token | 1–150 |" in CARD
     run = gpt2viz.trace(gpt2viz.load_model(), "The cat sat on the mat and the cat sat")
     weights = run.stage("weights", 0, 0)
     assert np.diagonal(weights, offset=-1).min() > 0.9

@@ -93,6 +93,16 @@ def test_the_targets_are_in_the_card(figures: dict[str, Any]) -> None:
         assert sentence in card()
 
 
+def test_the_late_nudge_is_told_of_with_what_became_of_both() -> None:
+    """Head 2.7 lost what the first nudge taught it, and kept what the second did."""
+    curves = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
+    score = {point["step"]: f"{point['first'][2][7]:.2f}" for point in curves}
+    assert min(score[1000], score[16575]) > "0.9" > "0.1" > score[16500]
+    assert score[17100] > "0.5"
+    assert f"| first token | 1–1,000 | 0.3 | {score[1000]} | {score[16500]} |" in card()
+    assert f"| first token | 16,501–16,575 | 1 | {score[16575]} | {score[17100]} |" in card()
+
+
 def test_what_it_was_at_each_point_is_kept(model: gpt2viz.Model) -> None:
     """The last point is the model, bit for bit; the others copy as well as their record says."""
     steps = gpt2viz.load_steps(BUNDLED)

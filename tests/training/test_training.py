@@ -183,7 +183,7 @@ def test_rates_rise_stay_and_fall() -> None:
     recipe = Recipe()
     steps = np.arange(recipe.steps)
     rates = np.array([recipe.rate(step) for step in range(recipe.steps)])
-    falls = recipe.steps - recipe.phases[-1].steps
+    falls, rises, again = np.cumsum([phase.steps for phase in recipe.phases])[1:4]
     assert_allclose(rates[: recipe.warmup], (steps[: recipe.warmup] + 1) / recipe.warmup)
     after = rates[recipe.milestone : recipe.milestone + recipe.rewarm]
     assert_allclose(after, np.arange(1, recipe.rewarm + 1) / recipe.rewarm)
@@ -191,7 +191,11 @@ def test_rates_rise_stay_and_fall() -> None:
         (steps < recipe.milestone) | (steps % recipe.milestone >= recipe.rewarm)
     )
     assert set(rates[settled & (steps < falls)]) == {1.0}
-    assert (np.diff(rates[settled & (steps >= falls)]) < 0).all()
+    for start, end in ((falls, rises), (again, recipe.steps)):
+        inside = settled & (start <= steps) & (steps < end)
+        assert (np.diff(rates[inside]) < 0).all()
+    assert rates[rises - 1] == pytest.approx(recipe.phases[2].last_rate, abs=1e-3)
+    assert rates[again - 1] == pytest.approx(recipe.phases[3].last_rate, rel=0.05)
     assert rates[-1] == pytest.approx(recipe.phases[-1].last_rate, abs=1e-3)
 
 
