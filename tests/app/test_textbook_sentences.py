@@ -103,8 +103,12 @@ def test_order_is_told_by_the_mask_too() -> None:
 
 def test_the_heads_that_were_nudged_are_told_of() -> None:
     nudge = next(one for one in Recipe().nudges if one.toward == "previous token")
-    told = "one of them to look one token back. From then on they were left to themselves"
-    assert told in said(chapter("heads"))
+    last = Recipe().nudges[-1]
+    told = "one at the start to look one token back, one near the end to rest on the first. From "
+    assert f"{told}then on they were left to themselves" in said(chapter("heads"))
+    assert nudge.start == 0
+    assert last.toward == "first token"
+    assert last.start > 0.9 * Recipe().steps
     guide = " ".join((ROOT / "docs" / "teachers.md").read_text(encoding="utf-8").split())
     assert f"the first {nudge.steps} of {Recipe().steps:,} steps of its training" in guide
 

@@ -166,7 +166,7 @@ def taught() -> dict[str, tuple[str, ...]]:
     future = likeliest(CRANE, causal=False)
     copied = float(weights(CATS)[found["copier"]][9, 3])
     both: dict[str, tuple[Any, ...]] = {
-        r"\*on\* leads with (\d+ %), \*down\* follows with (\d+ %)": (on, down),
+        r"\*on\* leads with (\d+ %), \*down\* has (\d+ %)": (on, down),
         r"\*down\* leads with (\d+ %), and \*on\* has (\d+ %)": (
             *(chance(short, "down"), chance(short, "on")),
         ),
