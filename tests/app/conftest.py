@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpt2viz.app import address, output, pages, weight_readings
+from gpt2viz.app import address, moments, output, pages, weight_readings
 from gpt2viz.app.parameter import Parameter
 
 
@@ -27,3 +27,9 @@ def _pages_read_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 def _weights_are_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine isn't given up on."""
     monkeypatch.setattr(weight_readings, "WAIT", 60)
+
+
+@pytest.fixture(autouse=True)
+def _one_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the checkpoints only the one that is looked at is run, however fast this machine is."""
+    monkeypatch.setattr(moments, "PATIENCE", 0)

@@ -13,7 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import address, moments, pages
+from gpt2viz.app import address, pages
 from gpt2viz.app.course import contents
 from gpt2viz.app.parameter import Parameter
 from tests.app.pages import ROOT, VIEWS, WITHOUT, open_page
@@ -121,7 +121,6 @@ def test_every_parameter_is_bounded(
     monkeypatch.setattr(
         "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
     )
-    monkeypatch.setattr(moments, "PATIENCE", 0)  # else a fast machine runs more of the checkpoints
     at, mode = open_page(page, **part), dict(parse_qsl(page.partition("?")[2]))
     before = sent(at)
     free = {name for name, parse in names.items() if parse not in ("__getitem__", "_parse_switch")}

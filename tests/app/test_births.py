@@ -27,6 +27,12 @@ from tests.numpy_gpt2 import read, reference, softmax
 TEXT, STEPS = "A crane ate fish", (1, 20, 300)
 
 
+@pytest.fixture(autouse=True)
+def _every_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All checkpoints are run, however slow this machine is."""
+    monkeypatch.setattr(moments, "PATIENCE", 60)
+
+
 @pytest.fixture
 def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A model with three checkpoints of random networks, the last of which is the model itself."""
