@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,6 +150,21 @@ def visitors() -> list[Visitor]:
     return []
 
 
+def address(path: str, query: Mapping[str, Any]) -> str:
+    """A page's address below the server's; ``path`` may bring a mode: "predict?predict=next"."""
+    path, _, mode = path.partition("?")
+    query = dict(parse_qsl(mode)) | dict(query)
+    assert path in ADDRESSES
+    assert set(query) <= set(PARAMETERS)
+    return f"/{path}?{urlencode(query)}"
+
+
+def look_alike(page: Page, width: int, dark: bool) -> None:
+    """Give the window the size and the colours that a test asks for."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
+
+
 @pytest.fixture
 def visit(browser: Browser, server: str, visitors: list[Visitor]) -> Iterator[Callable[..., Page]]:
     """Open a page as a new visitor; the console must stay silent, and nobody else be asked."""
@@ -157,13 +173,8 @@ def visit(browser: Browser, server: str, visitors: list[Visitor]) -> Iterator[Ca
     def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
         here.append(visitors.pop() if visitors else Visitor(browser, server))
         page = here[-1].tab
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
-        path, _, mode = path.partition("?")
-        query = dict(parse_qsl(mode)) | query
-        assert path in ADDRESSES
-        assert set(query) <= set(PARAMETERS)
-        page.goto(f"{server}/{path}?{urlencode(query)}")
+        look_alike(page, width, dark)
+        page.goto(server + address(path, query))
         settle(page)
         return page
 
@@ -175,29 +186,94 @@ def visit(browser: Browser, server: str, visitors: list[Visitor]) -> Iterator[Ca
     assert not complaints
 
 
-# Streamlit loads its chart code late and Plotly draws later still.
-_DRAWN = """
-() => document.querySelector(".st-key-menu")
-  && !document.querySelector("[data-testid='stSkeleton']")
-  && [...document.querySelectorAll("[data-testid='stPlotlyChart']")]
-       .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
-  && [...document.querySelectorAll("[class*='st-key-'] *")]
-       .every(part => !part.shadowRoot?.querySelector(":is(.tiles, .map):not([aria-label])"))
+@pytest.fixture(scope="session")
+def staying() -> list[Visitor]:
+    """The one who stays from test to test, if somebody does."""
+    return []
+
+
+@pytest.fixture
+def walk(
+    request: pytest.FixtureRequest,
+    browser: Browser,
+    server: str,
+    visitors: list[Visitor],
+    staying: list[Visitor],
+) -> Iterator[Callable[..., Page]]:
+    """Open a page as one who was on another before: by its address, as the browser's Back does.
+
+    For tests to which only the address matters: nothing is loaded again, which is most of the work
+    of a visit. After a test that fails the next one begins as a new visitor.
+    """
+    failed = request.session.testsfailed
+
+    def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
+        if staying:
+            page = staying[0].tab
+            page.evaluate(_GO, address(path, query))
+            look_alike(page, width, dark)
+        else:
+            staying.append(visitors.pop() if visitors else Visitor(browser, server))
+            page = staying[0].tab
+            look_alike(page, width, dark)
+            page.goto(server + address(path, query))
+        settle(page)
+        return page
+
+    yield open_page
+    complaints = [said for visitor in staying for said in visitor.complaints]
+    if complaints or request.session.testsfailed > failed:
+        for visitor in staying:
+            visitor.leave()
+        visitors += staying
+        staying.clear()
+    assert not complaints
+
+
+# Goes to an address of the app without loading the page again, until the app is busy with it.
+_GO = """
+address => new Promise(done => {
+  const busy = new MutationObserver(() => { busy.disconnect(); done() })
+  busy.observe(document.querySelector(".stApp"), { attributeFilter: ["data-test-script-state"] })
+  history.pushState(null, "", address)
+  dispatchEvent(new PopStateEvent("popstate"))
+})
 """
+
+# Streamlit loads its chart code late and Plotly draws later still; what was drawn last may have
+# asked for another run.
+_SETTLED = """
+([asked, rest]) => {
+  const drawn = document.querySelector(".stApp[data-test-script-state='notRunning']")
+    && document.querySelector(".st-key-menu")
+    && !document.querySelector("[data-testid='stSkeleton']")
+    && [...document.querySelectorAll("[data-testid='stPlotlyChart']")]
+         .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
+    && [...document.querySelectorAll("[class*='st-key-'] *")]
+         .every(part => !part.shadowRoot?.querySelector(":is(.tiles, .map):not([aria-label])"))
+  if (!drawn || window.settling?.asked !== asked) window.settling = { asked, at: performance.now() }
+  return drawn && performance.now() - window.settling.at >= rest
+}
+"""
+#: Milliseconds from one look at a page to the next, and how long a settled one has stayed as it is.
+LOOK, REST = 50, 300
 
 
 def settle(page: Page) -> None:
-    """Wait until the script has run and every chart is drawn."""
-    for _ in range(2):  # what was drawn last may have asked for another run
-        page.wait_for_selector(".stApp[data-test-script-state='notRunning']", timeout=30_000)
-        page.wait_for_function(_DRAWN, timeout=30_000)
-        page.wait_for_timeout(150)
+    """Wait until the script has run and every chart is drawn, and has been for a while.
+
+    Looking with each frame, as Playwright does by itself, would have the browser make the frames.
+    """
+    asked = time.monotonic_ns() // 1000
+    page.wait_for_function(_SETTLED, arg=[asked, REST], polling=LOOK, timeout=30_000)
 
 
 def show_what_is_to_be_guessed(page: Page) -> None:
-    """Have a chapter of the Textbook show its row of weights without a guess."""
-    page.get_by_role("button", name="Just show me").click()
-    settle(page)
+    """Have a chapter of the Textbook show its row of weights without a guess, if it doesn't yet."""
+    ask = page.get_by_role("button", name="Just show me")
+    if ask.count():
+        ask.click()
+        settle(page)
 
 
 def reach(page: Page, part: Locator) -> None:
@@ -222,11 +298,34 @@ def seen_by_axe(page: Page, *rules: str) -> list[str]:
     takes it five times as long.
     """
     only = {"runOnly": list(rules)} if rules else {}
-    found = Axe().run(page, options={"resultTypes": ["violations"], **only}).response
-    assert found["passes"]
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(Axe().axe_script)
+    looked_at, found = page.evaluate(_AXE, only)
+    assert looked_at
     return [
         f"{broken['id']}: {node['html'][:200]}"
-        for broken in found["violations"]
+        for broken in found
         if broken["impact"] in ("serious", "critical")
         for node in broken["nodes"]
     ]
+
+
+def found_at_rest(page: Page) -> list[str]:
+    """What axe-core finds once all has faded in and wide formulas have been found: a slow machine
+    takes a second or two for that."""
+    for _ in range(4):
+        page.wait_for_timeout(500)
+        if not (found := seen_by_axe(page)):
+            break
+    return found
+
+
+# How many rules hold somewhere on the page, and those that are broken.
+_AXE = """
+async only => {
+  const { passes, violations } =
+    await axe.run({ resultTypes: ["violations"], preload: false, ...only })
+  return [passes.length, violations.map(({ id, impact, nodes }) => ({
+    id, impact, nodes: nodes.map(({ html }) => ({ html })) }))]
+}
+"""

@@ -45,8 +45,8 @@ def pictures(page: Page) -> list[tuple[float, float]]:
         "what_if?edits=off:1.3,forbid:3:1,off:0.0,mlp:1,scale:2.2:3,window:9,off:3.0,forbid:9:2",
     ],
 )
-def test_the_first_picture_begins_high(visit: Visit, address: str) -> None:
-    page = visit(address, text=TEXT)
+def test_the_first_picture_begins_high(walk: Visit, address: str) -> None:
+    page = walk(address, text=TEXT)
     assert min(top for top, _bottom in pictures(page)) <= HIGHEST
 
 
@@ -121,9 +121,9 @@ def area(page: Page, key: str) -> Locator:
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_a_click_changes_is_in_sight(visit: Visit, what: str) -> None:
+def test_what_a_click_changes_is_in_sight(walk: Visit, what: str) -> None:
     address, act, changed = CHANGES[what]
-    page = visit(address, text=TEXT)
+    page = walk(address, text=TEXT)
     assert min(top for top, _bottom in pictures(page)) <= HIGHEST
     act(page)
     page.wait_for_timeout(300)
@@ -146,9 +146,9 @@ def test_what_a_click_changes_is_in_sight(visit: Visit, what: str) -> None:
     ],
 )
 def test_a_comparison_is_one_row(
-    visit: Visit, address: str, keys: tuple[str, ...], width: int
+    walk: Visit, address: str, keys: tuple[str, ...], width: int
 ) -> None:
-    page = visit(address, width=width)
+    page = walk(address, width=width)
     tops = {round(box["y"]) for key in keys if (box := area(page, key).bounding_box())}
     assert len(tops) == 1
     firsts = page.evaluate(

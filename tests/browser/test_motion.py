@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import reach, seen_by_axe, settle, show_what_is_to_be_guessed
+from tests.browser.conftest import found_at_rest, reach, settle, show_what_is_to_be_guessed
 
 Visit = Callable[..., Page]
 
@@ -48,16 +48,6 @@ def test_a_key_is_dragged_and_tables_address_and_weights_follow(visit: Visit) ->
     page.wait_for_function("!location.search.includes('crane_k')")
     settle(page)
     expect(page.get_by_role("button", name="Key of fish: animal 0.9, machine 0.1")).to_be_attached()
-
-
-def found_at_rest(page: Page) -> list[str]:
-    """What axe-core finds once all has faded in and wide formulas have been found: a slow machine
-    takes a second or two for that."""
-    for _ in range(4):
-        page.wait_for_timeout(500)
-        if not (found := seen_by_axe(page)):
-            break
-    return found
 
 
 def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:

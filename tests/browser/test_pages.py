@@ -17,6 +17,9 @@ from tests.browser.conftest import seen_by_axe, settle
 #: Every page and mode; the first page has no name.
 PATHS = [view.removeprefix(pages.ATTENTION.name) for view in VIEWS]
 
+#: Of a page that is to change from light to dark, and from dark to light.
+BACKGROUNDS = "rgb(18, 20, 28)", "rgb(255, 255, 255)"
+
 #: HTML, Markdown, Plotly's own markup, LaTeX, an icon, the end of a script, an override of the
 #: writing direction, and addresses.
 TRAP = (
@@ -38,9 +41,10 @@ ALOUD = """
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
-    visit: Callable[..., Page], path: str
+    walk: Callable[..., Page], path: str
 ) -> None:
-    page = visit(path, text=TRAP, layer=1, causal="https://evil.invalid/")
+    dark = bool(PATHS.index(path) % 2)  # as the page before was at last: to change it is work
+    page = walk(path, dark=dark, text=TRAP, layer=1, causal="https://evil.invalid/")
     opened(page, path)
     nothing_ran(page)
     no_markup_is_read_aloud(page)
@@ -50,19 +54,21 @@ def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
         page.wait_for_timeout(300)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.locator(".stMain").evaluate("main => main.scrollWidth") <= width
-    page.emulate_media(color_scheme="dark")
-    expect(page.locator(".stApp")).to_have_css("background-color", "rgb(18, 20, 28)")
+    page.emulate_media(color_scheme="light" if dark else "dark")
+    expect(page.locator(".stApp")).to_have_css("background-color", BACKGROUNDS[dark])
     page.wait_for_timeout(500)  # the new theme asks for another run
     settle(page)
     look(page, "color-contrast")  # all that a theme changes
 
 
 @pytest.mark.parametrize("name", ["inside_head", "causal_mask"])
-def test_an_old_link_shows_the_same_view(visit: Callable[..., Page], name: str) -> None:
+def test_an_old_link_shows_the_same_view(
+    visit: Callable[..., Page], walk: Callable[..., Page], name: str
+) -> None:
     """Of a page with another name, and of one that is a mode now; tests/app has them all."""
     now = MOVED[name]
     chosen = {"text": "Dog bites man", "layer": "2", "head": "1", "query": "1", "causal": "false"}
-    wanted = visit(now, **chosen).locator(".stMain").inner_text()
+    wanted = walk(now, **chosen).locator(".stMain").inner_text()
     page = visit(name, **chosen)
     path, _, mode = now.partition("?")
     page.wait_for_url(f"**/{path}?*")
@@ -71,8 +77,8 @@ def test_an_old_link_shows_the_same_view(visit: Callable[..., Page], name: str) 
     assert page.locator(".stMain").inner_text() == wanted
 
 
-def test_on_a_narrow_page_pictures_end_where_their_squares_do(visit: Callable[..., Page]) -> None:
-    page = visit("what_if", width=1000)
+def test_on_a_narrow_page_pictures_end_where_their_squares_do(walk: Callable[..., Page]) -> None:
+    page = walk("what_if", width=1000)
     below = """views => views.map(view => {
       const { y, h } = view.look.boxes[0]
       return view.getBoundingClientRect().height - y - h
