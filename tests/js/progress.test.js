@@ -55,8 +55,8 @@ test("guesses are kept, sent once, and the server's go first", () => {
 })
 
 test("what is no progress is left alone", () => {
-  const junk = ["{", "x", "null", "[]", "7", '{"a": 5}', '{"a": "a1"}', '{"a": [7, null, "no_such"]}',
-    '{"answered": 5, "guesses": "r"}']
+  const junk = ["{", "x", "null", "[]", "7", '{"a": 5}', '{"a": "a1"}',
+    '{"a": [7, null, "no_such"]}', '{"answered": 5, "guesses": "r"}']
   for (const kept of junk) {
     assert.deepEqual(sent({ a: [] }, kept), [])
     assert.deepEqual(JSON.parse(stored["gpt2viz-textbook"]), { answered: { a: [] }, guesses: {} })
