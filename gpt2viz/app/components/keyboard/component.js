@@ -5,6 +5,8 @@
 
 const REACHABLE = "a[href], button:not([disabled]), input:not([disabled]), [tabindex='0']"
 
+const WIDE = ".katex-display, [data-testid='stMarkdownContainer']:has(> table)"
+
 const reachable = (body) =>
   [...body.querySelectorAll(REACHABLE)].filter((part) => part.offsetParent)
 
@@ -91,10 +93,10 @@ export default function () {
     for (const strip of document.querySelectorAll(".st-key-tokens [role='radiogroup']"))
       if (strip.querySelector("[role='radio']:not([disabled])")) strip.removeAttribute("tabindex")
       else strip.tabIndex = 0
-    // So does a formula that is wider than its column.
-    for (const formula of document.querySelectorAll(".katex-display"))
-      if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0
-      else formula.removeAttribute("tabindex")
+    // So does a formula, or what has a table, that is wider than its column.
+    for (const wide of document.querySelectorAll(WIDE))
+      if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0
+      else wide.removeAttribute("tabindex")
   }
   look()
   addEventListener("resize", look)
