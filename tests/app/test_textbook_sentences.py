@@ -104,8 +104,9 @@ def test_order_is_told_by_the_mask_too() -> None:
 def test_the_heads_that_were_nudged_are_told_of() -> None:
     nudge = next(one for one in Recipe().nudges if one.toward == "previous token")
     last = Recipe().nudges[-1]
-    told = "one at the start to look one token back, one near the end to rest on the first. From "
-    assert f"{told}then on they were left to themselves" in said(chapter("heads"))
+    told = said(chapter("heads"))
+    assert "At the start one learned to look one token back; near the end one" in told
+    assert "rest on the first. From then on they were left to themselves" in told
     assert nudge.start == 0
     assert last.toward == "first token"
     assert last.start > 0.9 * Recipe().steps

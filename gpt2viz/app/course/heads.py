@@ -181,9 +181,9 @@ def _real(book: Book) -> Iterator[Question]:
         "What a head looks for is learned, and its work seldom has a name. Look through the heads "
         "of the model above, with your sentence."
         "\n\nIn the bundled model a few heads were nudged toward a habit for a short part of its "
-        "training: one at the start to look one token back, one near the end to rest on the first. "
-        "From then on they were left to themselves; its card says which. All the others were told "
-        "nothing."
+        "training. At the start one learned to look one token back; near the end one learned to "
+        "rest on the first. From then on they were left to themselves; its card says which. All "
+        "the others were told nothing."
     )
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
