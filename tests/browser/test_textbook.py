@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
@@ -92,14 +93,37 @@ def test_what_is_no_number_is_refused_where_it_stands(visit: Visit) -> None:
 
 def test_a_click_on_the_diagram_opens_the_page_of_the_tensor(visit: Visit) -> None:
     page = visit("textbook", chapter="whole", layer=2)
+    walk_the_lines(page)
     page.get_by_role("button", name="attn.attend.weights").click()
     page.wait_for_url("**/head*")
     settle(page)
     assert "layer=2" in page.url
     page.go_back()
     settle(page)
-    page.get_by_role("button", name="mlp.c_fc").click()
+    page.get_by_role("button", name=re.compile("^mlp.c_fc")).click()
     page.wait_for_url("**/shapes*filter=h.2.mlp.c_fc*")
+
+
+def walk_the_lines(page: Page) -> None:
+    """Choose a line of code by keyboard, and one beside by a click; axe-core looks at both."""
+    mine, package = page.locator(".listings ol").all()
+    lit = mine.locator("[aria-current]")
+    expect(lit).to_contain_text("scores = q @ k.mT")
+    expect(package.locator("[aria-current]")).to_contain_text("scores = self.scores(")
+    lit.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Makes the scores smaller.")).to_be_visible()
+    expect(mine.locator(":focus")).to_contain_text("scaled = ")
+    page.set_viewport_size({"width": 400, "height": 900})
+    package.get_by_text("x = self.act(x)").click()
+    expect(page.get_by_text("Widens each token's vector")).to_be_visible()
+    settle(page)
+    assert "line=" in page.url
+    expect(lit).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert not seen_by_axe(page)
+    page.set_viewport_size({"width": 1440, "height": 900})
 
 
 def test_a_link_goes_to_an_example(visit: Visit) -> None:
