@@ -27,6 +27,7 @@ from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
 from tests.bundled import N_HEAD, N_LAYER
+from tests.notebook.test_show import CASES, in_float32
 
 TEXT = "<script>window.hacked=1</script> & $x$ ate fish"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -255,15 +256,16 @@ def test_a_page_opens_from_a_file(
     press_everything(offline)
 
 
-# The colour in the middle of every cell of the large head.
+# The colour of every cell of the large head: in its middle, or above the number written there.
 _PAINTED = """
 () => {
   const view = document.querySelector(".tiles"), { x, y, cw, ch } = view.look.boxes[0]
   const { width, height } = view.canvas, [{ rows, columns }] = view.p.panels
   const bytes = view.canvas.getContext("2d").getImageData(0, 0, width, height).data
-  const at = (n) => Math.floor(n * devicePixelRatio)
+  const at = (start, n, size) =>
+    Math.floor((start + n * size + Math.min(size / 2, 6)) * devicePixelRatio)
   return rows.map((_, row) => columns.map((_, column) => {
-    const n = 4 * (at(y + (row + .5) * ch) * width + at(x + (column + .5) * cw))
+    const n = 4 * (at(y, row, ch) * width + at(x, column, cw))
     return [...bytes.slice(n, n + 3)]
   }))
 }
@@ -314,6 +316,18 @@ def test_attention_in_a_file_answers_to_the_pointer(
     tip = offline.locator(".tiles .tip").inner_text()
     assert HOSTILE[0] in tip
     assert f"largest attention weight of this block: {largest[0, 0]:.6g}" in tip
+
+
+def test_a_file_paints_what_was_given(offline: Page, tmp_path: Path) -> None:
+    """Of each shape and kind of number, every cell of the head that is large at first."""
+    for given, shape in CASES.values():
+        weights, view = in_float32(given).reshape(shape), gpt2viz.show(given)
+        open_file(offline, view, tmp_path / "attention.html")
+        chosen = divmod(view.about["chosen"], shape[1])
+        painted, hidden = np.array(offline.evaluate(_PAINTED)), (weights == 0).all(axis=(0, 1))
+        np.testing.assert_allclose(painted[~hidden], shades(weights[chosen][~hidden]), atol=2)
+        greys = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in painted[hidden]]
+        assert set(greys) <= {LIGHT.masked, LIGHT.masked_other}
 
 
 def test_attention_in_a_file_answers_to_keys_and_shows_a_part(
