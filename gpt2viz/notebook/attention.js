@@ -282,16 +282,16 @@ export default async function (page, draw) {
   const about = JSON.parse(text("about")), { queries, keys } = about
   const whole = [[0, queries.length - 1], [0, keys.length - 1]]
   const view = { ...about, page, draw, whole, part: whole, kept: new Map(), lined: false }
-  const dark = matchMedia("(prefers-color-scheme: dark)")
   heard(view)
-  paint(view, dark.matches)
   view.cells = await inflated(text("map"))
   view.hidden = text("whole") &&
     { whole: await inflated(text("whole")), blocks: await inflated(text("blocks")) }
+  const dark = matchMedia("(prefers-color-scheme: dark)") // a notebook may have said so meanwhile
   dark.addEventListener("change", () => {
     paint(view, dark.matches)
     show(view)
   })
+  paint(view, dark.matches)
   page.querySelector("[data-part=as]").onclick = () => turnInto(view)
   page.addEventListener("keydown", ({ key, ctrlKey, altKey, metaKey }) =>
     key === "l" && !(ctrlKey || altKey || metaKey) && turnInto(view))

@@ -170,8 +170,9 @@ class AttentionView:
     def _bundle(self, name: str = "") -> dict[str, str]:
         named = f'name="{name}" ' if name else ""
         frame = (
-            f'<iframe {named}sandbox="allow-scripts" title="{escape(self.title)}" width="100%" '
-            f'height="{_HEIGHT}" style="border:0" srcdoc="{escape(self.html())}"></iframe>'
+            f'<iframe {named}sandbox="allow-scripts" class="gpt2viz" title="{escape(self.title)}" '
+            f'width="100%" height="{_HEIGHT}" style="border:0" srcdoc="{escape(self.html())}">'
+            f"</iframe><style>{_read('notebook/frame.css')}</style>"
         )
         return {"text/plain": repr(self), "text/html": frame}
 

@@ -24,7 +24,7 @@ from gpt2viz import export
 from gpt2viz.cli.tensor import choose
 from gpt2viz.export.pictures import PictureKind
 from gpt2viz.notebook.view import _module
-from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
 from tests.bundled import N_HEAD, N_LAYER
 from tests.notebook.test_show import CASES, in_float32
@@ -428,6 +428,7 @@ def test_attention_in_a_notebooks_frame_runs_its_scripts_and_asks_nobody(
     assert offline.evaluate("heard") == [[1, 1, None, None], [1, 1, 3, 200 * 300 // 256]]
 
 
+_INK = "ink => document.documentElement.style.getPropertyValue('--st-text-color') === ink"
 # What such notebooks let an output do, as far as known, and less: nothing but its own scripts.
 _SHUT_IN = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
 
@@ -436,16 +437,23 @@ def test_attention_in_an_output_that_is_shut_in_answers_to_pointer_and_keys(
     offline: Page, tmp_path: Path, shown: gpt2viz.AttentionView
 ) -> None:
     """Our frame within one of an origin of its own, that may ask nobody: as in Colab, or less."""
-    output = f'<meta http-equiv="Content-Security-Policy" content="{_SHUT_IN}">{_framed(shown)}'
+    output = (
+        f'<meta http-equiv="Content-Security-Policy" content="{_SHUT_IN}">'
+        f'<body class="vscode-dark">{_framed(shown)}'
+    )
     notebook = (
         '<meta charset="utf-8"><iframe sandbox="allow-scripts" width="1300" height="800" '
         f'srcdoc="{escape(output)}"></iframe>'
     )
     (tmp_path / "notebook.html").write_text(notebook, encoding="utf-8")
     offline.set_viewport_size({"width": 1440, "height": 900})
+    offline.emulate_media(color_scheme="null")  # which would be stronger than the notebook's
     offline.goto((tmp_path / "notebook.html").as_uri())
     offline.frame_locator("iframe").frame_locator("iframe").locator(".tiles[aria-label]").wait_for()
     frame = offline.frames[2]
+    frame.wait_for_function(_INK, arg=DARK.ink)
+    offline.frames[1].evaluate("document.body.className = 'vscode-light'")
+    frame.wait_for_function(_INK, arg=LIGHT.ink)
     assert [one.evaluate("window.origin") for one in offline.frames[1:]] == ["null", "null"]
     frame.locator(".map canvas").click(position=_middle(frame, 1))
     frame.wait_for_function(_LARGE, arg=_head(1))

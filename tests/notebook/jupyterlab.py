@@ -8,6 +8,7 @@ the page to the kernel in tests/notebook/test_clicks.py, the frame in tests/brow
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import nbformat
@@ -33,7 +34,7 @@ def read(page: Page, folder: Path) -> str:
     write(folder / "clicks.ipynb", SHOW, READ)
     options = {"ip": "127.0.0.1", "port": "{port}", "open_browser": False, "allow_root": True}
     options |= {"root_dir": str(folder), "port_retries": 0}
-    command = ["jupyterlab", "--IdentityProvider.token="]
+    command = [sys.executable, "-m", "jupyterlab", "--IdentityProvider.token="]
     command += [f"--ServerApp.{name}={value}" for name, value in options.items()]
     alone = {"JUPYTER_CONFIG_DIR": str(folder / "config")}
     with served(command, folder, "api", alone) as address:

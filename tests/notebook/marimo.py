@@ -8,6 +8,7 @@ tests/notebook/test_clicks.py, the frame in tests/browser/test_export.py.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from textwrap import indent
 
@@ -46,8 +47,8 @@ def _(picked, view):
 def read(page: Page, folder: Path) -> str:
     """Show the attention, click one cell of it, and read: what the kernel prints by itself."""
     (folder / "clicks.py").write_text(NOTEBOOK, encoding="utf-8")
-    command = ["marimo", "edit", "clicks.py", "--headless", "--no-token", "--skip-update-check"]
-    command += ["--host", "127.0.0.1", "--port", "{port}"]
+    command = [sys.executable, "-m", "marimo", "edit", "clicks.py", "--headless", "--no-token"]
+    command += ["--skip-update-check", "--host", "127.0.0.1", "--port", "{port}"]
     alone = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}  # nobody's settings
     with served(command, folder, "health", alone) as address:
         page.goto(address)

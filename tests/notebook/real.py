@@ -1,6 +1,6 @@
 """A real notebook in a real Chromium: what is shown there, and a click on one of its cells.
 
-What shows ``SHOW`` reads ``CLICKED`` afterwards, where all goes well.
+Where a kernel runs, what shows ``SHOW`` reads ``CLICKED`` afterwards, if all goes well.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import FrameLocator, Page, Request, sync_playwright
 
 from tests.browser.conftest import FLAGS, ROOT, find_chromium
 from tests.servers import answers, free_ports
@@ -44,7 +44,7 @@ def served(
     """
     (port,) = free_ports(1)
     address = f"http://127.0.0.1:{port}"
-    told = [part.format(port=port) for part in (sys.executable, "-m", *command)]
+    told = [part.format(port=port) for part in command]
     alone = os.environ | {"PYTHONPATH": str(ROOT), **environment}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(told, cwd=folder, env=alone, stdout=log, stderr=log)
@@ -57,27 +57,35 @@ def served(
             process.wait(60)
 
 
-def click(page: Page) -> None:
-    """Click the cell in the frame, once it is drawn; no token there is markup."""
-    frame = page.frame_locator("iframe[name^=gpt2viz-]")
+def click(notebook: Page | FrameLocator) -> FrameLocator:
+    """Click the cell in the frame that a notebook shows, once it is drawn; no token is markup."""
+    frame = notebook.frame_locator("iframe[name^=gpt2viz-]")
     large = frame.locator(".tiles[aria-label]")
     large.wait_for(timeout=60_000)
-    page.wait_for_timeout(2000)  # anywidget's own script comes after the frame
+    large.page.wait_for_timeout(2000)  # anywidget's own script comes after the frame
     large.locator("canvas").click(position=large.evaluate(_CELL))
     assert frame.locator("img").count() == 0
+    return frame
 
 
-def check(read: Callable[[Page, Path], str]) -> None:
+def check(read: Callable[[Page, Path], str], wanted: str = CLICKED) -> None:
     """Print what is ``read`` on a page, with a folder to work in, and fail where it isn't the cell.
 
-    Also where a token's text has run, or somebody else was asked. Pictures of the page go to the
-    paths on the command line.
+    Also where a token's text has run, or our frame has asked anybody for anything; whom the
+    notebook itself asks is printed. Pictures of the page go to the paths on the command line.
     """
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         page = browser.new_page(viewport={"width": 1440, "height": 1300})
         asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        by_us: list[str] = []
+
+        def note(request: Request) -> None:
+            asked.append(request.url)
+            if not request.is_navigation_request() and request.frame.name.startswith("gpt2viz-"):
+                by_us.append(request.url)
+
+        page.on("request", note)
         found = read(page, Path(name))
         for target in sys.argv[1:]:
             page.screenshot(path=target)
@@ -85,4 +93,5 @@ def check(read: Callable[[Page, Path], str]) -> None:
         browser.close()
     ours = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:", "about:")
     print(found, *(f"asked for {url:.200}" for url in asked if not url.startswith(ours)), sep="\n")
-    assert found == CLICKED
+    assert by_us == []
+    assert found == wanted

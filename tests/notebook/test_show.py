@@ -324,7 +324,9 @@ def test_a_hostile_token_stays_a_token(tmp_path: Path) -> None:
     assert "<img" not in html
     assert about(html)["map"]["tokens"][:2] == ["0 </script>", "1 <img/src=x>"]
     frame = view._repr_mimebundle_()["text/html"]
-    assert re.fullmatch(r'<iframe sandbox="allow-scripts" [^<>]*></iframe>', frame)
+    assert re.fullmatch(
+        r'<iframe sandbox="allow-scripts" [^<>]*></iframe><style>[^<]*</style>', frame
+    )
     assert view._repr_mimebundle_()["text/plain"] == repr(view)
     with pytest.raises(gpt2viz.ExportError, match="can't be written"):
         view.save(tmp_path / "no" / "folder.html")
