@@ -49,11 +49,13 @@ def expected(model: gpt2viz.Model, text: str) -> dict[int, int]:
         alike: dict[int, float] = {}
         for n in sorted(range(len(words)), key=lambda n: -p[place - 1, n])[:30]:
             new = words[n]
-            capital = new[1:2].isupper() == old[1].isupper()
+            same = [(w[1:2].isupper(), w[1:].isupper()) for w in (new, old)]  # I isn't as Mary is
+            capital = same[0] == same[1]
             if new[:1] == " " and new[1:].isalpha() and capital and new.lower() != old.lower():
                 a, b = rows[n], rows[ids[place]]
                 alike[n] = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-        found[place] = max(alike, key=alike.__getitem__)
+        if alike:
+            found[place] = max(alike, key=alike.__getitem__)
     return found
 
 

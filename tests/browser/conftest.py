@@ -268,6 +268,26 @@ def settle(page: Page) -> None:
     page.wait_for_function(_SETTLED, arg=[asked, REST], polling=LOOK, timeout=30_000)
 
 
+# A promise: the app has become busy, or has not after all.
+_WATCH = """
+() => {
+  window.busy = new Promise(done => {
+    const busy = new MutationObserver(() => { busy.disconnect(); done() })
+    busy.observe(document.querySelector(".stApp"), { attributeFilter: ["data-test-script-state"] })
+    setTimeout(done, 2000)
+  })
+}
+"""
+
+
+def act(page: Page, action: Callable[[], object]) -> None:
+    """Do what the app answers, such as a click, and wait for its answer to be drawn."""
+    page.evaluate(_WATCH)
+    action()
+    page.evaluate("window.busy")
+    settle(page)
+
+
 def show_what_is_to_be_guessed(page: Page) -> None:
     """Have a chapter of the Textbook show its row of weights without a guess, if it doesn't yet."""
     ask = page.get_by_role("button", name="Just show me")

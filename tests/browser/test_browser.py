@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import gpt2viz
 from tests.app.pages import SHADE
-from tests.browser.conftest import open_from_menu, settle
+from tests.browser.conftest import act, open_from_menu, settle
 from tests.bundled import HEADS, N_HEAD
 
 Visit = Callable[..., Page]
@@ -63,9 +63,7 @@ def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, pane
     place = plot.evaluate(PLACE, [panel, row, column])
     page.mouse.move(*place)
     page.wait_for_timeout(200)
-    page.mouse.click(*place)
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, lambda: page.mouse.click(*place))
 
 
 def test_the_first_screen_needs_no_scrolling(visit: Visit) -> None:
@@ -80,8 +78,7 @@ def test_each_of_several_equal_tokens_can_be_chosen(visit: Visit) -> None:
     page = visit("", text="of the bank of the river of the bank")
     chips = page.locator(".st-key-tokens [role=radio]")
     for n in (4, 1, 7):
-        chips.nth(n).click()
-        settle(page)
+        act(page, chips.nth(n).click)
         lit = [chip.get_attribute("aria-checked") == "true" for chip in chips.all()]
         assert lit.index(True) == n
         assert sum(lit) == 1

@@ -123,7 +123,7 @@ def _crane(book: Book, crane: Reading, mine: Mine) -> None:
 def _by_hand(book: Book, crane: Reading, mine: Mine) -> None:
     found = crane.free
     prose.markdown(
-        "These tables made the queries, keys and values. Each row says how often each of the four "
+        "These tables made the queries, keys and values. Each row says how much each of the four "
         "numbers of x counts. A query has two numbers, so $h_s = 2$."
     )
     _side_by_side("q0", "k0", "v0")
@@ -209,7 +209,7 @@ def _mlp(book: Book, crane: Reading, mine: Mine) -> None:
         "What attention adds is added to x. Then each word works alone, with three numbers in the "
         f"middle, or **neurons**.{found if named else ''}"
         "\n\nReLU turns each number below 0 into 0. GPT-2 has four times as many neurons as "
-        "channels, and takes GELU."
+        "channels, and uses GELU."
     )
     _side_by_side("widen", "back")
     first = [

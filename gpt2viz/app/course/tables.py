@@ -36,7 +36,7 @@ def table(
     Its numbers lie between −``largest`` and ``largest``.
     """
     start, found = _flat(default), _read(parameter, default, largest)
-    prose.markdown("**" + re.sub(r"W_[QKV]", r"$\g<0>$", title) + "**")
+    prose.markdown("**" + re.sub(r"W_[QKVO]", r"$\g<0>$", title) + "**")
     texts = [in_a_field(x) for x in found]
     edited = partial(write, parameter, start, largest=largest)
     number_fields(parameter.name, title, found, texts, rows, columns, largest, edited)
