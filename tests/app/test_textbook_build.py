@@ -52,7 +52,7 @@ def test_the_finished_model_writes_on(more: dict[str, str]) -> None:
     assert f":green-background[{begins(more.get('text', CRANE).strip())}" in text
     assert "Right: **8 of 8 gaps**" in text
     assert "You have built GPT-2" in text
-    assert ("the first 32 tokens are read" in text) == bool(more)
+    assert ("Only the first 32 tokens of your sentence are read" in text) == bool(more)
     assert ("with the mask on, as GPT-2 reads" in text) == bool(more)
     (source,) = [block.value for block in at.code if block.value.startswith("class GPT2")]
     for expression in BUILT.values():

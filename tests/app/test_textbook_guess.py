@@ -164,7 +164,7 @@ def test_the_summary_says_what_was_done_in_each_chapter() -> None:
     off = np.abs(np.array([0.34, 0.33, 0.33]) - REAL["crane"]).sum() / 2
     expected = [
         f"- What attention is for: 1 of 2 answered, prediction off by {off:.2f}",
-        "- The causal mask: 2 of 3 answered",
+        "- The causal mask: 2 of 4 answered",
     ]
     assert "\n".join(expected) in [block.value for block in at.markdown]
     assert not any("answered" in block.value for block in open_page("textbook").markdown)
