@@ -23,8 +23,8 @@ def draw(book: Book, layer: int, head: int) -> None:
     """Both listings, and what the chosen line does with the sentence in that layer and head."""
     st.subheader("Line by line", anchor="lines")
     prose.markdown(
-        "First, all of GPT-2 in less than eighty lines. Beside it, the file that really runs here; "
-        "it can do more. **Click a line of either**, and those that do the same light up."
+        "Here is all of GPT-2 in fewer than eighty lines, and then the file that really runs, "
+        "which can do more. **Click a line of either**, and those that do the same light up."
     )
     listed = line_by_line()
     pairs = {listed.first(pair): pair for pair in listed.pairs if pair}
