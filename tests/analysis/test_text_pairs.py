@@ -44,7 +44,10 @@ def test_the_token_is_changed_that_changes_the_prediction_most(
     assert own == pytest.approx(best, rel=1e-4)
 
 
-@pytest.mark.parametrize("text", ["A", "An odd “€” ☃\n\n", "twenty-one twenty-two", " the" * 200])
+@pytest.mark.parametrize(
+    "text",
+    ["A", "An odd “€” ☃\n\n", "twenty-one twenty-two", " the" * 200, "zzzzz zzzzz", "xyzzy xyzzy"],
+)
 def test_it_is_read_as_the_same_number_of_tokens(model: gpt2viz.Model, text: str) -> None:
     ids = model.tokenizer.encode(text)
     found = one_token_changed(model, gpt2viz.trace(model, ids))
