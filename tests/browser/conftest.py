@@ -217,7 +217,8 @@ def walk(
     def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
         if staying:
             page = staying[0].tab
-            page.evaluate(_GO, address(path, query))
+            if not page.evaluate(_GO, address(path, query)):
+                page.goto(server + address(path, query))
             look_alike(page, width, dark)
         else:
             staying.append(visitors.pop() if visitors else Visitor(browser, server))
@@ -237,13 +238,15 @@ def walk(
     assert not complaints
 
 
-# Goes to an address of the app without loading the page again, until the app is busy with it.
+# Goes to an address of the app without loading the page again, until the app is busy with it;
+# false where it has not become so.
 _GO = """
 address => new Promise(done => {
-  const busy = new MutationObserver(() => { busy.disconnect(); done() })
+  const busy = new MutationObserver(() => { busy.disconnect(); done(true) })
   busy.observe(document.querySelector(".stApp"), { attributeFilter: ["data-test-script-state"] })
   history.pushState(null, "", address)
   dispatchEvent(new PopStateEvent("popstate"))
+  setTimeout(done, 5000, false)
 })
 """
 
