@@ -17,7 +17,8 @@ from gpt2viz.app.course import line_by_line as section
 from gpt2viz.model import network
 from gpt2viz.pictures import tables
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
-from gpt2viz.textbook.line_by_line import PAIRS, line_by_line
+from gpt2viz.textbook.line_by_line import line_by_line
+from gpt2viz.textbook.line_pairs import PAIRS
 from tests.app.pages import open_page, plain
 from tests.mutants import Mutant
 
