@@ -68,9 +68,9 @@ def test_both_files_stand_there_and_what_is_no_line_opens_the_scores() -> None:
     assert package[there - 1].strip().startswith("scores = self.scores(q @")
 
 
-def test_every_line_says_the_shapes_of_the_sentence_and_leads_where_they_are(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def every_line(monkeypatch: pytest.MonkeyPatch) -> AppTest:
+    """The chapter in layer 2 and head 3, with what it says of each line, one after the other."""
     said = section._said
 
     def of_all(view: Any, _line: int, _pair: Any, layer: int, head: int) -> None:
@@ -79,20 +79,38 @@ def test_every_line_says_the_shapes_of_the_sentence_and_leads_where_they_are(
 
     monkeypatch.setattr(section, "_said", of_all)
     asked = {"text": TEXT, "layer": "2", "head": "3", "line": str(line("variance ="))}
-    at = open_page("textbook", chapter="whole", **asked)
-    assert sent(at)["chosen"] == line("variance =")
+    return open_page("textbook", chapter="whole", **asked)
+
+
+def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None:
+    assert sent(every_line)["chosen"] == line("variance =")
     run = gpt2viz.trace(gpt2viz.load_model(), TEXT)
     shapes = {r.key: str(r.shape) for r in run.tensors if r.layer in (None, 2)}
     assert shapes["weights"] == "(1, 8, 5, 5)"
     shapes["last_logits"] = "(1, 5, 5120)"  # of all tokens
-    of_run, written = tables.shape_table(run), tables_of(at)
-    links = leads_to(at)
+    written = tables_of(every_line)
     for pair in PAIRS:
         number = LISTED.first(pair)
         if pair.makes:
             table = written[f"What line {number} makes of your sentence"]
             assert list(table["shape here"]) == [shapes[key] for key in pair.makes]
-        assert any(m.value.startswith(f"**Line {number}.**") for m in at.markdown)
+        assert any(m.value.startswith(f"**Line {number}.**") for m in every_line.markdown)
+    assert not written.keys() - {
+        f"What line {LISTED.first(p)} makes of your sentence" for p in PAIRS
+    }
+    sizes = [m.value for m in every_line.markdown if m.value.startswith("Here **")]
+    assert sizes == [
+        "Here **B = 1** · **T = 5** · **C = 256**",
+        "Here **nh = 8**",
+        "Here **hs = 32**",
+        "Here **T = 5**",
+    ]
+
+
+def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:
+    of_run = tables.shape_table(gpt2viz.trace(gpt2viz.load_model(), TEXT))
+    links = leads_to(every_line)
+    for pair in PAIRS:
         keys = pair.makes or pair.towards
         there = [links.pop(0)] if set(keys) & set(HEAD_STAGES) else []
         for page, asked in there:
@@ -112,16 +130,6 @@ def test_every_line_says_the_shapes_of_the_sentence_and_leads_where_they_are(
             rows = tables.containing(of_run, asked["filter"])
             assert key in set(rows["key"]), key
             assert set(rows["layer"].dropna()) <= ({2} if STAGE[key].per_layer else set())
-    assert not written.keys() - {
-        f"What line {LISTED.first(p)} makes of your sentence" for p in PAIRS
-    }
-    sizes = [m.value for m in at.markdown if m.value.startswith("Here **")]
-    assert sizes == [
-        "Here **B = 1** · **T = 5** · **C = 256**",
-        "Here **nh = 8**",
-        "Here **hs = 32**",
-        "Here **T = 5**",
-    ]
 
 
 def test_a_click_is_told_and_no_click_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +151,6 @@ MUTANTS = (
         "app/course/line_by_line.py",
         "stage.path.format(layer=layer)",
         "stage.path.format(layer=0)",
-        "test_every_line_says_the_shapes_of_the_sentence_and_leads_where_they_are",
+        "test_every_line_leads_where_its_tensors_are",
     ),
 )
