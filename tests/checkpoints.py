@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2Config, GPT2LMHeadModel
 
+import gpt2viz
 from gpt2viz.model.memory import total_memory
+from gpt2viz.run.captured import Captured
 
 TEXT = (
     "A crane ate fish. A crane lifted steel. The animal didn't cross the street because it was "
@@ -82,3 +87,12 @@ def outgrow_the_memory(folder: Path) -> None:
         file.write(len(header).to_bytes(8, "little") + header)
         file.truncate(8 + len(header) + end)
     edit_json(folder / "config.json", vocab_size=vocab)
+
+
+def with_stages(
+    trace: gpt2viz.Trace, stages: Mapping[tuple[str, int | None], np.ndarray]
+) -> gpt2viz.Trace:
+    """A run that says of some stages what it never computed."""
+    every = {**trace.captured, **stages}
+    kept = {place: torch.tensor(array) for place, array in every.items()}
+    return replace(trace, captured=Captured(kept))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, largest
 from gpt2viz.run.trace import Trace
 
 Numbers = NDArray[np.float64]
@@ -149,11 +149,10 @@ def nearest(trace: Trace, position: int, places: Sequence[Place], top: int) -> N
     filled up, come last with NaN. In GPT-2 the unembedding is the token embedding too, so that at
     the first place a token is nearest to itself.
     """
-    lengths: Array = np.linalg.norm(trace.unembedding, axis=1, keepdims=True)
+    lengths: Array = np.linalg.norm(trace.unembedding, axis=1)
     lengths[lengths == 0] = np.nan
-    rows: Array = trace.unembedding / lengths
     vectors = np.stack([_vector(trace, place, position) for place in places])  # (S, C)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    cosine = vectors.astype(np.float32) @ rows.T  # (S, n_vocab)
-    ids = np.argsort(-cosine, axis=1, kind="stable")[:, :top]
+    cosine = vectors.astype(np.float32) @ trace.unembedding.T / lengths  # (S, n_vocab)
+    ids = np.stack([largest(row, top) for row in cosine])
     return Nearest(ids, np.take_along_axis(cosine, ids, axis=1).astype(np.float64))

@@ -7,21 +7,24 @@ nothing, and its test says so.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy, deepcopy
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import streamlit as st
-from streamlit import cursor, runtime
+from streamlit import config, cursor, runtime
 from streamlit.navigation import page
+from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.stats import CounterStat, GaugeStat, Stat
 
 _ASKED = "_asked_before"
+_HANDED, _COMING = "_handed_over", "_comes_for_it"
 
 
 def connected() -> int:
@@ -151,6 +154,70 @@ def know_pages() -> bool:
         return copy(known(Path(script), default))  # a page of its own: it is run once
 
     page._create_page = created  # type: ignore[assignment]
+    return True
+
+
+def hand_over_together() -> bool:
+    """Have what a page sends come to the server's loop in bunches; whether it does.
+
+    Streamlit wakes the loop for each of a page's hundred messages, and again to say that one is
+    there: a quarter of all that a busy server does. The order stays.
+    """
+    hand = getattr(AppSession, "_call_soon_on_event_loop", None)
+    told = getattr(Runtime, "_enqueued_some_message", None)
+    if hand is None or told is None:
+        return False
+
+    def hand_over(session: Any, done: Callable[[], None]) -> None:
+        waiting: deque[Callable[[], None]] = vars(session).setdefault(_HANDED, deque())
+        waiting.append(done)
+        if not vars(session).get(_COMING):
+            setattr(session, _COMING, True)
+            hand(session, partial(_take, session, waiting, hand))
+
+    def tell(server: Any) -> None:
+        if not server._get_async_objs().need_send_data.is_set():
+            told(server)
+
+    AppSession._call_soon_on_event_loop = hand_over  # type: ignore[method-assign, assignment]
+    Runtime._enqueued_some_message = tell  # type: ignore[method-assign, assignment]
+    return True
+
+
+def _take(session: Any, waiting: deque[Callable[[], None]], hand: Callable[..., None]) -> None:
+    """Do what waits; one that fails is told of by the loop, and the others come after it."""
+    setattr(session, _COMING, False)  # what is handed over from now on asks again
+    try:
+        while waiting:
+            waiting.popleft()()
+    finally:
+        if waiting:
+            hand(session, partial(_take, session, waiting, hand))
+
+
+def find_settings_by_section() -> bool:
+    """Know which settings belong to which section; whether that could be done.
+
+    Streamlit goes through all of some three hundred for each of the theme's six sections, with
+    every page.
+    """
+    if getattr(config, "get_options_for_section", None) is None:
+        return False
+
+    known: dict[str, list[Any]] = {}
+    of: Any = None
+
+    def settings_of(section: str) -> dict[str, Any]:
+        nonlocal of
+        every = config.get_config_options()
+        if every is not of:  # the files were read again
+            known.clear()
+            for setting in every.values():
+                known.setdefault(setting.section, []).append(setting)
+            of = every
+        return {setting.name: setting.value for setting in known.get(section, ())}
+
+    config.get_options_for_section = settings_of
     return True
 
 

@@ -20,7 +20,7 @@ from gpt2viz.analysis.sampling import surprise
 from gpt2viz.anatomy.training_record import read_record
 from gpt2viz.app import limits, owner, run_cache
 from gpt2viz.app.byte_cache import Kept
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, largest
 from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
@@ -82,7 +82,7 @@ def _seen(trace: Trace, lens: LogitLens) -> Moment:
     """What is kept of a run."""
     weights = (trace.stage("weights", n)[0] for n in range(trace.config.n_layer))
     probable = trace.next_token_probabilities[0]
-    best = np.argsort(-probable, kind="stable")[:TOP]
+    best = largest(probable, TOP)
     bits = surprise(trace)[1:]
     return Moment(
         thumbnails(weights),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -39,12 +39,21 @@ _CONFIG = {"displayModeBar": False}
 class Entry:
     """What the page shows under one name: a picture, a table or both.
 
-    ``explained`` says that the code of the picture can be read.
+    ``packed`` is the picture with numbers of its own: those of a run must not stay for its sake,
+    and most are never asked for. ``explained`` says that the code of the picture can be read.
     """
 
-    picture: Picture | None = None
+    packed: bytes | None = None
     table: pd.DataFrame | None = None
     explained: bool = False
+
+    @property
+    def picture(self) -> Picture | None:
+        """The picture, unpacked."""
+        if self.packed is None:
+            return None
+        found: Picture = pickle.loads(self.packed)  # noqa: S301 (packed here)
+        return found
 
 
 @dataclass
@@ -169,7 +178,9 @@ def _chart(figure: Figure, key: str, said: str, **answers: Any) -> None:
 
     ``answers`` is what ``st.plotly_chart`` takes to answer a click.
     """
-    figure.update_xaxes(fixedrange=True).update_yaxes(fixedrange=True)
+    for name in figure.layout:
+        if name.startswith(("xaxis", "yaxis")):
+            figure.layout[name].fixedrange = True
     st.plotly_chart(figure, config=_CONFIG, key=key, alt=said, **answers)
 
 
@@ -185,8 +196,9 @@ def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> st
 
     One that is ``listed`` is among the tables too.
     """
-    kept = deepcopy(drawn)  # numbers of its own: those of a run must not stay for its sake
-    _add(drawn.what, picture=kept, **({"table": kept.table()} if listed else {}))
+    packed = pickle.dumps(drawn)
+    own = Entry(packed).picture if listed else None
+    _add(drawn.what, packed=packed, **({"table": own.table()} if own else {}))
     read = _read() if of_run else ""
     return " ".join(filter(None, [f"{drawn.what}.", export.spoken(drawn), read]))
 

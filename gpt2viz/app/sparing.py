@@ -14,8 +14,18 @@ _SCRIPTS = "_scripts"
 
 @lru_cache(maxsize=1)
 def begin() -> bool:
-    """Spare it from now on, for as long as the process lasts; whether Streamlit let us."""
-    return all((compat.copy_places_at_once(), compat.know_pages()))
+    """Spare it from now on, for as long as the process lasts; whether Streamlit let us.
+
+    Call it before the server starts, or with the first page.
+    """
+    return all(
+        (
+            compat.copy_places_at_once(),
+            compat.know_pages(),
+            compat.hand_over_together(),
+            compat.find_settings_by_section(),
+        )
+    )
 
 
 def script(of: Page) -> st.Page:

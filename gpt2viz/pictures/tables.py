@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.cell import CellArithmetic
+from gpt2viz.arrays import largest
 from gpt2viz.labels import counted
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.run.stages import AXES, axis_sizes
@@ -116,7 +117,7 @@ def next_token_table(
     ``drawn`` (n_vocab,) is what a token is drawn from after the sampling settings. In percent;
     both columns sum to 100.
     """
-    best = np.argsort(-model, kind="stable")[:top]
+    best = largest(model, top)
     others = len(model) - len(best)
     columns = {
         "model (%)": 100 * np.append(model[best], np.delete(model, best).sum()),
@@ -174,7 +175,7 @@ def most_probable_of_two(
 
     ``before`` and ``after`` are (n_vocab,) probabilities. ``names`` is what both are called.
     """
-    best = np.argsort(-np.maximum(before, after), kind="stable")[:top]
+    best = largest(np.maximum(before, after), top)
     return _of_two(best[np.argsort(-before[best], kind="stable")], before, after, labels, names)
 
 

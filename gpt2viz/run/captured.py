@@ -54,6 +54,12 @@ class Captured(Mapping[Place, Array]):
                 self._kept[place] = found = torch.cat(found, dim=-2)
         return found
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all stages, where runs share some those too."""
+        every = (kept if isinstance(kept, tuple) else (kept,) for kept in self._kept.values())
+        return sum(part.nbytes for parts in every for part in parts)
+
     def __contains__(self, place: object) -> bool:
         return place in self._kept  # Mapping's own would look at it
 

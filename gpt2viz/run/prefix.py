@@ -56,7 +56,7 @@ class Start:
     def _rows(self, place: Place, device: torch.device) -> Parts:
         """These tokens' rows of a stage: (…, n, C) or (…, n, hs)."""
         captured = self.earlier.captured
-        if isinstance(captured, Captured) and place in captured:
+        if place in captured:
             return tuple(part.to(device) for part in captured.first(place, self.n))
         rows = self.earlier.stage(*place)[..., : self.n, :]  # a long run's streams are sums
         return (torch.tensor(rows, device=device),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from gpt2viz.model.checkpoint import Model
+    from gpt2viz.run.captured import Captured
     from gpt2viz.run.derived import Derived
     from gpt2viz.run.drawn import Drawer
 
@@ -91,7 +92,7 @@ class Trace:
     causal: bool
     explicit: bool
     next_token_probabilities: Array
-    captured: Mapping[tuple[str, int | None], Array]
+    captured: Captured
     unembedding: Array
     derived: Derived
     describe: Callable[[], tuple[TensorRecord, ...]]
@@ -279,6 +280,5 @@ class Trace:
     @property
     def nbytes(self) -> int:
         """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
-        captured = (made.nbytes for made in self.tensors if (made.key, made.layer) in self.captured)
         logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
-        return logits + sum(captured) + self.derived.nbytes
+        return logits + self.captured.nbytes + self.derived.nbytes

@@ -49,6 +49,7 @@ def open_app(told: Sequence[str], given: Sequence[str]) -> None:
     from streamlit.web import cli
 
     import_module("gpt2viz.app.guard").stand()  # before anybody can connect
+    import_module("gpt2viz.app.sparing").begin()
     Thread(target=load_heavy, daemon=True).start()
     sys.argv = ["streamlit", "run", str(settings.APP / "app.py"), *told, "--", *given]
     cli.main(sys.argv[1:], prog_name="streamlit", standalone_mode=False)

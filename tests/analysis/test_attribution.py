@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from gpt2viz.analysis.attribution import (
     value_weighted,
     without_first,
 )
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import with_stages, write_checkpoint
 from tests.mutants import Mutant
 
 IDS = [5, 300, 17, 17, 219]
@@ -156,7 +155,7 @@ def test_weights_that_were_not_used_show_in_the_difference(pair: Pair, wrong: st
         weights = weights[:, [1, 0, 2, 3]]
     else:
         weights = weights.swapaxes(2, 3)
-    spoilt = replace(run, captured={**run.captured, ("weights", 1): weights})
+    spoilt = with_stages(run, {("weights", 1): weights})
     heads = torch.tensor(weights @ run.stage("v", 1)).transpose(1, 2).reshape(1, len(IDS), C)
     written = theirs.transformer.h[1].attn.c_proj(heads).numpy()
     expected = np.abs(written - run.stage("attention_output", 1)).max()

@@ -31,7 +31,7 @@ from gpt2viz.analysis.sampling import surprise
 from gpt2viz.analysis.scores import head_scores
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import with_stages, write_checkpoint
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, layer_norm, reference, softmax
 
@@ -310,7 +310,7 @@ def test_the_proof_shows_weights_that_were_not_used(case: Case) -> None:
     for head in range(N_HEAD):
         weights = run.stage("weights", layer).copy()
         weights[0, head, LAST] = weights[0, head, LAST, ::-1]
-        spoilt = replace(run, captured={**run.captured, ("weights", layer): weights})
+        spoilt = with_stages(run, {("weights", layer): weights})
         used = case.given(layer, LAST, list(range(len(IDS))))[head].any()
         alike = np.ptp(weights[0, head, LAST]) < 1e-3
         assert (difference_from_run(case.model, spoilt, layer)[0] > 1e-4) == (used and not alike)
@@ -414,7 +414,7 @@ def test_what_is_switched_off_gives_0_whatever_it_held(
         array[0, 2] = np.nan
     if edits == "attn:1":
         spoilt["head_output", 1] = np.full_like(run.stage("head_output", 1), np.nan)
-    spoilt_run = replace(run, captured={**run.captured, **spoilt})
+    spoilt_run = with_stages(run, spoilt)
     assert not value_weighted(model, spoilt_run, 1)[2].any()
     assert taken(model, spoilt_run, 1, LAST, [0, 3])[2] == 0
     assert difference_from_run(model, spoilt_run, 1)[0] < 1e-5

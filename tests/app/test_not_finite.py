@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from gpt2viz.app import run_cache
 from gpt2viz.pictures.from_trace import mask_of
 from tests.app.pages import VIEWS, canvas, figure, heatmaps, open_page, pictures, plain, unpacked
 from tests.app.test_behaviour import said
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import with_stages, write_checkpoint
 
 
 @pytest.fixture
@@ -124,7 +123,7 @@ def test_a_score_of_minus_infinity_is_not_called_masked(tiny: gpt2viz.Model) -> 
     for key in ("scaled_scores", "masked_scores"):
         changed = trace.stage(key, 0).copy()
         changed[0, 2, 1, 0] = -np.inf
-        trace = replace(trace, captured={**trace.captured, (key, 0): changed})
+        trace = with_stages(trace, {(key, 0): changed})
     expected = np.triu(np.ones((3, 3), bool), 1)
     assert_array_equal(mask_of(trace, 0, 2), expected)
     assert_array_equal(mask_of(trace, 0, 1), expected)

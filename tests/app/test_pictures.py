@@ -219,13 +219,6 @@ def test_lines_have_words_and_a_table_too() -> None:
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
     Mutant(
-        "a picture holds on to its run",
-        "app/output.py",
-        "kept = deepcopy(drawn)",
-        "kept = drawn",
-        "test_every_picture_has_words_a_table_and_code[attention-{}]",
-    ),
-    Mutant(
         "two cases are told apart by colour alone",
         "pictures/palette.py",
         'FILLS = ("", "\\\\", "x")',

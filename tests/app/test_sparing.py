@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
+from queue import Queue
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from streamlit import cursor
+from streamlit import config, cursor
 from streamlit.navigation import page
 from streamlit.proto.Element_pb2 import Element
+from streamlit.runtime import Runtime
+from streamlit.runtime.app_session import AppSession
 
 from gpt2viz.app import compat, pages, sparing
 from tests.app.pages import open_page
@@ -62,6 +68,94 @@ def test_a_script_is_looked_up_once_and_run_as_often_as_it_is_asked_for(
     assert looked_up == [("one.py", False), ("one.py", True)]
 
 
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> Queue[Callable[[], None]]:
+    """What the server's loop is asked to do, once messages are handed over together."""
+    asked: Queue[Callable[[], None]] = Queue()
+    monkeypatch.setattr(AppSession, "_call_soon_on_event_loop", lambda _session, do: asked.put(do))
+    monkeypatch.setattr(Runtime, "_enqueued_some_message", lambda server: server.told.append(1))
+    assert compat.hand_over_together()
+    return asked
+
+
+def test_messages_come_together_and_in_order(handed: Queue[Callable[[], None]]) -> None:
+    hand_over: Any = AppSession._call_soon_on_event_loop
+    one, other = SimpleNamespace(), SimpleNamespace()
+    done: list[int] = []
+    for n in range(5):
+        hand_over(one, partial(done.append, n))
+    hand_over(other, partial(done.append, 9))
+    assert handed.qsize() == 2  # one for each session
+    handed.get()()
+    assert done == [0, 1, 2, 3, 4]
+    handed.get()()
+    assert done.pop() == 9
+    hand_over(one, lambda: 1 // 0)
+    hand_over(one, partial(done.append, 5))
+    with pytest.raises(ZeroDivisionError):
+        handed.get()()
+    handed.get()()  # what came after the one that failed
+    assert done == [0, 1, 2, 3, 4, 5]
+    assert handed.empty()
+
+
+def test_no_message_is_lost_between_threads(handed: Queue[Callable[[], None]]) -> None:
+    hand_over: Any = AppSession._call_soon_on_event_loop
+    session = SimpleNamespace()
+    done: list[tuple[int, int]] = []
+
+    def send(by: int) -> None:
+        for n in range(3000):
+            hand_over(session, partial(done.append, (by, n)))
+
+    threads = [Thread(target=send, args=(by,)) for by in range(3)]
+    ends = Event()
+
+    def loop() -> None:
+        while not (ends.is_set() and handed.empty()):
+            if not handed.empty():
+                handed.get()()
+
+    looping = Thread(target=loop)
+    for thread in [*threads, looping]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ends.set()
+    looping.join()
+    for by in range(3):
+        assert [n for who, n in done if who == by] == list(range(3000))
+
+
+def test_the_loop_is_told_once_that_messages_are_there(handed: Queue[Callable[[], None]]) -> None:
+    assert handed.empty()
+    there = Event()
+    server: Any = SimpleNamespace(
+        told=[], _get_async_objs=lambda: SimpleNamespace(need_send_data=there)
+    )
+    Runtime._enqueued_some_message(server)
+    assert server.told == [1]
+    there.set()
+    Runtime._enqueued_some_message(server)
+    assert server.told == [1]
+
+
+def test_the_settings_of_a_section_are_those_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_streamlit = config.get_options_for_section
+    monkeypatch.setattr(config, "get_options_for_section", by_streamlit)  # put back at the end
+    assert compat.find_settings_by_section()
+    every = config.get_config_options()
+    for section in (*{setting.section for setting in every.values()}, "none"):
+        assert config.get_options_for_section(section) == by_streamlit(section)
+    changed = deepcopy(every)
+    monkeypatch.setattr(config, "_config_options", changed)
+    changed["theme.base"].set_value("dark", "here")
+    assert config.get_options_for_section("theme")["base"] == "dark"
+    del changed["theme.base"]
+    monkeypatch.setattr(config, "_config_options", dict(changed))  # as files that are read again
+    assert config.get_options_for_section("theme") == by_streamlit("theme")
+
+
 def test_the_menu_leads_to_every_page_with_all_that_is_chosen() -> None:
     assert sparing.begin()
     visitor = open_page("head", text="a b", layer="1")
@@ -76,6 +170,28 @@ def test_the_menu_leads_to_every_page_with_all_that_is_chosen() -> None:
 
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
+    Mutant(
+        "the loop isn't asked again for what comes while it takes messages",
+        "app/compat.py",
+        "    setattr(session, _COMING, False)  # what is handed over from now on asks again\n"
+        "    try:",
+        "    try:",
+        "test_messages_come_together_and_in_order",
+    ),
+    Mutant(
+        "messages after one that fails are lost",
+        "app/compat.py",
+        "        if waiting:\n            hand(session",
+        "        if not waiting:\n            hand(session",
+        "test_messages_come_together_and_in_order",
+    ),
+    Mutant(
+        "settings stay as they were read first",
+        "app/compat.py",
+        "if every is not of:",
+        "if of is None:",
+        "test_the_settings_of_a_section_are_those_of_now",
+    ),
     Mutant(
         "a copied place shares what is shown for a moment",
         "app/compat.py",

@@ -16,6 +16,7 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views import births, measures, zoom
 from gpt2viz.app.views.zoom import Window
+from gpt2viz.arrays import largest
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.every_head import Thumbnails
@@ -199,11 +200,8 @@ def _most_probable(view: View) -> list[tuple[str, float]]:
     found = view.trace.next_token_probabilities[0]
     if not np.isfinite(found).all():
         return []
-    least = np.partition(found, max(0, len(found) - _TOP))[-_TOP:].min()  # sorting all takes longer
-    likely = np.flatnonzero(found >= least)
-    best = likely[np.argsort(-found[likely], kind="stable")][:_TOP]
     decode = view.model.tokenizer.token_bytes
-    return [(label(decode(int(n))), float(found[n])) for n in best]
+    return [(label(decode(int(n))), float(found[n])) for n in largest(found, _TOP)]
 
 
 def _coming(best: Sequence[tuple[str, float]]) -> str:

@@ -22,6 +22,7 @@ from gpt2viz.app.parameter import Text
 from gpt2viz.app.sweeps import Sweeping
 from gpt2viz.app.views import fewest, head_paths, next_token, patched, sweep_offer, text_pair
 from gpt2viz.app.views.patched import Runs
+from gpt2viz.arrays import largest
 from gpt2viz.pictures.patching import Shares, pair_labels, peak, share_maps, shares
 from gpt2viz.run.edits import OF_HEADS, STREAMS, check
 
@@ -163,7 +164,7 @@ def _asked(view: View, other: View) -> Runs:
 def _offered(view: View, other: View) -> list[int]:
     """Tokens that may be an answer: the most probable of both runs."""
     logits = np.maximum(view.trace.logits_at(-1), other.trace.logits_at(-1))
-    return [int(n) for n in np.argsort(-logits, kind="stable")[: next_token.CANDIDATES]]
+    return [int(n) for n in largest(logits, next_token.CANDIDATES)]
 
 
 def _piece() -> str:

@@ -1,0 +1,36 @@
+"""The largest of an array, against sorting all of it."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from gpt2viz.arrays import largest
+from tests.mutants import Mutant
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, 2.5, -1.0, float("nan"), float("inf"), -float("inf")])),
+    st.integers(0, 12),
+)
+def test_the_largest_are_the_first_of_all_sorted(numbers: list[float], n: int) -> None:
+    """With equal numbers, some that are none, fewer than are asked for, or none at all."""
+    found = np.array(numbers)
+    assert_array_equal(largest(found, n), np.argsort(-found, kind="stable")[:n])
+    if not np.isnan(found).any():
+        in_order = sorted(range(len(numbers)), key=numbers.__getitem__, reverse=True)
+        assert largest(found, n).tolist() == in_order[:n]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "of equal numbers the first are passed over",
+        "arrays.py",
+        "enough = np.flatnonzero(lowest_first <= last)",
+        "enough = np.flatnonzero(lowest_first <= last)[::-1]",
+        "test_the_largest_are_the_first_of_all_sorted",
+    ),
+)
