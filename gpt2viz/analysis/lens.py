@@ -76,24 +76,24 @@ def logit_lens(
     answer = np.array([0] * len(asked) if answers is None else answers, np.int64)
     if len(answer) != len(asked):
         raise ValueError(f"{len(asked)} positions need as many answers, not {len(answer)}")
-    for start in range(0, len(asked), CHUNK):
-        some = slice(start, start + CHUNK)
-        for n in reversed(range(len(places))):  # the end of the stream first: it has the answer
-            key, layer = places[n]
-            logits = _read(model, trace.stage(key, layer)[0, asked[some]])  # (P, n_vocab)
-            if answers is None and n == len(places) - 1:
-                answer[some] = logits.argmax(dim=-1).numpy()
-            followed = torch.from_numpy(answer[some])[:, None]
-            logs = logits.log_softmax(dim=-1)
-            best = logs.max(dim=-1)
-            top[n, some], probability[n, some] = best.indices.numpy(), best.values.exp().numpy()
-            entropy[n, some] = torch.special.entr(logs.exp()).sum(dim=-1).numpy() / np.log(2)
-            rank[n, some] = 1 + (logits > logits.gather(1, followed)).sum(dim=-1).numpy()
+    at_a_time = max(1, CHUNK // len(places))
+    for start in range(0, len(asked), at_a_time):
+        some = slice(start, start + at_a_time)
+        stream = np.stack([trace.stage(*place)[0, asked[some]] for place in places])  # (S, P, C)
+        logits = _read(model, stream)  # (S, P, n_vocab)
+        if answers is None:
+            answer[some] = logits[-1].argmax(dim=-1).numpy()
+        followed = torch.from_numpy(answer[some])[None, :, None].expand(len(places), -1, 1)
+        logs = logits.log_softmax(dim=-1)
+        best = logs.max(dim=-1)
+        top[:, some], probability[:, some] = best.indices.numpy(), best.values.exp().numpy()
+        entropy[:, some] = torch.special.entr(logs.exp()).sum(dim=-1).numpy() / np.log(2)
+        rank[:, some] = 1 + (logits > logits.gather(2, followed)).sum(dim=-1).numpy()
     return LogitLens(places, tuple(asked), top, probability, entropy, rank, answer)
 
 
 def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
-    """Final LayerNorm and unembedding: a stream (P, C) -> logits (P, n_vocab) in double.
+    """Final LayerNorm and unembedding: streams (…, C) -> logits (…, n_vocab) in double.
 
     By their weights and not as modules: a run in another thread listens to those.
     """
