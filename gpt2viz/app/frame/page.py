@@ -46,7 +46,10 @@ from gpt2viz.run.key import RunKey
 #: What can be switched for every page, beside the sentence.
 SWITCHES: tuple[Switch, ...] = (parameters.CAUSAL, parameters.END_OF_TEXT)
 
-_STYLE = (resources.files("gpt2viz.app") / "theme.css").read_text(encoding="utf-8")
+#: In one line: Streamlit would take each page's indents away anew.
+_STYLE = " ".join(
+    (resources.files("gpt2viz.app") / "theme.css").read_text(encoding="utf-8").split()
+)
 
 
 @dataclass(frozen=True)
