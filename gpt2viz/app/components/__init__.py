@@ -3,7 +3,8 @@
 ``component.js`` is what runs there, ``style.css`` its look where it has one, ``component.html``
 what it finds in the page where ``gpt2viz.show`` draws with it too, and ``__init__.py`` what the
 pages call. Streamlit takes a script as one text, so a component is one module: its default export
-is what Streamlit calls, and the others are there to be tested.
+is what Streamlit calls, and the others are there to be tested. What it imports of the scripts
+beside the folders is written into it (``whole``).
 
 Streamlit sends that text with everything that the component draws. Where a page draws many, one
 that draws nothing brings the script (``brought``), and what is sent with each is two lines.
@@ -11,6 +12,7 @@ that draws nothing brings the script (``brought``), and what is sent with each i
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 #: How the function begins that Streamlit calls.
 _CALLED = "export default function ("
+
+#: How a component takes something of a script beside the folders.
+_TAKEN = re.compile(r'^import \{.+\} from "\.\./(\w+\.js)"$', re.MULTILINE)
 
 
 class Brought(NamedTuple):
@@ -57,7 +62,7 @@ def parted(name: str, script: str) -> tuple[str, str]:
 
     It may come before or after. Another version of a script has another name.
     """
-    handed = (resources.files(__name__) / "handed.js").read_text(encoding="utf-8")
+    handed = _beside("handed.js")
     here = f'handed("{name}_{crc32(script.encode()):08x}")'
     body = script.replace(_CALLED, "const forStreamlit = function (")
     loading = f"{body}\n{handed}\n{here}.give(forStreamlit)\nexport default () => null\n"
@@ -65,12 +70,21 @@ def parted(name: str, script: str) -> tuple[str, str]:
     return loading, drawing
 
 
+def whole(script: str) -> str:
+    """A component's script with those that it imports written in: Streamlit takes one text."""
+    return _TAKEN.sub(lambda taken: _beside(taken[1]), script)
+
+
+def _beside(name: str) -> str:
+    return (resources.files(__name__) / name).read_text(encoding="utf-8")
+
+
 def _name(package: str) -> str:
     return f"gpt2viz_{package.rpartition('.')[2]}"
 
 
 def _script(package: str) -> str:
-    return (resources.files(package) / "component.js").read_text(encoding="utf-8")
+    return whole((resources.files(package) / "component.js").read_text(encoding="utf-8"))
 
 
 def _registered(package: str, script: str, html: str | None) -> ComponentRenderer:

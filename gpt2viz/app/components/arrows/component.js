@@ -2,19 +2,13 @@
 // points can be moved, and what follows from them moves along. `data.arrows` are the query, then
 // the keys. Every message carries all points and a count; an answer to an older count isn't drawn.
 
+import { make } from "../make.js"
+
 const REST = 250  // ms from the last key pressed to the message
 const GLIDE = 350
 const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }
 const PLANES = { look: "Query and keys", mix: "Values, mixed by the weights" }
 const TALL = 6, WIDE = 30  // a label's room, in hundredths of a plane
-
-function make(tag, kind, into, text = "") {
-  const made = document.createElement(tag)
-  made.className = kind
-  made.textContent = text
-  into.append(made)
-  return made
-}
 
 function drawn(tag, attributes, into) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag)
@@ -135,7 +129,7 @@ const stroke = (svg, from, to, box, color, kind) => drawn("path",
 
 // Words at a place of a plane. They are for the eye: handles and table say the same.
 function write(plane, kind, [x, y], text, color = "") {
-  const label = make("div", `label ${kind}`, plane, text)
+  const label = make("div", plane, text, `label ${kind}`)
   label.setAttribute("aria-hidden", "true")
   Object.assign(label.style, { left: `${x}%`, top: `${y}%`, color })
 }
@@ -212,11 +206,11 @@ function rows(view, { scores, weights }) {
   const { data } = view
   view.body.replaceChildren()
   data.words.forEach((word, n) => {
-    const line = make("tr", "", view.body), weight = weights[n]
-    make("th", "", line, word).scope = "row"
-    make("td", "", line, fixed(scores[n]))
-    make("td", "", line, fixed(weight))
-    const bar = make("span", "bar", make("td", "share", line))
+    const line = make("tr", view.body), weight = weights[n]
+    make("th", line, word).scope = "row"
+    make("td", line, fixed(scores[n]))
+    make("td", line, fixed(weight))
+    const bar = make("span", make("td", line, "", "share"), "", "bar")
     Object.assign(bar.style, { width: `${100 * weight}%`, background: data.colors.query })
   })
 }
@@ -296,21 +290,21 @@ function walk(view, event, n) {
 function build(view, data) {
   const { root } = view
   root.replaceChildren()
-  const planes = make("div", "planes", root)
+  const planes = make("div", root, "", "planes")
   for (const [kind, title] of Object.entries(PLANES)) {
-    const figure = make("figure", "", planes)
-    make("figcaption", "", figure, title)
-    view[kind] = make("div", "plane", figure)
+    const figure = make("figure", planes)
+    make("figcaption", figure, title)
+    view[kind] = make("div", figure, "", "plane")
     drawn("svg", { viewBox: "0 0 100 100", "aria-hidden": true }, view[kind])
   }
-  const table = make("table", "", planes), head = make("tr", "", make("thead", "", table))
-  for (const title of ["word", "score", "weight"]) make("th", "", head, title).scope = "col"
-  make("td", "", head)
-  view.body = make("tbody", "", table)
-  view.say = make("p", "say", root)
+  const table = make("table", planes), head = make("tr", make("thead", table))
+  for (const title of ["word", "score", "weight"]) make("th", head, title).scope = "col"
+  make("td", head)
+  view.body = make("tbody", table)
+  view.say = make("p", root, "", "say")
   view.say.setAttribute("role", "status")
   view.handles = points(data).map((_, n) => {
-    const handle = make("button", n ? "handle" : "handle query", view[planeOf(view, n)])
+    const handle = make("button", view[planeOf(view, n)], "", n ? "handle" : "handle query")
     handle.type = "button"
     handle.onkeydown = (event) => walk(view, event, n)
     drag(view, handle, n)

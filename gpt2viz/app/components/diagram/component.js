@@ -1,15 +1,9 @@
 // The diagram of the model: boxes, and arrows measured from them. `data` has `alt`, `rows` of boxes
 // and notes, and `edges` (from, to, kind) between boxes.
 
-const SVG = "http://www.w3.org/2000/svg"
+import { make } from "../make.js"
 
-function make(tag, name, text, into) {
-  const made = document.createElement(tag)
-  made.className = name
-  if (text) made.textContent = text
-  into.append(made)
-  return made
-}
+const SVG = "http://www.w3.org/2000/svg"
 
 // The head of an arrow that arrives at (x, y), going in the direction (dx, dy).
 const head = (x, y, dx, dy) =>
@@ -44,13 +38,13 @@ export function arrow(a, b, kind) {
 }
 
 function box(node, into, send) {
-  const made = make("button", "node", "", into)
+  const made = make("button", into, "", "node")
   made.disabled = !node.page
   if (node.page) made.title = `Open ${node.page}`
-  make("b", "", node.name, made)
-  make("span", "", node.kind, made)
-  make("code", "", node.shape, made)
-  make("i", "", node.parameters, made)
+  make("b", made, node.name)
+  make("span", made, node.kind)
+  make("code", made, node.shape)
+  make("i", made, node.parameters)
   made.onclick = () => send("node", node.module)
   return made
 }
@@ -84,8 +78,8 @@ export default function ({ data, setTriggerValue, parentElement }) {
   root.setAttribute("aria-label", data.alt)
   const boxes = {}
   for (const row of data.rows) {
-    if (row.note) { make("div", "note", row.note, root); continue }
-    const line = make("div", `row of${row.nodes.length}`, "", root)
+    if (row.note) { make("div", root, row.note, "note"); continue }
+    const line = make("div", root, "", `row of${row.nodes.length}`)
     for (const node of row.nodes) boxes[node.module] = box(node, line, setTriggerValue)
   }
   const svg = document.createElementNS(SVG, "svg")

@@ -1,15 +1,9 @@
 // Bars that always sum to 1, in whole hundredths so that what stands beside them does too. A bar
 // that somebody has set stays; the others share what is left.
 
-const WHOLE = 100
+import { make } from "../make.js"
 
-function make(tag, into, text, name) {
-  const made = document.createElement(tag)
-  if (text) made.textContent = text
-  if (name) made.className = name
-  into.append(made)
-  return made
-}
+const WHOLE = 100
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0)
 

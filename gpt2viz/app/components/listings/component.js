@@ -1,6 +1,8 @@
 // Two listings side by side. One line of the first is chosen, or a few that belong together; the
 // lines `beside` it light up in the second. A click there chooses the line that it is beside.
 
+import { make } from "../make.js"
+
 // Which line of the first a line of the second leads to, of several the one after the chosen one.
 export function leads(beside, line, chosen) {
   const found = Object.keys(beside).map(Number).filter((n) => beside[n].includes(line))
@@ -11,14 +13,6 @@ export function leads(beside, line, chosen) {
 export function walk(key, at, count) {
   const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: count - 1 }[key]
   return to === undefined ? undefined : Math.min(Math.max(to, 0), count - 1)
-}
-
-function make(tag, into, text, name) {
-  const made = document.createElement(tag)
-  if (text) made.textContent = text
-  if (name) made.className = name
-  into.append(made)
-  return made
 }
 
 // A line with its number. Its indent stays when it wraps; what is only a comment is set apart.

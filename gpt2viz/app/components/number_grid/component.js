@@ -1,13 +1,7 @@
 // A table of number fields. Every message carries all numbers and a count. An answer to an older
 // count is not drawn: it would undo what was typed meanwhile.
 
-function make(tag, into, text, name) {
-  const made = document.createElement(tag)
-  if (text) made.textContent = text
-  if (name) made.className = name
-  into.append(made)
-  return made
-}
+import { make } from "../make.js"
 
 // The number that somebody typed, with either decimal sign; NaN for none, or one too large.
 export function read(text, largest) {

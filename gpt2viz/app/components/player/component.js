@@ -1,16 +1,10 @@
 // Frames to play and to walk through. A frame has marks, known by their keys, each at a place; the
 // style lets them glide from one frame's place to the next one's, unless less motion is asked for.
 
+import { make } from "../make.js"
+
 const REST = 400  // ms from the last step to the message
 const PACE = 1800
-
-function make(tag, kind, into, text = "") {
-  const made = document.createElement(tag)
-  made.className = kind
-  made.textContent = text
-  into.append(made)
-  return made
-}
 
 // The frame that is shown after a message: the browser's own, unless the address has moved.
 export function shown(known, data) {
@@ -46,7 +40,7 @@ function paint(view) {
     setTimeout(() => mark.remove(), 700)
   }
   for (const mark of marks) {
-    if (come.includes(mark.key)) parts.set(mark.key, make("div", "", stage))
+    if (come.includes(mark.key)) parts.set(mark.key, make("div", stage))
     const part = parts.get(mark.key)
     part.className = `${mark.fill ? "block" : "word"}${mark.left ? " left" : ""}`
     part.textContent = mark.text
@@ -94,22 +88,22 @@ function walk(view, by) {
 }
 
 function button(bar, text, does) {
-  const made = make("button", "", bar, text)
+  const made = make("button", bar, text)
   made.type = "button"
   made.onclick = does
   return made
 }
 
 function build(root) {
-  const view = { root, parts: new Map(), plays: 0, sent: -1 }, bar = make("div", "bar", root)
+  const view = { root, parts: new Map(), plays: 0, sent: -1 }, bar = make("div", root, "", "bar")
   view.back = button(bar, "◀ Back", () => walk(view, -1))
   view.play = button(bar, "▶ Play", () => play(view, !view.plays))
   view.play.className = "play"
   view.next = button(bar, "Step ▶", () => walk(view, 1))
-  view.where = make("span", "where", bar)
-  view.say = make("p", "say", root)
+  view.where = make("span", bar, "", "where")
+  view.say = make("p", root, "", "say")
   view.say.setAttribute("role", "status")
-  view.stage = make("div", "stage", root)
+  view.stage = make("div", root, "", "stage")
   view.stage.setAttribute("aria-hidden", "true")
   return view
 }

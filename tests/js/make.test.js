@@ -1,0 +1,13 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import { make } from "../../gpt2viz/app/components/make.js"
+
+test("an element stands at the end of another, with text and name where they are given", () => {
+  globalThis.document = { createElement: (tag) => ({ tag }) }
+  const into = []
+  into.append = into.push
+  assert.deepEqual(make("b", into, "<i>"), { tag: "b", textContent: "<i>" })
+  assert.deepEqual(make("i", into, "", "last"), { tag: "i", className: "last" })
+  assert.deepEqual(into.map(({ tag }) => tag), ["b", "i"])
+})
