@@ -110,7 +110,7 @@ def walk_the_lines(page: Page) -> None:
     lit = mine.locator("[aria-current]")
     expect(lit).to_contain_text("scores = q @ k.mT")
     expect(package.locator("[aria-current]")).to_contain_text("scores = self.scores(")
-    lit.focus()
+    reach(page, lit)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Makes the scores smaller.")).to_be_visible()
@@ -196,11 +196,15 @@ _TOO_WIDE = """
 }
 """
 
+# Numbers that their fields are too narrow for.
+_CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.value)"
+
 
 def wrong_on_a_phone(page: Page) -> list[str]:
-    """What is wider than a page of 400 pixels, and what axe-core finds there."""
+    """What is wider than a page of 400 pixels, or than its field, and what axe-core finds there."""
     page.set_viewport_size({"width": 400, "height": 900})
     found = found_at_rest(page)  # which waits first
+    found += [f"cut: {text}" for text in page.locator(".grid input").evaluate_all(_CUT)]
     return found + [f"too wide: {part[:160]}" for part in page.evaluate(_TOO_WIDE)[:9]]
 
 
