@@ -192,7 +192,8 @@ def check_code(at: AppTest, page: str) -> None:
     for block in blocks:
         ast.parse(block)  # squeezed below, it would be the package's with its indents lost, too
         lines = [line for line in block.splitlines() if line.strip() != MARK]
-        assert any(squeezed("\n".join(lines)) in source for source in SOURCE), block
+        found = squeezed("\n".join(lines))
+        assert any(found in source for source in SOURCE), block
 
 
 def test_lines_have_words_and_a_table_too() -> None:
