@@ -29,8 +29,8 @@ class Phase:
     repeated: float
     own: float = 1.0
     last_rate: float = 1.0
-    """The learning rates at the phase's end, as a share of the highest: the rates fall along a
-    line to it, from those of the phase before."""
+    """The learning rates at the phase's end, as a share of the highest: the rates fall or rise
+    along a line to it, from those of the phase before."""
 
     @property
     def tokens(self) -> int:
@@ -69,8 +69,8 @@ class Recipe:
     """Everything that decides the weights, beside the corpus.
 
     The rates rise in a warm-up, stay, and fall in the third phase (Hu et al. 2024, "MiniCPM",
-    section 4): how long they stay need not be known from the start. Then they rise and fall once
-    more, to less than a third of their height.
+    section 4): how long they stay need not be known from the start. Then they rise once more, to
+    less than a third of their height, and fall again.
     """
 
     vocab_size: int = 5120
