@@ -212,7 +212,7 @@ def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert f"worse than knowing nothing, which costs ln {n_vocab:,} = {np.log(n_vocab):.2f}." in (
         said(at)
     )
-    assert f"as if it picked among {np.exp(last):,.0f} tokens alike" in said(at)
+    assert f"as unsure as among {np.exp(last):,.0f} equally likely tokens" in said(at)
     write_checkpoint(tmp_path / "plain")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
     assert "has no record of its training" in said(chapter("A crane", model="plain"))

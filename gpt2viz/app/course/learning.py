@@ -323,15 +323,15 @@ def _curve(book: Book, record: TrainingRecord, n_vocab: int) -> None:
     )
     first, last = (float(record.held_out[n]) for n in (0, -1))
     unsure, nothing = learning.perplexity(last), np.log(n_vocab)
-    began = f"as unsure as if it picked among {learning.perplexity(first):,.0f} tokens alike"
+    began = f"as unsure as among {learning.perplexity(first):,.0f} equally likely tokens"
     if first > nothing:
         began = f"worse than knowing nothing, which costs ln {n_vocab:,} = {nothing:.2f}"
     prose.markdown(
         "The model above learned by batches, a loss and steps too. Over "
         f"{record.tokens[-1] / 1e6:.1f} million tokens its held-out loss went from {first:.2f} to "
-        f"**{last:.2f}** nats. At first that was {began}. In the end it was as unsure as if it "
-        f"picked among {unsure:,.0f} tokens alike. Where the two curves for random tokens part, "
-        "heads have learned to copy."
+        f"**{last:.2f}** nats. At first that was {began}. In the end it was as unsure as among "
+        f"{unsure:,.0f} equally likely tokens. Where the two curves for random tokens part, heads "
+        "have learned to copy."
     )
     link(pages.TRAINING, "See its heads being born, on Training")
     code(learning.perplexity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 import streamlit as st
 
@@ -39,7 +40,7 @@ def draw(book: Book, layer: int, head: int) -> None:
         [listed.first(pair) if pair else None for pair in listed.pairs],
         {line: pair.lines_beside for line, pair in pairs.items()},
         line,
-        lambda line: address.put(parameters.LINE, line),
+        partial(address.put, parameters.LINE),
     )
     _said(book.view, line, pairs[line], layer, head)
     code(line_by_line)

@@ -73,7 +73,7 @@ def _after_softmax() -> Question:
         "Switch the mask off and look along its row. Which of the weights would stay?",
         f"“A” keeps {first:.4f} and “crane” {itself:.4f}. What went to later words is lost, so the "
         f"rows sum to {', '.join(sums[:-1])} and {float(sums[-1]):g}. Such sums give the mistake "
-        "away. With the mask before softmax, those who stay share the whole.",
+        "away. With the mask before softmax, those that stay share the whole.",
         answer=sums[1],
     )
 

@@ -39,7 +39,7 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
         "16": "That is all of them.",
     },
     "mask_after": {
-        "1": "That is with the mask before softmax, where those who stay share the whole.",
+        "1": "That is with the mask before softmax, where those that stay share the whole.",
         "0.4746": "That is what the mask takes away.",
         "0.3688": "That is what “crane” gives itself. It sees one more word.",
         "0.1566": "That is what it gives “A”. It also sees itself.",

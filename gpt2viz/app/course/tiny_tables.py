@@ -37,9 +37,9 @@ class _Table(NamedTuple):
 
 def _of_head(letter: str, head: int, parameter: Listed) -> _Table:
     made = getattr(MADE.heads[head], letter)
-    title = f"W_{letter.upper()}" + (
-        f" of head {head}" if head else ""
-    )  # of the first, no heads yet
+    title = f"W_{letter.upper()}"
+    if head:  # the chapter of head 0 comes before there are others
+        title += f" of head {head}"
     return _Table(parameter, title, made, _OUT, CHANNELS)
 
 
