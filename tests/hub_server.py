@@ -1,6 +1,7 @@
 """Enough of the Hugging Face hub's protocol, on 127.0.0.1, for the unmodified client.
 
-What is known of it: /api/models/NAME?blobs=True lists the files; HEAD and GET of
+What is known of it: /api/models/NAME?blobs=True lists the files, and .../NAME/revision/REVISION
+those of a revision; HEAD and GET of
 /NAME/resolve/REVISION/FILE carry X-Repo-Commit and ETag, and for large files redirect to another
 host, with X-Linked-Size and X-Linked-Etag; errors carry X-Error-Code.
 """
@@ -25,9 +26,17 @@ from huggingface_hub import constants
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
+def commit(name: str) -> str:
+    """That of a model's folder; each "name@revision" has one of its own."""
+    return hashlib.sha1(name.encode()).hexdigest() if "@" in name else COMMIT  # noqa: S324
+
+
 @dataclass
 class Hub:
-    """Folders by the name of the model, and what goes wrong. ``requests`` are all that came."""
+    """Folders by the name of the model, or "name@revision", and what goes wrong.
+
+    ``requests`` are all that came.
+    """
 
     folders: dict[str, Path] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
@@ -82,7 +91,10 @@ class Answer(BaseHTTPRequestHandler):
             return self.reply(hub.failing)
         if path.startswith("/cdn/"):
             return self.large_file(path.split("/")[2])
-        name, _, rest = path.removeprefix("/api/models/").lstrip("/").partition("/resolve/")
+        asked = path.removeprefix("/api/models/").lstrip("/")
+        name, _, rest = asked.partition("/resolve/")
+        name, _, revision = name.partition("/revision/")
+        revision, _, file = rest.partition("/") if rest else (revision, "", "")
         if name in hub.renamed:
             moved = self.path.replace(f"/{name}", f"/{hub.renamed[name]}", 1)
             return self.reply(307, Location=moved)
@@ -92,7 +104,11 @@ class Answer(BaseHTTPRequestHandler):
             return self.reply(403, X_Error_Code="GatedRepo")
         if headers.get("authorization") != hub.private.get(name, headers.get("authorization")):
             return self.reply(401)
-        return self.file(name, rest.split("/", 1)[1]) if rest else self.list(name)
+        if revision not in ("", "main", COMMIT):
+            name = f"{name}@{revision}"
+        if name not in hub.folders:
+            return self.reply(404, X_Error_Code="RevisionNotFound")
+        return self.file(name, file) if file else self.list(name)
 
     def list(self, name: str) -> None:
         siblings = []
@@ -105,17 +121,17 @@ class Answer(BaseHTTPRequestHandler):
                 sha = digest(content, True)
                 found["lfs"] = {"sha256": sha, "size": len(content), "pointerSize": 130}
             siblings.append(found)
-        body = json.dumps({"id": name, "sha": COMMIT, "siblings": siblings}).encode()
+        body = json.dumps({"id": name, "sha": commit(name), "siblings": siblings}).encode()
         self.reply(200, body, Content_Type="application/json")
 
     def file(self, name: str, file: str) -> None:
         path = self.hub.folders[name] / file
         if not path.is_file():
-            return self.reply(404, X_Error_Code="EntryNotFound", X_Repo_Commit=COMMIT)
+            return self.reply(404, X_Error_Code="EntryNotFound", X_Repo_Commit=commit(name))
         content = path.read_bytes()
         large = len(content) > self.hub.large
         etag = digest(content, large)
-        headers: dict[str, Any] = {"X_Repo_Commit": COMMIT, "ETag": f'"{etag}"'}
+        headers: dict[str, Any] = {"X_Repo_Commit": commit(name), "ETag": f'"{etag}"'}
         if not large:
             return self.reply(200, content, **headers)
         headers |= {"X_Linked_Size": str(len(content)), "X_Linked_Etag": f'"{etag}"'}

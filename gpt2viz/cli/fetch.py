@@ -19,6 +19,9 @@ from gpt2viz.model.memory import spell
 def fetch(name: str, dry_run: bool, as_json: bool, quiet: bool) -> None:
     """Fetch the model NAME from the Hugging Face hub, after saying its size.
 
+    After an @ it may say which revision: a branch, a tag or a commit. Those
+    called step1000 are checkpoints of the model's training.
+
     It is kept in the hub's own cache. A stopped download goes on where it was
     when the command is repeated. Only config, vocabulary, weights and card are
     fetched. Where gpt2viz.toml has a list `allow`, or GPT2VIZ_ALLOW_MODEL is
@@ -27,15 +30,19 @@ def fetch(name: str, dry_run: bool, as_json: bool, quiet: bool) -> None:
     \b
         gpt2viz fetch gpt2
         gpt2viz fetch owner/name --dry-run
+        gpt2viz fetch owner/name@step1000
         gpt2viz trace "A crane ate fish" --model gpt2
     """
+    model, at, revision = name.partition("@")
+    if at and not revision:
+        raise HubError(f"{name!r:.100} names no revision after the @.")
     allowed = settings.allowed()
-    if allowed and name not in allowed and "*" not in allowed:
+    if allowed and model not in allowed and "*" not in allowed:
         raise HubError(
-            f"{name!r:.100} may not be fetched here; the list `allow` in gpt2viz.toml, or "
+            f"{model!r:.100} may not be fetched here; the list `allow` in gpt2viz.toml, or "
             f"{settings.ALLOW_VARIABLE}, has: {', '.join(allowed)}"
         )
-    offer = hub.look_up(name)
+    offer = hub.look_up(model, revision or None)
     here = offer.here
     some = f", {spell(here)} of it here already" if here else ""
     options.note(quiet, f"{name} is {spell(offer.nbytes)}{some}")

@@ -25,6 +25,7 @@ from huggingface_hub.errors import (
     HFValidationError,
     LocalEntryNotFoundError,
     OfflineModeIsEnabled,
+    RevisionNotFoundError,
 )
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, disable_progress_bars
 
@@ -54,10 +55,14 @@ class File:
 
 @dataclass(frozen=True)
 class Offer:
-    """The files that are needed of a model; nothing but ``config.json`` is fetched yet."""
+    """The files that are needed of a model; nothing but ``config.json`` is fetched yet.
+
+    ``revision`` is a branch, a tag or a commit of it; None for the newest.
+    """
 
     name: str
     files: tuple[File, ...]
+    revision: str | None = None
 
     @property
     def nbytes(self) -> int:
@@ -74,18 +79,22 @@ class StoppedError(HubError):
     """The download was stopped; what came is kept, and the next one goes on from there."""
 
 
-def look_up(name: str) -> Offer:
-    """Ask the hub what a model weighs. Raises ``HubError`` or, where it is no GPT-2,
-    ``CheckpointError``."""
+def look_up(name: str, revision: str | None = None) -> Offer:
+    """Ask the hub what a model weighs, the newest or a ``revision``.
+
+    Raises ``HubError`` or, where it is no GPT-2, ``CheckpointError``.
+    """
     with _plain_words(name):
-        info = HfApi(endpoint=constants.ENDPOINT).model_info(name, files_metadata=True)
+        api = HfApi(endpoint=constants.ENDPOINT)
+        info = api.model_info(name, revision=revision, files_metadata=True)
         files = {}
         for found in info.siblings or ():
             digest = found.lfs.sha256 if found.lfs else found.blob_id
             if digest:
                 files[found.rfilename] = File(found.rfilename, found.size or 0, digest)
-        offer = Offer(name, tuple(files[n] for n in _needed(name, files)))
-        GPT2Config.from_dict(read_json(Path(hf_hub_download(name, "config.json"))))
+        offer = Offer(name, tuple(files[n] for n in _needed(name, files)), revision)
+        config = hf_hub_download(name, "config.json", revision=revision)
+        GPT2Config.from_dict(read_json(Path(config)))
     return offer
 
 
@@ -110,11 +119,13 @@ def fetch(
         done = 0
         for file in offer.files:
             if not _blob(offer.name, file).exists():
-                _get(offer.name, file, partial(_from, progress, done), stopped)
+                _get(offer, file, partial(_from, progress, done), stopped)
             done += file.nbytes
             progress(done)
-        paths = [Path(hf_hub_download(offer.name, file.name)) for file in offer.files]
-    return paths[0].parent
+        paths = [
+            hf_hub_download(offer.name, file.name, revision=offer.revision) for file in offer.files
+        ]
+    return Path(paths[0]).parent
 
 
 def cached() -> dict[str, Path]:
@@ -154,10 +165,12 @@ def _from(progress: Callable[[int], None], before: int, now: int) -> None:
     progress(before + now)
 
 
-def _get(name: str, file: File, here: Callable[[int], None], stopped: Callable[[], bool]) -> None:
+def _get(
+    offer: Offer, file: File, here: Callable[[int], None], stopped: Callable[[], bool]
+) -> None:
     """Write one file's blob, from where its partial file ends; refuse what isn't as announced."""
-    blob, part = _blob(name, file), _partial(name, file)
-    url = hf_hub_url(name, file.name, endpoint=constants.ENDPOINT)
+    blob, part = _blob(offer.name, file), _partial(offer.name, file)
+    url = hf_hub_url(offer.name, file.name, revision=offer.revision, endpoint=constants.ENDPOINT)
     headers = build_hf_headers() | {"accept-encoding": "identity"}
     disable_progress_bars("huggingface_hub.http_get")
     with WeakFileLock(f"{part}.lock"), _Watched(part, here, stopped) as target:
@@ -165,7 +178,7 @@ def _get(name: str, file: File, here: Callable[[int], None], stopped: Callable[[
         compat.download(url, target, resume, headers, file.nbytes)
     if _digest(part, file) != file.digest:
         part.unlink()
-        raise HubError(f"{file.name} of {name} arrived damaged and was not kept. Try again.")
+        raise HubError(f"{file.name} of {offer.name} arrived damaged and was not kept. Try again.")
     part.replace(blob)
 
 
@@ -231,6 +244,8 @@ def _plain_words(name: str) -> Iterator[None]:
         raise HubError(
             f"{name} is gated: ask for access on {where}/{name}, then `hf auth login` here."
         ) from None
+    except RevisionNotFoundError:
+        raise HubError(f"{name} has no such revision on {where}.") from None
     except HfHubHTTPError as error:
         status = error.response.status_code
         if status in (401, 403, 404):

@@ -143,5 +143,5 @@ def _revisions(folder: Path) -> list[tuple[int, Path]]:
         found = [(int(match[1]), ref.read_text("utf-8").strip()) for match, ref in refs if match]
     except (OSError, ValueError):
         return []
-    here = {path.name: path for path in snapshots.iterdir() if is_there(path / "config.json")}
+    here = {path.name: path for path in snapshots.iterdir() if any(path.glob("*.safetensors"))}
     return sorted((step, here[commit]) for step, commit in found if commit in here)

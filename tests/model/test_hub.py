@@ -106,6 +106,26 @@ def test_shards(server: Hub, tmp_path: Path) -> None:
     assert gpt2viz.load_model(folder).config.n_layer == 3
 
 
+def test_a_revision_is_a_checkpoint_of_the_model(server: Hub, tmp_path: Path, run: Run) -> None:
+    newest = get()
+    write_checkpoint(tmp_path / "step10", seed=1)
+    server.folders["someone/tiny@step10"] = tmp_path / "step10"
+    assert run("fetch", "someone/tiny@step10", "--dry-run").exit_code == 0
+    assert not gpt2viz.load_steps(newest)  # its config alone is here
+    assert hub.look_up("someone/tiny", "step10").files[-1] != hub.look_up("someone/tiny").files[-1]
+    assert run("fetch", "someone/tiny@step10").exit_code == 0
+    assert hub.cached() == {"someone/tiny": newest}
+    found, earlier = (
+        gpt2viz.trace(model, "A").logits
+        for model in (gpt2viz.load_steps(newest)[10], gpt2viz.load_model(tmp_path / "step10"))
+    )
+    assert_array_equal(found, earlier)
+    for wrong, told in (("step9", "has no such revision"), ("", "names no revision")):
+        refused = run("fetch", f"someone/tiny@{wrong}")
+        assert refused.exit_code == 1
+        assert told in refused.stderr
+
+
 @pytest.mark.skipif(
     Version(version("huggingface_hub")) < Version("1.24"),
     reason="the hub's client goes on by itself from 1.24 on; before, the command is repeated",
@@ -263,5 +283,12 @@ MUTANTS = (
         'return ["config.json", *card, *words, *weights]',
         "return list(have)",
         "test_only_what_is_needed_is_fetched_and_runs",
+    ),
+    Mutant(
+        "a revision's files are the newest's",
+        "model/hub.py",
+        "model_info(name, revision=revision, ",
+        "model_info(name, ",
+        "test_a_revision_is_a_checkpoint_of_the_model",
     ),
 )
