@@ -95,6 +95,7 @@ MENU: tuple[Page, ...] = (
         what="every head of every layer, and what comes next",
         words="token head layer query key value attention-weight causal-mask attention-sink "
         "value-weighted-attention",
+        formerly={"attention": ()},  # it never had that address, but a person may type it
     ),
     HEAD := Page(
         "Head",

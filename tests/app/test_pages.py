@@ -20,6 +20,7 @@ from tests.mutants import Mutant
 
 #: Every address of before -> the page and the mode that it leads to.
 MOVED = {
+    "attention": "attention",
     "inside_head": "head",
     "inside_a_head": "head",
     "compare_layers": "side_by_side?differs=layers",
@@ -55,7 +56,7 @@ def test_a_page_is_a_script_that_calls_the_view_of_its_name(page: Page) -> None:
 
 
 def test_each_name_is_of_one_page() -> None:
-    names = [name for page in pages.PAGES for name in (page.name, *page.formerly)]
+    names = [name for page in pages.PAGES for name in (page.address, *page.formerly)]
     assert len(names) == len(set(names)) > len(pages.PAGES) > len(pages.MENU) == 10
     assert {name for page in pages.PAGES for name in page.formerly} == set(MOVED)
 
