@@ -68,7 +68,7 @@ def token_table(writes: Ranked, likes: Ranked, names: Sequence[str]) -> pd.DataF
     }
     return pd.DataFrame(
         {
-            title: [f"{names[token]}  {value:+.1f}".replace("-", "−") for token, value in end]
+            title: [f"{names[token]}  {f'{value:+.1f}'.replace('-', '−')}" for token, value in end]
             for title, end in ends.items()
         }
     )

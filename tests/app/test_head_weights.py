@@ -6,9 +6,10 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.circuits import head_circuit
+from gpt2viz.analysis.circuits import Ranked, Scored, head_circuit
 from gpt2viz.analysis.weight_scores import weight_scores
 from gpt2viz.labels import label
+from gpt2viz.pictures.circuits import token_table
 from gpt2viz.survey.stored import read_survey
 from tests.app.pages import array, figure, heatmaps, open_page, plain
 from tests.bundled import CATS, HEADS, HS, N_HEAD, N_LAYER, back, copier
@@ -79,11 +80,13 @@ def test_two_tokens_are_too_little_to_compare() -> None:
 def test_any_token_can_be_typed() -> None:
     model = gpt2viz.load_model()
     wanted = head_circuit(model, 1, 2).writes(model.tokenizer.encode(" fish")[0], 1).most[0]
-    written = f"{label(model.tokenizer.token_bytes(wanted.token))}  {wanted.value:+.1f}"
+    sign = "+" if wanted.value > 0 else "−"
+    name = label(model.tokenizer.token_bytes(wanted.token))
+    written = f"{name}  {sign}{abs(wanted.value):.1f}"
     where = {"text": CATS, "layer": "1", "head": "2"}
     for typed in ("·fish", " fish"):
         at = open_page("head?see=weights", **where | {"token": typed})
-        assert at.dataframe[0].value["raises most"][0] == written.replace("-", "−")
+        assert at.dataframe[0].value["raises most"][0] == written
         assert any("looks at “·fish” it raises" in plain(text.value) for text in at.markdown)
     at.session_state["query"] = 3
     at.query_params["query"] = "3"
@@ -94,6 +97,13 @@ def test_any_token_can_be_typed() -> None:
     (said,) = [warning.value for warning in at.warning]
     assert "is not a single token of this model's vocabulary" in said
     assert len(at.dataframe) == 1, "the partners stay"
+
+
+def test_a_token_of_hyphens_stays_as_it_is_written() -> None:
+    found = (Scored(0, 1.5), Scored(1, -0.25))
+    table = token_table(Ranked(found, found), Ranked(found, found), ["--'", "·a-b"])
+    for column in table:
+        assert list(table[column]) == ["--'  +1.5", "·a-b  −0.2"]
 
 
 def test_its_place_in_the_survey_and_the_way_to_all_heads() -> None:
