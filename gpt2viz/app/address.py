@@ -80,6 +80,14 @@ def _note(said: str) -> None:
     place.warning("\n\n".join(notes), icon=":material/link_off:")
 
 
+def forget_notes() -> None:
+    """Take the notes away, as a whole page does. For a part of one that runs alone."""
+    place, notes = st.session_state[_NOTES]
+    if notes:
+        notes.clear()
+        place.empty()
+
+
 def text(parameter: Text, default: str | None = None, one_line: bool = True) -> dict[str, Any]:
     """Arguments for a text widget, which shows no line breaks where it has ``one_line``."""
     fits = is_one_line if one_line else lambda _value: True

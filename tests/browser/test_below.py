@@ -40,6 +40,12 @@ def texts(screen: Screen) -> list[str]:
     ]
 
 
+def drawn(screen: Screen) -> list[tuple[tuple[int, ...], Any]]:
+    """Every element as it was drawn, one after the other, each with its place."""
+    said = [m for raw in screen.raw if (m := ForwardMsg.FromString(raw)).HasField("delta")]
+    return [(tuple(m.metadata.delta_path), m.delta.new_element) for m in said]
+
+
 def pick(visitor: Visitor, page: Screen, label: str, value: str) -> Screen:
     """Choose one of several buttons, as a browser tells the server."""
     (found,) = [
@@ -93,8 +99,25 @@ def test_what_the_frame_says_of_a_head_goes_with_it(visitor: Visitor) -> None:
     ]
 
 
+def test_a_note_about_the_address_goes_with_the_next_choice(visitor: Visitor) -> None:
+    page = visitor.open("head", CHOSEN | {"query": "99", "key": "98"})
+    notes = [(place, one.alert.body) for place, one in drawn(page) if one.HasField("alert")]
+    place, said = notes[-1]
+    assert "query: 99 can't be shown here" in said
+    assert "key: 98 can't be shown here" in said
+    part = pick(visitor, page, "Head", "3")
+    assert [one.WhichOneof("type") for where, one in drawn(part) if where == place] == ["empty"]
+
+
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
+    Mutant(
+        "a note about the address stays where a part is drawn alone",
+        "app/frame/below.py",
+        "        address.forget_notes()\n",
+        "        pass\n",
+        "test_a_note_about_the_address_goes_with_the_next_choice",
+    ),
     Mutant(
         "what is said of another head stays",
         "app/frame/below.py",

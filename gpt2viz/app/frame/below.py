@@ -19,6 +19,7 @@ from gpt2viz.pictures.palette import Palette
 from gpt2viz.run.key import RunKey
 
 _FRAME = "_frame"
+_WITH_FRAME = "_with_frame"
 
 
 class _Frame(NamedTuple):
@@ -34,12 +35,15 @@ def draw(view: View, below: Callable[[View], None]) -> None:
     """Draw what is ``below`` the frame; a function of a module: it stays while the page is open."""
     said = examples.says(view.trace)
     st.session_state[_FRAME] = _Frame(_chosen(), said, output.so_far(), prose.so_far())
+    st.session_state[_WITH_FRAME] = True
     _draw(view.trace.key, view.query, view.colors, below)
 
 
 @st.fragment
 def _draw(key: RunKey, query: int | None, colors: Palette, below: Callable[[View], None]) -> None:
     frame: _Frame = st.session_state[_FRAME]
+    if not st.session_state.pop(_WITH_FRAME, False):
+        address.forget_notes()
     if frame.chosen != _chosen():
         st.rerun()
     try:
