@@ -5,8 +5,8 @@ widget's ``key`` and the callback that writes its value to the address:
 
     layer = st.segmented_control("Layer", range(4), **address.choice(parameters.LAYER, range(4)))
 
-A value in the address that the page can't show is replaced by the default, with a note; all the
-notes stand together, where ``begin`` was called.
+A value in the address that the page can't show is replaced by the default, with a note; the notes
+stand together, those of the frame above and those of the page itself below it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ LONGEST_TEXT = 2000
 LONGEST_ADDRESS = 6000
 
 _NOTES = "_address_notes"
+_OF_FRAME = "_address_notes_of_frame"
 _DROPPED = "_address_dropped"
 _HANDED = "_address_handed"
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
@@ -64,14 +65,20 @@ def trim() -> None:
 
 
 def begin() -> None:
-    """Make room here for all notes of the page. For the frame, which opens every page."""
-    st.session_state[_NOTES] = (st.empty(), [])
+    """Make room here for the frame's notes. For the frame, which opens every page."""
+    make_room()
+    st.session_state[_OF_FRAME] = st.session_state[_NOTES]
     if dropped := st.session_state[_DROPPED]:
         names = literal(", ".join(dropped[:5])) + (" …" if len(dropped) > 5 else "")
         _note(
             f"{names}: the value can't be shown here. An address holds up to {LONGEST_TEXT:,} "
             f"characters for one value and {LONGEST_ADDRESS:,} for all of them."
         )
+
+
+def make_room() -> None:
+    """Have the notes of what is drawn from now on stand here, together."""
+    st.session_state[_NOTES] = (st.empty(), [])
 
 
 def _note(said: str) -> None:
@@ -81,8 +88,8 @@ def _note(said: str) -> None:
 
 
 def forget_notes() -> None:
-    """Take the notes away, as a whole page does. For a part of one that runs alone."""
-    place, notes = st.session_state[_NOTES]
+    """Take the frame's notes away, as a whole page does. For a part of one that runs alone."""
+    place, notes = st.session_state[_OF_FRAME]
     if notes:
         notes.clear()
         place.empty()

@@ -13,100 +13,219 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 import gpt2viz
 from gpt2viz.app.frame.examples import EXAMPLES, find
 from tests.mutants import Mutant
-from tests.soak.visitor import Screen, Visitor
+from tests.soak.visitor import Visitor
 
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
 
 CHOSEN = {"text": "A crane ate fish", "layer": "1", "head": "0"}
+MODE = "What to show"
+
+#: What is picked on a page, one after the other, and whether what is below the frame runs alone.
+STEPS = {
+    "": [("Picture", "Lines", True)],
+    "head": [("Head", "3", True)],
+    "side_by_side": [
+        ("Head", "2", True),
+        (MODE, "Causal mask", True),
+        ("Layer", "2", True),
+        (MODE, "Heads", True),
+        ("Layer of B", "0", True),
+        (MODE, "Sentences", True),
+        ("Picture", "Lines", True),
+        (MODE, "Edits", True),
+        ("Head", "3", True),
+    ],
+    "find": [
+        ("Only layers", "1", True),
+        ("The best 4 instead", "", True),
+        (MODE, "Who looks from here to there?", False),
+        ("Only layers", "2", True),
+        (MODE, "Draw a pattern", False),
+        ("Only layers", "3", True),
+        (MODE, "Which heads do the same?", True),
+        ("Head", "3", True),
+        (MODE, "All heads, by similarity", False),
+        (MODE, "Wiring", False),
+        ("Edges", "Into Q", True),
+    ],
+    "predict": [
+        ("Write 10", "", False),
+        ("Head", "2", True),
+        ("Start over", "", True),
+        ("Step", "", True),
+        ("Make it the sentence", "", False),
+        (MODE, "Next token", False),
+    ],
+    "what_if": [
+        ("Head", "2", True),
+        ("Picture", "Lines", True),
+        (MODE, "Depends on", False),
+        ("Put", "Second into first", True),
+        ("Shown below the maps", "Paths into the head", True),
+    ],
+}
+
+
+class Tab:
+    """A page that is open in a browser, told what is picked as a browser tells the server."""
+
+    def __init__(self, server: str, page: str, chosen: dict[str, Any]) -> None:
+        self._visitor = Visitor(urlsplit(server).port or 0)
+        self.screen = self._visitor.open(page, chosen)
+        (self._script,) = (
+            one.navigation.page_script_hash for one in self.messages() if one.HasField("navigation")
+        )
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """What the address says."""
+        return dict(parse_qsl(self._visitor._query))
+
+    def messages(self) -> list[ForwardMsg]:
+        """What was sent as the page, or a part of it, was drawn last."""
+        found = [ForwardMsg.FromString(raw) for raw in self.screen.raw]
+        return found[max(n for n, one in enumerate(found) if one.HasField("new_session")) :]
+
+    def deltas(self) -> list[Any]:
+        return [one.delta for one in self.messages() if one.HasField("delta")]
+
+    def elements(self) -> list[tuple[tuple[int, ...], Any]]:
+        """Every element as it was drawn, one after the other, each with its place."""
+        said = [one for one in self.messages() if one.HasField("delta")]
+        return [(tuple(one.metadata.delta_path), one.delta.new_element) for one in said]
+
+    def parts(self, of: str) -> list[tuple[str, Any]]:
+        """The fragment and what it is of each widget or block of a kind."""
+        found = []
+        for one in self.deltas():
+            sent = one.add_block if of == "popover" else one.new_element
+            if sent.HasField(of):
+                found.append((one.fragment_id, getattr(sent, of)))
+        return found
+
+    def below(self) -> dict[tuple[int, ...], bytes]:
+        """All that stands below the frame, by its place.
+
+        A box is told its value once, and then holds it.
+        """
+        found = {}
+        for one in self.messages():
+            if one.HasField("delta") and one.delta.fragment_id:
+                if one.delta.new_element.HasField("selectbox"):
+                    one.delta.new_element.ClearField("has_one_shot_effect")
+                    for told in ("set_value", "raw_value"):
+                        one.delta.new_element.selectbox.ClearField(told)
+                found[tuple(one.metadata.delta_path)] = one.delta.SerializeToString(
+                    deterministic=True
+                )
+        top = max(path[:2] for path in found)
+        return {path: sent for path, sent in found.items() if path[:2] == top}
+
+    def pick(self, label: str, value: str = "") -> None:
+        """Choose one of several by its name, press a button, or open what one of them opens."""
+        found = [
+            (kind, fragment, one)
+            for kind in ("button_group", "button", "popover")
+            for fragment, one in self.parts(kind)
+            if one.label == label
+        ]
+        kind, fragment, one = found[-1]
+        message = BackMsg()
+        state = message.rerun_script
+        state.query_string, state.page_script_hash = self._visitor._query, self._script
+        state.fragment_id = fragment
+        told = state.widget_states.widgets.add()
+        told.id = one.id
+        if kind == "button_group":
+            told.string_array_value.data.append(value)
+        elif kind == "button":
+            told.trigger_value = True
+        else:
+            told.bool_value = True
+        self._visitor._socket.send(message.SerializeToString())
+        self.screen = self._visitor._receive()
+
+    def close(self) -> None:
+        self._visitor.close()
 
 
 @pytest.fixture
-def visitor(server: str) -> Iterator[Visitor]:
-    found = Visitor(urlsplit(server).port or 0)
-    yield found
-    found.close()
+def tabs(server: str) -> Iterator[Any]:
+    """Opens pages, each in a session of its own."""
+    opened: list[Tab] = []
+
+    def tab(page: str, chosen: dict[str, Any]) -> Tab:
+        opened.append(Tab(server, page, chosen))
+        return opened[-1]
+
+    yield tab
+    for one in opened:
+        one.close()
 
 
-def deltas(screen: Screen) -> list[Any]:
-    return [m.delta for raw in screen.raw if (m := ForwardMsg.FromString(raw)).HasField("delta")]
+@pytest.mark.parametrize("page", STEPS)
+def test_what_is_chosen_below_changes_what_the_whole_page_would(tabs: Any, page: str) -> None:
+    tab = tabs(page, CHOSEN)
+    for label, value, alone in STEPS[page]:
+        before, asked = tab.below(), tab.chosen
+        tab.pick(label, value)
+        assert not tab.screen.exceptions
+        assert tab.screen.status.startswith("FINISHED_FRAGMENT") == alone, label
+        assert all(one.fragment_id for one in tab.deltas()) == alone, label
+        assert tab.chosen != asked, label
+        whole = tabs(page, tab.chosen).below()
+        assert tab.below() == whole != before, label
 
 
-def texts(screen: Screen) -> list[str]:
-    """What is written below the frame, in order."""
-    return [
-        one.new_element.markdown.body
-        for one in deltas(screen)
-        if one.fragment_id and one.new_element.WhichOneof("type") == "markdown"
-    ]
-
-
-def drawn(screen: Screen) -> list[tuple[tuple[int, ...], Any]]:
-    """Every element as it was drawn, one after the other, each with its place."""
-    said = [m for raw in screen.raw if (m := ForwardMsg.FromString(raw)).HasField("delta")]
-    return [(tuple(m.metadata.delta_path), m.delta.new_element) for m in said]
-
-
-def pick(visitor: Visitor, page: Screen, label: str, value: str) -> Screen:
-    """Choose one of several buttons, as a browser tells the server."""
-    (found,) = [
-        one
-        for one in deltas(page)
-        if one.new_element.WhichOneof("type") == "button_group"
-        and one.new_element.button_group.label == label
-    ]
-    message = BackMsg()
-    state = message.rerun_script
-    state.query_string, state.page_name = visitor._query, visitor._page
-    state.fragment_id = found.fragment_id
-    chosen = state.widget_states.widgets.add()
-    chosen.id = found.new_element.button_group.id
-    chosen.string_array_value.data.append(value)
-    visitor._socket.send(message.SerializeToString())
-    return visitor._receive()
-
-
-@pytest.mark.parametrize(
-    ("of", "label", "value", "changed"),
-    [("head", "Head", "3", {"head": "3"}), ("", "Picture", "Lines", {"picture": "lines"})],
-)
-def test_what_is_chosen_below_changes_what_the_whole_page_would(
-    visitor: Visitor, of: str, label: str, value: str, changed: dict[str, str]
-) -> None:
-    page = visitor.open(of, CHOSEN)
-    part = pick(visitor, page, label, value)
-    assert part.status == "FINISHED_FRAGMENT_RUN_SUCCESSFULLY"
-    assert all(one.fragment_id for one in deltas(part))
-    assert dict(parse_qsl(visitor._query)) == CHOSEN | changed
-    whole = visitor.open(of, CHOSEN | changed)
-    assert part.canvases
-    assert part.canvases == whole.canvases != page.canvases
-    assert texts(part) == texts(whole) != texts(page)
-
-
-def test_what_the_frame_says_of_a_head_goes_with_it(visitor: Visitor) -> None:
+def test_what_the_frame_says_of_a_head_goes_with_it(tabs: Any) -> None:
     example = EXAMPLES[1]
     seen = find(example, gpt2viz.trace(gpt2viz.load_model(), example.text))
     assert seen
     layer, head, query = seen[:3]
-    page = visitor.open(
-        "head", {"text": example.text, "layer": layer, "head": head, "query": query}
-    )
-    whole = pick(visitor, page, "Head", str((head + 1) % 4))
-    assert whole.status == "FINISHED_SUCCESSFULLY"
-    assert ["than any other head" in "".join(map(str, deltas(one))) for one in (page, whole)] == [
-        True,
-        False,
-    ]
+    tab = tabs("head", {"text": example.text, "layer": layer, "head": head, "query": query})
+    assert "than any other head" in str(tab.deltas())
+    tab.pick("Head", str((head + 1) % 4))
+    assert tab.screen.status == "FINISHED_SUCCESSFULLY"
+    assert "than any other head" not in str(tab.deltas())
+    assert tab.below() == tabs("head", tab.chosen).below()
 
 
-def test_a_note_about_the_address_goes_with_the_next_choice(visitor: Visitor) -> None:
-    page = visitor.open("head", CHOSEN | {"query": "99", "key": "98"})
-    notes = [(place, one.alert.body) for place, one in drawn(page) if one.HasField("alert")]
-    place, said = notes[-1]
-    assert "query: 99 can't be shown here" in said
-    assert "key: 98 can't be shown here" in said
-    part = pick(visitor, page, "Head", "3")
-    assert [one.WhichOneof("type") for where, one in drawn(part) if where == place] == ["empty"]
+def test_what_is_written_on_a_page_that_was_just_opened(tabs: Any) -> None:
+    tab = tabs("predict", CHOSEN | {"predict": "generate"})
+    tab.pick("Write 10")
+    assert tab.screen.status.startswith("FINISHED_FRAGMENT")
+    assert len(tab.chosen["new"].split(",")) == 1 + 10
+    assert tab.below() == tabs("predict", tab.chosen).below()
+
+
+def test_share_and_save_have_what_was_chosen_below(tabs: Any) -> None:
+    tab = tabs("side_by_side", CHOSEN)
+    frame = tab.screen
+    tab.pick(MODE, "Heads")
+    for name, within in (("Share", "differs=head"), ("Save", "Weights of B minus weights of A")):
+        tab.screen = frame  # where the buttons are
+        tab.pick(name)
+        assert tab.screen.status.startswith("FINISHED_FRAGMENT")
+        assert within in str(tab.deltas())
+
+
+def test_a_choice_that_can_not_be_shown_is_told_where_it_is_first_read(tabs: Any) -> None:
+    tab = tabs("side_by_side", CHOSEN | {"layer2": "99"})
+    assert "be shown here" not in str(tab.deltas())
+    tab.pick(MODE, "Heads")
+    assert tab.screen.status.startswith("FINISHED_FRAGMENT")
+    assert not tab.screen.exceptions
+    assert str(tab.deltas()).count("be shown here") == 1
+    tab.pick("Head of B", "1")
+    assert "be shown here" not in str(tab.deltas())
+
+
+def test_a_note_about_the_frame_goes_with_the_next_choice(tabs: Any) -> None:
+    tab = tabs("head", CHOSEN | {"query": "99"})
+    (place,) = (path for path, one in tab.elements() if one.HasField("alert"))
+    tab.pick("Head", "3")
+    assert tab.screen.status.startswith("FINISHED_FRAGMENT")
+    assert [one.WhichOneof("type") for path, one in tab.elements() if path == place] == ["empty"]
 
 
 #: Faults that these tests notice: see ``tests.mutants``.
@@ -116,20 +235,41 @@ MUTANTS = (
         "app/frame/below.py",
         "        address.forget_notes()\n",
         "        pass\n",
-        "test_a_note_about_the_address_goes_with_the_next_choice",
+        "test_a_note_about_the_frame_goes_with_the_next_choice",
     ),
     Mutant(
         "what is said of another head stays",
         "app/frame/below.py",
-        "if frame.said != examples.says(view.trace):",
-        "if False:",
+        "    if frame.said != _said(view.trace, choosing):\n",
+        "    if frame.said[1] != choosing():\n",
         "test_what_the_frame_says_of_a_head_goes_with_it",
+    ),
+    Mutant(
+        "what it does to choose a token stays as it was in another mode",
+        "app/frame/below.py",
+        "    return examples.says(trace), choosing()\n",
+        '    return examples.says(trace), ""\n',
+        "test_what_is_chosen_below_changes_what_the_whole_page_would[predict]",
     ),
     Mutant(
         "words that a part links stay linked for the next time",
         "app/frame/below.py",
         "    prose.back_to(frame.linked)\n",
         "",
-        "test_what_is_chosen_below_changes_what_the_whole_page_would",
+        "test_what_is_chosen_below_changes_what_the_whole_page_would[head]",
+    ),
+    Mutant(
+        "who has just come can't have tokens written",
+        "app/frame/below.py",
+        "    frame.shown.arrived = False",
+        "    pass",
+        "test_what_is_written_on_a_page_that_was_just_opened",
+    ),
+    Mutant(
+        "a note below the frame has no place",
+        "app/frame/below.py",
+        "    address.make_room()\n",
+        "",
+        "test_a_choice_that_can_not_be_shown_is_told_where_it_is_first_read",
     ),
 )

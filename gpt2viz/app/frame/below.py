@@ -7,40 +7,60 @@ Menu, sentence and tokens stay as they are then. Their links are completed in th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from gpt2viz import GPT2VizError
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.frame import examples
-from gpt2viz.app.frame.page import View
+from gpt2viz.app.frame import examples, token_strip
+from gpt2viz.app.frame.page import View, open_page
+from gpt2viz.app.pages import Page
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.run.key import RunKey
+from gpt2viz.run.trace import Trace
 
 _FRAME = "_frame"
 _WITH_FRAME = "_with_frame"
 
 
 class _Frame(NamedTuple):
-    """What the frame was drawn from, what it says of a head, and what it left for the page."""
+    """What the frame was drawn from, what it says, and what it left for the page."""
 
     chosen: tuple[Any, ...]
-    said: str
+    said: tuple[str, str]
     shown: output.Shown
     linked: frozenset[str]
 
 
-def draw(view: View, below: Callable[[View], None]) -> None:
-    """Draw what is ``below`` the frame; a function of a module: it stays while the page is open."""
-    said = examples.says(view.trace)
+def _light_up() -> str:
+    return token_strip.LIGHT_UP
+
+
+def draw(
+    which: Page, below: Callable[[View], None], choosing: Callable[[], str] = _light_up
+) -> None:
+    """Draw a page: its frame, and what is ``below``.
+
+    ``choosing`` says what it does to choose a token, as for ``open_page``. Both are functions of a
+    module: they stay while the page is open.
+    """
+    view = open_page(which, choosing())
+    said = _said(view.trace, choosing)
     st.session_state[_FRAME] = _Frame(_chosen(), said, output.so_far(), prose.so_far())
     st.session_state[_WITH_FRAME] = True
-    _draw(view.trace.key, view.query, view.colors, below)
+    _draw(view.trace.key, view.query, view.colors, below, choosing)
 
 
 @st.fragment
-def _draw(key: RunKey, query: int | None, colors: Palette, below: Callable[[View], None]) -> None:
+def _draw(
+    key: RunKey,
+    query: int | None,
+    colors: Palette,
+    below: Callable[[View], None],
+    choosing: Callable[[], str],
+) -> None:
     frame: _Frame = st.session_state[_FRAME]
     if not st.session_state.pop(_WITH_FRAME, False):
         address.forget_notes()
@@ -50,13 +70,28 @@ def _draw(key: RunKey, query: int | None, colors: Palette, below: Callable[[View
         view = View(run_cache.load(key.model), run_cache.run(key), query, colors)
     except (GPT2VizError, KeyError):
         st.rerun()  # the frame tells what can't be loaded any more
-    if frame.said != examples.says(view.trace):
+    if frame.said != _said(view.trace, choosing):
         st.rerun()
     output.back_to(frame.shown)
     prose.back_to(frame.linked)
+    frame.shown.arrived = False  # what runs alone after this was here before
+    address.make_room()
     below(view)
+
+
+def again() -> NoReturn:
+    """Draw it anew from its beginning, alone where it runs alone."""
+    try:
+        st.rerun(scope="fragment")
+    except StreamlitAPIException:  # the whole page runs
+        st.rerun()
 
 
 def _chosen() -> tuple[Any, ...]:
     """All that is chosen of what the frame shows."""
     return tuple(map(address.known, parameters.OF_EVERY_PAGE))
+
+
+def _said(trace: Trace, choosing: Callable[[], str]) -> tuple[str, str]:
+    """What the frame says of a head, and of its tokens."""
+    return examples.says(trace), choosing()

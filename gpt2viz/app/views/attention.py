@@ -11,7 +11,7 @@ import streamlit as st
 from gpt2viz.app import address, in_words, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.components import lines, model_map
-from gpt2viz.app.frame import below, controls, page
+from gpt2viz.app.frame import below, controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views import births, measures, zoom
@@ -68,7 +68,7 @@ class _Chosen:
 
 def show() -> None:
     """Draw the page."""
-    below.draw(page.open_page(pages.ATTENTION), _heads)
+    below.draw(pages.ATTENTION, _heads)
 
 
 def _heads(view: View) -> None:

@@ -11,7 +11,7 @@ from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
-from gpt2viz.app.frame import controls, page, token_strip
+from gpt2viz.app.frame import below, controls, token_strip
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.views import (
     head_habits,
@@ -32,7 +32,11 @@ SIMILARITY = "cosine similarity"
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page(pages.FIND, _choosing())
+    below.draw(pages.FIND, _below, _choosing)
+
+
+def _below(view: View) -> None:
+    """The way to look is picked, and then drawn."""
     choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
     with choices:
         chosen = controls.mode(pages.FIND)

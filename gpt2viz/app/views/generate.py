@@ -13,7 +13,7 @@ from gpt2viz.analysis.generation import appraise
 from gpt2viz.analysis.generation import draw as draw_token
 from gpt2viz.app import address, limits, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import open_head
-from gpt2viz.app.frame import controls, end_of_text, page, token_strip
+from gpt2viz.app.frame import below, controls, end_of_text, page, token_strip
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
@@ -283,7 +283,7 @@ def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> N
     else:
         _play(left - 1)
         _step(view.trace.key, ids, settings, seed)
-    st.rerun()
+    below.again()
 
 
 def _continuation(view: View, ids: tuple[int, ...]) -> None:

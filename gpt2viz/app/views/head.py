@@ -10,7 +10,7 @@ from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.components import lines
-from gpt2viz.app.frame import below, controls, page
+from gpt2viz.app.frame import below, controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.views import births, cell, copying, head_weights, measures, why, zoom
@@ -23,7 +23,7 @@ from gpt2viz.run.stages import HEAD_STAGES
 
 def show() -> None:
     """Draw the page."""
-    below.draw(page.open_page(pages.HEAD), _below)
+    below.draw(pages.HEAD, _below)
 
 
 def _below(view: View) -> None:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
-from gpt2viz.app.frame import controls, page
+from gpt2viz.app.frame import below, controls
+from gpt2viz.app.frame.page import View
 from gpt2viz.app.views import generate, next_token
 
 
 def show() -> None:
     """Draw the page."""
+    below.draw(pages.PREDICT, _below, _choosing)
+
+
+def _choosing() -> str:
+    """What it does to choose a token of the sentence."""
     writes = address.asked(parameters.PREDICT) == "generate"
-    choosing = "" if writes else "Choose a token to see what comes after it."
-    view = page.open_page(pages.PREDICT, choosing)
+    return "" if writes else "Choose a token to see what comes after it."
+
+
+def _below(view: View) -> None:
+    """What is predicted is picked, and then drawn."""
     settings = st.container(
         key="sampling", horizontal=True, vertical_alignment="center", gap="small"
     )

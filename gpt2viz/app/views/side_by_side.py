@@ -5,13 +5,18 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.app import pages
-from gpt2viz.app.frame import controls, page
+from gpt2viz.app.frame import below, controls
+from gpt2viz.app.frame.page import View
 from gpt2viz.app.views import layers, two_sides
 
 
 def show() -> None:
     """Draw the page."""
-    view = page.open_page(pages.SIDE_BY_SIDE)
+    below.draw(pages.SIDE_BY_SIDE, _below)
+
+
+def _below(view: View) -> None:
+    """What differs is picked, and then drawn."""
     choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
     with choices:
         what = controls.mode(pages.SIDE_BY_SIDE)

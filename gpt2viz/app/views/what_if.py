@@ -11,7 +11,7 @@ from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
-from gpt2viz.app.frame import controls, page, token_strip
+from gpt2viz.app.frame import below, controls, token_strip
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
@@ -26,8 +26,17 @@ from gpt2viz.run.interventions import changes
 
 def show() -> None:
     """Draw the page."""
+    below.draw(pages.WHAT_IF, _below, _choosing)
+
+
+def _choosing() -> str:
+    """What it does to choose a token of the sentence."""
     patches = address.asked(parameters.WHAT_IF) == "depends"
-    view = page.open_page(pages.WHAT_IF, "" if patches else token_strip.LIGHT_UP)
+    return "" if patches else token_strip.LIGHT_UP
+
+
+def _below(view: View) -> None:
+    """What is changed is picked, and then drawn."""
     choices = st.container(
         key="new_edit", horizontal=True, vertical_alignment="center", gap="small"
     )
