@@ -20,6 +20,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request,
 
 from gpt2viz.app import pages
 from gpt2viz.app.parameters import NAMED as PARAMETERS
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.checkpoints import write_checkpoint
 from tests.servers import answers, free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +107,22 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two models: one for long texts, and one of as many heads as GPT-2 small."""
+    models = tmp_path_factory.mktemp("models")
+    write_checkpoint(models / "long", n_positions=400, n_layer=1)
+    write_checkpoint(models / "twelve", n_layer=12, n_head=12, n_embd=48, n_positions=64)
+    return {name: models / name for name in ("long", "twelve")}
+
+
+@pytest.fixture(scope="session")
+def more_models(folders: dict[str, Path]) -> Iterator[str]:
+    """The address of an app that has these besides the bundled model."""
+    with running_app(GPT2VIZ_MODELS=":".join(map(str, (BUNDLED, *folders.values())))) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
@@ -139,11 +157,15 @@ class Visitor:
         if not request.url.startswith(ours):
             self.complaints.append(f"left this machine: {request.url:.200}")
 
-    def leave(self) -> None:
-        """Leave nothing of the visit behind, in the browser or on the server."""
+    def close_others(self) -> None:
+        """Close what was opened beside the tab."""
         for other in self.context.pages:
             if other is not self.tab:
                 other.close()
+
+    def leave(self) -> None:
+        """Leave nothing of the visit behind, in the browser or on the server."""
+        self.close_others()
         self.tab.evaluate("localStorage.clear(), sessionStorage.clear()")
         self.context.clear_cookies()
         self.tab.mouse.move(0, 0)
@@ -170,6 +192,13 @@ def look_alike(page: Page, width: int, dark: bool) -> None:
     """Give the window the size and the colours that a test asks for."""
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
+
+
+def go(page: Page, server: str, place: str) -> None:
+    """Go to an address of an app: where one of its pages is open, without loading it again."""
+    open_already = page.url.startswith(f"{server}/")
+    if not (open_already and page.evaluate(_GO, place)):
+        page.goto(server + place)
 
 
 @pytest.fixture
@@ -210,31 +239,40 @@ def walk(
     """Open a page as one who was on another before: by its address, as the browser's Back does.
 
     For tests to which only the address matters: nothing is loaded again, which is most of the work
-    of a visit. After a test that fails the next one begins as a new visitor.
+    of a visit. After a test that fails the next one begins as a new visitor, and so does one that
+    is tried once more.
     """
     failed = request.session.testsfailed
+
+    def leave() -> None:
+        for visitor in staying:
+            visitor.leave()
+        visitors.extend(staying)
+        staying.clear()
 
     def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
         if staying:
             page = staying[0].tab
-            if not page.evaluate(_GO, address(path, query)):
-                page.goto(server + address(path, query))
-            look_alike(page, width, dark)
+            page.mouse.move(0, 0)  # nothing is pointed at, and nothing lies over the page
+            if page.get_by_test_id("stPopoverBody").count():
+                page.keyboard.press("Escape")
         else:
             staying.append(visitors.pop() if visitors else Visitor(browser, server))
             page = staying[0].tab
             look_alike(page, width, dark)
-            page.goto(server + address(path, query))
+        go(page, server, address(path, query))
+        look_alike(page, width, dark)
         settle(page)
         return page
 
+    if getattr(request.node, "execution_count", 1) > 1:
+        leave()
     yield open_page
+    for visitor in staying:
+        visitor.close_others()
     complaints = [said for visitor in staying for said in visitor.complaints]
     if complaints or request.session.testsfailed > failed:
-        for visitor in staying:
-            visitor.leave()
-        visitors += staying
-        staying.clear()
+        leave()
     assert not complaints
 
 

@@ -18,8 +18,8 @@ TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 @pytest.mark.parametrize(
     ("find", "area"), [("habit", "atlas"), ("look", "maps"), ("pattern", "maps")]
 )
-def test_a_click_on_a_map_shows_the_head_in_place(visit: Visit, find: str, area: str) -> None:
-    page = visit("find", text=TEXT, find=find, keys="1", on="sentence", habit="entropy")
+def test_a_click_on_a_map_shows_the_head_in_place(walk: Visit, find: str, area: str) -> None:
+    page = walk("find", text=TEXT, find=find, keys="1", on="sentence", habit="entropy")
     click_cell(page, area, 2, 3)
     page.wait_for_url("**/find?*head=3*")
     settle(page)
@@ -31,8 +31,8 @@ def test_a_click_on_a_map_shows_the_head_in_place(visit: Visit, find: str, area:
     assert box["y"] + box["height"] <= 900
 
 
-def test_a_click_on_a_picture_or_a_row_shows_the_head_in_place(visit: Visit) -> None:
-    page = visit("find", text=TEXT, find="pattern", only="1")
+def test_a_click_on_a_picture_or_a_row_shows_the_head_in_place(walk: Visit) -> None:
+    page = walk("find", text=TEXT, find="pattern", only="1")
     click_cell(page, "best", 5, 5, panel=1)
     page.wait_for_url("**/find?*layer=1*")
     settle(page)
@@ -54,8 +54,8 @@ def test_a_click_on_a_picture_or_a_row_shows_the_head_in_place(visit: Visit) -> 
     assert "head=" not in page.url
 
 
-def test_painting_cells(visit: Visit) -> None:
-    page = visit("find", text="A crane ate fish", find="pattern", pattern="empty")
+def test_painting_cells(walk: Visit) -> None:
+    page = walk("find", text="A crane ate fish", find="pattern", pattern="empty")
     click_cell(page, "drawing", 3, 1)
     click_cell(page, "drawing", 2, 0)
     click_cell(page, "drawing", 1, 2)  # masked: nothing happens
@@ -68,8 +68,8 @@ def test_painting_cells(visit: Visit) -> None:
     assert "cells=2%3A0" in page.url
 
 
-def test_a_cell_of_the_map_of_all_heads_opens_both(visit: Visit) -> None:
-    page = visit("find", text=TEXT, find="all")
+def test_a_cell_of_the_map_of_all_heads_opens_both(walk: Visit) -> None:
+    page = walk("find", text=TEXT, find="all")
     names = drawn(page, "all_heads_alike")[0]["columns"]
     click_cell(page, "all_heads_alike", 2, 7)
     page.wait_for_url("**/side_by_side?*")
@@ -84,8 +84,8 @@ def test_a_cell_of_the_map_of_all_heads_opens_both(visit: Visit) -> None:
     page.wait_for_url("**/head?*")
 
 
-def test_an_edge_is_chosen_by_its_letter_or_its_row(visit: Visit) -> None:
-    page = visit("find", text=TEXT, find="wiring", into="v")
+def test_an_edge_is_chosen_by_its_letter_or_its_row(walk: Visit) -> None:
+    page = walk("find", text=TEXT, find="wiring", into="v")
     # The first is chosen as the page opens.
     letter = page.locator(".st-key-wiring .textpoint text", has_text="V").nth(3).bounding_box()
     assert letter
@@ -106,9 +106,9 @@ def test_an_edge_is_chosen_by_its_letter_or_its_row(visit: Visit) -> None:
     assert box["y"] + box["height"] <= 900
 
 
-def test_who_sends_it_to_animal_is_two_clicks(visit: Visit) -> None:
+def test_who_sends_it_to_animal_is_two_clicks(walk: Visit) -> None:
     text = "The animal didn't cross the street because it was too tired"
-    page = visit("find", text=text, find="look")
+    page = walk("find", text=text, find="look")
     page.locator(".st-key-tokens").get_by_role("radio", name="·it", exact=False).first.click()
     settle(page)
     page.locator(".st-key-keys").get_by_text("·animal").click()

@@ -19,19 +19,19 @@ def bottom(page: Page, part: str) -> float:
 
 
 @pytest.mark.parametrize("page_of", [pages.ATTENTION, pages.SHAPES], ids=lambda page: page.name)
-def test_the_frame_is_slim(visit: Visit, page_of: pages.Page) -> None:
+def test_the_frame_is_slim(walk: Visit, page_of: pages.Page) -> None:
     """Menu, sentence and tokens together."""
-    page = visit(page_of.address)
+    page = walk(page_of.address)
     assert bottom(page, ".st-key-tokens") <= 120
     page.set_viewport_size({"width": 1000, "height": 800})
     page.wait_for_timeout(300)
     assert bottom(page, ".st-key-tokens") <= 160
-    page = visit(page_of.address, width=1000, text=LONG)
+    page = walk(page_of.address, width=1000, text=LONG)
     assert bottom(page, ".st-key-tokens") <= 160
 
 
-def test_the_tokens_of_a_long_text_are_one_line_that_scrolls(visit: Visit) -> None:
-    page = visit("", width=1000, text=f"{LONG}. {LONG}.", query=20)
+def test_the_tokens_of_a_long_text_are_one_line_that_scrolls(walk: Visit) -> None:
+    page = walk("", width=1000, text=f"{LONG}. {LONG}.", query=20)
     chips = page.locator(".st-key-tokens [role=radio]")
     tops = {round(box["y"]) for chip in chips.all() if (box := chip.bounding_box())}
     assert len(tops) == 1
@@ -42,8 +42,8 @@ def test_the_tokens_of_a_long_text_are_one_line_that_scrolls(visit: Visit) -> No
     expect(chips.last).to_be_in_viewport()
 
 
-def test_a_chip_tells_its_position_and_id_when_it_is_pointed_at(visit: Visit) -> None:
-    page = visit()
+def test_a_chip_tells_its_position_and_id_when_it_is_pointed_at(walk: Visit) -> None:
+    page = walk()
     chip = page.get_by_role("radio", name="·ate position 2, id 538")
     told = chip.get_by_text("position 2, id 538")
 

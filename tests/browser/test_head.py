@@ -38,8 +38,8 @@ def results(page: Page) -> list[float]:
 
 
 @pytest.mark.parametrize("text", ["A crane ate fish", LONG, "A"])
-def test_all_of_a_head_is_on_the_first_screen(visit: Visit, text: str) -> None:
-    page = visit("head", text=text)
+def test_all_of_a_head_is_on_the_first_screen(walk: Visit, text: str) -> None:
+    page = walk("head", text=text)
     pictures = page.locator(".st-key-stages .tiles").all()
     assert len(pictures) == 8
     boxes = [box(one) for one in [*pictures, sum_of(page)]]
@@ -50,8 +50,8 @@ def test_all_of_a_head_is_on_the_first_screen(visit: Visit, text: str) -> None:
 
 
 @pytest.mark.parametrize("stage", PAIRS)
-def test_what_a_click_changes_lies_in_sight(visit: Visit, stage: str) -> None:
-    page = visit("head", text=LONG, layer=1, head=4)
+def test_what_a_click_changes_lies_in_sight(walk: Visit, stage: str) -> None:
+    page = walk("head", text=LONG, layer=1, head=4)
     before = results(page)
     click_cell(page, "stages", row=9, column=6, chart=PAIRS[stage])
     assert "query=9" in page.url
@@ -69,8 +69,8 @@ def test_what_a_click_changes_lies_in_sight(visit: Visit, stage: str) -> None:
     assert found["x"] >= clicked["x"] + clicked["width"]
 
 
-def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(visit: Visit) -> None:
-    page = visit("head", text=LONG, layer=1, head=4)
+def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
+    page = walk("head", text=LONG, layer=1, head=4)
     for place, row, told in ((0, 8, "query=8"), (1, 3, "key=3"), (2, 5, "key=5")):
         click_cell(page, "sources", row=row, column=2, chart=place)
         assert told in page.url
@@ -91,8 +91,8 @@ def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(visit: Visit) -> None:
     assert all(told in page.url for told in ("see=why", "layer=1", "head=4", "query=9", "key=6"))
 
 
-def test_a_click_on_a_part_opens_its_head_in_sight(visit: Visit) -> None:
-    page = visit("head", see="why", text=LONG, layer=2, head=3, query=13, key=5)
+def test_a_click_on_a_part_opens_its_head_in_sight(walk: Visit) -> None:
+    page = walk("head", see="why", text=LONG, layer=2, head=3, query=13, key=5)
     n_head = gpt2viz.load_model().config.n_head
     click_cell(
         page, "why_table", row=0, column=2 + n_head + 2
@@ -112,27 +112,27 @@ def test_a_click_on_a_part_opens_its_head_in_sight(visit: Visit) -> None:
                 table.press(key)
 
 
-def test_a_masked_cell_says_why_its_weight_is_zero(visit: Visit) -> None:
-    page = visit("head", layer=1, head=4)
+def test_a_masked_cell_says_why_its_weight_is_zero(walk: Visit) -> None:
+    page = walk("head", layer=1, head=4)
     click_cell(page, "stages", row=1, column=2, chart=PAIRS["masked_scores"])
     expect(sum_of(page)).to_contain_text("the mask says no, this key comes after the query: −∞")
     expect(sum_of(page).locator(".chosen")).to_contain_text("−∞0.00000.0000")
     assert results(page)[-1] == 0
 
 
-def test_tokens_in_the_sum_are_text(visit: Visit) -> None:
+def test_tokens_in_the_sum_are_text(walk: Visit) -> None:
     text = "<img src=x onerror=alert(1)>"
     model = gpt2viz.load_model()
     tokens = gpt2viz.trace(model, text).labels
-    page = visit("head", text=text, query=0, key=0)
+    page = walk("head", text=text, query=0, key=0)
     assert tokens[0].startswith("<")
     names = sum_of(page).locator(".name").all_text_contents()
     assert names[:2] == [f"q {tokens[0]}", f"k {tokens[0]}"]
     assert sum_of(page).locator("img").count() == 0
 
 
-def test_the_sum_stands_beside_the_pictures_where_there_is_room(visit: Visit) -> None:
-    page = visit("head")
+def test_the_sum_stands_beside_the_pictures_where_there_is_room(walk: Visit) -> None:
+    page = walk("head")
     for width, beside in ((1440, True), (1000, True), (400, False)):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(300)

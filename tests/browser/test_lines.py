@@ -46,8 +46,8 @@ def token(page: Page, name: str) -> Any:
     return page.locator(".rows").get_by_role("button", name=name, exact=True)
 
 
-def test_every_line_is_a_weight_as_wide_as_it_is_large(visit: Visit) -> None:
-    page = visit("", text=TEXT, layer=2, head=1, picture="lines")
+def test_every_line_is_a_weight_as_wide_as_it_is_large(walk: Visit) -> None:
+    page = walk("", text=TEXT, layer=2, head=1, picture="lines")
     expected = oracle(TEXT, 2)[1]
     found = {(int(one["query"]), int(one["key"])): one["width"] for one in lines(page, "rest")}
     assert found.keys() == set(zip(*np.nonzero(expected >= 0.01), strict=True))
@@ -58,8 +58,8 @@ def test_every_line_is_a_weight_as_wide_as_it_is_large(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("side", ["query", "key"])
-def test_pointing_at_a_token_shows_its_numbers(visit: Visit, side: str) -> None:
-    page = visit("", text=TEXT, layer=2, head=0, more="1,4", picture="lines")
+def test_pointing_at_a_token_shows_its_numbers(walk: Visit, side: str) -> None:
+    page = walk("", text=TEXT, layer=2, head=0, more="1,4", picture="lines")
     three = oracle(TEXT, 2)[[0, 1, 4]]
     n = 9 if side == "query" else 1
     token(page, f"{side} {n} {'·John' if side == 'query' else '·Mary'}").hover()
@@ -76,8 +76,8 @@ def test_pointing_at_a_token_shows_its_numbers(visit: Visit, side: str) -> None:
     expect(said).to_contain_text(f"{row[2].max():.3f}")
 
 
-def test_tokens_are_walked_and_chosen_by_keyboard(visit: Visit) -> None:
-    page = visit("", text="Dog bites man", layer=1, picture="lines")
+def test_tokens_are_walked_and_chosen_by_keyboard(walk: Visit) -> None:
+    page = walk("", text="Dog bites man", layer=1, picture="lines")
     token(page, "query 0 Dog").focus()
     page.keyboard.press("ArrowDown")
     expect(page.locator(".say")).to_contain_text("1 “·bites” looks at")
@@ -94,9 +94,9 @@ def test_tokens_are_walked_and_chosen_by_keyboard(visit: Visit) -> None:
     )
 
 
-def test_a_query_of_the_second_sentence_chooses_its_partner(visit: Visit) -> None:
+def test_a_query_of_the_second_sentence_chooses_its_partner(walk: Visit) -> None:
     second = "The steel was lifted by a crane"
-    page = visit(
+    page = walk(
         "side_by_side", differs="text", text="A crane ate fish", text2=second, picture="lines"
     )
     side = page.locator(".st-key-lines_b .rows")
@@ -109,9 +109,9 @@ def test_a_query_of_the_second_sentence_chooses_its_partner(visit: Visit) -> Non
 
 
 @pytest.mark.parametrize("path", ["head", "side_by_side", "side_by_side?differs=mask"])
-def test_other_pages_draw_lines_too(visit: Visit, path: str) -> None:
+def test_other_pages_draw_lines_too(walk: Visit, path: str) -> None:
     trap = "<img src=x onerror=canary=1> cat"
-    page = visit(path, text=trap, picture="lines", layer=0, head=4, query=6)
+    page = walk(path, text=trap, picture="lines", layer=0, head=4, query=6)
     lit = page.locator(".rows g.lit").first.evaluate(LINES)
     names = page.locator(".rows").first.locator("button.q").all_text_contents()
     labels = [label(part) for part in gpt2viz.trace(gpt2viz.load_model(), trap).token_bytes]
@@ -138,8 +138,8 @@ WATCH = """
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-def test_closing_the_mask_moves_the_lines_that_it_changes(visit: Visit, motion: Any) -> None:
-    page = visit("", text="Dog bites man", layer=1, head=1, causal="false", picture="lines")
+def test_closing_the_mask_moves_the_lines_that_it_changes(walk: Visit, motion: Any) -> None:
+    page = walk("", text="Dog bites man", layer=1, head=1, causal="false", picture="lines")
     page.emulate_media(reduced_motion=motion)
     page.evaluate(WATCH)
     page.locator(".st-key-causal label").click()
@@ -162,6 +162,6 @@ def test_closing_the_mask_moves_the_lines_that_it_changes(visit: Visit, motion: 
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_nothing_serious_in_lines(visit: Visit, dark: bool) -> None:
-    page = visit("", dark=dark, text=TEXT, layer=2, more="1,3,4", query=9, picture="lines")
+def test_axe_finds_nothing_serious_in_lines(walk: Visit, dark: bool) -> None:
+    page = walk("", dark=dark, text=TEXT, layer=2, more="1,3,4", query=9, picture="lines")
     assert not seen_by_axe(page)

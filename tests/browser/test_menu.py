@@ -13,16 +13,16 @@ ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPag
 
 
 @pytest.mark.parametrize("width", [1000, 2560])
-def test_the_menu_is_one_row(visit: Visit, width: int) -> None:
-    page = visit("side_by_side", width=width)
+def test_the_menu_is_one_row(walk: Visit, width: int) -> None:
+    page = walk("side_by_side", width=width)
     boxes = [box for entry in page.locator(ENTRIES).all() if (box := entry.bounding_box())]
     assert len(boxes) == len(MENU) + 5  # Words, Numbers, Save, Share and the tour
     tops = {round(box["y"] / 10) for box in boxes}
     assert len(tops) == 1
 
 
-def test_a_page_is_opened_by_keyboard_alone(visit: Visit) -> None:
-    page = visit("head", text="Dog bites man", layer=1)
+def test_a_page_is_opened_by_keyboard_alone(walk: Visit) -> None:
+    page = walk("head", text="Dog bites man", layer=1)
     here = page.locator(".st-key-menu a[aria-current='page']").filter(visible=True)
     expect(here).to_have_text("Head")
     here.focus()
@@ -34,8 +34,8 @@ def test_a_page_is_opened_by_keyboard_alone(visit: Visit) -> None:
     expect(here).to_have_text("Side by side")
 
 
-def test_the_numbers_of_a_picture_are_a_table(visit: Visit) -> None:
-    page = visit("", text="Dog bites man")
+def test_the_numbers_of_a_picture_are_a_table(walk: Visit) -> None:
+    page = walk("", text="Dog bites man")
     page.locator(".st-key-numbers button").filter(visible=True).click()
     expect(page.get_by_text("9 numbers, one per row")).to_be_visible()  # a head of 3 by 3
     expect(page.get_by_test_id("stPopoverBody").get_by_test_id("stDataFrame")).to_be_visible()
@@ -55,8 +55,8 @@ _REGIONS: tuple[str, ...] = (
 )
 
 
-def test_tab_goes_from_the_menu_over_sentence_and_choices_to_the_pictures(visit: Visit) -> None:
-    page = visit("", text="Dog bites man")
+def test_tab_goes_from_the_menu_over_sentence_and_choices_to_the_pictures(walk: Visit) -> None:
+    page = walk("", text="Dog bites man")
     where = f"() => {list(_REGIONS)}.findIndex(region => document.activeElement.closest(region))"
     page.locator(".st-key-menu a").first.focus()
     seen = [0]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import gpt2viz
-from tests.browser.conftest import running_app, settle
+from tests.browser.conftest import go, settle
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture, weights
 from tests.bundled import HEADS, N_HEAD, N_LAYER
-from tests.checkpoints import write_checkpoint
 
 Visit = Callable[..., Page]
 
@@ -57,8 +56,8 @@ def looks(page: Page) -> str:
     return picture(page, "heads").locator(".looks").inner_text()
 
 
-def test_a_click_chooses_in_place(visit: Visit) -> None:
-    page = visit()
+def test_a_click_chooses_in_place(walk: Visit) -> None:
+    page = walk()
     click_cell(page, "heads", row=2, column=1, panel=3 * N_HEAD + 5)
     assert "layer=3" in page.url
     assert "head=5" in page.url
@@ -69,8 +68,8 @@ def test_a_click_chooses_in_place(visit: Visit) -> None:
     assert picture(page, "heads").evaluate("view => view.p.chosen") == 3 * N_HEAD + 5
 
 
-def test_pointing_lights_a_token_in_every_head_without_the_server(visit: Visit) -> None:
-    page = visit()
+def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -> None:
+    page = walk()
     picture(page, "heads").evaluate("view => { view.send = () => { window.sent = true } }")
     everything = [[0, 1, 2, 3]] * HEADS
     assert lit(page) == everything
@@ -93,15 +92,15 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(visit: Visit) 
     assert not page.evaluate("window.sent")
 
 
-def test_a_chosen_token_stays_lit(visit: Visit) -> None:
-    page = visit("", query=2)
+def test_a_chosen_token_stays_lit(walk: Visit) -> None:
+    page = walk("", query=2)
     assert all(2 in found for found in lit(page))
     assert lit(page) != [[0, 1, 2, 3]] * HEADS
     assert looks(page).startswith("Hardest looks from 2 ·ate")
 
 
-def test_by_keys_alone(visit: Visit) -> None:
-    page = visit("", layer=0, head=0)
+def test_by_keys_alone(walk: Visit) -> None:
+    page = walk("", layer=0, head=0)
     view = picture(page, "heads")
     view.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown", "PageUp"):
@@ -119,8 +118,8 @@ def test_by_keys_alone(visit: Visit) -> None:
     assert "head=1" in page.url
 
 
-def test_a_look_of_the_list_is_chosen(visit: Visit) -> None:
-    page = visit("", query=3)
+def test_a_look_of_the_list_is_chosen(walk: Visit) -> None:
+    page = walk("", query=3)
     first = picture(page, "heads").locator(".looks button").first
     layer, head = first.locator("b").inner_text().split(".")
     first.click()
@@ -131,17 +130,9 @@ def test_a_look_of_the_list_is_chosen(visit: Visit) -> None:
 
 
 @pytest.fixture(scope="module")
-def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An app with the bundled model and one of as many heads as GPT-2 small."""
-    folder = tmp_path_factory.mktemp("models") / "twelve"
-    write_checkpoint(folder, n_layer=12, n_head=12, n_embd=48, n_positions=64)
-    with running_app(GPT2VIZ_MODELS=f"{gpt2viz.BUNDLED}:{Path(folder)}") as address:
-        yield address
-
-
-@pytest.fixture
-def tab(browser: Browser) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
+def tab(browser: Browser, more_models: str) -> Iterator[Page]:
+    """One that stays open from test to test."""
+    page = browser.new_page()
     yield page
     page.close()
 
@@ -156,8 +147,9 @@ def box(page: Page, what: str) -> dict[str, float]:
 @pytest.mark.parametrize(
     "text", ["A crane ate fish", "The animal didn't cross the street because it was too tired"]
 )
-def test_nothing_lies_below_the_fold(tab: Page, two_models: str, model: str, text: str) -> None:
-    tab.goto(f"{two_models}/?model={model}&text={text}")
+def test_nothing_lies_below_the_fold(tab: Page, more_models: str, model: str, text: str) -> None:
+    tab.set_viewport_size({"width": 1440, "height": 900})
+    go(tab, more_models, f"/?{urlencode({'model': model, 'text': text})}")
     settle(tab)
     the_map = box(tab, ".st-key-heads .map")
     assert the_map["y"] + the_map["height"] <= 900
@@ -168,10 +160,10 @@ def test_nothing_lies_below_the_fold(tab: Page, two_models: str, model: str, tex
 
 @pytest.mark.parametrize("model", [gpt2viz.BUNDLED.name, "twelve"])
 def test_the_large_head_is_large_and_a_telephone_stacks_them(
-    tab: Page, two_models: str, model: str
+    tab: Page, more_models: str, model: str
 ) -> None:
     tab.set_viewport_size({"width": 1000, "height": 800})
-    tab.goto(f"{two_models}/?model={model}")
+    go(tab, more_models, f"/?{urlencode({'model': model})}")
     settle(tab)
     small = picture(tab, "heads").evaluate("view => view.look.side")
     assert picture(tab, "head_large").evaluate("view => view.look.boxes[0].w") >= 2 * small

@@ -29,15 +29,15 @@ SIZES = ((1440, 900), (1000, 800))
 
 
 @pytest.mark.parametrize("view", ["predict", "predict?predict=generate"])
-def test_the_page_starts_with_its_picture(visit: Visit, view: str) -> None:
-    page = visit(view)
+def test_the_page_starts_with_its_picture(walk: Visit, view: str) -> None:
+    page = walk(view)
     top, bottom = ends(first_chart(page))
     assert 120 < top < FIRST
     assert bottom < 900
 
 
-def test_what_the_settings_change_is_in_sight(visit: Visit) -> None:
-    page = visit("predict", temperature=0.5, top_k=5)
+def test_what_the_settings_change_is_in_sight(walk: Visit) -> None:
+    page = walk("predict", temperature=0.5, top_k=5)
     table = page.get_by_test_id("stDataFrame").first
     row = page.locator(".st-key-sampling")
     assert row.get_by_role("slider").count() == 3
@@ -55,8 +55,8 @@ def test_what_the_settings_change_is_in_sight(visit: Visit) -> None:
     assert page.evaluate("scrollY") == 0
 
 
-def test_writing_on_stands_beside_where_the_head_looked(visit: Visit) -> None:
-    page = visit("predict?predict=generate")
+def test_writing_on_stands_beside_where_the_head_looked(walk: Visit) -> None:
+    page = walk("predict?predict=generate")
     page.get_by_role("button", name="Step").click()
     page.wait_for_function("location.href.includes('new=')")
     for width, height in SIZES:

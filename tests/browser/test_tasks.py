@@ -71,8 +71,8 @@ def in_sight(part: Locator) -> None:
 
 
 @pytest.fixture
-def person(visit: Visit) -> Person:
-    return Person(visit())
+def person(walk: Visit) -> Person:
+    return Person(walk())
 
 
 def ids_of(text: str) -> list[int]:

@@ -12,29 +12,20 @@ from playwright.sync_api import Browser, Page, expect
 
 import gpt2viz
 from tests.app.pages import SHADE
-from tests.browser.conftest import running_app, settle
+from tests.browser.conftest import settle
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture
 from tests.bundled import N_HEAD
-from tests.checkpoints import write_checkpoint
 
 TEXT = "x " * 200
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "long"
-    write_checkpoint(folder, n_positions=400, n_layer=1)
-    return folder
-
-
 @pytest.fixture
-def page(browser: Browser, folder: Path) -> Iterator[Page]:
-    with running_app(GPT2VIZ_MODELS=str(folder)) as address:
-        page = browser.new_page(viewport={"width": 1440, "height": 1400})
-        page.goto(f"{address}/?model=long&layer=0&head=0&text={TEXT.replace(' ', '+')}")
-        settle(page)
-        yield page
-        page.close()
+def page(browser: Browser, more_models: str) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1440, "height": 1400})
+    page.goto(f"{more_models}/?model=long&layer=0&head=0&text={TEXT.replace(' ', '+')}")
+    settle(page)
+    yield page
+    page.close()
 
 
 def drag(page: Page, key: str, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -54,8 +45,10 @@ def window(page: Page) -> list[int]:
     return [int(n) for n in page.url.split("zoom=")[1].split("&")[0].replace("%2C", ",").split(",")]
 
 
-def test_a_drag_shows_that_part_and_a_button_the_whole(page: Page, folder: Path) -> None:
-    expected = gpt2viz.trace(gpt2viz.load_model(folder), TEXT).stage("weights", 0)[0]
+def test_a_drag_shows_that_part_and_a_button_the_whole(
+    page: Page, folders: dict[str, Path]
+) -> None:
+    expected = gpt2viz.trace(gpt2viz.load_model(folders["long"]), TEXT).stage("weights", 0)[0]
     assert expected.shape[1] == 400
     drag(page, "head_large", (128.2, 64.2), (191.8, 127.8))  # of 256 blocks for 400 tokens
     top, bottom, left, right = window(page)
@@ -99,8 +92,8 @@ def shake(page: Page, key: str, place: tuple[int, int]) -> None:
     settle(page)
 
 
-def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(visit: Callable[..., Page]) -> None:
-    page = visit("", text=SHORT, layer=1, head=4)
+def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(walk: Callable[..., Page]) -> None:
+    page = walk("", text=SHORT, layer=1, head=4)
     expected = gpt2viz.trace(gpt2viz.load_model(), SHORT).stage("weights", 1)[0]
     shake(page, "head_large", (6, 4))
     assert "zoom" not in page.url
@@ -123,8 +116,8 @@ def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(visit: Callable[.
     assert_allclose(drawn(page, "head_large")[0]["z"], expected[4], rtol=1e-5, atol=1e-7)
 
 
-def test_a_part_of_two_runs_is_the_same_part(visit: Callable[..., Page]) -> None:
-    page = visit("side_by_side", differs="mask", text=SHORT, layer=1, head=4)
+def test_a_part_of_two_runs_is_the_same_part(walk: Callable[..., Page]) -> None:
+    page = walk("side_by_side", differs="mask", text=SHORT, layer=1, head=4)
     shake(page, "both_sides", (6, 4))
     assert "zoom" not in page.url
     assert "query=6" in page.url
@@ -145,18 +138,18 @@ def test_a_part_of_two_runs_is_the_same_part(visit: Callable[..., Page]) -> None
     assert "zoom" not in page.url, "a part of one text is no part of the next"
 
 
-def test_dragging_over_queries_shows_their_rows(visit: Callable[..., Page]) -> None:
-    page = visit("head", text=SHORT, layer=1, head=4)
+def test_dragging_over_queries_shows_their_rows(walk: Callable[..., Page]) -> None:
+    page = walk("head", text=SHORT, layer=1, head=4)
     drag(page, "stages", (1.7, 3), (4.3, 9))
     assert window(page) == [2, 5, 0, 10]
 
 
-def test_nothing_lies_over_a_picture_under_the_pointer(visit: Callable[..., Page]) -> None:
-    page = visit("head", text=SHORT)
+def test_nothing_lies_over_a_picture_under_the_pointer(walk: Callable[..., Page]) -> None:
+    page = walk("head", text=SHORT)
     for column in range(10):  # every cell of the first row of the raw scores takes a click
         click_cell(page, "stages", row=0, column=column, chart=3)
         assert f"key={column}" in page.url
-    page = visit("predict", text=SHORT)
+    page = walk("predict", text=SHORT)
     plots = page.locator(".js-plotly-plot:visible").all()
     assert plots
     for plot in plots:
