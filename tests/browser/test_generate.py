@@ -23,11 +23,11 @@ def written(page: Page) -> int:
     return page.url.count("%2C") if "new=" in page.url else 0
 
 
-def test_play_can_be_stopped_and_the_link_holds_what_was_written(visit: Visit) -> None:
+def test_play_can_be_stopped_and_the_link_holds_what_was_written(walk: Visit) -> None:
     # So long a text that a step takes its time, and without the mask, so that each runs all of it
     # again: else ten are written before Stop is found.
     text = " ".join(["the cat sat"] * 75)
-    page = visit("predict", predict="generate", causal="false", text=text)
+    page = walk("predict", predict="generate", causal="false", text=text)
     stop = page.get_by_role("button", name="Stop")
     expect(stop).to_be_disabled()
     page.get_by_role("button", name="Write 10").click()

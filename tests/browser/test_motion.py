@@ -17,8 +17,8 @@ def middle(part: Locator) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_a_key_is_dragged_and_tables_address_and_weights_follow(visit: Visit) -> None:
-    page = visit("textbook", chapter="crane")
+def test_a_key_is_dragged_and_tables_address_and_weights_follow(walk: Visit) -> None:
+    page = walk("textbook", chapter="crane")
     show_what_is_to_be_guessed(page)
     fish = page.get_by_role("button", name="Key of fish")
     fish.scroll_into_view_if_needed()
@@ -50,8 +50,8 @@ def test_a_key_is_dragged_and_tables_address_and_weights_follow(visit: Visit) ->
     expect(page.get_by_role("button", name="Key of fish: animal 0.9, machine 0.1")).to_be_attached()
 
 
-def test_the_keyboard_moves_the_query_on_a_small_screen(visit: Visit) -> None:
-    page = visit("textbook", width=400, dark=True, chapter="crane", crane_heat="0.5")
+def test_the_keyboard_moves_the_query_on_a_small_screen(walk: Visit) -> None:
+    page = walk("textbook", width=400, dark=True, chapter="crane", crane_heat="0.5")
     query = page.get_by_role("button", name="Query of crane")
     reach(page, query)
     for key in ("ArrowUp", "ArrowUp", "ArrowLeft"):
@@ -80,8 +80,8 @@ plane => {
 """
 
 
-def test_arrows_glide_unless_less_motion_is_asked_for(visit: Visit) -> None:
-    page = visit("textbook", chapter="crane")
+def test_arrows_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
+    page = walk("textbook", chapter="crane")
     show_what_is_to_be_guessed(page)
     field = page.get_by_label("Query of crane, crane, animal")
 
@@ -122,8 +122,8 @@ def test_frames_are_walked_through_by_keyboard_and_stay_in_the_link(visit: Visit
     expect(player.locator(".stage").get_by_text("−∞")).to_have_count(3)
 
 
-def test_frames_play_to_their_end_and_the_address_follows(visit: Visit) -> None:
-    page = visit("textbook", dark=True, chapter="heads", way_step="2")
+def test_frames_play_to_their_end_and_the_address_follows(walk: Visit) -> None:
+    page = walk("textbook", dark=True, chapter="heads", way_step="2")
     player = page.locator(".st-key-way_step_player")
     player.get_by_role("button", name="Play").click()
     expect(player.get_by_role("button", name="Pause")).to_be_visible()
@@ -149,8 +149,8 @@ async player => {
 """
 
 
-def test_blocks_glide_unless_less_motion_is_asked_for(visit: Visit) -> None:
-    page = visit("textbook", chapter="heads", way_step="1")
+def test_blocks_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
+    page = walk("textbook", chapter="heads", way_step="1")
     player = page.locator(".st-key-way_step_player")
     expect(player.locator(".play")).to_be_visible()
     assert not player.evaluate(_JUMPS)
@@ -159,8 +159,8 @@ def test_blocks_glide_unless_less_motion_is_asked_for(visit: Visit) -> None:
     assert player.evaluate(_JUMPS)
 
 
-def test_the_token_that_is_followed_is_the_chosen_one(visit: Visit) -> None:
-    page = visit("textbook", width=400, chapter="residual", text="A crane ate fish", query="0")
+def test_the_token_that_is_followed_is_the_chosen_one(walk: Visit) -> None:
+    page = walk("textbook", width=400, chapter="residual", text="A crane ate fish", query="0")
     player = page.locator(".st-key-stream_step_player")
     expect(player.get_by_role("status")).to_contain_text("“A”: its row of the token table")
     player.get_by_role("button", name="Step").click()

@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import settle
 
 
-def test_a_tip_never_lies_on_what_its_button_opened(visit: Callable[..., Page]) -> None:
-    page = visit()
+def test_a_tip_never_lies_on_what_its_button_opened(walk: Callable[..., Page]) -> None:
+    page = walk()
     tip = page.locator("[role=tooltip]")
     for name in ("Words", "Numbers", "Save"):
         button = page.locator(".st-key-menu").get_by_role("button", name=name, exact=False)
@@ -28,8 +28,8 @@ def test_a_tip_never_lies_on_what_its_button_opened(visit: Callable[..., Page]) 
         expect(tip).to_have_count(0)
 
 
-def test_the_box_shows_a_text_of_several_lines(visit: Callable[..., Page]) -> None:
-    page = visit(text="a\nb\r\nc")
+def test_the_box_shows_a_text_of_several_lines(walk: Callable[..., Page]) -> None:
+    page = walk(text="a\nb\r\nc")
     box = page.get_by_role("textbox", name="Sentence")
     assert box.input_value().splitlines() == ["a", "b", "c"]
     assert r"\n" in page.locator(".st-key-tokens").inner_text()
@@ -40,9 +40,9 @@ def test_the_box_shows_a_text_of_several_lines(visit: Callable[..., Page]) -> No
     assert r"\n" not in page.locator(".st-key-tokens").inner_text()
 
 
-def test_chips_that_choose_nothing_can_be_read_and_not_pressed(visit: Callable[..., Page]) -> None:
+def test_chips_that_choose_nothing_can_be_read_and_not_pressed(walk: Callable[..., Page]) -> None:
     for dark in (False, True):
-        page = visit("shapes", query=1, dark=dark)
+        page = walk("shapes", query=1, dark=dark)
         chips = page.locator(".st-key-tokens [role=radio]")
         assert chips.count() == 4
         assert all(chip.is_disabled() for chip in chips.all())

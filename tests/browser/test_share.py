@@ -13,9 +13,9 @@ from tests.browser.test_browser import Visit
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_link_and_a_picture_for_a_slide(visit: Visit, dark: bool) -> None:
-    """The visitor's own browser makes it; nobody else is asked, as ``visit`` watches."""
-    page = visit("", dark=dark, text="Dog bites man", layer=1, head=3, query=1)
+def test_a_link_and_a_picture_for_a_slide(walk: Visit, dark: bool) -> None:
+    """The visitor's own browser makes it; nobody else is asked, as ``walk`` watches."""
+    page = walk("", dark=dark, text="Dog bites man", layer=1, head=3, query=1)
     page.locator(".st-key-share button").filter(visible=True).click()
     body = page.locator(".st-key-share_body")
     link = body.locator("[data-testid='stCode'] code").inner_text()

@@ -22,8 +22,8 @@ from tests.browser.conftest import (
 Visit = Callable[..., Page]
 
 
-def test_edited_numbers_are_followed_and_stay_in_the_link(visit: Visit) -> None:
-    page = visit("textbook", chapter="crane")
+def test_edited_numbers_are_followed_and_stay_in_the_link(walk: Visit) -> None:
+    page = walk("textbook", chapter="crane")
     show_what_is_to_be_guessed(page)
     animal = page.get_by_label("Query of crane, crane, animal")
     reach(page, animal)
@@ -45,8 +45,8 @@ def test_edited_numbers_are_followed_and_stay_in_the_link(visit: Visit) -> None:
     expect(animal).to_have_value("0.7")
 
 
-def test_no_number_is_lost_however_fast_they_are_typed(visit: Visit) -> None:
-    page = visit("textbook", chapter="crane")
+def test_no_number_is_lost_however_fast_they_are_typed(walk: Visit) -> None:
+    page = walk("textbook", chapter="crane")
     fields = page.get_by_label("Keys, ").all()
     typed = [str(n + 1) for n in range(len(fields))]
     fields[0].click()
@@ -59,8 +59,8 @@ def test_no_number_is_lost_however_fast_they_are_typed(visit: Visit) -> None:
     assert [field.input_value() for field in fields] == typed
 
 
-def test_a_field_shows_the_number_that_is_used_or_that_it_is_rounded(visit: Visit) -> None:
-    page = visit("textbook", chapter="crane")
+def test_a_field_shows_the_number_that_is_used_or_that_it_is_rounded(walk: Visit) -> None:
+    page = walk("textbook", chapter="crane")
     field = page.get_by_label("Query of crane, crane, animal")
     rounded = page.get_by_text("Rounded to four digits")
     field.fill("0.12345")
@@ -77,8 +77,8 @@ def test_a_field_shows_the_number_that_is_used_or_that_it_is_rounded(visit: Visi
     expect(rounded).to_have_count(1)
 
 
-def test_what_is_no_number_is_refused_where_it_stands(visit: Visit) -> None:
-    page = visit("textbook", chapter="crane")
+def test_what_is_no_number_is_refused_where_it_stands(walk: Visit) -> None:
+    page = walk("textbook", chapter="crane")
     field = page.get_by_label("Query of crane, crane, animal")
     for wrong in ("", "abc", "101", "1e9"):
         field.fill(wrong)
@@ -91,8 +91,8 @@ def test_what_is_no_number_is_refused_where_it_stands(visit: Visit) -> None:
     expect(page.get_by_text("A number from −100 to 100.")).to_have_count(0)
 
 
-def test_a_click_on_the_diagram_opens_the_page_of_the_tensor(visit: Visit) -> None:
-    page = visit("textbook", chapter="whole", layer=2)
+def test_a_click_on_the_diagram_opens_the_page_of_the_tensor(walk: Visit) -> None:
+    page = walk("textbook", chapter="whole", layer=2)
     walk_the_lines(page)
     page.get_by_role("button", name="attn.attend.weights").click()
     page.wait_for_url("**/head*")
@@ -126,8 +126,8 @@ def walk_the_lines(page: Page) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
 
 
-def test_a_link_goes_to_an_example(visit: Visit) -> None:
-    page = visit("textbook", example="E22")
+def test_a_link_goes_to_an_example(walk: Visit) -> None:
+    page = walk("textbook", example="E22")
     expect(page.get_by_role("heading", name="Attention by hand")).to_be_attached()
     expect(page.locator("#E22")).to_be_in_viewport(timeout=20_000)
 
@@ -234,8 +234,8 @@ def fill_a_gap(page: Page) -> None:
     expect(page.get_by_text("scores = q @ k.mT", exact=False)).to_be_visible()
 
 
-def test_a_chapter_chosen_from_the_contents_shows_its_title(visit: Visit) -> None:
-    page = visit("textbook", chapter="whole")
+def test_a_chapter_chosen_from_the_contents_shows_its_title(walk: Visit) -> None:
+    page = walk("textbook", chapter="whole")
     page.mouse.move(800, 600)
     page.mouse.wheel(0, 200)
     page.wait_for_timeout(500)
@@ -246,8 +246,8 @@ def test_a_chapter_chosen_from_the_contents_shows_its_title(visit: Visit) -> Non
     assert 0 <= top_of(page, "residual") <= 120
 
 
-def test_who_scrolls_on_is_not_brought_back(visit: Visit) -> None:
-    page = visit("textbook", chapter="order")
+def test_who_scrolls_on_is_not_brought_back(walk: Visit) -> None:
+    page = walk("textbook", chapter="order")
     page.get_by_role("button", name="Next: What attention is for").click()
     expect(page.locator("#crane")).to_be_in_viewport()
     page.mouse.move(800, 600)
