@@ -14,8 +14,8 @@ from tests.browser.conftest import open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell, drawn
 
 
-def test_the_switch_goes_along_from_page_to_page(visit: Visit) -> None:
-    page = visit("", query=1)
+def test_the_switch_goes_along_from_page_to_page(walk: Visit) -> None:
+    page = walk("", query=1)
     page.locator("label", has_text="first").click()
     page.wait_for_timeout(300)
     settle(page)

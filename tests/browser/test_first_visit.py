@@ -28,8 +28,8 @@ def test_started_at_home_it_opens_by_itself_and_nothing_lies_over_it(
         assert (tmp_path / "opened").read_text() == address
 
 
-def test_the_tour_goes_through_the_app_and_can_be_left(visit: Callable[..., Page]) -> None:
-    page = visit()
+def test_the_tour_goes_through_the_app_and_can_be_left(walk: Callable[..., Page]) -> None:
+    page = walk()
     page.get_by_role("button", name="Tour", exact=True).click()
     for n, path in ((2, "/"), (3, "/head"), (4, "/side_by_side")):
         page.locator(".st-key-tour").get_by_text("Next", exact=True).click()
@@ -56,8 +56,8 @@ def test_the_tour_goes_through_the_app_and_can_be_left(visit: Callable[..., Page
     expect(page.get_by_text("Elsewhere: pattern")).to_be_visible()
 
 
-def test_a_tip_stays_open_and_its_words_lead_to_the_glossary(visit: Callable[..., Page]) -> None:
-    page = visit("", text="Dog bites man")
+def test_a_tip_stays_open_and_its_words_lead_to_the_glossary(walk: Callable[..., Page]) -> None:
+    page = walk("", text="Dog bites man")
     page.locator(".st-key-tokens [data-testid='stTooltipHoverTarget']").first.hover()
     word = page.locator("[data-testid='stTooltipContent'] a", has_text="token")
     place = word.bounding_box()

@@ -47,8 +47,8 @@ def test_two_tabs_of_one_person(visit: Visit, server: str) -> None:
     shows(second, "Dog bites man", 2, causal=False)
 
 
-def test_a_run_that_is_cut_off_leaves_nothing_half_drawn(visit: Visit) -> None:
-    page = visit("", text="Dog bites man", layer=0, head=0)
+def test_a_run_that_is_cut_off_leaves_nothing_half_drawn(walk: Visit) -> None:
+    page = walk("", text="Dog bites man", layer=0, head=0)
     field = page.get_by_role("textbox", name="Sentence", exact=True)
     # Cut off in the frame, in the run, among the pictures.
     for pause, text in ((0, "Man bites dog"), (60, "A crane ate fish"), (250, "Dog bites")):

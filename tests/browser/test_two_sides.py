@@ -31,8 +31,8 @@ def test_a_choice_on_one_side_is_one_on_the_other(visit: Visit) -> None:
     assert "match=1%3A6" in page.url
 
 
-def test_a_head_that_is_clicked_is_shown_on_both_sides(visit: Visit) -> None:
-    page = visit("side_by_side", differs="mask", layer=0, head=0)
+def test_a_head_that_is_clicked_is_shown_on_both_sides(walk: Visit) -> None:
+    page = walk("side_by_side", differs="mask", layer=0, head=0)
     click_cell(page, "side_heads", 2, 3)
     assert "layer=2" in page.url
     assert "head=3" in page.url

@@ -49,8 +49,8 @@ def hold_lens(page: Page, key: str) -> None:
     assert legend["y"] > numbers["y"] + numbers["height"]
 
 
-def test_clicking_cells_hides_keys_and_the_link_brings_them_back(visit: Visit) -> None:
-    page = visit("what_if", layer=0, head=0)
+def test_clicking_cells_hides_keys_and_the_link_brings_them_back(walk: Visit) -> None:
+    page = walk("what_if", layer=0, head=0)
     click_cell(page, "whatif", 2, 1)
     assert "edits=forbid%3A2%3A1" in page.url
     click_cell(page, "whatif", 3, 0)

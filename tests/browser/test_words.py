@@ -12,8 +12,8 @@ from tests.browser.test_browser import Visit, click_cell, drawn, picture
 TEXT = "The animal didn't cross"
 
 
-def test_a_click_on_a_word_chooses_its_first_token(visit: Visit) -> None:
-    page = visit("", text=TEXT, words="true")
+def test_a_click_on_a_word_chooses_its_first_token(walk: Visit) -> None:
+    page = walk("", text=TEXT, words="true")
     trace = gpt2viz.trace(gpt2viz.load_model(), TEXT)
     starts = gpt2viz.word_starts(trace.token_bytes)
     assert starts == (0, 1, 2, 4)
@@ -29,6 +29,6 @@ def test_a_click_on_a_word_chooses_its_first_token(visit: Visit) -> None:
     assert "query=4" in page.url
     click_cell(page, "head_large", row=2, column=1)
     assert "query=2" in page.url
-    page = visit("side_by_side", text=TEXT, words="true")
+    page = walk("side_by_side", text=TEXT, words="true")
     click_cell(page, "layer_charts", row=3, column=1)
     assert "query=4" in page.url
