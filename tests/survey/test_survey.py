@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -176,21 +175,6 @@ def test_an_address_where_no_cluster_answers(silent: str, monkeypatch: pytest.Mo
     for address in ("here", "127.0.0.1", "127.0.0.1:x", "a:b:c"):
         with pytest.raises(SurveyError, match="is HOST:PORT of a Ray cluster, or auto, not"):
             on_ray(1, address)
-
-
-CLUSTER = """
-import ray, sys
-ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-from gpt2viz.survey.engines import on_ray
-on_ray(1, ray.get_runtime_context().gcs_address)
-print("answered")
-"""
-
-
-def test_an_address_where_a_cluster_answers() -> None:
-    pytest.importorskip("ray")
-    run = subprocess.run([sys.executable, "-c", CLUSTER], capture_output=True, text=True)
-    assert run.stdout.endswith("answered\n"), run.stderr
 
 
 def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,10 +513,18 @@ def test_two_processes_give_the_same(
 
 
 @pytest.mark.filterwarnings("default")  # Ray's own
-def test_a_ray_of_two_workers_gives_the_same(
+def test_a_ray_of_two_workers_gives_the_same_and_answers_at_its_address(
     tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
-    same_as_one_worker(on_ray(2, None), tiny_folder, corpus, tmp_path)
+    ray, answered = pytest.importorskip("ray"), []
+
+    def engine(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+        for done in on_ray(2, None)(tasks):
+            answered.append(on_ray(1, ray.get_runtime_context().gcs_address))  # else it raises
+            yield done
+
+    same_as_one_worker(engine, tiny_folder, corpus, tmp_path)
+    assert len(answered) == 4
 
 
 def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
