@@ -89,8 +89,8 @@ def test_the_sums_of_fish_are_written_out() -> None:
     for word, key, score in zip(
         CRANE.split(), ("-1, -2", "2, 0", "0, -4", "2, -2"), scores, strict=True
     ):
-        first, second = key.split(", ")
-        line = rf"{word}: }} 3 \cdot ({first}) + 3 \cdot ({second}) = {score}"
+        first, second = (f"({one})" if one < "0" else one for one in key.split(", "))
+        line = rf"{word}: }} 3 \cdot {first} + 3 \cdot {second} = {score}"
         assert line in formulas(chapter("crane"))
     weights = softmax(scaled)
     written = formulas(chapter("by-hand"))

@@ -12,7 +12,7 @@ from gpt2viz.app.course import blocks, dropped_weights
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.written import equals, given
+from gpt2viz.app.course.written import bracketed, equals, given
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import mlp, steps
@@ -51,9 +51,10 @@ def _linear() -> Iterator[Question]:
         bias = table(parameters.LIN_B, "b", np.reshape(mlp.LINEAR_BIAS, (4, 1)), _OUT, ("b",))[:, 0]
     found = mlp.linear(x, weight, bias)
     first = " + ".join(
-        f"({given(a)}) \\cdot ({given(w)})" for a, w in zip(x, weight[0], strict=True)
+        rf"{bracketed(given(a))} \cdot {bracketed(given(w))}"
+        for a, w in zip(x, weight[0], strict=True)
     )
-    st.latex(rf"\text{{out}}_0 = {first} + ({given(bias[0])}) {equals(found[0])}")
+    st.latex(rf"\text{{out}}_0 = {first} + {bracketed(given(bias[0]))} {equals(found[0])}")
     st.latex(rf"W x + b {equals(found)}")
     code(mlp.linear)
     zero = bool(abs(np.asarray(found)).max() < 1e-3)

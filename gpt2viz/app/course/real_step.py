@@ -12,7 +12,7 @@ from gpt2viz import Trace, sampling_distribution
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, pages, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book, code, link, picture, vectors
-from gpt2viz.app.course.written import enough, equals, spelled
+from gpt2viz.app.course.written import bracketed, enough, equals, spelled
 from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -92,7 +92,7 @@ def _first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> N
 def _sum(parts: Sequence[float], total: float) -> None:
     """The first channel, added up."""
     n = enough(parts, np.sum, total)
-    added = " + ".join(f"({spelled(part, n)})" for part in parts)
+    added = " + ".join(bracketed(spelled(part, n)) for part in parts)
     st.latex(rf"\text{{channel }} 0\text{{: }} {added} {equals(total)}")
 
 

@@ -16,7 +16,15 @@ from gpt2viz.app import prose
 from gpt2viz.app.course import real_step, tiny_tables
 from gpt2viz.app.course.parts import TOKENS, Book, code, pairs, picture, vectors
 from gpt2viz.app.course.tiny_tables import Mine
-from gpt2viz.app.course.written import brief, enough, equals, given, gives, spelled
+from gpt2viz.app.course.written import (
+    bracketed,
+    brief,
+    enough,
+    equals,
+    given,
+    gives,
+    spelled,
+)
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.textbook import tiny_crane
 from gpt2viz.textbook.tiny_crane import CHANNELS, SENTENCE, VOCABULARY, Reading
@@ -112,7 +120,8 @@ def _crane(book: Book, crane: Reading, mine: Mine) -> None:
     for word, k, score in zip(SENTENCE, np.asarray(found.k), found.scores[_FISH], strict=True):
         n = enough(np.stack([q, k]), lambda both: both[0] @ both[1], score)
         terms = " + ".join(
-            rf"{brief(a, n)} \cdot ({brief(b, n)})" for a, b in zip(q, k, strict=True)
+            rf"{bracketed(brief(a, n))} \cdot {bracketed(brief(b, n))}"
+            for a, b in zip(q, k, strict=True)
         )
         st.latex(rf"\text{{fish and {word}: }} {terms} {gives(score)}")
     best = _highest(found.scores[_FISH], SENTENCE)
@@ -274,7 +283,7 @@ def _residual(book: Book, crane: Reading, mine: Mine) -> None:
     picture(book, "tiny_stream", [panel], height=240)
     *things, total = (part[0] for part in rows)
     n = enough(things, np.sum, total)
-    added = " + ".join(f"({spelled(one, n)})" for one in things)
+    added = " + ".join(bracketed(spelled(one, n)) for one in things)
     st.latex(rf"\text{{thing: }} {added} {equals(total)}")
 
 

@@ -87,6 +87,11 @@ def mixture(found: Steps, row: int, temperature: float = 1) -> list[tuple[str, s
     ]
 
 
+def bracketed(number: str) -> str:
+    """A number as written behind a + or a dot: in brackets where it begins with a sign."""
+    return f"({number})" if number.startswith("-") else number
+
+
 def shortest(x: float) -> str:
     """The fewest digits that tell a number from all others of 32 bits."""
     return np.format_float_positional(np.float32(x), trim="-")
