@@ -17,11 +17,24 @@ def middle(part: Locator) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
+#: The names of points and axes that lie on one another in a plane.
+_COLLIDING = """
+planes => planes.flatMap(plane => {
+  const names = [...plane.querySelectorAll(".name, .end")]
+    .map(one => [one.textContent, one.getBoundingClientRect()])
+  return names.flatMap(([text, a], n) => names.slice(n + 1)
+    .filter(([, b]) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+    .map(([other]) => `${text} on ${other}`))
+})
+"""
+
+
 def test_a_key_is_dragged_and_tables_address_and_weights_follow(walk: Visit) -> None:
     page = walk("textbook", chapter="crane")
     show_what_is_to_be_guessed(page)
     fish = page.get_by_role("button", name="Key of fish")
     fish.scroll_into_view_if_needed()
+    assert page.locator(".st-key-crane_arrows .plane").evaluate_all(_COLLIDING) == []
     origin, unit = middle(page.get_by_role("button", name="Query of crane")), 0.0
     start = middle(fish)
     unit = (start[0] - origin[0]) / 0.2  # pixels from animal 0.7 to 0.9

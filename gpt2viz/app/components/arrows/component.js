@@ -119,9 +119,8 @@ function grid(svg, box, axes) {
     drawn("path", { class: kind, d: `M${x} 0V100M0 ${y}H100` }, svg)
     if (n > 0 && x < 95) write(svg.parentNode, "tick", [x, place([0, 0], box)[1]], String(n))
   }
-  const [x, y] = place([0, 0], box)
-  write(svg.parentNode, "end", [100, y], `${axes[0]} →`)
-  write(svg.parentNode, "end up", [x, 0], `↑ ${axes[1]}`)
+  write(svg.parentNode, "end", [100, 100], `${axes[0]} →`)  // where points lie least often
+  write(svg.parentNode, "end up", [place([0, 0], box)[0], 0], `↑ ${axes[1]}`)
 }
 
 const stroke = (svg, from, to, box, color, kind) => drawn("path",
