@@ -26,14 +26,14 @@ def draw(book: Book) -> list[Question]:
         "GPT-2 adds a learned vector to each token to say where it stands. It has 1,024 of them, "
         "and can't read further. **RoPE** adds nothing. It *turns* queries and keys: two "
         "neighbouring numbers are a point in a plane, and each pair is turned by an angle that "
-        "grows with the position. The first pair turns fast, later ones slowly (Su et al. 2021, "
+        "grows with the position. Pair 0 turns fast, later ones slowly (Su et al. 2021, "
         "*RoFormer: Enhanced Transformer with Rotary Position Embedding*).\n\n"
         "Turn two arrows by the same angle: the angle between them stays, and so does their dot "
         "product. So a score tells **how far apart** query and key are, not where they stand. Move "
         "both on, and look at the score."
     )
     left, right = st.columns([2, 3], gap="large")
-    columns = ("pair 0, x", "pair 0, y", "pair 1, x", "pair 1, y")
+    columns = ("x₀", "y₀", "x₁", "y₁")
     with left:
         both = table(parameters.ROPE_QK, "Query and key", (rope.QUERY, rope.KEY), "qk", columns)
         at, key_at, move = _places()
@@ -47,7 +47,8 @@ def draw(book: Book) -> list[Question]:
     first, second = np.asarray(rope.angles([1], 4))[0]
     st.latex(rf"\theta_0 {equals(first)} \qquad \theta_1 {equals(second)} \quad \text{{a step}}")
     prose.caption(
-        "θ (theta) is how far a pair turns in one step, in radians: 2π is all the way round."
+        "θ (theta) is how far a pair turns in one step, in radians: 2π is all the way round. Pair 0 "
+        "is (x₀, y₀), pair 1 is (x₁, y₁)."
     )
     st.latex(rf"q_{{{at}}} \cdot k_{{{key_at}}} {equals(before)}")
     st.latex(rf"q_{{{at + move}}} \cdot k_{{{key_at + move}}} {equals(after)}")
