@@ -67,7 +67,7 @@ def _way(book: Book) -> Iterator[Question]:
             {"step": [what for what, _ in way], "shape": [size for _, size in way]},
             "Shapes on the way through the heads",
             hide_index=True,
-            height=390,
+            height="content",
         )
         failed = False
     except variants.ShapeError as error:

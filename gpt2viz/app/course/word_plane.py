@@ -102,7 +102,7 @@ def _plane(book: Book, words: _Words, terms: _Words) -> None:
         {"word": list(words), "nearest, with the cosine": [_listed(book, one) for one in near]},
         "Nearest neighbours of the words",
         hide_index=True,
-        height=36 * min(len(words) + 1, 9),
+        height="content",
     )
     prose.caption(f"Of all {len(table):,} tokens. `·` is a space, with which most words begin.")
     code(
