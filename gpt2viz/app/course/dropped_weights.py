@@ -28,7 +28,7 @@ def draw(book: Book) -> None:
     )
     seeds = range(10)
     which: int = columns[1].selectbox(
-        "What is dropped", seeds, **address.choice(parameters.WEIGHTS_SEED, seeds)
+        "Seed of what is dropped", seeds, **address.choice(parameters.WEIGHTS_SEED, seeds)
     )
     training = columns[2].toggle("Training", **address.switch(parameters.WEIGHTS_ON))
     found = dropped_weights.drop_weights(steps.JOURNEY_X, _NH, _SEED, p, training, which)
