@@ -38,6 +38,7 @@ _LEFT_ALONE = (
     r"`[^`]*`",
     r"\$\$.*?\$\$|\$[^$\n]*\$",
     r"“[^”]*”",
+    r"\d{4}, \*[^*]+\*",  # the title of what is cited
     "\u2068.*?\u2069",  # what ``labels.isolated`` set apart
     r"\[(?:\\.|[^\]\\])*\]\([^)]*\)",  # other links
     r"linear layers?|this run's value",  # words that mean something else there

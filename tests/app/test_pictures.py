@@ -41,7 +41,8 @@ SHOWN += [("models", {"part": name}) for name in ("parameters", "tokenizer", "po
 OF_THE_MODEL = ("training", "models", "textbook")
 OF_HEADS = ("attention", "head", "side_by_side", "what_if")
 #: Neither headings nor code, formulas, table rows, quotations, names of papers, other senses.
-NOT_PROSE = r"^(#|\|).*|`.*?`|\$.*?\$|“.*?”|^From the texts' own.*|linear layers?|this run's value"
+NOT_PROSE = r"^(#|\|).*|`.*?`|\$.*?\$|“.*?”|\d{4}, \*[^*]+\*|^From the texts' own.*"
+NOT_PROSE += "|linear layers?|this run's value"
 
 
 def squeezed(text: str) -> str:
