@@ -361,6 +361,7 @@ def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
         return said(open_page("textbook", chapter=name, **chosen)).replace("−", "-")
 
     assert f"is the score, **{found['scores'][1][4][2, hardest]:.3f}**" in told("crane")
+    assert "“A” sees only itself." in said(open_page("textbook", chapter="crane", query="0"))
     assert f"those of head 4 begin with {found['head_output'][1][4, 2, 0]:.3f}." in told("heads")
     id = gpt2viz.load_model().tokenizer.encode(CRANE)[2]
     number = read(BUNDLED)[1]["wte.weight"][id, 0]

@@ -138,9 +138,11 @@ def _crane(book: Book) -> None:
     score = view.trace.stage("scores", *at[:2])[at.query, at.key]
     with np.errstate(all="ignore"):  # what float32 can't hold, the page has said above
         product = q * k
+    alone = view.n_tokens == 1 or (view.trace.causal and at.query == 0)
+    looks = "sees only itself" if alone else f"looks hardest at {_written(view, at.key)}"
     prose.markdown(
         "The real model does this in many places at once; later chapters show how. In one place "
-        f"{_written(view, at.query)} looks hardest at {_written(view, at.key)}. Query and key "
+        f"{_written(view, at.query)} {looks}. Query and key "
         f"have {len(q)} numbers there. The sum of all {len(q)} products is the score, "
         f"**{_said(score)}**."
     )
