@@ -147,7 +147,7 @@ def _dropout(book: Book) -> Iterator[Question]:
     heading("E13")
     prose.markdown(
         "In training, each number is set to 0 with probability p, afresh each time. The others are "
-        "multiplied by 1 / (1 − p), so that on average the mean stays the same. So no part can "
+        "multiplied by $1 / (1 - p)$, so that on average the mean stays the same. So no part can "
         "rely on another being there. Once training is over, dropout does nothing."
     )
     columns = st.columns(3)

@@ -47,8 +47,8 @@ def draw(book: Book) -> list[Question]:
     first, second = np.asarray(rope.angles([1], 4))[0]
     st.latex(rf"\theta_0 {equals(first)} \qquad \theta_1 {equals(second)} \quad \text{{a step}}")
     prose.caption(
-        "θ (theta) is how far a pair turns in one step, in radians: 2π is all the way round. Pair 0 "
-        "is (x₀, y₀), pair 1 is (x₁, y₁)."
+        "θ (theta) is how far a pair turns in one step, in radians: 2π is all the way round. "
+        "Pair 0 is (x₀, y₀), pair 1 is (x₁, y₁)."
     )
     st.latex(rf"q_{{{at}}} \cdot k_{{{key_at}}} {equals(before)}")
     st.latex(rf"q_{{{at + move}}} \cdot k_{{{key_at + move}}} {equals(after)}")

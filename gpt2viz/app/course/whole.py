@@ -99,7 +99,7 @@ def _knobs(book: Book) -> None:
 
 def _parameters() -> Iterator[Question]:
     heading("E16")
-    prose.markdown("Where the parameters are. Turn the knobs:")
+    prose.markdown("Turn the knobs, and see which part holds how many:")
     chosen: dict[str, Any] = {
         name: column.selectbox(name, values, **address.choice(which, values))
         for column, (name, (which, values)) in zip(st.columns(4), _KNOBS.items(), strict=True)
