@@ -140,6 +140,7 @@ def check_words(at: AppTest) -> None:
     assert sorted(set(links)) == sorted(links)
     assert set(links) <= set(TERM)
     assert not used("\n".join(prose)) - set(links)
+    assert not re.search(r"\d{4}, \*[^*]*glossary\?", "".join(prose)), "a link in a paper's title"
 
 
 def check_looks(drawn: Any) -> None:
