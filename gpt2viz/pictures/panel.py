@@ -155,7 +155,7 @@ class Panel:
     def of_pairs(self) -> bool:
         """Whether rows and columns are things of one kind, so that a cell is a square."""
         down, across = self.rows.title, self.columns.title
-        return across == "key" or bool(across and across == down)
+        return bool(down) and across in (down, "key")
 
     @property
     def whole_title(self) -> str:

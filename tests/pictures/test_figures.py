@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -33,6 +35,12 @@ def panel(values: list[list[float]], masked: list[list[int]] | None = None) -> P
         Axis("key", labels),
         masked=None if masked is None else np.array(masked, bool),
     )
+
+
+def test_cells_are_squares_where_queries_meet_keys_and_rows_of_a_list_are_none() -> None:
+    square = panel([[1, 2], [3, 4]])
+    assert square.of_pairs
+    assert not replace(square, rows=Axis("", ["raw scores", "scaled scores"])).of_pairs
 
 
 def overlays(figure: go.Figure) -> dict[str, np.ndarray]:
