@@ -196,16 +196,22 @@ _TOO_WIDE = """
 }
 """
 
-# Numbers that their fields are too narrow for.
-_CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.value)"
+
+# Formulas that are wider than their place, with no shades at its edges.
+_UNSHADED = """
+() => [...document.querySelectorAll(".katex-display")]
+  .filter(part => part.scrollWidth > part.clientWidth
+    && !getComputedStyle(part).backgroundAttachment.includes("local"))
+  .map(part => part.textContent.slice(0, 80))
+"""
 
 
 def wrong_on_a_phone(page: Page) -> list[str]:
-    """What is wider than a page of 400 pixels, or than its field, and what axe-core finds there."""
+    """What is wider than a page of 400 pixels, or scrolls unseen; and what axe-core finds there."""
     page.set_viewport_size({"width": 400, "height": 900})
     found = found_at_rest(page)  # which waits first
-    found += [f"cut: {text}" for text in page.locator(".grid input").evaluate_all(_CUT)]
-    return found + [f"too wide: {part[:160]}" for part in page.evaluate(_TOO_WIDE)[:9]]
+    found += [f"too wide: {part[:160]}" for part in page.evaluate(_TOO_WIDE)[:9]]
+    return found + [f"no hint that it scrolls: {part}" for part in page.evaluate(_UNSHADED)]
 
 
 def edit_the_tiny_crane(page: Page) -> None:
