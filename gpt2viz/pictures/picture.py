@@ -79,13 +79,14 @@ class Picture(Fixed):
 
         Of matrices: ``picture`` (its title), then row and column under their names ("query",
         "key"), and ``value``. A masked cell's value is what the run had there; NaN is left out. Of
-        curves, bars and edges: ``series``, ``x``, ``y``. No rows where there are no numbers.
+        curves, bars and edges: ``series`` (its name, or what is drawn where it has none), ``x``,
+        ``y``. No rows where there are no numbers.
         """
         import pandas as pd
 
         parts = [_cells(panel) for panel in self.matrices]
         parts += [
-            pd.DataFrame({"series": one.name, "x": list(one.x), "y": list(one.y)})
+            pd.DataFrame({"series": one.name or self.what, "x": list(one.x), "y": list(one.y)})
             for one in self.series
         ]
         parts = [part for part in parts if len(part)]

@@ -106,7 +106,8 @@ def test_the_table_has_every_number_in_its_place(picture: Picture) -> None:
                 assert value == panel.values[i, j]
                 matrices.append(value)
     for one in picture.series:
-        part = table[table["series"] == one.name]
+        part = table[table["series"] == (one.name or picture.what)]
+        assert part["series"].all()
         assert part["x"].tolist() == list(one.x) or len(part) > len(one.x)
         series += list(one.x)
     assert len(table) == len(matrices) + len(series)
