@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import run_cache
+from gpt2viz.app.course import why
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import figure, heatmaps, open_page, plain
 from tests.checkpoints import write_checkpoint
@@ -114,6 +115,14 @@ def test_a_model_without_the_circuit_is_not_said_to_have_it(other: str) -> None:
     assert "induction" not in words
     assert "The hardest look takes 0." in words
     assert at.session_state["_progress"]["why"] == []
+
+
+def test_where_nothing_can_be_copied_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = said(open_page("textbook", chapter="why", text="A"))
+    assert "not even where your sentence is said twice. Type a longer one." in words
+    assert "too long" not in words
+    monkeypatch.setattr(why, "said_twice", lambda view: None)
+    assert "said twice would be too long" in said(open_page("textbook", chapter="why", text="A"))
 
 
 #: Faults that these tests notice: see ``tests.mutants``.

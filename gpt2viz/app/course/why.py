@@ -50,11 +50,7 @@ def draw(book: Book) -> Iterator[Question]:
     found = None if read is None else _hardest(read.view.trace)
     if read is None or found is None:
         _pairs_formula()
-        prose.markdown(
-            "Here nothing can be copied: no token comes twice, the sentence said twice would be "
-            "too long, or the model has a single layer. Type another sentence, or choose another "
-            "model."
-        )
+        prose.markdown(f"Here nothing can be copied: {_nothing(book.view, read)}")
         code(induction)
         yield from _questions(None, 0.0)
         return
@@ -97,6 +93,20 @@ def _hardest(trace: Trace) -> Step | None:
     on = np.nan_to_num(trace.stage("weights", above + 1)[0, head]) * targets
     query, key = map(int, np.unravel_index(on.argmax(), on.shape))
     return Step(above + 1, head, query, key) if on[query, key] > 0 else None
+
+
+def _nothing(view: View, read: _Text | None) -> str:
+    """Why there is no look to explain, and what helps."""
+    if view.trace.config.n_layer == 1:
+        return "the model has a single layer. Choose another model."
+    if read is None:
+        return (
+            "no token comes twice, and the sentence said twice would be too long. Type another one."
+        )
+    return (
+        "no head looks at what followed the same token before, not even where your sentence is "
+        "said twice. Type a longer one."
+    )
 
 
 def _look(read: _Text, found: Step) -> None:
