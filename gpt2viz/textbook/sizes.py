@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -91,18 +91,19 @@ def knob_claims() -> list[Claim]:
 def parameter_claims() -> list[Claim]:
     """E16."""
     padded = GPT2Config(vocab_size=PADDED_VOCABULARY)
-    small, xl = PADDED_VOCABULARY * 768, PADDED_VOCABULARY * 1600
-    total, total_xl = counted(GPT2Config()), counted(RELEASED[3].config)
+    padded_xl = replace(RELEASED[3].config, vocab_size=PADDED_VOCABULARY)
+    small, xl = (PADDED_VOCABULARY * one.n_embd for one in (padded, padded_xl))
+    total = counted(GPT2Config())
     not_tied = "GPT-J's output matrix is a separate one, not the tied embedding: nothing is saved."
     return [
         Claim("the tutorial's formula, vocabulary 50,304", "~124M", without_biases(padded)),
         Claim("… exactly; it leaves out biases", "", without_biases(padded)),
         Claim("GPT-2 small, all parameters", "~124M", total),
         Claim("GPT-2 small, exactly", "", total),
-        Claim("embedding of GPT-2 small, saved by tying", "38.6M", small),
-        Claim("its share of GPT-2 small", "31%", small / total),
-        Claim("embedding of GPT-2 XL, saved by tying", "80.5M", xl),
-        Claim("its share of GPT-2 XL", "5%", xl / total_xl),
+        Claim("embedding of small with 50,304 rows, saved by tying", "38.6M", small),
+        Claim("its share of that model", "31%", small / counted(padded)),
+        Claim("embedding of XL with 50,304 rows, saved by tying", "80.5M", xl),
+        Claim("its share of that model", "5%", xl / counted(padded_xl)),
         Claim("saved by tying in GPT-J 6B", "200M", 0, not_tied),
     ]
 
