@@ -213,8 +213,8 @@ MUTANTS = (
     Mutant(
         "each run its own answer",
         "analysis/lens.py",
-        "if answers is None and n ==",
-        "if n ==",
+        "        if answers is None:\n            answer",
+        "        if True:\n            answer",
         "test_other_answers_can_be_followed",
     ),
     Mutant(
