@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { arrow } from "../../gpt2viz/app/components/diagram/component.js"
+import { arrow, pieces } from "../../gpt2viz/app/components/diagram/component.js"
 
 const box = (left, top, right, bottom) =>
   ({ left, top, right, bottom, x: (left + right) / 2, y: (top + bottom) / 2 })
@@ -40,4 +40,9 @@ test("a head points where its arrow goes", () => {
   const [x, y, ...back] = down.d.match(/-?[\d.]+/g).map(Number)
   assert.deepEqual([x, y], [90, 60])
   assert.deepEqual(back.map((n) => n + 0), [-3.5, -6, 7, 0]) // its base lies above its tip
+})
+
+test("a name is broken behind a dot or an underscore, and nowhere else", () => {
+  assert.deepEqual(pieces("attn.attend.masked_scores"), ["attn.", "attend.", "masked_", "scores"])
+  assert.deepEqual(pieces("wte"), ["wte"])
 })

@@ -37,11 +37,15 @@ export function arrow(a, b, kind) {
   return [path(`M${x},${a.bottom} V${b.top - 5}`), path(head(x, b.top, 0, 1), " head")]
 }
 
+// The parts of a module's name, between which it may go on in the next line.
+export const pieces = (name) => name.split(/(?<=[._])/)
+
 function box(node, into, send) {
   const made = make("button", into, "", "node")
   made.disabled = !node.page
   if (node.page) made.title = `Open ${node.page}`
-  make("b", made, node.name)
+  const name = make("b", made)
+  for (const part of pieces(node.name)) name.append(part, document.createElement("wbr"))
   make("span", made, node.kind)
   make("code", made, node.shape)
   make("i", made, node.parameters)
