@@ -70,11 +70,15 @@ class Tab:
     """A page that is open in a browser, told what is picked as a browser tells the server."""
 
     def __init__(self, server: str, page: str, chosen: dict[str, Any]) -> None:
-        self._visitor = Visitor(urlsplit(server).port or 0)
-        self.screen = self._visitor.open(page, chosen)
+        self._visitor, self._page = Visitor(urlsplit(server).port or 0), page
+        self.go(chosen)
         (self._script,) = (
             one.navigation.page_script_hash for one in self.messages() if one.HasField("navigation")
         )
+
+    def go(self, chosen: dict[str, Any]) -> None:
+        """Have the whole page drawn of an address, as the browser's Back does."""
+        self.screen = self._visitor.open(self._page, chosen)
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -104,20 +108,20 @@ class Tab:
         return found
 
     def below(self) -> dict[tuple[int, ...], bytes]:
-        """All that stands below the frame, by its place.
+        """All that stands below the frame, by its place, but for what says that it computes.
 
         A box is told its value once, and then holds it.
         """
         found = {}
         for one in self.messages():
-            if one.HasField("delta") and one.delta.fragment_id:
-                if one.delta.new_element.HasField("selectbox"):
-                    one.delta.new_element.ClearField("has_one_shot_effect")
-                    for told in ("set_value", "raw_value"):
-                        one.delta.new_element.selectbox.ClearField(told)
-                found[tuple(one.metadata.delta_path)] = one.delta.SerializeToString(
-                    deterministic=True
-                )
+            sent = one.delta
+            if not one.HasField("delta") or not sent.fragment_id or sent.HasField("new_transient"):
+                continue
+            if sent.new_element.HasField("selectbox"):
+                sent.new_element.ClearField("has_one_shot_effect")
+                for told in ("set_value", "raw_value"):
+                    sent.new_element.selectbox.ClearField(told)
+            found[tuple(one.metadata.delta_path)] = sent.SerializeToString(deterministic=True)
         top = max(path[:2] for path in found)
         return {path: sent for path, sent in found.items() if path[:2] == top}
 
@@ -166,6 +170,7 @@ def tabs(server: str) -> Iterator[Any]:
 @pytest.mark.parametrize("page", STEPS)
 def test_what_is_chosen_below_changes_what_the_whole_page_would(tabs: Any, page: str) -> None:
     tab = tabs(page, CHOSEN)
+    first = tab.below()
     for label, value, alone in STEPS[page]:
         before, asked = tab.below(), tab.chosen
         tab.pick(label, value)
@@ -175,6 +180,8 @@ def test_what_is_chosen_below_changes_what_the_whole_page_would(tabs: Any, page:
         assert tab.chosen != asked, label
         whole = tabs(page, tab.chosen).below()
         assert tab.below() == whole != before, label
+    tab.go(CHOSEN)
+    assert tab.below() == first
 
 
 def test_what_the_frame_says_of_a_head_goes_with_it(tabs: Any) -> None:
