@@ -75,8 +75,9 @@ def _draw(
     output.back_to(frame.shown)
     prose.back_to(frame.linked)
     frame.shown.arrived = False  # what runs alone after this was here before
-    address.make_room()
-    below(view)
+    with st.container(key="page"):  # spaced as the frame is: see ``theme.css``
+        address.make_room()
+        below(view)
 
 
 def again() -> NoReturn:
