@@ -87,12 +87,10 @@ def _note(said: str) -> None:
     place.warning("\n\n".join(notes), icon=":material/link_off:")
 
 
-def forget_notes() -> None:
-    """Take the frame's notes away, as a whole page does. For a part of one that runs alone."""
-    place, notes = st.session_state[_OF_FRAME]
-    if notes:
-        notes.clear()
-        place.empty()
+def frame_has_notes() -> bool:
+    """Whether the frame says that a value can't be shown."""
+    _place, notes = st.session_state[_OF_FRAME]
+    return bool(notes)
 
 
 def text(parameter: Text, default: str | None = None, one_line: bool = True) -> dict[str, Any]:

@@ -62,9 +62,8 @@ def _draw(
     choosing: Callable[[], str],
 ) -> None:
     frame: _Frame = st.session_state[_FRAME]
-    if not st.session_state.pop(_WITH_FRAME, False):
-        address.forget_notes()
-    if frame.chosen != _chosen():
+    alone = not st.session_state.pop(_WITH_FRAME, False)
+    if frame.chosen != _chosen() or (alone and address.frame_has_notes()):
         st.rerun()
     try:
         view = View(run_cache.load(key.model), run_cache.run(key), query, colors)
