@@ -155,6 +155,14 @@ COLUMNS = {
 }
 
 
+@pytest.fixture(scope="module")
+def paper(browser: Browser) -> Iterator[Page]:
+    """A page to put pictures on, one after another."""
+    page = browser.new_page()
+    yield page
+    page.close()
+
+
 @pytest.mark.usefixtures("drawing", "open_chromium")
 @pytest.mark.parametrize("width", ["8.5cm", "17.5cm"])
 @pytest.mark.parametrize(
@@ -164,7 +172,7 @@ COLUMNS = {
     ids=["few tokens", "many tokens", "wide letters", *list(COLUMNS)[1:]],
 )
 def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
-    browser: Browser, text: str, picture: str, width: str
+    paper: Page, text: str, picture: str, width: str
 ) -> None:
     run = gpt2viz.trace(gpt2viz.load_model(), text)
     drawn = export.figure_bytes(
@@ -173,11 +181,10 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
     root = ElementTree.fromstring(drawn)  # noqa: S314 (our own file)
     size = {name: round(float(root.get(name) or 0)) for name in ("width", "height")}
     assert size["width"] == export.pixels(width)
-    page = browser.new_page(viewport=size)  # type: ignore[arg-type]
-    page.set_content(f"<style>body {{ margin: 0 }} svg {{ display: block }}</style>{drawn}")
-    written = page.evaluate(_WRITTEN)
-    shot = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("L"))
-    page.close()
+    paper.set_viewport_size(size)  # type: ignore[arg-type]
+    paper.set_content(f"<style>body {{ margin: 0 }} svg {{ display: block }}</style>{drawn}")
+    written = paper.evaluate(_WRITTEN)
+    shot = np.asarray(Image.open(io.BytesIO(paper.screenshot())).convert("L"))
     for said, size_of_letters, left, right, top, bottom in written:
         assert size_of_letters >= 8, said  # pixels: 6 pt
         assert left >= -1, said

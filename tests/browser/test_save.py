@@ -36,8 +36,8 @@ def saved(page: Page, button: str) -> tuple[str, Path]:
     return found.value.suggested_filename, Path(found.value.path())
 
 
-def test_a_picture_and_its_numbers(visit: Callable[..., Page]) -> None:
-    page = visit(dark=True, text="Dog bites man", layer=1, head=5)
+def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
+    page = walk(dark=True, text="Dog bites man", layer=1, head=5)
     open_save(page, "Picture")
     name, path = saved(page, "SVG")
     assert name == f"{NAME}Attention-weights-L1H5_causal.svg"
@@ -57,17 +57,19 @@ def test_a_picture_and_its_numbers(visit: Callable[..., Page]) -> None:
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
 
 
-def test_a_table_is_saved_only_where_formulas_are_made_safe(visit: Callable[..., Page]) -> None:
-    page = visit("shapes", text="=1+1")
+def test_a_table_is_saved_only_where_formulas_are_made_safe(walk: Callable[..., Page]) -> None:
+    page = walk("shapes", text="=1+1")
     page.get_by_test_id("stDataFrame").first.hover()
     toolbar = page.get_by_test_id("stElementToolbar")
     expect(toolbar.get_by_role("button", name="Search").first).to_be_visible()
     expect(toolbar.get_by_role("button", name="Download as CSV")).to_have_count(0)
 
 
-def test_a_session_comes_back_on_its_page(visit: Callable[..., Page], tmp_path: Path) -> None:
+def test_a_session_comes_back_on_its_page(
+    walk: Callable[..., Page], visit: Callable[..., Page], tmp_path: Path
+) -> None:
     chosen = {"text": "Dog bites man", "layer": 2, "head": 3, "query": 1, "causal": "false"}
-    page = visit("head", **chosen)
+    page = walk("head", **chosen)
     open_save(page, "Page")
     name, path = saved(page, "Session")
     assert name == f"{NAME}Head_no-mask.json"
@@ -84,7 +86,7 @@ def test_a_session_comes_back_on_its_page(visit: Callable[..., Page], tmp_path: 
     session.write_bytes(path.read_bytes())
     chooser.set_input_files(session)
     other.wait_for_url("**/head?**")
-    for found in (other, visit()):
+    for found in (other, walk()):
         if found is not other:
             found.goto(link)
         settle(found)
