@@ -5,8 +5,8 @@ widget's ``key`` and the callback that writes its value to the address:
 
     layer = st.segmented_control("Layer", range(4), **address.choice(parameters.LAYER, range(4)))
 
-A value in the address that the page can't show is replaced by the default, with a note; the notes
-stand together, those of the frame above and those of the page itself below it.
+A value in the address that the page can't show is replaced by the default, with a note; all the
+notes stand together, where ``begin`` was called, or before what runs alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameter import Choice, Listed, Parameter, Several, Switch, Text
@@ -65,8 +66,8 @@ def trim() -> None:
 
 
 def begin() -> None:
-    """Make room here for the frame's notes. For the frame, which opens every page."""
-    make_room()
+    """Make room here for all notes of the page. For the frame, which opens every page."""
+    notes_stand(st.empty())
     st.session_state[_OF_FRAME] = st.session_state[_NOTES]
     if dropped := st.session_state[_DROPPED]:
         names = literal(", ".join(dropped[:5])) + (" …" if len(dropped) > 5 else "")
@@ -76,9 +77,9 @@ def begin() -> None:
         )
 
 
-def make_room() -> None:
-    """Have the notes of what is drawn from now on stand here, together."""
-    st.session_state[_NOTES] = (st.empty(), [])
+def notes_stand(place: DeltaGenerator) -> None:
+    """Have the notes of what is drawn from now on stand in ``place``, together."""
+    st.session_state[_NOTES] = (place, [])
 
 
 def _note(said: str) -> None:
@@ -88,7 +89,7 @@ def _note(said: str) -> None:
 
 
 def frame_has_notes() -> bool:
-    """Whether the frame says that a value can't be shown."""
+    """Whether it is said above, in the frame, that a value can't be shown."""
     _place, notes = st.session_state[_OF_FRAME]
     return bool(notes)
 

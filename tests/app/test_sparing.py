@@ -86,15 +86,15 @@ def test_messages_come_together_and_in_order(handed: Queue[Callable[[], None]]) 
         hand_over(one, partial(done.append, n))
     hand_over(other, partial(done.append, 9))
     assert handed.qsize() == 2  # one for each session
-    handed.get()()
+    handed.get_nowait()()
     assert done == [0, 1, 2, 3, 4]
-    handed.get()()
+    handed.get_nowait()()
     assert done.pop() == 9
     hand_over(one, lambda: 1 // 0)
     hand_over(one, partial(done.append, 5))
     with pytest.raises(ZeroDivisionError):
-        handed.get()()
-    handed.get()()  # what came after the one that failed
+        handed.get_nowait()()
+    handed.get_nowait()()  # what came after the one that failed
     assert done == [0, 1, 2, 3, 4, 5]
     assert handed.empty()
 
@@ -114,7 +114,7 @@ def test_no_message_is_lost_between_threads(handed: Queue[Callable[[], None]]) -
     def loop() -> None:
         while not (ends.is_set() and handed.empty()):
             if not handed.empty():
-                handed.get()()
+                handed.get_nowait()()
 
     looping = Thread(target=loop)
     for thread in [*threads, looping]:

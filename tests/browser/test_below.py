@@ -271,8 +271,8 @@ MUTANTS = (
     Mutant(
         "a note below the frame has no place",
         "app/frame/below.py",
-        "        address.make_room()\n",
-        "",
+        "        if alone:  # outside",
+        "        if not alone:  # outside",
         "test_a_choice_that_can_not_be_shown_is_told_where_it_is_first_read",
     ),
 )

@@ -75,7 +75,9 @@ def _draw(
     prose.back_to(frame.linked)
     frame.shown.arrived = False  # what runs alone after this was here before
     with st.container(key="page"):  # spaced as the frame is: see ``theme.css``
-        address.make_room()
+        notes = st.empty()
+        if alone:  # outside of itself it may not write then
+            address.notes_stand(notes)
         below(view)
 
 
