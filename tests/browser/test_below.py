@@ -271,8 +271,8 @@ MUTANTS = (
     Mutant(
         "a note below the frame has no place",
         "app/frame/below.py",
-        "        if alone:  # outside",
-        "        if not alone:  # outside",
+        "            address.notes_stand(notes)\n",
+        "            pass\n",
         "test_a_choice_that_can_not_be_shown_is_told_where_it_is_first_read",
     ),
 )
