@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import pytest
 from numpy.testing import assert_allclose
 
@@ -67,14 +66,6 @@ def test_a_picture_cannot_be_changed(picture: Picture) -> None:
         with pytest.raises(FrozenInstanceError):
             setattr(picture, field.name, None)
         assert not isinstance(getattr(picture, field.name), list)
-
-
-@EVERY
-@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
-def test_plotly_takes_every_value(picture: Picture, colors: Palette) -> None:
-    """It looks through none of them while a page is drawn."""
-    drawn = render(picture, colors).to_dict()
-    assert go.Figure(drawn).to_dict().keys() == drawn.keys()
 
 
 # The number of a line and of an edge is its width, that of a still its shade.

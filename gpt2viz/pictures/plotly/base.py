@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import plotly.graph_objects as go
 
 from gpt2viz.pictures.picture import Picture
@@ -13,7 +11,3 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
     """A Plotly figure drawn from a ``picture``, which has its words and its numbers."""
 
     picture: Picture | None = None
-
-    def __init__(self, data: Any = None, layout: Any = None) -> None:
-        """As ``go.Figure``, which goes through every value; ours are tested to stand its look."""
-        super().__init__(data=data, layout=layout, _validate=False)
