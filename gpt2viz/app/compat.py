@@ -161,7 +161,7 @@ def hand_over_together() -> bool:
     """Have what a page sends come to the server's loop in bunches; whether it does.
 
     Streamlit wakes the loop for each of a page's hundred messages, and again to say that one is
-    there: a quarter of all that a busy server does. The order stays.
+    there: a fifth of what Python's lock is held for. The order stays.
     """
     hand = getattr(AppSession, "_call_soon_on_event_loop", None)
     told = getattr(Runtime, "_enqueued_some_message", None)
@@ -198,24 +198,23 @@ def _take(session: Any, waiting: deque[Callable[[], None]], hand: Callable[..., 
 def find_settings_by_section() -> bool:
     """Know which settings belong to which section; whether that could be done.
 
-    Streamlit goes through all of some three hundred for each of the theme's six sections, with
+    Streamlit goes through more than three hundred for each of the theme's six sections, with
     every page.
     """
     if getattr(config, "get_options_for_section", None) is None:
         return False
 
-    known: dict[str, list[Any]] = {}
-    of: Any = None
+    known: tuple[Any, dict[str, list[Any]]] = (None, {})
 
     def settings_of(section: str) -> dict[str, Any]:
-        nonlocal of
-        every = config.get_config_options()
+        nonlocal known
+        every, (of, found) = config.get_config_options(), known
         if every is not of:  # the files were read again
-            known.clear()
+            found = {}
             for setting in every.values():
-                known.setdefault(setting.section, []).append(setting)
-            of = every
-        return {setting.name: setting.value for setting in known.get(section, ())}
+                found.setdefault(setting.section, []).append(setting)
+            known = every, found  # at once: another thread may ask meanwhile
+        return {setting.name: setting.value for setting in found.get(section, ())}
 
     config.get_options_for_section = settings_of
     return True

@@ -56,7 +56,7 @@ class Captured(Mapping[Place, Array]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all stages, where runs share some those too."""
+        """Bytes of all stages; what several runs share counts for each of them."""
         every = (kept if isinstance(kept, tuple) else (kept,) for kept in self._kept.values())
         return sum(part.nbytes for parts in every for part in parts)
 
