@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy, deepcopy
 from functools import lru_cache, partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from streamlit.navigation import page
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
-from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.scriptrunner import ScriptRunner, get_script_run_ctx
 from streamlit.runtime.stats import CounterStat, GaugeStat, Stat
 
 _ASKED = "_asked_before"
@@ -217,6 +218,23 @@ def find_settings_by_section() -> bool:
         return {setting.name: setting.value for setting in found.get(section, ())}
 
     config.get_options_for_section = settings_of
+    return True
+
+
+def draw_in(turn: Callable[[], AbstractContextManager[None]]) -> bool:
+    """Have each page, and each part that runs alone, drawn within ``turn()``; whether it is.
+
+    No setting says how many are drawn at a time.
+    """
+    run = getattr(ScriptRunner, "_run_script", None)
+    if run is None:
+        return False
+
+    def run_in_turn(runner: Any, asked: Any) -> None:
+        with turn():
+            run(runner, asked)
+
+    ScriptRunner._run_script = run_in_turn  # type: ignore[method-assign, assignment]
     return True
 
 

@@ -49,7 +49,7 @@ def read() -> list[compat.Gauge]:
     return [
         compat.Gauge("gpt2viz_visitors", "gauge", "Browsers that are connected.", here),
         compat.Gauge("gpt2viz_runs", "counter", "Runs of a model that pages asked for.", _runs),
-        compat.Gauge("gpt2viz_waiting", "gauge", "Pages that wait for a run.", _waiting),
+        compat.Gauge("gpt2viz_waiting", "gauge", "Pages that wait for a turn or a run.", _waiting),
         compat.Gauge("gpt2viz_memory_bytes", "gauge", "Memory of this process alone.", own),
     ]
 

@@ -1,15 +1,22 @@
-"""What Streamlit does for every page anew and comes out the same, done once or at less cost."""
+"""What Streamlit does for every page anew and comes out the same, done once or at less cost.
+
+And how many pages at a time: see ``turns``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import streamlit as st
 
-from gpt2viz.app import compat
+from gpt2viz.app import compat, gauges
 from gpt2viz.app.pages import Page
+from gpt2viz.app.turns import Turns
 
 _SCRIPTS = "_scripts"
+_TURNS = Turns()
 
 
 @lru_cache(maxsize=1)
@@ -24,8 +31,19 @@ def begin() -> bool:
             compat.know_pages(),
             compat.hand_over_together(),
             compat.find_settings_by_section(),
+            compat.draw_in(_turn),
         )
     )
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    with gauges.waiting():
+        mine = _TURNS.take()
+    try:
+        yield
+    finally:
+        _TURNS.give_back(mine)
 
 
 def script(of: Page) -> st.Page:

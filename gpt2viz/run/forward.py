@@ -21,9 +21,9 @@ from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM
 from gpt2viz.run.hooks import Recording, recording
 from gpt2viz.run.interventions import Change
 
-# Hooks belong to the module, not to the thread: two runs of one model at a time would each
-# write into the other's trace, without any error. So runs take turns.
-_TURN = threading.Lock()
+#: Held by whoever runs a network or hooks it. Hooks belong to the module, not to the thread: two
+#: runs of one model at a time would each write into the other's trace, without any error.
+TURN = threading.Lock()
 
 
 def run_texts(
@@ -46,7 +46,7 @@ def run_texts(
         left_out = ()  # the stream no longer follows from what was added to it
     with (
         devices.enough_memory(f"{n_whole:,} tokens", device),
-        _TURN,
+        TURN,
         torch.inference_mode(),
         tuning.used_again(4 * n_whole * network.config.n_embd),
         tuning.threads(n_tokens * 12 * network.config.n_layer * network.config.n_embd**2),
@@ -85,7 +85,7 @@ def run_from(
     pairs = None if hidden is None else torch.tensor(hidden).to(streams.device)  # (T, T)
     with (
         devices.enough_memory(f"{B} runs of {T:,} tokens", streams.device),
-        _TURN,
+        TURN,
         torch.inference_mode(),
         tuning.threads(B * T * 12 * (network.config.n_layer - layer) * C**2),
         _changing(network, wanted),
@@ -125,7 +125,7 @@ def gradients(
     listening = [(name, partial(keep, name)) for name in (*first, *places)]
     with (
         devices.enough_memory(f"gradients of {len(ids):,} tokens", device),
-        _TURN,
+        TURN,
         torch.inference_mode(False),
         torch.enable_grad(),
         _changing(network, [*wanted, *listening]),

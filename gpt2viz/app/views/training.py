@@ -93,8 +93,8 @@ def _record_or_stop(view: View) -> TrainingRecord:
         st.stop()
     if record is None:
         st.info(
-            "This model's folder has no `training.json`, so how it learned can't be shown. The "
-            "bundled model has one: choose it above.",
+            "This model's folder has no `training.json`, so what was measured as it learned "
+            "can't be shown. The bundled model has one: choose it above.",
             icon=":material/info:",
         )
         st.stop()

@@ -1,0 +1,67 @@
+"""How many pages this process draws at a time: the others wait, the first that came first.
+
+One thread at a time runs Python. Where a hundred pages are drawn at once, each gets a hundredth of
+it, and all the others wake two hundred times a second to ask for theirs; so all of them are late.
+Two at once already hinder each other more than they gain while a model runs: see ``docs/soak.md``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+#: Pages under way at a time.
+AT_ONCE = 1
+#: Seconds after which a page that takes long keeps nobody waiting any more. Most take a tenth.
+LONGEST = 0.5
+
+
+class Turns:
+    """Lets so many at once begin. Who has been at it for ``longest`` seconds counts no more.
+
+    So nobody waits for one that computes for a minute, and none can wait for another for ever.
+    """
+
+    def __init__(
+        self,
+        at_once: int = AT_ONCE,
+        longest: float = LONGEST,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._free, self._longest, self._now = at_once, longest, now
+        self._lock = threading.Lock()
+        self._began: dict[threading.Event, float] = {}  # of those that count
+        self._waiting: deque[threading.Event] = deque()
+
+    def take(self) -> threading.Event:
+        """Wait for a turn, in the order of asking; what to give back."""
+        mine = threading.Event()
+        with self._lock:
+            self._waiting.append(mine)
+            self._go_on()
+        while not mine.wait(self._longest):
+            with self._lock:
+                self._go_on()
+        return mine
+
+    def give_back(self, mine: threading.Event) -> None:
+        """Let the next begin."""
+        with self._lock:
+            self._end(mine)
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Let begin who may."""
+        late = self._now() - self._longest
+        for one in [one for one, began in self._began.items() if began <= late]:
+            self._end(one)
+        while self._free and self._waiting:
+            self._free -= 1
+            self._began[one := self._waiting.popleft()] = self._now()
+            one.set()
+
+    def _end(self, one: threading.Event) -> None:
+        if self._began.pop(one, None) is not None:
+            self._free += 1
