@@ -65,6 +65,7 @@ _ACTIVE = re.compile(
     r"(?<=:)(?=\\?/|(?:\\?[+-])*\w(?:\\?[\w+-])*\\?:)|(?<=www)(?=\\?\.)|(?=\\?@)",
     re.IGNORECASE,
 )
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # -> and others between spaces.
 _ARROWS = re.compile(r"(?<=[<>~-])(?=[->=])")
 
@@ -108,9 +109,25 @@ def counted(n: int, things: str) -> str:
     return " ".join(filter(None, [f"{n:,}", singular if n == 1 else first, rest]))
 
 
+def signed(number: float, form: str = "") -> str:
+    """A number in a format such as "+.2f", with true signs: "−0.50", "∞", "NaN"."""
+    return f"{number:{form}}".replace("-", "−").replace("inf", "∞").replace("nan", "NaN")
+
+
+def power_of_ten(x: float, digits: int = 1) -> str:
+    """A number with ``digits`` decimals and a power of ten, to stand in a sentence: "3.9 · 10⁻⁴".
+
+    Where the power would be 1, or there is none, the number alone: "5.2", "0", "∞", "NaN".
+    """
+    number, _, exponent = f"{x:.{digits}e}".partition("e")
+    if not x or not int(exponent or 0):
+        return signed(float(number), f".{digits}f" if x else ".0f")
+    return f"{signed(float(number), f'.{digits}f')} · 10{str(int(exponent)).translate(_RAISED)}"
+
+
 def difference(n: float) -> str:
-    """A difference that should be rounding and no more: "3e-07"; "none" where it is 0."""
-    return f"{n:.0e}" if n else "none"
+    """A difference that should be rounding and no more: "3 · 10⁻⁷"; "none" where it is 0."""
+    return power_of_ten(n, 0) if n else "none"
 
 
 def shorten(text: str, width: int = 14) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpt2viz.labels import counted, label, markup_safe, shorten
+from gpt2viz.labels import counted, difference, label, markup_safe, power_of_ten, shorten, signed
 from tests.mutants import Mutant
 
 tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf-8", "ignore"))
@@ -82,6 +83,38 @@ def test_one_thing_is_not_said_as_many(n: int, things: str, said: str) -> None:
 
 
 #: Faults that these tests notice: see ``tests.mutants``.
+@pytest.mark.parametrize(
+    ("number", "form", "said"),
+    [(-0.5, "+.2f", "−0.50"), (0.5, "+.2f", "+0.50"), (-np.inf, ".1f", "−∞"), (-100, "", "−100")],
+)
+def test_numbers_have_true_signs(number: float, form: str, said: str) -> None:
+    assert signed(number, form) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (0.00039, "3.9 · 10⁻⁴"),
+        (-41_000, "−4.1 · 10⁴"),
+        (5.2, "5.2"),
+        (0, "0"),
+        (-np.inf, "−∞"),
+        (np.nan, "NaN"),
+        (9.97, "1.0 · 10¹"),
+    ],
+)
+def test_powers_of_ten_stand_only_where_there_is_one(number: float, said: str) -> None:
+    assert power_of_ten(number) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(7e-7, "7 · 10⁻⁷"), (0, "none"), (2, "2"), (np.nan, "NaN")],
+)
+def test_small_differences_are_written_as_powers_of_ten(number: float, said: str) -> None:
+    assert difference(number) == said
+
+
 MUTANTS = (
     Mutant(
         "two tokens, one label",

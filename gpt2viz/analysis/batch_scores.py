@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from gpt2viz.analysis.scores import Read, Score, Scores, TokenIds
 from gpt2viz.arrays import Array
 from gpt2viz.model.network import GPT2
+from gpt2viz.run.forward import TURN
 
 
 def batch_scores(
@@ -57,24 +59,19 @@ def attention_weights(network: GPT2, ids: Tensor) -> list[Array]:
     """The weights of every layer on token ids (B, T): n_layer arrays (B, nh, T, T)."""
     found: list[Array] = []
     taps = [network.get_submodule(f"h.{n}.attn.attend.weights") for n in range(len(network.h))]
-    hooks = [
-        tap.register_forward_hook(
-            lambda _module, _args, out: found.append(out.float().cpu().numpy())
-        )
-        for tap in taps
-    ]
-    try:
-        with torch.inference_mode():
-            network(ids, explicit=True, last_only=True)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with TURN, torch.inference_mode(), ExitStack() as hooks:
+        for tap in taps:
+            handle = tap.register_forward_hook(
+                lambda _module, _args, out: found.append(out.float().cpu().numpy())
+            )
+            hooks.callback(handle.remove)
+        network(ids, explicit=True, last_only=True)
     return found
 
 
 def token_losses(network: GPT2, ids: Tensor) -> NDArray[np.float32]:
     """−ln p of every token but the first, in nats: ids (B, T) -> (B, T − 1)."""
-    with torch.inference_mode():
+    with TURN, torch.inference_mode():
         logits = network(ids[:, :-1])  # (B, T − 1, n_vocab)
         losses = F.cross_entropy(logits.float().transpose(1, 2), ids[:, 1:], reduction="none")
     return np.asarray(losses.cpu().numpy())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpt2viz.analysis.explanation import Side
+from gpt2viz.labels import signed
 
 if TYPE_CHECKING:
     from gpt2viz.analysis.reasons import Reason
@@ -69,7 +70,7 @@ def _apart(back: int) -> str:
 
 
 def _signed(number: float) -> str:
-    return f"{number:+.2f}".replace("-", "−")
+    return signed(number, "+.2f")
 
 
 def _percent(share: float) -> str:

@@ -143,7 +143,10 @@ def _cut(text: str) -> str:
 
 
 def _plain(text: str, longest: int) -> str:
-    """ASCII letters and digits of a text, with single hyphens for all between them."""
+    """ASCII letters and digits of a text, with single hyphens for all between them, cut at one."""
     latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     words = re.sub(r"\.+", ".", re.sub(r"[^A-Za-z0-9.]+", "-", latin)).strip("-.")
-    return words[:longest].strip("-.")
+    if len(words) > longest:
+        whole = words[: longest + 1].rpartition("-")[0]
+        words = whole or words[:longest]
+    return words.strip("-.")

@@ -36,9 +36,10 @@ def laid_out(picture: Matrices) -> Heatmaps:
         return picture
     panels: list[Panel] = []
     for row in picture.rows:
-        for panel, between in zip(row.panels, row.ranges, strict=True):
+        for panel, ends, unit in zip(row.panels, row.ranges, row.units, strict=True):
             rows_of = replace(panel.rows, title=f"{row.text} · layer")
-            panels.append(replace(panel, title=f"{panel.name}\n{between}", rows=rows_of))
+            title = f"{panel.name}\n{ends} {unit}".rstrip()
+            panels.append(replace(panel, title=title, rows=rows_of))
     n_layer = len(panels[0].values)
     height = len(picture.rows) * min(_MAP + 20 * n_layer, 260)
     layer, head = picture.chosen

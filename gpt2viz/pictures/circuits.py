@@ -11,6 +11,7 @@ from gpt2viz.analysis.circuits import ByDistance, Foretold, Ranked
 from gpt2viz.analysis.composition import Edge
 from gpt2viz.analysis.folding import Numbers
 from gpt2viz.analysis.scores import Scores
+from gpt2viz.labels import signed
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Role
 
@@ -68,7 +69,7 @@ def token_table(writes: Ranked, likes: Ranked, names: Sequence[str]) -> pd.DataF
     }
     return pd.DataFrame(
         {
-            title: [f"{names[token]}  {f'{value:+.1f}'.replace('-', '−')}" for token, value in end]
+            title: [f"{names[token]}  {signed(value, '+.1f')}" for token, value in end]
             for title, end in ends.items()
         }
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpt2viz.arrays import Array
+from gpt2viz.labels import signed
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import Fixed, Picture, Series
 from gpt2viz.pictures.pooling import block_starts, pool_by_maximum
@@ -94,7 +95,7 @@ class MapRow(Fixed):
     """Maps of every head side by side, one a score, measured on one ``text`` or by the weights.
 
     A panel is named after its score, and says its ``masked_text`` where it has no number. Its
-    colours run between its ``ends``, which stand above it with its unit: "0 to 1".
+    colours run between its ``ends``, which stand above it with its unit: "0 to 3.2 bits".
     """
 
     text: str
@@ -104,12 +105,8 @@ class MapRow(Fixed):
 
     @property
     def ranges(self) -> list[str]:
-        """Both ends of every map, and its unit."""
-        said = (
-            f"{low:.3g} to {high:.3g} {unit}".rstrip()
-            for (low, high), unit in zip(self.ends, self.units, strict=True)
-        )
-        return [one.replace("-", "−") for one in said]
+        """Both ends of every map, as they stand above it."""
+        return [f"{signed(low, '.3g')} to {signed(high, '.3g')}" for low, high in self.ends]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from math import isfinite
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpt2viz.labels import shorten
+from gpt2viz.labels import shorten, signed
 from gpt2viz.pictures.palette import Palette, shades
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture, Series
@@ -196,8 +196,7 @@ def _cells(
 
 def written(value: float) -> str:
     """A number in a block: two decimals, or three digits where it is large."""
-    text = f"{value:.2f}" if abs(value) < 10 else f"{value:.3g}"
-    return text.replace("-", "−").replace("inf", "∞").replace("nan", "NaN")
+    return signed(value, ".2f" if abs(value) < 10 else ".3g")
 
 
 def splitting_heads(states: Sequence[ArrayLike], nh: int, captions: Sequence[str]) -> Frames:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
+from torch import Tensor
 
 import gpt2viz
+from gpt2viz.analysis.batch_scores import attention_weights, token_losses
 from gpt2viz.analysis.births import HABITS, birth, main_habit, measured, partner
 from gpt2viz.analysis.scores import probe
+from gpt2viz.model.network import GPT2
+from gpt2viz.run import forward
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
@@ -58,6 +65,28 @@ def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path) -> 
     assert_allclose([found.first, found.again], [np.mean(losses[:11]), np.mean(losses[12:])], 1e-4)
 
 
+@pytest.mark.parametrize("of", [attention_weights, token_losses])
+def test_a_measure_waits_for_whoever_runs_the_model(
+    tiny: gpt2viz.Model, of: Callable[[GPT2, Tensor], object]
+) -> None:
+    """Else each would write into the other's numbers, without any error."""
+    heard, done, rows = Event(), Event(), torch.tensor([[5, 6, 7, 5, 6, 7]])
+    handle = tiny.network.ln_f.register_forward_hook(lambda *_: heard.set())
+
+    def measure() -> None:
+        of(tiny.network, rows)
+        done.set()
+
+    try:
+        with forward.TURN:
+            Thread(target=measure, daemon=True).start()
+            assert not heard.wait(0.5)
+        assert done.wait(60)
+        assert heard.is_set()
+    finally:
+        handle.remove()
+
+
 def test_a_model_without_room_for_two_tokens_has_no_habits(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "model", n_positions=1)
     assert measured(gpt2viz.load_model(tmp_path / "model")) is None
@@ -79,6 +108,20 @@ def test_beside_a_head_stands_the_other_half_of_its_circuit() -> None:
 
 #: Faults that these tests notice: see ``tests.mutants``.
 MUTANTS = (
+    Mutant(
+        "the weights of a model that another thread runs",
+        "analysis/batch_scores.py",
+        "with TURN, torch.inference_mode(), ExitStack() as hooks:",
+        "with torch.inference_mode(), ExitStack() as hooks:",
+        "test_a_measure_waits_for_whoever_runs_the_model",
+    ),
+    Mutant(
+        "the losses of a model that another thread runs",
+        "analysis/batch_scores.py",
+        "with TURN, torch.inference_mode():",
+        "with torch.inference_mode():",
+        "test_a_measure_waits_for_whoever_runs_the_model",
+    ),
     Mutant(
         "a head is born at half of its highest score",
         "analysis/births.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any, cast
 
@@ -128,6 +129,19 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
     assert not said(at)
     edit = {"what_if": "edits", "edits": "patch:residual_in:2:7"}
     assert {**at.query_params} == {**at.query_params} | edit | {"text": CORRUPTED, "text2": CLEAN}
+
+
+def test_the_numbers_that_are_told_make_up_the_share() -> None:
+    """Probabilities that are near each other need more digits than logits do."""
+    near = {"text": "A crane ate fish", "text2": "A crane happened fish"}
+    told = written(open_depends(**near, metric="probability", patch="patch:attention_output:3:3"))
+    found = re.search(
+        r"(\d+) % of the .* goes from (\S+) to (\S+); in the first run it is ([\d.]+)\.", told
+    )
+    assert found
+    share, into, now, source = map(float, found.groups())
+    assert 0.05 < source - into < 0.2
+    assert_allclose(share, 100 * (now - into) / (source - into), atol=2)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def test_play_writes_what_as_many_steps_would(
 def test_what_was_written_becomes_the_sentence(model: gpt2viz.Model) -> None:
     at = press(open_page("predict?predict=generate", text=TEXT), "Step")
     at = press(at, "Step")
+    assert [one for one in at.caption if "Choose one of them" in one.value]
     layer, head = (at.session_state[name] for name in ("layer", "head"))
     press(at, "Make it the sentence")
     expected = [*model.tokenizer.encode(TEXT), *greedy(model, 2)]
@@ -100,6 +101,7 @@ def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> No
     (button,) = [button for button in at.button if button.label == "Make it the sentence"]
     assert button.disabled
     assert not [group for group in button_groups(at) if "new_tokens" in group.proto.id]
+    assert not [one for one in at.caption if "Choose one of them" in one.value]  # there is none
 
 
 def test_one_press_writes_from_the_next_token_on(model: gpt2viz.Model) -> None:

@@ -129,6 +129,7 @@ def test_a_word_is_followed_to_its_tokens() -> None:
     at = section("tokenizer", word=" unbelievable")
     ids = gpt2viz.load_model().tokenizer.encode(" unbelievable")
     assert f"{len(ids)} tokens, with their ids" in said(at)
+    assert "1 token, with its id:" in said(section("tokenizer", word="A"))
     last = at.dataframe[0].value.iloc[-1]
     pieces = [gpt2viz.load_model().tokenizer.token_bytes(i).decode() for i in ids]
     assert last["the pieces then"] == "  |  ".join(pieces).replace(" un", "·un")

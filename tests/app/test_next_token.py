@@ -99,7 +99,7 @@ def test_contributions_and_what_they_sum_to(stages: Any) -> None:
     table = at.dataframe[1].value
     assert table["added (nats)"].sum() == pytest.approx(logits[one] - logits[other], abs=1e-3)
     (said,) = [block.value for block in at.markdown if "The parts below" in block.value]
-    written = [float(n) for n in re.findall(r"[+-]\d+\.\d{4}", said)]
+    written = [float(n.replace("−", "-")) for n in re.findall(r"[+−]\d+\.\d{4}", said)]
     assert_allclose(written, [logits[one] - logits[other]] * 2, atol=1e-3)
     shown = heatmaps(figure(at, "contribution_map"))["contributions"]
     assert shown.shape == (N_LAYER, N_HEAD + 2)

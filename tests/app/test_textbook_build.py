@@ -109,6 +109,7 @@ def test_models_and_sentences_that_it_can_and_cannot_build_with() -> None:
     ):
         at = open_page("textbook", chapter="build", **BUILT, **more)
         assert why in said(at)
+        assert "Here they are" not in said(at)
         assert right(at) == 0
         assert at.session_state["_progress"]["build"] == []
 

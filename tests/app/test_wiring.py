@@ -14,12 +14,13 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.analysis.composition import Composition, Edge
+from gpt2viz.analysis.direct_paths import PatchedPath
 from gpt2viz.analysis.scores import head_scores, probe
 from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.analysis.wiring import EdgeName, carried, copying_edge, wired
 from gpt2viz.app import address, parameters, run_cache, weight_readings
 from gpt2viz.app.clicks import Cell
-from gpt2viz.app.views import wiring
+from gpt2viz.app.views import one_edge, wiring
 from tests.app.pages import figure, heatmaps, open_page, pictures, plain
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
@@ -131,6 +132,11 @@ def test_a_path_is_patched_when_it_is_asked_for() -> None:
     edges = dict(drawn(at))
     assert edges[str(edge)].endswith(f"patched: {share}")
     assert sum("choose it" in pointed for pointed in edges.values()) == len(edges) - 1
+
+
+def test_a_tokens_own_hyphen_is_no_minus() -> None:
+    words = one_edge.said(PatchedPath(-0.5, 1, -2), "-", "-ish")
+    assert r"The logit of “\-” minus that of “\-ish” is −2.00 in the second" in words
 
 
 @pytest.mark.parametrize(

@@ -256,6 +256,10 @@ def walk(
             page.mouse.move(0, 0)  # nothing is pointed at, and nothing lies over the page
             if page.get_by_test_id("stPopoverBody").count():
                 page.keyboard.press("Escape")
+            if page.evaluate(_IS_DARK) != dark:
+                # The app runs for its new colours too, with the widgets as they are in the browser:
+                # in the middle of a page that is being opened these are still the last one's.
+                act(page, lambda: look_alike(page, width, dark))
         else:
             staying.append(visitors.pop() if visitors else Visitor(browser, server))
             page = staying[0].tab
@@ -276,6 +280,8 @@ def walk(
     assert not complaints
 
 
+_IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
+
 # Goes to an address of the app without loading the page again, until the app is busy with it;
 # false where it has not become so.
 _GO = """
@@ -288,23 +294,26 @@ address => new Promise(done => {
 })
 """
 
-# Streamlit loads its chart code late and Plotly draws later still; what was drawn last may have
-# asked for another run.
+# Streamlit loads its chart code late and Plotly draws later still, and a component's script comes
+# after the element that it draws in; what was drawn last may have asked for another run.
 _SETTLED = """
-([asked, rest]) => {
+([asked, looks]) => {
   const drawn = document.querySelector(".stApp[data-test-script-state='notRunning']")
     && document.querySelector(".st-key-menu")
     && !document.querySelector("[data-testid='stSkeleton']")
     && [...document.querySelectorAll("[data-testid='stPlotlyChart']")]
          .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
-    && [...document.querySelectorAll("[class*='st-key-'] *")]
-         .every(part => !part.shadowRoot?.querySelector(":is(.tiles, .map):not([aria-label])"))
-  if (!drawn || window.settling?.asked !== asked) window.settling = { asked, at: performance.now() }
-  return drawn && performance.now() - window.settling.at >= rest
+    && [...document.querySelectorAll("[data-testid='stBidiComponentIsolated']")]
+         .every(({ shadowRoot }) => shadowRoot?.firstElementChild
+           && !shadowRoot.firstElementChild.querySelector(":scope > div > *")?.matches(
+             ":empty, :is(.tiles, .map):not([aria-label])"))
+  if (!drawn || window.settling?.asked !== asked) window.settling = { asked, looks: 0 }
+  return drawn && window.settling.looks++ >= looks
 }
 """
-#: Milliseconds from one look at a page to the next, and how long a settled one has stayed as it is.
-LOOK, REST = 50, 300
+#: Milliseconds from one look at a page to the next, and the looks after which it has settled. They
+#: are counted because a busy machine may take long over one: then much is drawn between two.
+LOOK, LOOKS = 50, 6
 
 
 def settle(page: Page) -> None:
@@ -313,7 +322,7 @@ def settle(page: Page) -> None:
     Looking with each frame, as Playwright does by itself, would have the browser make the frames.
     """
     asked = time.monotonic_ns() // 1000
-    page.wait_for_function(_SETTLED, arg=[asked, REST], polling=LOOK, timeout=30_000)
+    page.wait_for_function(_SETTLED, arg=[asked, LOOKS], polling=LOOK, timeout=30_000)
 
 
 # A promise: the app has become busy, or has not after all.

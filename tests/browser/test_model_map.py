@@ -56,6 +56,16 @@ def looks(page: Page) -> str:
     return picture(page, "heads").locator(".looks").inner_text()
 
 
+#: Clicks a head, and says which is marked and whether it is drawn before the server has answered.
+CLICK = """(view, head) => {
+  const { x, y } = view.look.boxes[head], at = view.canvas.getBoundingClientRect()
+  const before = view.canvas.toDataURL()
+  const there = { clientX: at.x + x + 4, clientY: at.y + y + 4, bubbles: true }
+  view.canvas.dispatchEvent(new MouseEvent("click", there))
+  return [view.p.chosen, view.canvas.toDataURL() !== before]
+}"""
+
+
 def test_a_click_chooses_in_place(walk: Visit) -> None:
     page = walk()
     click_cell(page, "heads", row=2, column=1, panel=3 * N_HEAD + 5)
@@ -65,7 +75,10 @@ def test_a_click_chooses_in_place(walk: Visit) -> None:
     expect(page.get_by_text("Head 3.5", exact=False).first).to_be_visible()
     shown = drawn(page, "head_large")[0]["z"]
     assert np.allclose(shown, weights("A crane ate fish", 3)[5], atol=1e-6)
-    assert picture(page, "heads").evaluate("view => view.p.chosen") == 3 * N_HEAD + 5
+    the_map = picture(page, "heads")
+    assert the_map.evaluate("view => view.p.chosen") == 3 * N_HEAD + 5
+    assert the_map.evaluate(CLICK, 2 * N_HEAD + 1) == [2 * N_HEAD + 1, True]
+    expect(page.get_by_text("Head 2.1", exact=False).first).to_be_visible()
 
 
 def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -> None:

@@ -256,6 +256,17 @@ def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
             "gpt2viz_stories_text-77710aed_L1H0_weights_causal.svg",
         ),
         (export.About("Every shape"), "gpt2viz_Every-shape.svg"),
+        (
+            replace(
+                ABOUT,
+                what="Every score of every head, on each text and by the weights alone",
+                text="A crane flew over the sea and back",
+            ),
+            "gpt2viz_stories_A-crane-flew-over-the-sea-and_L1H0_"
+            "Every-score-of-every-head-on-each-text-and-by-the-weights_causal.svg",
+        ),
+        (export.About(f"{'one ' * 15}{'a' * 9}"), f"gpt2viz_{'one-' * 14}one.svg"),
+        (export.About("a" * 70), f"gpt2viz_{'a' * 60}.svg"),
     ],
 )
 def test_names_say_what_is_in_the_file(about: export.About, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gpt2viz.analysis.comparison import Path
+from gpt2viz.export.paper import on_paper
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.compare import path_lines
 from gpt2viz.pictures.every_head import Thumbnails
@@ -21,7 +23,7 @@ from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import crop, pool_panel
 from gpt2viz.pictures.thumbnails import thumbnails
 from tests.mutants import Mutant
-from tests.pictures.samples import heatmaps
+from tests.pictures.samples import heatmaps, one_of_every_kind
 
 NAN, INF = float("nan"), float("inf")
 
@@ -238,6 +240,18 @@ def test_pooled_words_keep_the_places_of_their_tokens() -> None:
     assert pooled.names() == ["0 a", "4 c"]
     assert [pooled.position(n) for n in range(2)] == [0, 4]
     assert [words.place(words.position(n)) for n in range(5)] == list(range(5))
+
+
+def test_titles_of_maps_on_paper_have_room_beside_and_above() -> None:
+    figure = on_paper(one_of_every_kind()["head maps"])
+    layout = figure.layout
+    titles = [note for note in layout.annotations if note.yanchor == "bottom" and note.text]
+    lines = [re.sub("<[^b].*?>|<b>", "", note.text).split("<br>") for note in titles]
+    assert ("mean", "distance", "tokens") in [(*title[:2], title[-1]) for title in lines]
+    columns = sorted({note.x for note in titles})
+    wide = (columns[1] - columns[0]) * (layout.width - 60)
+    assert max(len(line) for title in lines for line in title) * 0.64 * titles[0].font.size < wide
+    assert layout.margin.t > max(map(len, lines)) * 1.3 * titles[0].font.size
 
 
 @pytest.mark.parametrize("n_tokens", [3, 100])

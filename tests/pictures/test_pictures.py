@@ -15,11 +15,13 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz import export
+from gpt2viz.analysis.fewest_heads import FewestHeads
 from gpt2viz.pictures import every_head, picture
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.frames import Still
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.patching import faithfulness_curve
 from gpt2viz.pictures.picture import Picture
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.wiring import Wiring
@@ -174,6 +176,12 @@ def test_a_thumbnail_is_hidden_where_all_its_cells_are() -> None:
 def test_json_of_a_figure_keeps_a_token_that_looks_like_a_colour() -> None:
     printed = json.loads(export.on_paper(PICTURES["heatmaps"]).to_json())
     assert "2 #93a8ff" in printed["data"][0]["x"]
+
+
+def test_a_share_below_none_has_a_true_minus() -> None:
+    found = FewestHeads((1, 2), 3, ((0, 0), (0, 1)), np.array([1, 0.5, -0.25]))
+    (curve,) = faithfulness_curve("kept", found).curves
+    assert curve.said[-1].startswith("1 head left: −25.0 %")
 
 
 #: Faults that these tests notice: see ``tests.mutants``.

@@ -431,8 +431,8 @@ MUTANTS = (
     Mutant(
         "no lock",
         "run/forward.py",
-        "_TURN = threading.Lock()",
-        "from contextlib import nullcontext; _TURN = nullcontext()",
+        "TURN = threading.Lock()",
+        "from contextlib import nullcontext; TURN = nullcontext()",
         "test_eight_threads_on_one_model_get_what_one_thread_gets",
     ),
     Mutant(

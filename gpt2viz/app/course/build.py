@@ -39,6 +39,13 @@ _LARGEST = 600 * 2**20
 
 def draw(book: Book) -> list[Question]:
     """The gaps, what is to be said of each, and what the reader's model writes."""
+    refusal = _refusal(book.view)
+    if refusal:
+        prose.markdown(
+            "GPT-2 fits into eighty lines. Here you fill **eight gaps** in them. Each is compared "
+            f"with what the model above made of your sentence. {refusal}"
+        )
+        return _questions({}, same=True)
     prose.markdown(
         "GPT-2 fits into eighty lines. Here they are, but for **eight gaps**. Put an expression "
         "into each: it is computed with the tensors of your sentence, and compared with what the "
@@ -50,10 +57,6 @@ def draw(book: Book) -> list[Question]:
         "as `softmax`, `sqrt`, `ones`, `tril`, `where`, `masked_fill`, `transpose`, `permute` and "
         "`reshape`. A small language of this project reads it; no Python is run."
     )
-    refusal = _refusal(book.view)
-    if refusal:
-        prose.markdown(refusal)
-        return _questions({}, same=True)
     run = _run(book.view)
     n = len(run.token_ids)
     cases, shorter = (judge.as_in(book.view.model, run, m) for m in (n, n - 1))

@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.parts import Book, code
-from gpt2viz.app.course.written import power_of_ten
+from gpt2viz.labels import power_of_ten
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import express_lane
 

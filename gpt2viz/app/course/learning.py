@@ -22,7 +22,7 @@ from gpt2viz.app.course.written import enough, equals, spelled
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.arrays import Array
-from gpt2viz.labels import counted, label
+from gpt2viz.labels import counted, label, signed
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.pictures.training import loss_curves, losses_of_models
 from gpt2viz.textbook import learning
@@ -55,7 +55,7 @@ def _batch(view: View) -> None:
     prose.markdown(
         "The text is its own answer: the **target** of each token is the one that follows. Texts "
         "that are read together stand in the rows of one table, and shorter ones are padded. A "
-        f"padded place gets the target **{_minus(learning.IGNORED)}**, which says: this doesn't "
+        f"padded place gets the target **{signed(learning.IGNORED)}**, which says: this doesn't "
         f"count. Here is your sentence, with “{_SECOND}” as a second row:"
     )
     texts = [view.trace.token_ids, view.model.tokenizer.encode(_SECOND)]
@@ -72,7 +72,7 @@ def _batch(view: View) -> None:
             for id, counts in zip(inputs[n].tolist(), lessons, strict=True)
         ]
         columns[f"{name}: target"] = [
-            written(id) if counts else _minus(id)
+            written(id) if counts else signed(id)
             for id, counts in zip(targets[n].tolist(), lessons, strict=True)
         ]
     output.table(columns, "A batch and its targets", height=36 * min(len(inputs[0]) + 1, 10))
@@ -86,10 +86,6 @@ def _batch(view: View) -> None:
         said += f" On your sentence alone, the loss of the model above is {nats:.4f} nats."
     prose.markdown(said)
     code(learning.batch)
-
-
-def _minus(number: int) -> str:
-    return str(number).replace("-", "−")
 
 
 def _by_hand() -> tuple[Array, float]:
@@ -286,10 +282,10 @@ def _fell(done: dict[str, Learned]) -> str:
     """What each addition did to the loss."""
     names, losses = list(done), [one.points[-1].loss for one in done.values()]
     steps = zip(names[1:], losses, losses[1:], strict=False)
-    said = ", ".join(f"{name} {after - before:+.4f}" for name, before, after in steps)
+    said = ", ".join(f"{name} {signed(after - before, '+.4f')}" for name, before, after in steps)
     held = all(after < before for before, after in pairwise(losses))
     return (
-        f"Measured on this server, with this seed: {said}.".replace("-", "−")
+        f"Measured on this server, with this seed: {said}."
         + (" **Each addition lowered the loss.** " if held else " Not each lowered the loss here. ")
         + "A head mixes what it sees into one vector; several can look at different letters at "
         "once. In the block, each letter's own vector stays, and each part adds to it."

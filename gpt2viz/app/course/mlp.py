@@ -14,6 +14,7 @@ from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import bracketed, equals, given
 from gpt2viz.arrays import Array
+from gpt2viz.labels import signed
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import mlp, steps
 
@@ -138,7 +139,7 @@ def _curve_questions(gelu: Array) -> list[Question]:
             "The lowest point is near x = −0.75, with −0.170. ReLU has no such dip: left of 0 it "
             "is flat, and there it learns nothing.",
             done=bool((gelu < -0.169).any()),
-            told=f"The lowest in the table is {gelu.min():.4f}.".replace("-", "−"),
+            told=f"The lowest in the table is {signed(gelu.min(), '.4f')}.",
         ),
     ]
 

@@ -20,7 +20,7 @@ from gpt2viz.app.source_code import Line
 from gpt2viz.app.views.head import hardest_key
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.arrays import Array
-from gpt2viz.labels import counted
+from gpt2viz.labels import counted, signed
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.textbook import neurons
@@ -43,7 +43,7 @@ def _written(view: View, place: int) -> str:
 
 
 def _said(number: float) -> str:
-    return f"{number:.3f}".replace("-", "−")
+    return signed(number, ".3f")
 
 
 def _cell(view: View) -> Step:

@@ -13,6 +13,7 @@ from gpt2viz.app.course.parts import SAME, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
+from gpt2viz.labels import signed
 from gpt2viz.textbook import norms
 
 _FOUR = ("0", "1", "2", "3")
@@ -36,7 +37,7 @@ def draw(book: Book) -> list[Question]:
         shift: float = st.select_slider(
             "c, added to all of x",
             _SHIFTS,
-            format_func=lambda c: f"{c:g}".replace("-", "−"),
+            format_func=lambda c: signed(c, "g"),
             **address.choice(parameters.RMS_SHIFT, _SHIFTS),
         )
     both, one, none = (x[0], x[0] + np.float32(shift)), np.ones(4), np.zeros(4)

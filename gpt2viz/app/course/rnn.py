@@ -9,7 +9,7 @@ from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.written import power_of_ten
+from gpt2viz.labels import power_of_ten
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.textbook import rnn, steps
 

@@ -12,6 +12,7 @@ from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import PLANE, SAME, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
+from gpt2viz.labels import signed
 from gpt2viz.textbook import mlp
 
 
@@ -79,7 +80,7 @@ def _gate_questions(passed: float, kept: bool) -> list[Question]:
         Question(
             "gate_shut",
             "Shut channel 1: edit **Gate** alone so that nothing passes there. Now it is "
-            f"{passed:.4f}.".replace("-", "−"),
+            f"{signed(passed, '.4f')}.",
             "For which number is SiLU 0? Let row 1 of the table make that number of x.",
             "SiLU(0) = 0, so nothing passes, however large *up* is. Far below 0 it is shut too.",
             done=shut and kept,

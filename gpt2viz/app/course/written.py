@@ -18,7 +18,6 @@ from gpt2viz.textbook.steps import Steps
 
 #: So many characters of a number can be read in a field of a table.
 _FITS = 8
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def given(values: ArrayLike) -> str:
@@ -101,12 +100,6 @@ def in_a_field(x: float) -> str:
     """``shortest`` where that is as short as people type; else four significant digits."""
     exact = shortest(x)
     return exact if len(exact.lstrip("-")) <= _FITS else shortest(float(f"{x:.4g}"))
-
-
-def power_of_ten(x: float) -> str:
-    """A number with two digits and a power of ten, to stand in a sentence: "3.9 · 10⁻⁴"."""
-    digits, exponent = f"{x:.1e}".split("e")
-    return f"{digits} · 10{str(int(exponent)).translate(_RAISED)}"
 
 
 def _whole(values: ArrayLike) -> bool:

@@ -48,13 +48,13 @@ def draw(view: View, settings: Any) -> None:
     looked, text = st.columns(2, gap="medium")
     with text:
         _buttons(view, ids, sampling, seed)
-        _continuation(view, ids)
+        offered = _continuation(view, ids)
         if why := _ended(view, ids):
             st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
         else:
             prose.caption(
                 f"**Step** lets the model write the next token, **Write {PLAY}** the next {PLAY}."
-                + (" Choose one of them to see inside the head at that token." if ids else "")
+                + (" Choose one of them to see inside the head at that token." if offered else "")
             )
         if ids:
             _what_was_written(view, ids)
@@ -286,8 +286,11 @@ def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> N
     below.again()
 
 
-def _continuation(view: View, ids: tuple[int, ...]) -> None:
-    """The sentence and what was written on: a click on a new token opens the head there."""
+def _continuation(view: View, ids: tuple[int, ...]) -> bool:
+    """The sentence and what was written on: a click on a new token opens the head there.
+
+    Whether a token can be clicked: none where no text has these tokens.
+    """
     tokenizer = view.model.tokenizer
     new = [literal(label(tokenizer.token_bytes(n))) for n in ids]
     text = _whole(view, ids)
@@ -295,7 +298,7 @@ def _continuation(view: View, ids: tuple[int, ...]) -> None:
     marked = (f":blue-background[{token}]" for token in new[:first])
     prose.markdown(" ".join([*map(literal, view.labels), *marked]))
     if text is None or not ids:
-        return
+        return False
     layer, head = controls.layer_and_head(view)
     start, key = view.n_tokens, f"new_tokens_{len(ids)}"
 
@@ -314,6 +317,7 @@ def _continuation(view: View, ids: tuple[int, ...]) -> None:
             key=key,
             on_change=inspect,
         )
+    return True
 
 
 def _whole(view: View, ids: tuple[int, ...]) -> str | None:

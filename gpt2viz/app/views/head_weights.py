@@ -22,7 +22,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.views import head_habits, next_token
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.app.weight_readings import WeightReading
-from gpt2viz.labels import counted
+from gpt2viz.labels import counted, signed
 from gpt2viz.pictures.circuits import (
     edge_table,
     foretold_panels,
@@ -88,7 +88,7 @@ def _beside(view: View, part: Window, layer: int, head: int) -> None:
     told = (
         "too little to compare"
         if np.isnan(found.correlation)
-        else f"r = {found.correlation:.2f}".replace("-", "−")
+        else f"r = {signed(found.correlation, '.2f')}"
     )
     prose.caption(
         f"**How far the weights alone foretell this run: {told}.** Left, from each token and its "
@@ -146,8 +146,7 @@ def _copying(every: Scores, layer: int, head: int) -> None:
     higher = int((every > mine).sum())
     rank = "highest" if not higher else f"number {higher + 1}"
     prose.markdown(
-        f"**Copying score {mine:+.2f}**".replace("-", "−")
-        + f", {rank} of {counted(every.size, 'heads')}.",
+        f"**Copying score {signed(mine, '+.2f')}**, {rank} of {counted(every.size, 'heads')}.",
         width="content",
         help=prose.tip(
             "Σλ / Σ|λ| of the full OV circuit: at +1 it raises each token that it looks at, at −1 "

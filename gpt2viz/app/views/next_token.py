@@ -16,7 +16,7 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameter import Choice, Text
 from gpt2viz.app.source_code import Line
-from gpt2viz.labels import difference
+from gpt2viz.labels import difference, signed
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.lens import lens_map
 from gpt2viz.pictures.prediction import contribution_map, probability_bars, token_bars
@@ -188,11 +188,12 @@ def _contributions(view: View, position: int) -> None:
     token, versus = _explained(view, [int(n) for n in (-logits).argsort()])
     parts = contributions(view.model, view.trace, token, versus, position)
     apart = difference(abs(parts.total - parts.logit))
+    logit, total = (signed(one, "+.4f") for one in (parts.logit, parts.total))
     compared = "" if versus is None else f" minus that of “{literal(names[versus])}”"
     prose.markdown(
         f"After token {_here(view, position)}, the logit of “{literal(names[token])}”{compared} is "
-        f"**{parts.logit:+.4f} nats**. The parts below and the embeddings sum to "
-        f"{parts.total:+.4f} :small[:gray[(difference: {apart})]]. Click a head to look inside it."
+        f"**{logit} nats**. The parts below and the embeddings sum to {total} "
+        f":small[:gray[(difference: {apart})]]. Click a head to look inside it."
     )
     grid, path = st.columns([5, 3], gap="medium")
     with grid, st.container(key="contributions"):

@@ -17,6 +17,7 @@ from gpt2viz.app.clicks import choose_query
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.views import text_pair
+from gpt2viz.labels import signed
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import pool_panel
@@ -103,10 +104,12 @@ def _acts(view: View, found: Composition, edge: Edge, by: Measure) -> None:
     (a, b), (c, d) = edge.sender, edge.receiver
     z = found.edge(edge.sender, edge.receiver, "v").z(by)
     score = virtual_head(view.model, edge.sender, edge.receiver).copying_score
-    copying = "it writes nothing" if np.isnan(score) else f"copying score **{score:+.2f}**"
+    copying = (
+        "it writes nothing" if np.isnan(score) else f"copying score **{signed(score, '+.2f')}**"
+    )
     prose.caption(
         f"**As one virtual head**, what {c}.{d} takes of what {a}.{b} took (Elhage et al. 2021): "
-        f"{copying.replace('-', '−')}."
+        f"{copying}."
         + ("" if np.isnan(z) else f" It acts through the edge into values: z {number(z)}.")
     )
 
@@ -128,14 +131,22 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
     answer = telling_answers(view.trace, other.trace)
     found = _patched(Patch(view.trace.key, other.trace.key, EdgeName(*edge[:3]), answer))
     names = run_cache.vocabulary(view.model.name)
-    right, wrong = (f"“{literal(names[n])}”" for n in answer)
-    prose.markdown(
-        f"**By intervention**: the path brings **{percent(found.restored)}** of the answer back. "
-        f"The logit of {right} minus that of {wrong} is {found.corrupted:.2f} in the second "
-        f"sentence, {found.value:.2f} with the path of the first, {found.clean:.2f} in the "
-        "first.".replace("-", "−")
-    )
+    prose.markdown(said(found, *(names[n] for n in answer)))
     return found
+
+
+def said(found: PatchedPath, right: str, wrong: str) -> str:
+    """What the patched path brings back, between the labels of two answers; Markdown."""
+    with_none, with_it, whole = map(_logit, (found.corrupted, found.value, found.clean))
+    return (
+        f"**By intervention**: the path brings **{percent(found.restored)}** of the answer back. "
+        f"The logit of “{literal(right)}” minus that of “{literal(wrong)}” is {with_none} in the "
+        f"second sentence, {with_it} with the path of the first, {whole} in the first."
+    )
+
+
+def _logit(value: float) -> str:
+    return signed(value, ".2f")
 
 
 class Patch(NamedTuple):
@@ -157,9 +168,9 @@ def _patched(patch: Patch) -> PatchedPath:
 
 def percent(share: float) -> str:
     """A share as it is written."""
-    return "nothing to share" if np.isnan(share) else f"{100 * share:.0f} %".replace("-", "−")
+    return "nothing to share" if np.isnan(share) else f"{signed(100 * share, '.0f')} %"
 
 
 def number(value: float) -> str:
     """A z or a logit as it is written."""
-    return f"{value:.1f}".replace("-", "−")
+    return signed(value, ".1f")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.sweeps import Wanted
 from gpt2viz.arrays import Array
+from gpt2viz.labels import signed
 from gpt2viz.pictures.prediction import probability_bars
 from gpt2viz.run.interventions import changes
 
@@ -112,16 +114,19 @@ def _says(runs: Runs, edit: Edit, logits: Array) -> str:
     now = runs.read(logits)
     share = (now - into) / (source - into)
     first, second = ("first", "second") if runs.direction == "denoise" else ("second", "first")
-    quantity = _quantity(runs)
+    quantity, said = _quantity(runs), _numbers(into, now, source)
     return (
         f"Putting {_piece(runs, edit)} of the {first} run into the {second} "
-        f"**{effect(runs, share)}**: {quantity} goes from {_number(into)} to {_number(now)}; in "
-        f"the {first} run it is {_number(source)}."
+        f"**{effect(runs, share)}**: {quantity} goes from {said[0]} to {said[1]}; in the {first} "
+        f"run it is {said[2]}."
     )
 
 
-def _number(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
+def _numbers(into: float, now: float, source: float) -> list[str]:
+    """What is measured, with so many digits that the share of the way can be told from them."""
+    apart = abs(source - into)
+    digits = min(6, max(2, 2 - math.floor(math.log10(apart)))) if apart else 2
+    return [signed(value, f".{digits}f") for value in (into, now, source)]
 
 
 def effect(runs: Runs, share: float) -> str:

@@ -21,6 +21,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.parameter import Parameter
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.views import edits as editing
+from gpt2viz.labels import difference, signed
 from gpt2viz.pictures.explanation import SUM, path_map, reason_map
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.measure import GRID
@@ -289,11 +290,11 @@ def _table(view: View, case: Reason, path: tuple[Step, ...], *, raw: bool) -> No
     score = float(case.row.scores[case.row.row_of(case.key)])
     total = float(case.row.table(case.key).sum())
     beyond = "" if raw else ", beyond the mean over all keys that the query sees"
-    pairs, own = (f"{number:.4f}".replace("-", "−") for number in (total, score))
+    pairs, own = (signed(number, ".4f") for number in (total, score))
     prose.caption(
         f"{ABOVE.capitalize()} raises the score, {BELOW} lowers it{beyond}. Checked against the "
         f"run: all raw pairs sum to {pairs}; q·k of the model is {own}, "
-        f"**{abs(total - score):.1e}** apart."
+        f"**{difference(abs(total - score))}** apart."
     )
     output.picture(
         picture,

@@ -12,6 +12,10 @@ from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.grid import markup
 
+#: In pixels: a title's letters, one of its lines, what is left above and between rows of maps, and
+#: the names below.
+_LETTERS, _LINE, _GAP, _BELOW = 12, 16, 14, 34
+
 
 def draw(picture: HeadMaps, colors: Palette) -> Figure:
     """Each score with its own range, which stands above it where the row above has another."""
@@ -20,14 +24,18 @@ def draw(picture: HeadMaps, colors: Palette) -> Figure:
     for n in range(n_rows - 1, 0, -1):
         if titled[n] == titled[n - 1]:
             titled[n] = [""] * len(titled[n])
+    n_layer, n_head = picture.matrices[0].values.shape
+    above = [_GAP + _LINE * max(len(title.splitlines()) for title in row) for row in titled]
+    between = max(above[1:], default=0)
+    inner = n_rows * min(40 + 20 * n_layer, 260) + (n_rows - 1) * between
     figure: Figure = make_subplots(
         figure=Figure(),
         rows=n_rows,
         cols=across,
         specs=[[{}] * len(row) + [None] * (across - len(row)) for row in titled],
-        subplot_titles=[title for row in titled for title in row],
+        subplot_titles=[title.replace("\n", "<br>") for row in titled for title in row],
         horizontal_spacing=0.014,
-        vertical_spacing=0.13 if any(map(any, titled[1:])) else 0.09,
+        vertical_spacing=between / inner,
     )
     for down, row in enumerate(picture.rows, start=1):
         for n, panel in enumerate(row.panels):
@@ -38,16 +46,18 @@ def draw(picture: HeadMaps, colors: Palette) -> Figure:
                 _frame(figure, picture, colors, down, n + 1)
         title = {"text": f"{markup(row.text)}<br>layer", "font": {"size": 11}}
         figure.update_yaxes(title=title, row=down, col=1)
-    n_layer, n_head = picture.matrices[0].values.shape
+    figure.update_layout(height=above[0] + inner + _BELOW, margin_t=above[0])
     _lay_out(figure, n_rows, n_layer, n_head, colors)
     return figure
 
 
 def _titles(row: MapRow) -> list[str]:
-    return [
-        f"<b>{markup(panel.name)}</b><br>{between}"
-        for panel, between in zip(row.panels, row.ranges, strict=True)
-    ]
+    """A word of the name a line, then both ends, then the unit: eight stand side by side."""
+    titles = []
+    for panel, ends, unit in zip(row.panels, row.ranges, row.units, strict=True):
+        name = (f"<b>{markup(word)}</b>" for word in panel.name.split())
+        titles.append("\n".join([*name, ends.replace(" ", "\u00a0"), markup(unit)]).rstrip())
+    return titles
 
 
 def _map(panel: Panel, row: MapRow, n: int, colors: Palette) -> go.Heatmap:
@@ -92,7 +102,7 @@ def _say_nothing(figure: Figure, panel: Panel, down: int, across: int) -> None:
 
 def _lay_out(figure: Figure, n_rows: int, n_layer: int, n_head: int, colors: Palette) -> None:
     """Names at the outer maps only."""
-    figure.update_annotations(font_size=12)
+    figure.update_annotations(font_size=_LETTERS)
     figure.update_xaxes(range=[-0.5, n_head - 0.5], dtick=1 if n_head <= 8 else 4)
     figure.update_yaxes(range=[n_layer - 0.5, -0.5], dtick=1 if n_layer <= 8 else 4)
     for axes in (figure.update_xaxes, figure.update_yaxes):
@@ -104,8 +114,7 @@ def _lay_out(figure: Figure, n_rows: int, n_layer: int, n_head: int, colors: Pal
     figure.update_xaxes(showticklabels=True, row=n_rows)
     figure.update_xaxes(title={"text": "head", "font": {"size": 11}}, row=n_rows)
     figure.update_layout(
-        height=70 + n_rows * min(60 + 20 * n_layer, 260),
-        margin={"l": 8, "r": 8, "t": 44, "b": 8, "pad": 0},
+        margin={"l": 8, "r": 8, "b": 8, "pad": 0},
         plot_bgcolor="rgba(0,0,0,0)",
         hoverlabel={"align": "left"},
     )

@@ -246,7 +246,11 @@ function at(view, head, token) {
   tip.style.top = `${y}px`
 }
 
+// Marked at once: a busy server may take a while to draw the rest.
 function choose(view, head, token = -1) {
+  view.p.chosen = head
+  if (token >= 0) view.p.token = token
+  draw(view)
   view.send("head", { layer: Math.floor(head / view.p.heads), head: head % view.p.heads, token })
 }
 

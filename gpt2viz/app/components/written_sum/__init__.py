@@ -12,6 +12,7 @@ import numpy as np
 
 from gpt2viz.analysis.cell import Doubles
 from gpt2viz.app.components import component
+from gpt2viz.labels import signed
 from gpt2viz.pictures.palette import Palette
 
 #: One step of the sum, made by one of the functions below.
@@ -65,7 +66,7 @@ def note(says: str) -> Part:
 
 def written(value: float) -> str:
     """A number with four places, and true signs."""
-    return f"{value:.4f}".replace("-", "−").replace("inf", "∞").replace("nan", "NaN")
+    return signed(value, ".4f")
 
 
 def peak(*values: Doubles) -> float:

@@ -7,6 +7,7 @@ import math
 import streamlit as st
 
 from gpt2viz.app import output, prose, run_cache
+from gpt2viz.labels import signed
 from gpt2viz.pictures.anatomy import similarity_at, similarity_map
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import Palette
@@ -75,6 +76,6 @@ def _similarities(name: str) -> tuple[Panel, dict[int, float]]:
 def _findings(means: dict[int, float]) -> list[str]:
     lines = ["|places apart|mean cosine|", "|-:|-:|"]
     for distance, mean in means.items():
-        written = "no direction" if math.isnan(mean) else f"{mean:+.3f}".replace("-", "−")
+        written = "no direction" if math.isnan(mean) else signed(mean, "+.3f")
         lines.append(f"|{distance}|{written}|")
     return lines

@@ -11,7 +11,7 @@ from gpt2viz import GPT2VizError
 from gpt2viz.anatomy.merges import Pair, Word, follow
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.literal import literal
-from gpt2viz.labels import label
+from gpt2viz.labels import counted, label
 from gpt2viz.model.tokenizer import TokenList
 from gpt2viz.pictures.palette import Palette
 
@@ -65,7 +65,8 @@ def _ids(words: Sequence[Word]) -> None:
     shown = " &ensp; ".join(
         f"**{literal(label(p))}** :small[:gray[{i}]]" for p, i in zip(pieces, ids, strict=True)
     )
-    prose.markdown(f"{len(ids)} token{'s' if len(ids) > 1 else ''}, with their ids: &ensp; {shown}")
+    theirs = "its id" if len(ids) == 1 else "their ids"
+    prose.markdown(f"{counted(len(ids), 'tokens')}, with {theirs}: &ensp; {shown}")
 
 
 def _listed(tokenizer: TokenList, words: Sequence[Word]) -> None:
