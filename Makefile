@@ -94,9 +94,11 @@ gallery: $(DEV)  ## photograph every page for docs/gallery.md
 licences: $(DEV)  ## list the licences of all that the app needs
 	$(BIN)/python -m tests.package.licences > docs/licences.md
 
-lock: $(DEV)  ## the newest versions that pyproject.toml allows, with their hashes; asks pypi.org
+lock: $(DEV)  ## the newest versions that are allowed, what the app needs with its hashes; asks pypi.org
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
 	  --default-index https://pypi.org/simple --custom-compile-command "make lock" --extra app pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --upgrade --no-emit-package gpt2viz --no-emit-package pip \
+	  --default-index https://pypi.org/simple --custom-compile-command "make lock" -c requirements.lock requirements-dev.txt -o requirements-dev.lock
 
 versions: $(DEV)  ## the library's tests with the oldest versions that it allows, and with the newest
 	$(BIN)/python -m tests.package.versions
@@ -126,8 +128,8 @@ $(RUNTIME): requirements.txt pyproject.toml $(VERSIONS)
 	$(BIN)/pip install --disable-pip-version-check --quiet $(PINS)
 	touch $@
 
-$(DEV): requirements-dev.txt $(RUNTIME)
-	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements-dev.txt -c $(VERSIONS)
+$(DEV): requirements-dev.txt requirements-dev.lock $(RUNTIME)
+	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements-dev.txt -c requirements-dev.lock
 	touch $@
 
 $(ESLINT): tests/js/package-lock.json | $(DEV)

@@ -122,22 +122,22 @@ def test_a_step_is_transformers_step_with_its_cache(pair: Any, n_tokens: int) ->
     _, theirs, model = pair
     ids = torch.tensor([IDS[:n_tokens]])
     with torch.no_grad():
-        past = theirs(ids[:, :-1]).past_key_values if n_tokens > 1 else None
+        past = theirs(ids[:, :-1]).cache if n_tokens > 1 else None
         with FlopCounterMode(display=False) as step:
-            out = theirs(ids[:, -1:], past_key_values=past, use_cache=True, output_attentions=True)
+            out = theirs(ids[:, -1:], cache=past, use_cache=True, output_attentions=True)
         with FlopCounterMode(display=False) as whole:
             theirs(ids, logits_to_keep=1)
     trace = gpt2viz.trace(model, IDS[:n_tokens])
     tensors = last_token_alone(model, trace)
     made = {record.key: record for record in tensors if record.layer == 2}
-    layer, nh, hs = out.past_key_values.layers[2], 4, 6
+    layer, nh, hs = out.cache.layers[2], 4, 6
     assert made["q"].shape == (1, nh, 1, hs)
     assert made["k"].shape == made["v"].shape == tuple(layer.keys.shape)
     assert made["scores"].shape == made["weights"].shape == tuple(out.attentions[2].shape)
     if n_tokens > 1:
         assert made["scores"].axes == ("B", "nh", "1", "T")
         assert made["k"].axes == ("B", "nh", "T", "hs")
-    held = sum(part.nbytes for of in out.past_key_values.layers for part in (of.keys, of.values))
+    held = sum(part.nbytes for of in out.cache.layers for part in (of.keys, of.values))
     assert cache_bytes(tensors) == cache_bytes(trace.tensors) == held
     alone = products_of(tensors, model.config)
     assert 2 * sum(p.multiply_adds for p in alone) == step.get_total_flops()

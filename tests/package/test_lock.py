@@ -6,8 +6,10 @@ import os
 import re
 import subprocess
 from importlib.metadata import version
+from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -15,6 +17,7 @@ from packaging.version import Version
 from tests.package.licences import ROOT, asked, closure
 
 LOCK = ROOT / "requirements.lock"
+TOOLS, TOOLS_LOCK = ROOT / "requirements-dev.txt", ROOT / "requirements-dev.lock"
 
 
 class Pinned(NamedTuple):
@@ -34,8 +37,8 @@ class Pinned(NamedTuple):
         return self.asked.marker is None or self.asked.marker.evaluate()
 
 
-def entries() -> list[Pinned]:
-    text = re.sub(r"^#.*\n", "", LOCK.read_text(encoding="utf-8"), flags=re.MULTILINE)
+def entries(lock: Path = LOCK) -> list[Pinned]:
+    text = re.sub(r"^#.*\n", "", lock.read_text(encoding="utf-8"), flags=re.MULTILINE)
     found = []
     for entry in re.split(r"\n(?=\S)", text.strip()):
         first, *hashes = entry.split(" \\\n")
@@ -60,10 +63,26 @@ def test_the_lock_holds_what_is_asked_for() -> None:
         assert all(v in one.specifier for v in by_name[canonicalize_name(one.name)]), one
 
 
-def test_the_tests_run_with_what_is_locked() -> None:
+def test_the_tools_are_locked_to_what_is_asked_for_and_to_what_the_app_has() -> None:
+    """A new version of the oracle that wants other names must not turn the tests red by itself."""
+    locked = {(canonicalize_name(e.asked.name), e.version) for e in entries(TOOLS_LOCK)}
+    lines = TOOLS.read_text(encoding="utf-8").splitlines()
+    wanted = [one.strip() for line in lines if (one := line.partition("#")[0]) and one[:2] != "-e"]
+    assert len(wanted) > 20
+    for one in map(Requirement, filter(None, wanted)):
+        found = [v for name, v in locked if name == canonicalize_name(one.name)]
+        assert found, one
+        assert all(v in one.specifier for v in found), (one, found)
+    assert {(canonicalize_name(e.asked.name), e.version) for e in entries()} <= locked
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"), [(LOCK, ["app"]), (TOOLS_LOCK, ["app", "export", "ray", "train", "widget"])]
+)
+def test_the_tests_run_with_what_is_locked(lock: Path, extras: list[str]) -> None:
     """But for torch's build: +cpu has the version and not the file of PyPI's."""
-    here = {canonicalize_name(e.asked.name): e.version for e in entries() if e.here}
-    needed = closure("app")
+    here = {canonicalize_name(e.asked.name): e.version for e in entries(lock) if e.here}
+    needed = closure(*extras) | ({"transformers", "pytest"} if lock == TOOLS_LOCK else set())
     assert needed <= here.keys()
     told = {name: Version(version(name)) for name in map(canonicalize_name, needed)}
     assert {name: v.public for name, v in told.items()} == {n: str(here[n]) for n in told}
@@ -72,9 +91,9 @@ def test_the_tests_run_with_what_is_locked() -> None:
 def test_make_installs_the_locked_versions() -> None:
     alone = {n: v for n, v in os.environ.items() if n not in ("LOCKED", "MAKEFLAGS")}
 
-    def commands(*arguments: str) -> str:
+    def commands(target: str, *arguments: str) -> str:
         made = subprocess.run(
-            ["make", "--dry-run", "--always-make", "run", *arguments],
+            ["make", "--dry-run", "--always-make", target, *arguments],
             cwd=ROOT,
             env=alone,
             capture_output=True,
@@ -83,11 +102,12 @@ def test_make_installs_the_locked_versions() -> None:
         )
         return made.stdout
 
-    assert "-r requirements.txt -c .venv/.versions" in commands()
+    assert "-r requirements.txt -c .venv/.versions" in commands("run")
+    assert "-r requirements-dev.txt -c requirements-dev.lock" in commands("unit")
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["-e .[app]"]
-    assert "--require-hashes -r requirements.lock" in commands("LOCKED=1")
-    (taken,) = re.findall(r"^sed -E '(.*)' requirements.lock", commands(), re.MULTILINE)
+    assert "--require-hashes -r requirements.lock" in commands("run", "LOCKED=1")
+    (taken,) = re.findall(r"^sed -E '(.*)' requirements.lock", commands("run"), re.MULTILINE)
     versions = subprocess.run(
         ["sed", "-E", taken, str(LOCK)], capture_output=True, text=True, check=True
     ).stdout
