@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from numpy.testing import assert_allclose, assert_array_equal
@@ -42,6 +42,7 @@ READER = MarkdownIt("commonmark").enable("table")
 
 
 @given(text=st.lists(pieces, max_size=30).map("".join))
+@example(text=":x:`:red[x]`http://e.org")  # code keeps two signs apart
 def test_nothing_but_plain_markdown_is_left_in_a_card(text: str) -> None:
     """By a Markdown reader of its own, with what the app's reader does to texts looked for."""
     tokens = READER.parse(harmless(text) + "\n\n[x]: http://e.org\n")
@@ -49,7 +50,7 @@ def test_nothing_but_plain_markdown_is_left_in_a_card(text: str) -> None:
     assert not {leaf.type for leaf in leaves} & {"image", "link_open", "html_inline", "html_block"}
     # What the reader took backslashes from is text; it knows nothing of directives and formulas.
     source = READER.render(harmless(text))
-    prose = re.sub(r"<(pre|code)\b.*?</\1>", "", source, flags=re.DOTALL)
+    prose = re.sub(r"<(pre|code)\b.*?</\1>", "§", source, flags=re.DOTALL)
     assert not re.search(r"https?://|www\.|\w@\w|:[+-]*\w[\w+-]*:", prose, re.IGNORECASE)
     for leaf in leaves:
         if leaf.type == "text":
