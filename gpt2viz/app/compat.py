@@ -26,6 +26,8 @@ from streamlit.runtime.stats import CounterStat, GaugeStat, Stat
 
 _ASKED = "_asked_before"
 _HANDED, _COMING = "_handed_over", "_comes_for_it"
+#: Seconds after which the server's loop looks again for what a page sends.
+_MOMENT = 0.01
 
 
 def connected() -> int:
@@ -162,7 +164,8 @@ def hand_over_together() -> bool:
     """Have what a page sends come to the server's loop in bunches; whether it does.
 
     Streamlit wakes the loop for each of a page's hundred messages, and again to say that one is
-    there: a fifth of what Python's lock is held for. The order stays.
+    there: a fifth of what Python's lock is held for. Here it is woken for the first, and looks for
+    others by itself until none came for ``_MOMENT``. The order stays.
     """
     hand = getattr(AppSession, "_call_soon_on_event_loop", None)
     told = getattr(Runtime, "_enqueued_some_message", None)
@@ -186,14 +189,23 @@ def hand_over_together() -> bool:
 
 
 def _take(session: Any, waiting: deque[Callable[[], None]], hand: Callable[..., None]) -> None:
-    """Do what waits; one that fails is told of by the loop, and the others come after it."""
-    setattr(session, _COMING, False)  # what is handed over from now on asks again
+    """Do what waits, and look again in a moment; what is handed over once none came asks again.
+
+    One that fails is told of by the loop, and the others come after it.
+    """
+    if not waiting:
+        setattr(session, _COMING, False)
+        if not waiting:  # else it came just before, and didn't ask
+            return
+        setattr(session, _COMING, True)
+    again = partial(_take, session, waiting, hand)
     try:
         while waiting:
             waiting.popleft()()
-    finally:
-        if waiting:
-            hand(session, partial(_take, session, waiting, hand))
+    except BaseException:
+        hand(session, again)
+        raise
+    session._event_loop.call_later(_MOMENT, again)
 
 
 def find_settings_by_section() -> bool:

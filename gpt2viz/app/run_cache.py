@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,8 +47,16 @@ def model_folders() -> dict[str, Path]:
     No two have one name, and a name stays with its folder whatever is fetched later. Raises
     ``CheckpointError`` where the owner's file can't be read.
     """
-    own = settings.by_name(owner.folders())
-    return settings.with_fetched(own, {n: f for n, f in from_hub().items() if owner.allows(n)})
+    fetched = ((name, folder) for name, folder in from_hub().items() if owner.allows(name))
+    return dict(_named(tuple(owner.folders()), tuple(fetched), int(time.monotonic())))
+
+
+@lru_cache(maxsize=1)
+def _named(
+    own: tuple[Path, ...], fetched: tuple[tuple[str, Path], ...], _second: int
+) -> dict[str, Path]:
+    """What folders are called, looked up on the disk once a second: a page asks seven times."""
+    return settings.with_fetched(settings.by_name(own), dict(fetched))
 
 
 def is_bundled(folder: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -117,12 +117,15 @@ def whole_table(
     ``sizes`` are the whole text's, see ``stages.axis_sizes``. Q, K and V are parts of one tensor in
     such a run; in this one they were put together.
     """
+    shapes = {
+        axes: torch.Size(sizes[axis] for axis in axes)
+        for axes in {tap.stage.axes for tap, *_ in made}
+    }
     whole = [
-        (tap, torch.Size(sizes[axis] for axis in tap.stage.axes), dtype, line, shared)
+        (tap, shapes[tap.stage.axes], dtype, line, shared or tap.stage.key in ("q", "k", "v"))
         for tap, _, dtype, line, shared in made
     ]
-    table = shape_table(whole, masking)
-    return tuple(replace(row, shared=row.shared or row.key in ("q", "k", "v")) for row in table)
+    return shape_table(whole, masking)
 
 
 def shape_table(made: Collection[Made], masking: str) -> tuple[TensorRecord, ...]:

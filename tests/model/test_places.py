@@ -19,6 +19,7 @@ from gpt2viz.errors import CheckpointError
 from gpt2viz.model import places
 from tests.checkpoints import write_checkpoint
 from tests.cli.conftest import Run, run
+from tests.mutants import Mutant
 
 __all__ = ["run"]
 
@@ -122,6 +123,21 @@ def test_links_that_go_round_in_a_circle_are_listed_and_refused(
     run_cache.from_hub.clear()
 
 
+def test_the_app_looks_at_its_folders_again_each_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training writes its next checkpoint: a page that opens later shows that one."""
+    write_checkpoint(tmp_path / "mine" / "step-1")
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "mine"))
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    now = 100.0
+    monkeypatch.setattr("gpt2viz.app.run_cache.time.monotonic", lambda: now)
+    assert run_cache.model_folders()["mine"] == tmp_path / "mine" / "step-1"
+    write_checkpoint(tmp_path / "mine" / "step-2")
+    now = 101.0
+    assert run_cache.model_folders()["mine"] == tmp_path / "mine" / "step-2"
+
+
 def test_a_user_whom_the_machine_does_not_know_has_no_file(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,3 +155,14 @@ def test_a_user_whom_the_machine_does_not_know_has_no_file(
     assert run("app", "--port", "8677", "--no-browser").exit_code == 0
     assert homes == [settings.APP]
     os.environ.pop("HOME")  # which the command set; pytest puts back what was there before
+
+
+MUTANTS = (
+    Mutant(
+        "folders are looked up once and for all",
+        "app/run_cache.py",
+        "int(time.monotonic())",
+        "0",
+        "test_the_app_looks_at_its_folders_again_each_second",
+    ),
+)
