@@ -21,6 +21,7 @@ from gpt2viz.anatomy.training_record import read_record
 from gpt2viz.app import limits, owner, run_cache
 from gpt2viz.app.byte_cache import Kept
 from gpt2viz.arrays import Array, largest
+from gpt2viz.model import ahead
 from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
@@ -150,6 +151,9 @@ def _habits(model_name: str) -> dict[int, Measured | None]:
 
 
 def _model(model_name: str, step: int) -> gpt2viz.Model:
+    folder = run_cache.model_folders()[model_name]
+    if (shared := ahead.find(model_name, folder, step)) is not None:
+        return shared
     found = steps(model_name)
     size = run_cache.load(model_name).nbytes
     return run_cache.load_as((model_name, step), size, lambda: found[step])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import streamlit as st
+import torch
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
@@ -18,6 +19,7 @@ import gpt2viz
 from gpt2viz.app import moments, output, run_cache
 from gpt2viz.app.byte_cache import Kept
 from gpt2viz.labels import label
+from gpt2viz.model import ahead
 from gpt2viz.run.key import RunKey
 from tests.app.pages import open_page, plain
 from tests.checkpoints import write_checkpoint
@@ -181,6 +183,21 @@ def test_the_models_of_all_points_stay_within_the_owners_bound(
         moments.moment(RunKey("grown", tuple(ids), True), step)
     assert "grown" in kept
     assert [step for step in STEPS if ("grown", step) in kept] == [300]
+
+
+def test_a_worker_takes_the_points_that_all_share(
+    grown: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "_loaded", {})
+    threads = torch.get_num_threads()
+    ahead.load({"grown": grown}, 10**9)
+    torch.set_num_threads(threads)
+    monkeypatch.setattr(run_cache, "load_as", None)  # nothing is read again
+    ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
+    for step, model in gpt2viz.load_steps(grown).items():
+        alone = gpt2viz.trace(model, ids).next_token_probabilities[0]
+        found = moments.moment(RunKey("grown", tuple(ids), True), step)
+        assert_allclose([p for _, p in found.following], np.sort(alone)[::-1][:5], rtol=1e-5)
 
 
 def test_the_smallest_text(grown: Path) -> None:

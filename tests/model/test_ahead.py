@@ -1,0 +1,100 @@
+"""What is loaded before a process is forked, and how much of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+import gpt2viz
+from gpt2viz.model import ahead
+from tests.checkpoints import write_checkpoint
+from tests.mutants import Mutant
+
+STEPS = (1, 20)
+
+
+@pytest.fixture(autouse=True)
+def nothing_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at a server's start; torch's threads are as before at the end."""
+    monkeypatch.setattr(ahead, "_loaded", {})
+    monkeypatch.setattr(torch, "set_num_threads", lambda _count: None)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, Path]:
+    """A model with the checkpoints of its training, one without, and one that can't be read."""
+    write_checkpoint(tmp_path / "grown", seed=20)
+    for step in STEPS:
+        write_checkpoint(tmp_path / "grown" / "steps" / f"step-{step}", seed=step)
+    write_checkpoint(tmp_path / "plain")
+    write_checkpoint(tmp_path / "broken")
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"junk")
+    return {name: tmp_path / name for name in ("broken", "grown", "plain")}
+
+
+def found(folders: dict[str, Path]) -> list[tuple[str, int | None]]:
+    """What was loaded of these."""
+    asked = [(name, step) for name in folders for step in (None, *STEPS)]
+    return [(name, step) for name, step in asked if ahead.find(name, folders[name], step)]
+
+
+def test_every_model_is_loaded_with_the_checkpoints_of_its_training(
+    folders: dict[str, Path],
+) -> None:
+    ahead.load(folders, 10**9)
+    assert found(folders) == [("grown", None), ("grown", 1), ("grown", 20), ("plain", None)]
+    for step in STEPS:
+        shared = ahead.find("grown", folders["grown"], step)
+        assert shared is not None
+        alone = gpt2viz.load_steps(folders["grown"], "grown")[step]
+        assert shared.name == alone.name
+        for one, other in zip(shared.network.parameters(), alone.network.parameters(), strict=True):
+            assert_array_equal(one.detach().numpy(), other.detach().numpy())
+    assert ahead.find("other", folders["grown"]) is None
+    assert ahead.find("grown", folders["plain"]) is None
+
+
+@pytest.mark.parametrize(
+    ("rooms", "loaded"),
+    [
+        (0.5, []),
+        (1.5, [("grown", None)]),
+        (3.5, [("grown", None), ("plain", None)]),  # no part of the checkpoints
+        (4, [("grown", None), ("grown", 1), ("grown", 20), ("plain", None)]),
+    ],
+)
+def test_the_models_come_first_and_checkpoints_all_or_none(
+    folders: dict[str, Path], rooms: float, loaded: list[tuple[str, int | None]]
+) -> None:
+    nbytes = gpt2viz.load_model(folders["plain"]).nbytes
+    ahead.load(folders, int(rooms * nbytes))
+    assert found(folders) == loaded
+
+
+def test_large_checkpoints_are_left_to_who_asks_for_them(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "STEPS", 2 * gpt2viz.load_model(folders["grown"]).nbytes - 1)
+    ahead.load(folders, 10**9)
+    assert found(folders) == [("grown", None), ("plain", None)]
+
+
+MUTANTS = (
+    Mutant(
+        "checkpoints take more than their share",
+        "model/ahead.py",
+        "min(STEPS, budget - _held())",
+        "budget - _held()",
+        "test_large_checkpoints_are_left_to_who_asks_for_them",
+    ),
+    Mutant(
+        "what is loaded doesn't count against the room",
+        "model/ahead.py",
+        "weight_bytes(folder) <= budget - _held()",
+        "weight_bytes(folder) <= budget",
+        "test_the_models_come_first_and_checkpoints_all_or_none",
+    ),
+)
