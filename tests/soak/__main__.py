@@ -3,7 +3,8 @@
 Visitors over websockets, and real Chromiums, type sentences of their own, switch masks, models,
 layers and pages. Fails on a number that a serial run doesn't have, an exception in log or page,
 another visitor's text, or memory that grew by more than a tenth after the first minute. With
-``--workers 2 --kill 30`` it is `gpt2viz serve`, and a worker is killed every 30 seconds.
+``--workers 2 --kill 30`` it is `gpt2viz serve`, and a worker is killed every 30 seconds; what its
+metrics say in the end must be what was counted here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,10 +27,12 @@ from pathlib import Path
 from random import Random
 from threading import Thread
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 import psutil
 import torch
+from prometheus_client.parser import text_string_to_metric_families
 from websockets.exceptions import ConnectionClosed
 
 import gpt2viz
@@ -57,6 +61,7 @@ class Record:
     killed: int = 0
     moved: int = 0
     faults: list[str] = field(default_factory=list)
+    visitors: list[Visitor] = field(default_factory=list)  # who are there to the end
 
     def took(self, kind: str, seconds: float) -> None:
         self.seconds[kind].append(seconds)
@@ -118,7 +123,7 @@ def visit(n: int, port: int, serial: Serial, record: Record, until: float, pause
         if fault:
             record.faults.append(f"visitor {n}, {wanted}: {fault}")
         time.sleep(pause * (0.5 + rng.random()))
-    visitor.close()
+    record.visitors.append(visitor)
 
 
 @contextmanager
@@ -192,6 +197,39 @@ def watch(pid: int, until: float, samples: list[tuple[float, float]]) -> None:
         time.sleep(2)
 
 
+def told_apart(pid: int, record: Record) -> list[str]:
+    """What a server's metrics say at rest, and isn't so: of visitors, restarts, work and memory."""
+    command = psutil.Process(pid).cmdline()
+    port, workers = (command[command.index(name) + 1] for name in ("--metrics-port", "--workers"))
+
+    def ask(path: str) -> str:
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/{path}") as answer:
+            return str(answer.read().decode())
+        return ""
+
+    for _ in range(600):  # the last one killed may only just begin again
+        if ask("readyz").startswith(f"{workers} of "):
+            break
+        time.sleep(0.1)
+    families = text_string_to_metric_families(ask("metrics"))
+    told: Counter[str] = Counter()
+    for sample in (one for family in families for one in family.samples):
+        told[sample.name.removeprefix("gpt2viz_")] += int(sample.value)
+    counted = {
+        "up": int(workers),
+        "visitors": sum(one.connected for one in record.visitors),
+        "restarts_total": record.killed,
+        "waiting": 0,
+    }
+    faults = [f"{name}: {told[name]}, not {n}" for name, n in counted.items() if told[name] != n]
+    megabytes = told["memory_bytes"] / 1e6
+    if abs(megabytes - (own := resident(pid))) > 0.05 * own:
+        faults.append(f"memory_bytes: {megabytes:.0f} MB, not {own:.0f}")
+    if told["runs_total"] == 0:
+        faults.append("runs_total: none")
+    return [f"metrics, {fault}" for fault in faults]
+
+
 def growth(samples: list[tuple[float, float]]) -> tuple[float, float]:
     """MB after the first minute and at the end, each the median of ten seconds or more."""
     first = [mb for at, mb in samples if 60 <= at < 75] or [mb for _, mb in samples[:5]]
@@ -236,6 +274,10 @@ def soak(arguments: argparse.Namespace, folder: Path) -> dict[str, object]:
             thread.start()
         for thread in threads:
             thread.join()
+        if arguments.workers:
+            record.faults += told_apart(pid, record)
+        for visitor in record.visitors:
+            visitor.close()
     written = log.read_text()
     if "Traceback" in written or "Exception" in written:
         record.faults.append(f"in the log: {written[-2000:]}")

@@ -13,6 +13,7 @@ from urllib.request import urlopen
 import numpy as np
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect
 
 from tests.app.pages import unpacked
@@ -129,6 +130,11 @@ class Visitor:
                 if status != "FINISHED_EARLY_FOR_RERUN":
                     screen.status = status
                     return screen
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server still has this visitor."""
+        return self._socket.state is State.OPEN
 
     def close(self) -> None:
         self._open.close()
