@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,8 +14,12 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import gpt2viz
+from gpt2viz.model import ahead
 from gpt2viz.model.memory import total_memory
 from gpt2viz.run.captured import Captured
+
+if TYPE_CHECKING:
+    import pytest
 
 TEXT = (
     "A crane ate fish. A crane lifted steel. The animal didn't cross the street because it was "
@@ -87,6 +91,12 @@ def outgrow_the_memory(folder: Path) -> None:
         file.write(len(header).to_bytes(8, "little") + header)
         file.truncate(8 + len(header) + end)
     edit_json(folder / "config.json", vocab_size=vocab)
+
+
+def load_ahead(monkeypatch: pytest.MonkeyPatch, folders: Mapping[str, Path]) -> None:
+    """Load models ahead, by name, as a server does before it forks its workers."""
+    monkeypatch.setattr(ahead, "_loaded", {})
+    ahead.load(folders, 10**9)
 
 
 def with_stages(

@@ -82,9 +82,9 @@ def load(name: str) -> gpt2viz.Model:
     Raises ``CheckpointError``, ``TooLargeError`` where even alone it doesn't fit, ``DeviceError``,
     or ``KeyError`` for an unknown name.
     """
+    if (one := shared(name)) is not None:
+        return one
     folder, kept = model_folders()[name], models()
-    if (shared := ahead.find(name, folder)) is not None:
-        return shared
 
     def make() -> gpt2viz.Model:
         with st.spinner("Loading the model …"):
@@ -96,6 +96,16 @@ def load(name: str) -> gpt2viz.Model:
                 return gpt2viz.load_model(folder, name, owner.device())
 
     return kept.get(name, make)
+
+
+def shared(name: str) -> gpt2viz.Model | None:
+    """The model of that name, where all workers share it: it takes none of this one's room."""
+    return ahead.find(name, model_folders()[name])
+
+
+def in_memory(name: str) -> bool:
+    """Whether the model of that name can be run without being read first."""
+    return name in models() or shared(name) is not None
 
 
 def load_as(key: Hashable, nbytes: int, make: Callable[[], gpt2viz.Model]) -> gpt2viz.Model:

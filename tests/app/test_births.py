@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import streamlit as st
-import torch
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
@@ -19,10 +18,9 @@ import gpt2viz
 from gpt2viz.app import moments, output, run_cache
 from gpt2viz.app.byte_cache import Kept
 from gpt2viz.labels import label
-from gpt2viz.model import ahead
 from gpt2viz.run.key import RunKey
 from tests.app.pages import open_page, plain
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import load_ahead, write_checkpoint
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import read, reference, softmax
 
@@ -188,10 +186,7 @@ def test_the_models_of_all_points_stay_within_the_owners_bound(
 def test_a_worker_takes_the_points_that_all_share(
     grown: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "_loaded", {})
-    threads = torch.get_num_threads()
-    ahead.load({"grown": grown}, 10**9)
-    torch.set_num_threads(threads)
+    load_ahead(monkeypatch, {"grown": grown})
     monkeypatch.setattr(run_cache, "load_as", None)  # nothing is read again
     ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
     for step, model in gpt2viz.load_steps(grown).items():

@@ -17,7 +17,7 @@ from gpt2viz.app import owner, run_cache
 from gpt2viz.app.views.models.contents import SECTIONS
 from gpt2viz.app.views.models.words import LONGEST
 from tests.app.pages import PAGES, ROOT, array, figure, heatmaps, open_page, plain
-from tests.checkpoints import edit_json, write_checkpoint
+from tests.checkpoints import edit_json, load_ahead, write_checkpoint
 
 
 @pytest.fixture
@@ -63,6 +63,16 @@ def test_only_sections_that_need_it_load_the_model(mine: Path) -> None:
     at.run()
     assert "mine" in run_cache.models()
     assert not at.exception
+
+
+def test_what_workers_share_is_in_memory(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> dict[str, bool]:
+        table = section("all").dataframe[0].value
+        return dict(zip(table["Model"], map(bool, table["In memory"]), strict=True))
+
+    assert told() == {"mine": False, "stories": False}
+    load_ahead(monkeypatch, {"mine": mine})
+    assert told() == {"mine": True, "stories": False}
 
 
 def test_a_strangers_card_and_config_do_nothing(mine: Path) -> None:

@@ -16,7 +16,7 @@ from gpt2viz.app import run_cache
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures, plain
 from tests.bundled import N_HEAD, N_LAYER
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 FIRST, VERB, AFTER = "A crane ate fish", "A crane lifted steel", "The steel was lifted by a crane"
@@ -323,6 +323,10 @@ def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.Monk
         for e in at.error
     ] == [True]
     assert not pictures(at)
+    load_ahead(monkeypatch, {name: tmp_path / name for name in ("mine", "yours")})
+    at = open_page("side_by_side", text=FIRST, differs="model", model="mine", model2="yours")
+    assert not at.error  # what all workers share takes no room of this one
+    assert pictures(at)
 
 
 @pytest.mark.parametrize("causal", ["true", "false"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 from numpy.testing import assert_array_equal
 
 import gpt2viz
@@ -18,9 +17,8 @@ STEPS = (1, 20)
 
 @pytest.fixture(autouse=True)
 def nothing_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As at a server's start; torch's threads are as before at the end."""
+    """As at a server's start."""
     monkeypatch.setattr(ahead, "_loaded", {})
-    monkeypatch.setattr(torch, "set_num_threads", lambda _count: None)
 
 
 @pytest.fixture

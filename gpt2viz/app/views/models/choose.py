@@ -39,7 +39,7 @@ def table() -> None:
                 "Parameters": weights // 4,
                 "Weights": spell(weights),
                 "Longest run": spell(run_bytes(config)),
-                "In memory": name in run_cache.models(),
+                "In memory": run_cache.in_memory(name),
             }
         )
     numbers = ("Layers", "Heads", "Channels", "Vocabulary", "Longest text", "Parameters")
