@@ -84,9 +84,10 @@ def load(name: str) -> gpt2viz.Model:
     """
     if (one := shared(name)) is not None:
         return one
-    folder, kept = model_folders()[name], models()
+    kept = models()
 
     def make() -> gpt2viz.Model:
+        folder = model_folders()[name]
         with st.spinner("Loading the model …"):
             _forget(kept.make_room(weight_bytes(folder)))
             try:

@@ -112,6 +112,25 @@ def test_messages_come_together_and_in_order(handed: Queue[Callable[[], None]]) 
     assert done.pop() == 6
 
 
+def test_a_message_that_comes_just_before_the_loop_stops_looking(
+    handed: Queue[Callable[[], None]],
+) -> None:
+    """Whoever handed it over saw that the loop was still to look, and didn't ask."""
+    done: list[int] = []
+
+    class Late(SimpleNamespace):
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == compat._COMING and value is False and done == [1]:
+                vars(self)[compat._HANDED].append(partial(done.append, 2))
+            super().__setattr__(name, value)
+
+    hand_over: Any = AppSession._call_soon_on_event_loop
+    hand_over(Late(**vars(session(handed))), partial(done.append, 1))
+    while not handed.empty():
+        handed.get_nowait()()
+    assert done == [1, 2]
+
+
 def test_no_message_is_lost_between_threads(handed: Queue[Callable[[], None]]) -> None:
     hand_over: Any = AppSession._call_soon_on_event_loop
     one = session(handed)
@@ -189,6 +208,13 @@ MUTANTS = (
         "        setattr(session, _COMING, False)\n",
         "",
         "test_messages_come_together_and_in_order",
+    ),
+    Mutant(
+        "a message that comes as the loop stops looking is lost",
+        "app/compat.py",
+        "        if not waiting:  # else it came just before, and didn't ask\n            return\n",
+        "        return\n",
+        "test_a_message_that_comes_just_before_the_loop_stops_looking",
     ),
     Mutant(
         "messages after one that fails are lost",

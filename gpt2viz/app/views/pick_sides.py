@@ -87,9 +87,8 @@ def _cut_alike(one: str, other: str) -> bool:
 def _load_beside(first: str, second: str) -> Model:
     """The second model while the first one stays. Raises ``TooLargeError`` for two too large."""
     folders, budget = run_cache.model_folders(), run_cache.models().budget
-    own = (name for name in (first, second) if run_cache.shared(name) is None)
-    needed = sum(weight_bytes(folders[name]) for name in own)
-    if needed > budget:
+    needed = sum(weight_bytes(folders[name]) for name in (first, second))
+    if needed > budget and not any(map(run_cache.shared, (first, second))):
         raise TooLargeError(
             f"{first} and {second} need {spell(needed)} of memory together, and this server has "
             f"room for {spell(budget)} of models. Choose a smaller one."
