@@ -118,7 +118,7 @@ class Visitor:
         return self._timed(lambda: open_from_menu(self.page, title))
 
     def _timed(self, act: Any) -> Drawn:
-        before, server, page = self._traffic.messages, self._served(), self._drew()
+        before, server, page = self._traffic.messages, self.served(), self._drew()
         act()
         self.page.wait_for_timeout(500)
         settle(self.page)
@@ -127,11 +127,11 @@ class Visitor:
         return Drawn(
             found.last - found.clicked,
             (self._traffic.messages - before) / 1e6,
-            self._served() - server,
+            self.served() - server,
             self._drew() - page,
         )
 
-    def _served(self) -> float:
+    def served(self) -> float:
         """The processor's seconds that the server has used."""
         used = self._server.cpu_times()
         return float(used.user + used.system)

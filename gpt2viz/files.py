@@ -1,6 +1,6 @@
 """Files of a folder that somebody else made: ordinary ones of its own, and of a bounded size.
 
-And files of ours, which are written as a whole or not at all.
+And files of ours, which are written as a whole or not at all, and scripts that go out as one text.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from gpt2viz.errors import CheckpointError, ExportError
 LARGEST_TEXT = 12_000_000
 #: … and some seconds where nearly all of it is brackets; a vocabulary has one a merge.
 MOST_BRACKETS = 1_000_000
+#: How a component's script takes something of a script beside the components' folders.
+_TAKEN = re.compile(r'^import \{[^}]+\} from "\.\./(\w+\.js)"$', re.MULTILINE)
 _STEP = re.compile(r"step-(\d{1,12})(?:\.safetensors)?|checkpoint-(\d{1,12})")
 
 
@@ -133,3 +135,8 @@ def save(path: Path, content: bytes) -> None:
             partial.write_bytes(content)
     except OSError as error:
         raise ExportError(f"{path}: can't be written ({error.strerror or error})") from None
+
+
+def script(text: str, read: Callable[[str], str]) -> str:
+    """A component's script with those that it imports written in, which are ``read`` by name."""
+    return _TAKEN.sub(lambda taken: read(taken[1]), text)

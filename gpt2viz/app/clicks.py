@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, Self
 
 import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.parameter import Choice
+from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.panel import Axis, Panel
 
 
@@ -31,6 +33,21 @@ class Dragged(NamedTuple):
     panel: str
     rows: tuple[int, int]
     columns: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Drag:
+    """What a drag over a picture does on the server: ``choose`` a part.
+
+    Where it is told what is ``shown`` of the text, the browser does the same by itself.
+    """
+
+    choose: Callable[[Dragged], None]
+    shown: Shown | None
+
+    def __call__(self, dragged: Dragged) -> None:
+        """Choose a part."""
+        self.choose(dragged)
 
 
 def answers(

@@ -28,9 +28,7 @@ def does(
     """
 
     def named(position: int) -> str:
-        text = trace.labels[position]
-        place = f" ({position})" if trace.labels.count(text) > 1 else ""
-        return f"{write(text)}{place}"
+        return _named(trace, position, write)
 
     def looked_at(run: Trace, query: int) -> str:
         row = run.stage("weights", layer)[0, head, query]
@@ -52,3 +50,15 @@ def does(
         masked = run_cache.run(replace(trace.key, causal=True))
         at += f" (with the mask on at {looked_at(masked, query)})"
     return f"{named(query)} looks at {at}{why}."
+
+
+def names(trace: Trace) -> list[str]:
+    """What the tokens are called in such a sentence, as plain texts."""
+    return [_named(trace, position, str) for position in range(len(trace.labels))]
+
+
+def _named(trace: Trace, position: int, write: Callable[[str], str]) -> str:
+    """A token's label, with its place where others have the same."""
+    text = trace.labels[position]
+    place = f" ({position})" if trace.labels.count(text) > 1 else ""
+    return f"{write(text)}{place}"

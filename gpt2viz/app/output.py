@@ -40,11 +40,14 @@ class Entry:
     """What the page shows under one name: a picture, a table or both.
 
     ``packed`` is the picture with numbers of its own: those of a run must not stay for its sake,
-    and most are never asked for. ``explained`` says that the code of the picture can be read.
+    and most are never asked for. So is ``frame`` what makes a table that isn't drawn yet. One that
+    is ``listed`` has its numbers as a table. ``explained`` says that the code of the picture can be
+    read.
     """
 
     packed: bytes | None = None
-    table: pd.DataFrame | None = None
+    frame: pd.DataFrame | bytes | None = None
+    listed: bool | None = None
     explained: bool = False
 
     @property
@@ -54,6 +57,16 @@ class Entry:
             return None
         found: Picture = pickle.loads(self.packed)  # noqa: S301 (packed here)
         return found
+
+    @property
+    def table(self) -> pd.DataFrame | None:
+        """The table, made if it isn't there yet."""
+        if self.listed and (picture := self.picture):
+            return picture.table()
+        if not isinstance(self.frame, bytes):
+            return self.frame
+        make: Callable[[], pd.DataFrame] = pickle.loads(self.frame)  # noqa: S301 (packed here)
+        return make()
 
 
 @dataclass
@@ -196,9 +209,7 @@ def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> st
 
     One that is ``listed`` is among the tables too.
     """
-    packed = pickle.dumps(drawn)
-    own = Entry(packed).picture if listed else None
-    _add(drawn.what, packed=packed, **({"table": own.table()} if own else {}))
+    _add(drawn.what, packed=pickle.dumps(drawn), listed=listed or None)
     read = _read() if of_run else ""
     return " ".join(filter(None, [f"{drawn.what}.", export.spoken(drawn), read]))
 
@@ -234,20 +245,25 @@ def table(
 
     ``name`` says in a line what is in it, for the name of the file if it is saved.
     """
-    _add(name, table=pd.DataFrame(frame))
+    _add(name, frame=pd.DataFrame(frame))
     return place.dataframe(frame, **options)
 
 
-def tables_on_demand(label: str, frames: Mapping[str, pd.DataFrame]) -> None:
-    """A button that opens into tables, by what is in each; they can be saved without."""
-    for name, frame in frames.items():
-        _add(name, table=frame)
+def tables_on_demand(label: str, made: Mapping[str, Callable[[], pd.DataFrame]]) -> None:
+    """A button that opens into tables, by what is in each; they can be saved without.
+
+    Each is made by a function of a module, or one with some of its arguments (``partial``), once
+    somebody wants it.
+    """
+    for name, make in made.items():
+        _add(name, frame=pickle.dumps(make))
+    entries, names = shown().entries, list(made)
 
     def draw() -> None:
-        for name, frame in frames.items():
-            if len(frames) > 1:
+        for name in names:
+            if len(names) > 1:
                 st.caption(name)
-            st.dataframe(frame)
+            st.dataframe(entries[name].table)
 
     popover.button(label, draw, key="table")
 
@@ -268,7 +284,8 @@ def numbers_of(name: str) -> int:
 def _add(name: str, **parts: Any) -> None:
     """Add a picture, a table or both to what has that name, or to the first "name (2)" without."""
     entries = shown().entries
+    new = {part: value for part, value in parts.items() if value is not None}
     n, unique = 2, name
-    while any(getattr(entries.get(unique), part, None) is not None for part in parts):
+    while any(getattr(entries.get(unique), part, None) is not None for part in new):
         n, unique = n + 1, f"{name} ({n})"
-    entries[unique] = replace(entries.get(unique, Entry()), **parts)
+    entries[unique] = replace(entries.get(unique, Entry()), **new)

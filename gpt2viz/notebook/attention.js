@@ -87,22 +87,6 @@ export function blockOf({ tokens }, token) {
   return token < tokens[0] ? -1 : Math.max(0, tokens.findIndex((edge) => edge > token)) - 1
 }
 
-// A head as lines, from its numbers row by row: the least number that is kept, so that they aren't
-// too many, the least that is drawn while nothing is pointed at, and the share of what is left out.
-// `lines` in pictures/lines.py does the same.
-export function asLines({ shown, hidden }, wide, { thresholds, most }) {
-  const seen = shown.map((n, at) => hidden[at] || !Number.isFinite(n) ? 0 : n)
-  const least = (count) =>
-    thresholds.find((t) => seen.filter((n) => n >= t).length <= count) ?? thresholds.at(-1)
-  const kept = least(most.kept), places = [...seen.keys()].filter((n) => seen[n] >= kept)
-  const sum = (all) => all.reduce((a, b) => a + b, 0)
-  return {
-    kept, rest: least(most.rest), lost: sum(seen.filter((n) => n < kept)) / (sum(seen) || 1),
-    source: { q: places.map((n) => Math.floor(n / wide)), k: places.map((n) => n % wide),
-      v: places.map((n) => seen[n]) },
-  }
-}
-
 const named = ({ tokens }, names) => tokens.slice(0, -1).map((token) => names[token])
 const span = (edge, { tokens }) => [tokens[edge], tokens[edge + 1] - 1]
 
@@ -158,19 +142,16 @@ function drawTiles(view, drawn) {
 // The same numbers as lines, which takes a part of single tokens.
 function drawLines(view, drawn) {
   const { page, lines, down, across, queries, keys, token, large } = view, title = titled(drawn)
-  const found = asLines(drawn, across.tokens.length - 1, lines), { quantity } = large.panels[0]
   const ends = (axis, names) => named(axis, names).map((name, n) =>
     [axis.tokens[n], name.slice(name.indexOf(" ") + 1)])
   const [part] = partOf(view)
   page.querySelector("[data-part=title]").textContent = part ? `${title}, ${part}` : title
   view.draw.lines({ parentElement: page, data: { ...lines, shows: title,
-    alt: `${title}. ${lines.alt}`, sources: [{ name: title, ...found.source }],
-    queries: ends(down, queries), keys: ends(across, keys), rest: found.rest,
+    alt: `${title}. ${lines.alt}`, quantity: large.panels[0].quantity,
+    matrices: [{ name: title, values: drawn.shown, hidden: drawn.hidden }],
+    queries: ends(down, queries), keys: ends(across, keys),
     chosen: blockOf(down, token), colors: view.colors.lines },
     setTriggerValue: (_, row) => pin(view, { row }) })
-  page.querySelector("[data-part=part]").textContent = `A line's width is its ${quantity}. Lines `
-    + `below ${Number(found.kept.toPrecision(2))} are left out; together they are `
-    + `${(100 * found.lost).toFixed(1)} % of the whole.`
 }
 
 // The button between matrix and lines, and the one of the two that is drawn.

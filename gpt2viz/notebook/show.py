@@ -298,9 +298,7 @@ def _lines(facts: _Facts) -> dict[str, Any] | None:
     if facts.scale == "signed":
         return None
     said = {"alt": "One head, as lines from each query to its keys.", "hint": lines.HINT}
-    thresholds = [share * facts.peak for share in lines.THRESHOLDS]
-    most = {"kept": lines.MOST_LINES, "rest": lines.AT_REST}
-    return said | {"peak": facts.peak, "decimals": 2, "thresholds": thresholds, "most": most}
+    return said | {"peak": facts.peak, "decimals": 2} | lines.LEFT_OUT
 
 
 def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:

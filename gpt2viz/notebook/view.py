@@ -186,7 +186,7 @@ def _read(path: str) -> str:
 
 def _module(path: str) -> str:
     """A script as the body of a function that returns what the script exports by default."""
-    script = _read(path)
+    script = files.script(_read(path), lambda name: _read(f"app/components/{name}"))
     return re.sub(r"^export (default )?", lambda m: "return " if m[1] else "", script, flags=re.M)
 
 

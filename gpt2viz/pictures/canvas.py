@@ -10,7 +10,7 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.every_head import HeadMaps
 from gpt2viz.pictures.palette import SQUARES, ColorScale, Palette, shades
-from gpt2viz.pictures.panel import Mask, Panel
+from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import AROUND, Heatmaps
 from gpt2viz.pictures.scales import decimals, shared_range
 from gpt2viz.pictures.special import specials
@@ -28,6 +28,15 @@ _MAP = 80
 
 #: What the canvas of matrices draws.
 Matrices = Heatmaps | HeadMaps
+
+
+class Shown(NamedTuple):
+    """What of a text of ``n_tokens`` pictures show: its ``part`` from a first query to a stop and
+    from a first key to a stop; () for all of it.
+    """
+
+    part: tuple[int, ...]
+    n_tokens: int
 
 
 def laid_out(picture: Matrices) -> Heatmaps:
@@ -56,9 +65,12 @@ def laid_out(picture: Matrices) -> Heatmaps:
     )
 
 
-def header(picture: Matrices, colors: Palette) -> dict[str, Any]:
+def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> dict[str, Any]:
     """What a message says beside its numbers: colours, and names, said once where panels share
-    them."""
+    them.
+
+    Where it is told what is ``shown`` of a text, the browser can show any other part of it.
+    """
     laid = laid_out(picture)
     panels = laid.panels
     kinds = [specials(panel, colors) for panel in panels]
@@ -93,7 +105,50 @@ def header(picture: Matrices, colors: Palette) -> dict[str, Any]:
         "numbers": laid.numbers,
         "plus": laid.plus,
         "bar": laid.bar,
+    } | (_zooms(laid, shown) if shown and _can_be_cut(laid, shown) else {})
+
+
+def _can_be_cut(picture: Heatmaps, shown: Shown) -> bool:
+    """Whether every number of every part is there: no cell stands for several, in the whole text
+    either."""
+    panels = picture.panels
+    return not any(panel.blocks or (shown.part and panel.whole is None) for panel in panels)
+
+
+def _zooms(picture: Heatmaps, shown: Shown) -> dict[str, Any]:
+    """What another part of the text is cut by; and the whole panels, where only a part is drawn."""
+    panels = [panel.whole or panel for panel in picture.panels]
+    grids, numbers = _grids(whole := replace(picture, panels=panels))
+    of_grid = dict(zip(numbers, panels, strict=True))
+    said: dict[str, Any] = {
+        "zooms": {
+            "part": shown.part or None,
+            "end": shown.n_tokens,
+            "row": picture.row,
+            "column": picture.column,
+            "axes": [_axes(of_grid[grid]) for grid in range(len(grids))],
+            "scale": picture.scale,
+            "least": max(panel.least for panel in panels),
+            "masked": [panel.masked_name for panel in panels],
+            "legend": picture.legend,
+            "grows": picture.grows,
+        }
     }
+    if shown.part:
+        ends = shared_range(panels, whole.scale)
+        listed = zip(panels, numbers, strict=True)
+        drawn = [_panel(panel, grid, ends, empty=False) for panel, grid in listed]
+        said["wholes"] = {"panels": drawn, "grids": grids}
+    return said
+
+
+def _axes(panel: Panel) -> dict[str, Any]:
+    """Where the rows and columns begin in the text, and what few of them are called."""
+
+    def axis(one: Axis) -> list[Any]:
+        return [[one.position(n) for n in range(len(one.labels))], one.short()]
+
+    return {"rows": axis(panel.rows), "columns": axis(panel.columns)}
 
 
 def _grids(picture: Heatmaps) -> tuple[list[dict[str, Any]], list[int]]:
@@ -143,7 +198,17 @@ def _grid(picture: Heatmaps, panel: Panel) -> dict[str, Any]:
 
 
 def packed(said: dict[str, Any], panels: Sequence[Panel]) -> bytes:
-    """A ``message`` of matrices in little-endian float32, and a bit a cell for what is masked."""
+    """A ``message`` of matrices in little-endian float32, and a bit a cell for what is masked.
+
+    Then the same of the whole ones, where it says that they come too, from a multiple of four on.
+    """
+    numbers = _numbers(panels)
+    if "wholes" in said:
+        numbers += bytes(-len(numbers) % 4) + _numbers([one.whole or one for one in panels])
+    return message(said, numbers)
+
+
+def _numbers(panels: Sequence[Panel]) -> bytes:
     values = np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4")
     masked = np.concatenate(
         [
@@ -152,7 +217,7 @@ def packed(said: dict[str, Any], panels: Sequence[Panel]) -> bytes:
         ]
     )
     bits = np.packbits(masked, bitorder="little")
-    return message(said, values.tobytes() + bits.tobytes())
+    return values.tobytes() + bits.tobytes()
 
 
 def message(said: dict[str, Any], numbers: bytes) -> bytes:

@@ -33,6 +33,9 @@ HINT = (
 #: The thinnest line that is kept, as a share of the scale's top: the first that leaves few enough.
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
+#: The same for a script that makes the lines.
+LEFT_OUT = {"thresholds": THRESHOLDS, "most": {"kept": MOST_LINES, "rest": AT_REST}}
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -98,18 +101,6 @@ class Lines(Picture):
             for source in self.sources
             for query, key, weight in zip(source.queries, source.keys, source.weights, strict=True)
         )
-
-    def note(self) -> str:
-        """Which lines are left out, as Markdown: how thin they are and what they come to."""
-        said = (
-            f"Lines below {self.kept:.2g} are left out; together they are {self.lost:.1%} of the "
-            "whole."
-        )
-        if self.at_rest > self.kept:
-            said += (
-                f" While no token is pointed at, only those from {self.at_rest:.2g} up are drawn."
-            )
-        return said
 
 
 def lines(what: str, panels: Sequence[Panel], names: Sequence[str], unit: bool = True) -> Lines:

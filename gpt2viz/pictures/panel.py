@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,7 +133,8 @@ class Panel:
     ``part`` says which tokens are shown where that isn't all of them, below the title. Cells that
     have ``words`` (rows, columns) show these in place of their number, and ``said`` (rows, columns)
     is what the pointer says of each. ``head`` is whose cells they are, where each is one query and
-    one key of one head.
+    one key of one head. ``blocks`` tells that a cell stands for several of the run's. ``whole`` is
+    what a part was cut out of; a picture that is kept has only what it shows.
     """
 
     title: str
@@ -150,6 +151,12 @@ class Panel:
     words: Sequence[Sequence[str]] = ()
     said: Sequence[Sequence[str]] = ()
     head: HeadOfRun | None = None
+    blocks: bool = False
+    whole: Panel | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all but the ``whole``."""
+        return vars(self) | {"whole": None}
 
     @property
     def of_pairs(self) -> bool:

@@ -124,7 +124,8 @@ class Heatmaps(Picture):
     are not on the scale. ``frames`` are first and last cell, down and across, of groups that are
     framed; ``rules`` are lines after so many rows (first) and columns (second). ``height`` is in
     pixels. ``ends`` tells whether the names of rows and of columns stand beside a matrix on a page,
-    where a neighbour may have them for it; a file has them always.
+    where a neighbour may have them for it; a file has them always. ``grows`` tells how many pixels
+    of the height are each row's, up to how many, where another part of the text has another height.
     """
 
     panels: Sequence[Panel]
@@ -141,6 +142,7 @@ class Heatmaps(Picture):
     frames: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()
     rules: tuple[Sequence[int], Sequence[int]] = ((), ())
     ends: tuple[bool, bool] = (True, True)
+    grows: tuple[int, int] | None = None
 
     @property
     def matrices(self) -> tuple[Panel, ...]:

@@ -67,6 +67,8 @@ def pool_panel(panel: Panel, size: int) -> Panel:
         quantity=f"{'largest' if weights else 'farthest from 0:'} {panel.quantity} of this block",
         masked=masked,
         head=None,
+        blocks=True,
+        whole=None,
     )
 
 
@@ -99,4 +101,5 @@ def crop(panel: Panel, rows: range, columns: range | None) -> Panel:
         columns=keys,
         masked=None if panel.masked is None else panel.masked[down, across],
         part=Part(rows, columns),
+        whole=panel.whole or panel,
     )

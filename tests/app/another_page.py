@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,14 +60,13 @@ def added(folder: Path) -> None:
 
 def found() -> dict[str, object]:
     """What a visitor of the copy, in which this runs, finds of both."""
-    from tests.app.pages import open_page
+    from tests.app.pages import chips, open_page
     from tests.docs.address import table
 
     at = open_page("fair_weather", text="A crane ate fish", degrees="30", query="1")
     links = {link.proto.label: link.proto for link in at.get("page_link")}
     menu = next(link for label, link in links.items() if label.startswith("**Fair weather**"))
-    groups: Any = at.get("button_group")
-    read = [block.value for block in at.markdown]
+    drawn, read = chips(at), [block.value for block in at.markdown]
     at.session_state["words_panel"] = True
     words = next(b.value for b in at.run().markdown if "On this page" in b.value)
     at.selectbox(key="degrees").select(10).run()
@@ -77,7 +75,7 @@ def found() -> dict[str, object]:
     odd = open_page("fair_weather", degrees="7")
     return {
         "menu": [menu.label, menu.page],
-        "chips": [len(group.options) for group in groups if group.key == "query"],
+        "chips": len(drawn["labels"]),
         "read": read,
         "address": at.query_params["degrees"],
         "kept": all("degrees=30" in query for query in kept),

@@ -6,8 +6,9 @@ import base64
 import json
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -81,6 +82,14 @@ def button_groups(at: AppTest) -> Any:
     return at.get("button_group")
 
 
+def chips(at: AppTest) -> dict[str, Any]:
+    """What the strip of tokens is drawn from. The chosen one is set in the address: AppTest can't
+    press a component."""
+    (found,) = (c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-token_chips"))
+    drawn: dict[str, Any] = json.loads(found.json)
+    return drawn
+
+
 def plain(markdown: str) -> str:
     """What a Markdown text says without its links to the glossary."""
     return re.sub(r'\[([^\[\]]+)\]\(glossary\?term=\S+ "[^"]*"\)', r"\1", markdown)
@@ -105,17 +114,50 @@ def pictures(at: AppTest) -> dict[str, str]:
     """The text alternative of every chart, canvas and view of lines on the page, by its key."""
     drawn = {chart.proto.id: chart.proto.alt for chart in at.get("plotly_chart")}
     for part in at.get("bidi_component"):
-        if part.proto.bytes:
-            drawn[part.proto.id] = unpacked(part.proto.bytes)[0]["alt"]
-        elif '"sources"' in part.proto.json:
-            drawn[part.proto.id] = json.loads(part.proto.json)["alt"]
+        if part.proto.bytes and "alt" in (header := said(part.proto.bytes)):
+            drawn |= dict(zip(_names(part.proto.id), _alts(header), strict=False))
     return {name.split("-")[-1]: alt for name, alt in drawn.items()}
+
+
+def _names(id: str) -> Iterator[str]:
+    """What the pictures of a canvas are called: its key, then that with a number."""
+    yield id
+    yield from (f"{id}_{n}" for n in count(1))
+
+
+def _alts(header: Mapping[str, Any]) -> list[str]:
+    """The text alternative of what a canvas shows: its matrices, or each of its lines' pictures."""
+    either = header.get("either", {"picture": "matrix"})
+    lined = either["picture"] == "lines"
+    return [one["alt"] for one in either["lined"]] if lined else [header["alt"]]
+
+
+def sent(at: AppTest, key: str) -> dict[str, Any]:
+    """What a component is sent that needs no numbers beside it."""
+    found = [c for c in at.get("bidi_component") if c.proto.id.endswith(f"-{key}")]
+    assert len(found) == 1, f"{key}: {len(found)} pictures"
+    data: dict[str, Any] = json.loads(found[0].proto.json)
+    return data
+
+
+def said(message: bytes) -> dict[str, Any]:
+    """What a message says beside its numbers."""
+    (length,) = struct.unpack_from("<I", message)
+    header: dict[str, Any] = json.loads(message[4 : 4 + length])
+    return header
+
+
+def of_head(at: AppTest) -> str:
+    """What is said of the chosen head below the large picture, as Markdown."""
+    head = said(canvas(at, "one_head"))["head"]
+    name = f"{head['layer']}.{head['head']}"
+    return f"**Head {name}**: {head['does'][name]} {head['opened']}"
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
     """What a canvas gets: the header, and the numbers and masked cells of each panel."""
     (length,) = struct.unpack_from("<I", message)
-    header = json.loads(message[4 : 4 + length])
+    header = said(message)
     if "panels" not in header:
         return _of_map(header, np.frombuffer(message, np.uint8, offset=4 + length))
     grids = [header["grids"][panel["grid"]] for panel in header["panels"]]

@@ -19,7 +19,7 @@ def test_a_page_and_a_parameter_are_declared_and_there(tmp_path: Path) -> None:
     label, script = found["menu"]
     assert label == "**Fair weather**"
     assert script == "fair_weather"
-    assert found["chips"] == [4]  # the sentence's tokens: the frame is there
+    assert found["chips"] == 4  # the sentence's tokens: the frame is there
     assert any("at 30 degrees" in said for said in found["read"])
     entries = [entry for entry in found["words"].split("\n\n") if entry.startswith("**")]
     assert [entry.partition("]")[0] for entry in entries] == ["**[Token", "**[Head"]

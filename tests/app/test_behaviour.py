@@ -19,8 +19,8 @@ from tests.app.pages import (
     VIEWS,
     WITHOUT,
     array,
-    button_groups,
     canvas,
+    chips,
     figure,
     heatmaps,
     open_page,
@@ -63,7 +63,7 @@ def test_any_text_is_a_picture_on_every_page(page: str, text: str) -> None:
         one = [m for part in at.main for m in ONE_OF_MANY.findall(str(getattr(part, "proto", "")))]
         assert not one
     if page == "attention":
-        n = next(len(group.options) for group in button_groups(at) if group.key == "query")
+        n = len(chips(at)["labels"])
         assert heatmaps(figure(at, "one_head"))["weights"].shape == (n, n)
 
 
@@ -245,7 +245,8 @@ def test_a_slider_or_page_never_runs_the_model_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("gpt2viz.trace", lambda *args, **_: calls.append(args))
     at.button_group(key="layer").set_value(3).run()
     at.button_group(key="head").set_value(2).run()
-    at.button_group(key="query").set_value(1).run()
+    at.query_params["query"] = "1"
+    at.run()
     assert not calls
 
 

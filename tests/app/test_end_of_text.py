@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.app import run_cache
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import PAGES, SHADE, array, button_groups, figure, heatmaps, open_page, plain
+from tests.app.pages import PAGES, SHADE, array, chips, figure, heatmaps, open_page, plain
 from tests.bundled import N_HEAD
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
@@ -36,9 +36,9 @@ def stages(ids: list[int]) -> Any:
     return reference(BUNDLED, ids, causal=True)
 
 
-def chips(at: Any) -> list[str]:
-    (tokens,) = [group for group in button_groups(at) if group.key == "query"]
-    return list(tokens.options)
+def tokens(at: Any) -> list[str]:
+    labels: list[str] = chips(at)["labels"]
+    return labels
 
 
 def captions(at: Any) -> str:
@@ -48,8 +48,8 @@ def captions(at: Any) -> str:
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "models"])  # has no sentence
 def test_every_page_says_so(page: str) -> None:
     at = open_page(page, **ON)
-    assert len(chips(at)) == 9
-    assert r"\<\|endoftext\|\>" in chips(at)[0]
+    assert len(tokens(at)) == 9
+    assert tokens(at)[0] == "<|endoftext|>"
     assert "was **put first**" in captions(at)
 
 
@@ -58,7 +58,7 @@ def test_every_page_says_so(page: str) -> None:
 )
 def test_nothing_is_said_where_it_is_off(page: str) -> None:
     plain = open_page(page, text=TEXT)
-    assert len(chips(plain)) == 8
+    assert len(tokens(plain)) == 8
     assert "put first" not in captions(plain)
     assert plain.toggle(key="endoftext").value is False
 
@@ -116,11 +116,11 @@ def test_shapes_count_it() -> None:
 
 def test_the_chosen_token_stays_chosen() -> None:
     at = open_page("attention", text=TEXT, query="4")
-    assert "bank" in chips(at)[4]
+    assert "bank" in tokens(at)[4]
     at.toggle(key="endoftext").set_value(True).run()
     assert at.query_params["endoftext"] == "true"
     assert at.query_params["query"] == "5"
-    assert "bank" in chips(at)[5]
+    assert "bank" in tokens(at)[5]
     at.toggle(key="endoftext").set_value(False).run()
     assert at.session_state["query"] == 4
     at = open_page("attention", **ON, query="0")
@@ -180,7 +180,7 @@ def test_it_takes_a_place_of_the_context() -> None:
 
 def test_it_may_stand_alone() -> None:
     at = open_page("predict?predict=generate", text="", endoftext="true")
-    assert len(chips(at)) == 1
+    assert len(tokens(at)) == 1
     assert not at.info
 
 

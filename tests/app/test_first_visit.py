@@ -156,7 +156,7 @@ def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
         for token in MarkdownIt("commonmark").parse(said)[1].children or ()
         if token.type == "link_open"
     ]
-    keys = ("attention-weight", "query", "key")
+    keys = ("head", "attention-weight", "layer", "token", "query", "key")
     for link, key in zip(links, keys, strict=True):
         page, query = str(link["href"]).split("?")
         assert page == "glossary"

@@ -108,10 +108,11 @@ def widgets(visitor: AppTest) -> int:
 
 def test_pages_that_are_gone_leave_no_widgets_behind() -> None:
     visitor, kept = open_page("attention"), []
-    for page in ("head", "side_by_side", "find", "attention", "head"):
+    for page in ("head", "side_by_side", "find", "attention") * 3:
         visitor.switch_page(str(ROOT / PAGES[page])).run()
         kept.append(widgets(visitor))
-    assert kept[-1] == kept[0]  # both times those of this page and of the one before
+    assert kept[8:] == kept[4:8]  # those of a page, and of others what one of its own is called
+    assert kept[9] < kept[8]
 
 
 #: Faults that these tests notice: see ``tests.mutants``.
@@ -131,10 +132,10 @@ MUTANTS = (
         "test_pages_that_are_gone_leave_no_widgets_behind",
     ),
     Mutant(
-        "a chip holds on to the run",
-        "app/frame/token_strip.py",
-        "id {ids[n]}]",
-        "id {trace.token_ids[n]}]",
-        "test_a_page_that_is_open_holds_on_to_no_run[attention]",
+        "what a key is called holds on to the run",
+        "app/frame/controls.py",
+        'f"{n} {labels[n]}"',
+        'f"{n} {view.labels[n]}"',
+        "test_a_page_that_is_open_holds_on_to_no_run[head?see=run]",
     ),
 )

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
+from base64 import b64encode
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
-from tests.app.pages import figure, heatmaps, open_page, pictures
+from tests.app.pages import canvas, figure, heatmaps, open_page, pictures, said
+from tests.js.test_scripts import HERE, run
+from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 
-PAGES = {"attention": "one_head", "head": "stage_weights", "side_by_side": "layers_chart"}
+PAGES = {"head": "stage_weights", "side_by_side": "layers_chart"}
 PAGES |= {
     "side_by_side?differs=mask": "both_sides",
     "what_if": "both_sides",
@@ -33,17 +38,23 @@ def charts(at: AppTest) -> set[str]:
     return set(pictures(at))
 
 
-def sent(at: AppTest, key: str) -> dict[str, Any]:
-    """What the browser draws lines from."""
-    found = [c for c in at.get("bidi_component") if c.proto.id.endswith(f"-{key}")]
-    assert len(found) == 1, f"{key}: {len(found)} pictures"
-    data: dict[str, Any] = json.loads(found[0].proto.json)
-    return data
+def drawn(at: AppTest, folder: Path, **choice: str | None) -> dict[str, list[dict[str, Any]]]:
+    """What the browser draws as lines once something is chosen there: each picture, by its key."""
+    parts = (c.proto for c in at.get("bidi_component") if c.proto.bytes)
+    sent = {
+        part.id.split("-")[-1]: b64encode(part.bytes).decode()
+        for part in parts
+        if "either" in said(part.bytes)
+    }
+    (folder / "sent").write_text(json.dumps({"sent": sent, "choice": choice}), encoding="utf-8")
+    answer = run(HERE / "of_lines.js", folder / "sent")
+    assert not answer.returncode, answer.stderr
+    found: dict[str, list[dict[str, Any]]] = json.loads(answer.stdout)
+    return found
 
 
-def matrices(at: AppTest, key: str) -> list[np.ndarray]:
-    """The drawn lines laid back into matrices, NaN where there is none."""
-    data = sent(at, key)
+def matrices(data: dict[str, Any]) -> list[np.ndarray]:
+    """A picture's lines laid back into matrices, NaN where there is none."""
     found = []
     for source in data["sources"]:
         matrix = np.full((len(data["queries"]), len(data["keys"])), np.nan)
@@ -53,9 +64,15 @@ def matrices(at: AppTest, key: str) -> list[np.ndarray]:
     return found
 
 
-def alone(at: AppTest, key: str) -> np.ndarray:
-    (only,) = matrices(at, key)
+def alone(data: dict[str, Any]) -> np.ndarray:
+    (only,) = matrices(data)
     return only
+
+
+def remembered(at: AppTest) -> list[Lines]:
+    """The pictures of lines that the server remembers."""
+    shown: output.Shown = at.session_state["_shown"]
+    return [picture for picture in shown.pictures.values() if isinstance(picture, Lines)]
 
 
 def agree(drawn: np.ndarray, expected: np.ndarray) -> None:
@@ -75,40 +92,108 @@ def weights(tokens: Sequence[int], causal: bool = True) -> Any:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_lines_take_the_place_of_the_matrix(page: str) -> None:
-    assert PAGES[page] in charts(open_page(page))
+    matrix = open_page(page)
+    assert PAGES[page] in charts(matrix)
+    assert not remembered(matrix)
     at = open_page(page, picture="lines")
-    assert PAGES[page] not in charts(at)
+    header = said(canvas(at, PAGES[page]))["either"]
+    assert header["picture"] == "lines"
     shown: output.Shown = at.session_state["_shown"]
-    drawn = {name: p for name, p in shown.pictures.items() if isinstance(p, Lines)}
-    assert drawn.keys() == {name for name in shown.pictures if ", as lines" in name} != set()
-    assert drawn.keys() <= shown.tables.keys()
-    for picture in drawn.values():
+    drawn = {picture.what for picture in remembered(at)}
+    assert drawn == {name for name in shown.pictures if ", as lines" in name} != set()
+    assert shown.pictures.keys() - drawn < open_names(matrix)
+    assert drawn <= shown.tables.keys()
+    for picture in remembered(at):
         assert {"query", "key", "value"} < set(picture.table().columns)
         assert len(picture.table())
 
 
-def test_four_heads_at_most_and_none_twice() -> None:
-    at = open_page("attention", picture="lines", head="2", more="0,2,3,4,5")
-    assert any("Head 2, 0, 3, 4" in text.value for text in at.markdown)
+def open_names(at: AppTest) -> set[str]:
+    shown: output.Shown = at.session_state["_shown"]
+    return set(shown.pictures)
 
 
-def test_two_sentences_side_by_side() -> None:
-    place = {"layer": "2", "head": "3", "picture": "lines"}
+@pytest.mark.parametrize("chosen", [{}, {"query": "2"}, {"zoom": "1,4,0,3"}], ids=str)
+@pytest.mark.parametrize("page", [*PAGES, "find?find=head", "textbook?chapter=heads"])
+def test_the_browser_draws_the_lines_that_the_server_tells_of(
+    page: str, chosen: dict[str, str], tmp_path: Path
+) -> None:
+    """Whichever of both it was sent, in their order on the page."""
+    at = open_page(page, text=TEXT, picture="lines", **chosen)
+    kept, found = remembered(at), drawn(at, tmp_path)
+    here = [one for several in found.values() for one in several]
+    of_lines = {name for name in charts(at) if name.rstrip("_0123") in found}
+    told = [alt for name, alt in pictures(at).items() if name in of_lines]
+    for lines, picture, alt in zip(here, kept, told, strict=True):
+        assert alt == lines["alt"]
+        assert alt.startswith(f"{picture.what}. ")
+        assert f"{lines['shows']}, as lines".endswith(picture.what)
+        assert [one["name"] for one in lines["sources"]] == [one.name for one in picture.sources]
+        for one, expected in zip(lines["sources"], picture.sources, strict=True):
+            assert_array_equal(one["q"], expected.queries)
+            assert_array_equal(one["k"], expected.keys)
+            assert_array_equal(np.float32(one["v"]), expected.weights)
+        assert (lines["kept"], lines["rest"]) == pytest.approx((picture.kept, picture.at_rest))
+        assert_allclose([lines["peak"], lines["lost"]], [picture.peak, picture.lost], atol=1e-6)
+        assert lines["quantity"] == picture.quantity
+        for side, axis in (("queries", picture.rows), ("keys", picture.columns)):
+            places = enumerate(axis.short())
+            assert lines[side] == [[axis.position(n), text] for n, text in places]
+    for one in here:
+        del one["alt"]
+    matrix = drawn(open_page(page, text=TEXT, **chosen), tmp_path)
+    for one in (one for several in matrix.values() for one in several):
+        assert re.fullmatch(r".*, as lines[.] All its numbers are in the menu.*", one.pop("alt"))
+    assert matrix == found
+
+
+@pytest.mark.parametrize(
+    "page", ["head", "side_by_side", "side_by_side?differs=mask", "what_if?edits=off:0.1"]
+)
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        ({}, "1,4,0,3", "queries 1 to 3, keys 0 to 2"),
+        ({"zoom": "1,4,0,3"}, None, "the whole text"),
+        ({"zoom": "1,4,0,3"}, "0,2,1,2", "queries 0 to 1, keys 1"),
+    ],
+)
+def test_lines_of_a_part_that_is_chosen_in_the_browser(
+    page: str, before: dict[str, str], now: str | None, words: str, tmp_path: Path
+) -> None:
+    found = drawn(open_page(page, text=TEXT, query="1", **before), tmp_path, zoom=now)
+    then = {} if now is None else {"zoom": now}
+    expected = drawn(open_page(page, text=TEXT, query="1", **then), tmp_path)
+    assert found.keys() == expected.keys()
+    for key, several in found.items():
+        for one, other in zip(several, expected[key], strict=True):
+            assert one.pop("alt").endswith(f", as lines, {words}.")
+            del other["alt"], one["shows"], other["shows"]
+            assert one == other
+
+
+def test_two_sentences_side_by_side(tmp_path: Path) -> None:
+    place = {"layer": "2", "head": "3"}
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, query="1", **place)
-    agree(alone(at, "lines_a"), weights(ids(TEXT))[2][3])
-    agree(alone(at, "lines_b"), weights(ids(SECOND))[2][3])
-    assert [sent(at, f"lines_{side}")["chosen"] for side in "ab"] == [1, 6]  # both are crane
-    assert sent(at, "lines_b")["queries"][6] == [6, "·crane"]
+    found = drawn(at, tmp_path)
+    (a,), (b,) = found["weights_a"], found["weights_b"]
+    agree(alone(a), weights(ids(TEXT))[2][3])
+    agree(alone(b), weights(ids(SECOND))[2][3])
+    assert [a["chosen"], b["chosen"]] == [1, 6]  # both are crane
+    assert b["queries"][6] == [6, "·crane"]
+    assert [a["title"], b["title"]] == [
+        "A: First sentence · layer 2, head 3",
+        "B: Second sentence · layer 2, head 3",
+    ]
 
 
 @pytest.mark.parametrize("differs", ["head", "mask", "edits"])
-def test_both_sides_of_one_sentence(differs: str) -> None:
-    page = {"layer2": "3", "head2": "4", "edits": "forbid:3:1", "picture": "lines"}
-    page |= {"layer": "1", "head": "0"}
+def test_both_sides_of_one_sentence(differs: str, tmp_path: Path) -> None:
+    page = {"layer2": "3", "head2": "4", "edits": "forbid:3:1", "layer": "1", "head": "0"}
     at = open_page("side_by_side", text=TEXT, differs=differs, **page)
     run = weights(ids(TEXT))
-    agree(alone(at, "lines_a"), run[1][0])
-    b = alone(at, "lines_b")
+    a, b = map(alone, drawn(at, tmp_path)["both_sides"])
+    agree(a, run[1][0])
     if differs == "head":
         agree(b, run[3][4])
     elif differs == "mask":
@@ -118,58 +203,124 @@ def test_both_sides_of_one_sentence(differs: str) -> None:
         assert_allclose(np.nansum(b, axis=1), 1, atol=0.04)
 
 
-def test_the_mean_of_heads_as_lines() -> None:
-    at = open_page(
-        "side_by_side", text=TEXT, differs="head", whole="true", layer="1", picture="lines"
-    )
-    agree(alone(at, "lines_a"), np.mean(weights(ids(TEXT))[1], axis=0))
+def test_layers_are_told_apart_by_their_names(tmp_path: Path) -> None:
+    at = open_page("side_by_side", text=TEXT, layers="0,1,3", head="5")
+    (together,) = drawn(at, tmp_path)["layers_chart"]
+    assert [one["name"] for one in together["sources"]] == ["Layer 0", "Layer 1", "Layer 3"]
+    for found, layer in zip(matrices(together), (0, 1, 3), strict=True):
+        agree(found, weights(ids(TEXT))[layer][5])
+    assert len(set(together["colors"])) == 3
+    assert not together["title"]
 
 
-def test_a_token_hidden_by_an_edit_is_no_line() -> None:
-    at = open_page("what_if", text=TEXT, edits="forbid:3:0", layer="0", head="2", picture="lines")
+def test_the_mean_of_heads_as_lines(tmp_path: Path) -> None:
+    at = open_page("side_by_side", text=TEXT, differs="head", whole="true", layer="1")
+    agree(alone(drawn(at, tmp_path)["both_sides"][0]), np.mean(weights(ids(TEXT))[1], axis=0))
+
+
+def test_a_token_hidden_by_an_edit_is_no_line(tmp_path: Path) -> None:
+    at = open_page("what_if", text=TEXT, edits="forbid:3:0", layer="0", head="2")
     expected = weights(ids(TEXT))[0][2]
-    agree(alone(at, "lines_a"), expected)
-    changed = alone(at, "lines_b")
+    before, changed = map(alone, drawn(at, tmp_path)["both_sides"])
+    agree(before, expected)
     assert np.isnan(changed[3, 0])
     assert expected[3, 0] > 0.01
     rest = expected[3, 1:] / expected[3, 1:].sum()  # layer 0 reads the same: only the row is shared
     agree(changed[3, 1:], rest)
     agree(changed[:3], expected[:3])
-    assert any("a cell of the difference" in text.value for text in at.caption)
 
 
-def test_the_best_heads_and_the_chosen_one() -> None:
-    at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2", picture="lines")
-    run = weights(ids(TEXT))
-    agree(alone(at, "chosen_head_lines"), run[1][2])
+def test_one_head_lights_up_no_token_that_nobody_chose(tmp_path: Path) -> None:
+    place = {"text": TEXT, "layer": "1", "head": "2"}
+    (found,) = drawn(open_page("head", **place), tmp_path)["stage_weights"]
+    agree(alone(found), weights(ids(TEXT))[1][2])
+    assert found["chosen"] == -1
+    (found,) = drawn(open_page("head", query="2", **place), tmp_path)["stage_weights"]
+    assert found["chosen"] == 2
+
+
+def test_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
+    at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2")
+    run, found = weights(ids(TEXT)), drawn(at, tmp_path)
+    agree(alone(found["chosen_head"][0]), run[1][2])
     ranked = at.dataframe[0].value
-    for n in range(4):
+    for n, one in enumerate(found["best_heads"]):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
-        agree(alone(at, f"best_lines_{n}"), run[layer][head])
-        assert sent(at, f"best_lines_{n}")["chosen"] == 2
+        agree(alone(one), run[layer][head])
+        assert one["title"].startswith(f"Layer {layer} · Head {head}: ")
+        assert one["chosen"] == 2
+    assert len(found["best_heads"]) == 4
 
 
-def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways() -> None:
+def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways(tmp_path: Path) -> None:
     place = {"chapter": "heads", "text": TEXT, "layer": "1", "head": "2", "query": "2"}
     expected = weights(ids(TEXT))[1][2]
     at = open_page("textbook", **place)
     assert_allclose(heatmaps(figure(at, "real_head"))["weights"], expected, **TOLERANCE)
-    at = open_page("textbook", picture="lines", **place)
-    assert "real_head" not in charts(at)
-    agree(alone(at, "real_head_lines"), expected)
+    agree(alone(drawn(at, tmp_path)["real_head"][0]), expected)
 
 
-def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence() -> None:
-    at = open_page("find", text=TEXT, query="2", picture="lines")
+def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence(tmp_path: Path) -> None:
+    """Its 100 tokens are shrunk in small matrices, and all of them are there as lines."""
+    at = open_page("find", text=TEXT, query="2")
     ranked = at.dataframe[0].value
     probe = [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
-    layer, head = int(ranked["layer"][0]), int(ranked["head"][0])
-    agree(alone(at, "best_lines_0"), weights(probe)[layer][head])
-    assert sent(at, "best_lines_0")["chosen"] == -1
+    run, found = weights(probe), drawn(at, tmp_path)["best_heads"]
+    assert len(heatmaps(figure(at, "best_heads"))) == len(found) == 4
+    for n, one in enumerate(found):
+        layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
+        agree(alone(one), run[layer][head])
+        assert one["chosen"] == -1
+        assert one["quantity"] == "attention weight"
+    assert "Sentence of" not in pictures(open_page("find", picture="lines"))["best_heads"]
 
 
 def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.app.views.zoom.GRID", 6)
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, picture="lines")
     assert {"weights_a", "weights_b"} <= charts(at)
+    assert said(canvas(at, "weights_a"))["either"]["picture"] == "matrix"
+    assert not remembered(at)
     assert any("Lines need" in text.value for text in at.caption)
+    (switch,) = (
+        c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-picture_switch")
+    )
+    assert json.loads(switch.json) | {"names": {}} == {
+        "names": {},
+        "chosen": "matrix",
+        "disabled": True,
+    }
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "every picture has the first one's lines",
+        "app/components/matrix_or_lines/component.js",
+        "names.map(() => next++)",
+        "names.map((_, n) => n)",
+        "test_both_sides_of_one_sentence[head]",
+    ),
+    Mutant(
+        "lines of blocks of tokens",
+        "app/components/matrix_or_lines/component.js",
+        "return p.whole ? { ...p, ...p.whole } : p",
+        "return p",
+        "test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence",
+    ),
+    Mutant(
+        "lines of the part that the server has drawn",
+        "app/components/matrix_or_lines/component.js",
+        'if (zooms) return cropped(p, parsed(held("zoom", spelled(zooms.part)), zooms.end))',
+        "if (zooms) return p",
+        "test_lines_of_a_part_that_is_chosen_in_the_browser[before0-1,4,0,3-queries 1 to 3, "
+        "keys 0 to 2-head]",
+    ),
+    Mutant(
+        "a token lights up that nobody chose",
+        "app/components/matrix_or_lines/component.js",
+        "chosen: lit ? data.chosen : -1",
+        "chosen: data.chosen",
+        "test_one_head_lights_up_no_token_that_nobody_chose",
+    ),
+)

@@ -14,7 +14,16 @@ from gpt2viz.app import address, parameters
 from gpt2viz.app.frame.examples import EXAMPLES
 from gpt2viz.app.views import attention
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import button_groups, canvas, figure, heatmaps, open_page, plain, unpacked
+from tests.app.pages import (
+    button_groups,
+    canvas,
+    figure,
+    heatmaps,
+    of_head,
+    open_page,
+    plain,
+    unpacked,
+)
 from tests.bundled import CRANE, HEADS, N_HEAD, hardest, opening, weights
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
@@ -26,7 +35,8 @@ def model() -> gpt2viz.Model:
 
 
 def words(at: Any) -> str:
-    return plain(" ".join(block.value for block in (*at.markdown, *at.caption)))
+    written = " ".join(block.value for block in (*at.markdown, *at.caption))
+    return f"{plain(written)} {of_head(at)}"
 
 
 def chosen(at: Any) -> tuple[int, int]:

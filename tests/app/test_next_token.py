@@ -110,7 +110,8 @@ def test_contributions_and_what_they_sum_to(stages: Any) -> None:
 
 def test_what_nobody_chose_follows_the_sentence() -> None:
     at = open_page("predict", text=TEXT)
-    at.button_group(key="query").set_value(4).run()
+    at.query_params["query"] = "4"
+    at.run()
     reloaded = open_page("predict", **at.query_params)
     assert "explain" not in at.query_params
     assert at.selectbox(key="explain").value == reloaded.selectbox(key="explain").value
@@ -118,7 +119,8 @@ def test_what_nobody_chose_follows_the_sentence() -> None:
     assert at.selectbox(key="explain").value == best
     fifth = at.selectbox(key="explain").options[4]
     at.selectbox(key="explain").set_value(fifth).run()
-    at.button_group(key="query").set_value(7).run()
+    at.query_params["query"] = "7"
+    at.run()
     assert at.selectbox(key="explain").value == fifth
 
 

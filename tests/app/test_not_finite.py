@@ -15,7 +15,7 @@ import gpt2viz
 from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import run_cache
 from gpt2viz.pictures.from_trace import mask_of
-from tests.app.pages import VIEWS, canvas, figure, heatmaps, open_page, pictures, plain, unpacked
+from tests.app.pages import VIEWS, canvas, figure, heatmaps, of_head, open_page, pictures, unpacked
 from tests.app.test_behaviour import said
 from tests.checkpoints import with_stages, write_checkpoint
 
@@ -109,10 +109,10 @@ def test_thumbnails_show_nan(overflowing: Path) -> None:
 @pytest.mark.usefixtures("overflowing")
 def test_the_first_screen_says_nan() -> None:
     at = open_page("attention", model="large", layer="1", head="0", query="2")
-    said = plain(" ".join(block.value for block in at.markdown))
-    assert "**Head 1.0**: the weights of" in said
-    assert "are NaN, not numbers" in said
-    assert "What comes next" not in said
+    told = of_head(at)
+    assert "**Head 1.0**: the weights of" in told
+    assert "are NaN, not numbers" in told
+    assert "What comes next" not in str([block.value for block in at.markdown])
     sent = unpacked(canvas(at, "all_heads"))[0]
     assert sent["next"] == "Prediction: NaN, not a number"
     open_page("attention", model="large")

@@ -18,7 +18,7 @@ from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.provenance import MARK
-from tests.app.pages import ROOT, VIEWS, open_page, pictures, plain, unpacked
+from tests.app.pages import ROOT, VIEWS, open_page, pictures, plain, said
 from tests.mutants import Mutant
 
 #: Addresses that together show every picture of the pages.
@@ -40,9 +40,10 @@ SHOWN += [("models", {"part": name}) for name in ("parameters", "tokenizer", "po
 #: Pages whose pictures belong to the model or to a text's example, and those of heads.
 OF_THE_MODEL = ("training", "models", "textbook")
 OF_HEADS = ("attention", "head", "side_by_side", "what_if")
-#: Neither headings nor code, formulas, table rows, quotations, names of papers, other senses.
+#: Neither headings nor code, formulas, table rows, quotations, names of papers, other senses; nor
+#: what the strip of tokens is called.
 NOT_PROSE = r"^(#|\|).*|`.*?`|\$.*?\$|“.*?”|\d{4}, \*[^*]+\*|^From the texts' own.*"
-NOT_PROSE += "|linear layers?|this run's value"
+NOT_PROSE += r"|linear layers?|this run's value|^[\d,]+ tokens?$"
 
 
 def squeezed(text: str) -> str:
@@ -94,11 +95,13 @@ def check_asks(at: AppTest, page: str, view: dict[str, str]) -> None:
     """Each cell that is one head's, between two tokens, leads to why it looks there; no other."""
     many = "compare" in view or view.get("words") == "true"
     for part in (p.proto for p in at.get("bidi_component") if p.proto.bytes):
-        key, header = part.id.split("-")[-1], unpacked(part.bytes)[0]
-        of_a_head = key in ASK or (key == "best_heads" and page != "find?find=habit")
+        key, header = part.id.split("-")[-1], said(part.bytes)
+        of_the_sentence = page not in ("find", "find?find=habit")
+        of_a_head = key in ASK or (key == "best_heads" and of_the_sentence)
         if "asks" in header:
             assert header["asks"] == [of_a_head and not many] * len(header["panels"]), key
-            assert ("ask why" in header["alt"]) == any(header["asks"])
+            of_lines = header.get("head", {}).get("picture") == "lines"  # there it is their words
+            assert ("ask why" in header["alt"]) == (any(header["asks"]) and not of_lines)
 
 
 def of_all_points(at: AppTest) -> str:
@@ -205,10 +208,7 @@ def test_lines_have_words_and_a_table_too() -> None:
     numbers = lines.table()
     pd.testing.assert_frame_equal(shown.tables[name], numbers)
     assert name == "Attention weights of layer 1, head 2, as lines"
-    (drawn,) = [
-        part.proto.json for part in at.get("bidi_component") if "sources" in part.proto.json
-    ]
-    alt = json.loads(drawn)["alt"]
+    alt = pictures(at)["one_head"]
     assert re.match(rf"{re.escape(name)}\. 3 × 3, largest [01]", alt)
     assert "Sentence of 3 tokens, causal mask on." in alt
     assert numbers.iloc[0].to_dict() == {

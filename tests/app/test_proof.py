@@ -16,7 +16,7 @@ from tests.numpy_gpt2 import reference
 
 #: The layers whose weights a page shows.
 PAGES = {
-    "attention": (1,),
+    "attention": (0, 1, 2, 3),  # a head of any can be chosen
     "head": (1,),
     "side_by_side": (0, 1),
     "side_by_side?differs=mask": (1,),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -20,9 +19,9 @@ from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.measure import one_head, weights_measure
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.run import stages
-from tests.app.pages import VIEWS, array, button_groups, figure, open_page, plain
+from tests.app.pages import VIEWS, array, canvas, chips, figure, open_page, plain
+from tests.app.pages import said as of_message
 from tests.app.test_behaviour import said
-from tests.bundled import N_HEAD
 from tests.mutants import Mutant
 from tests.pictures.samples import heatmaps
 
@@ -49,11 +48,6 @@ CHOOSING = [
 ]
 
 
-def chips(at: AppTest) -> Any:
-    (found,) = (group for group in button_groups(at) if group.key == "query")
-    return found
-
-
 @pytest.mark.parametrize(("page", "parameters", "does"), CHOOSING, ids=str)
 def test_the_chips_say_what_choosing_one_does(
     page: str, parameters: dict[str, str], does: str
@@ -61,9 +55,10 @@ def test_the_chips_say_what_choosing_one_does(
     text = "The cat sat on the mat and the cat sat"
     at = open_page(page, text=text, **parameters)
     found = chips(at)
-    assert found.label == "10 tokens"
-    assert plain(found.help) == f"{token_strip.WHAT} {does}".strip()
-    assert found.proto.disabled == (not does)
+    assert found["name"] == "10 tokens"
+    (name,) = (block.proto for block in at.markdown if block.value == found["name"])
+    assert plain(name.help) == f"{token_strip.WHAT} {does}".strip()
+    assert found["disabled"] == (not does)
     frames = [_frames(open_page(page, text=text, query=n, **parameters)) for n in ("1", "3")]
     if does == token_strip.LIGHT_UP:
         assert frames[0] != frames[1], "no row lights up"
@@ -81,14 +76,13 @@ def _frames(at: AppTest) -> list[str]:
 
 def test_more_heads_are_others() -> None:
     at = open_page("attention", picture="lines", head="3", more="3,4")
-    (more,) = (group for group in button_groups(at) if group.key == "more")
-    assert more.options == [str(n) for n in range(N_HEAD) if n != 3]
-    assert at.session_state["more"] == [4]
+    assert of_message(canvas(at, "one_head"))["head"]["more"] == [3, 4]
+    (lines,) = (one for one in at.session_state["_shown"].pictures if "as lines" in one)
+    assert "head 3, 4, as lines" in lines
     assert not said(at)
     at = open_page("attention", picture="lines", head="4", more="3,4")
-    assert at.session_state["more"] == [3]
-    at = open_page("attention", picture="lines", head="0", more="1,2,3,4")
-    assert any("the first three chosen" in caption.value for caption in at.caption)
+    (lines,) = (one for one in at.session_state["_shown"].pictures if "as lines" in one)
+    assert "head 4, 3, as lines" in lines
 
 
 def test_parameters_speak_of_the_unembedding_not_of_a_head() -> None:
@@ -326,8 +320,8 @@ MUTANTS = (
     Mutant(
         "chips that choose nothing can be chosen",
         "app/frame/token_strip.py",
-        "disabled=not choosing",
-        "disabled=False",
+        "enabled=bool(choosing)",
+        "enabled=True",
         "test_the_chips_say_what_choosing_one_does",
     ),
     Mutant(

@@ -43,7 +43,10 @@ def prose(at: AppTest) -> int:
     (column,) = [block for block in at.columns if block.header]
     hidden = {id(e) for box in column.expander for e in [*box.markdown, *box.caption]}
     texts = [e.value for e in [*column.markdown, *column.caption] if id(e) not in hidden]
-    return sum(len(text.split()) for text in texts if "|:-|" not in text)
+    frame = r"[\d,]+ tokens?"  # what the strip of tokens is called
+    return sum(
+        len(text.split()) for text in texts if "|:-|" not in text and not re.fullmatch(frame, text)
+    )
 
 
 def questions(block: Any) -> Iterator[str]:
@@ -59,13 +62,13 @@ _SEEN = {"caption", "code", "header", "html", "latex", "markdown", "metric", "pl
 _SEEN |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
 _OWN = {"button", "button_group", "download_button", "expander", "file_uploader", "page_link"}
 _OWN |= {"popover", "radio", "select_slider", "selectbox", "text_input", "toggle"}
-_WITHOUT_HANDS = {
-    f"gpt2viz_{name}" for name in ("keyboard", "landing", "progress", "theme_watch", "tiles_script")
-}
+_WITHOUT_HANDS = {f"gpt2viz_{name}" for name in ("keyboard", "landing", "progress", "theme_watch")}
+_WITHOUT_HANDS |= {f"gpt2viz_{name}_script" for name in ("lines", "tiles", "token_chips")}
 _OF_THE_APP = {
     f"gpt2viz_{name}"
     for name in ("arrows", "diagram", "guess_bars", "listings", "number_grid", "player", "tiles")
 }
+_OF_THE_APP |= {f"gpt2viz_{name}" for name in ("matrix_or_lines", "picture_switch", "token_chips")}
 BY_KEYBOARD = _SEEN | _OWN | _WITHOUT_HANDS | _OF_THE_APP
 
 

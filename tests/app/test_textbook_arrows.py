@@ -11,8 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpt2viz.textbook import geometry, steps
-from tests.app.pages import figure, heatmaps, open_chapter
-from tests.app.test_lines import sent
+from tests.app.pages import figure, heatmaps, open_chapter, sent
 from tests.app.test_textbook_written import follows, formula, numbers
 from tests.js.test_scripts import HERE, run
 from tests.mutants import Mutant

@@ -14,8 +14,7 @@ import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.frames import Still
 from gpt2viz.textbook import steps
-from tests.app.pages import open_chapter, open_page
-from tests.app.test_lines import sent
+from tests.app.pages import open_chapter, open_page, sent
 from tests.bundled import N_LAYER
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax

@@ -19,8 +19,7 @@ import gpt2viz
 from gpt2viz.app.course import story
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import figure, heatmaps, masks, open_page, plain
-from tests.app.test_lines import sent
+from tests.app.pages import figure, heatmaps, masks, open_page, plain, sent
 from tests.app.test_textbook_written import follows, numbers
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import ACTIVATIONS, read, reference

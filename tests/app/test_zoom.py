@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,20 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import address, parameters, run_cache
 from gpt2viz.app.clicks import Dragged
+from gpt2viz.app.views import zoom
 from gpt2viz.app.views.zoom import Window
+from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.panel import Axis, Panel
 from tests.app.pages import (
     SHADE,
     array,
-    button_groups,
+    canvas,
+    chips,
     figure,
     heatmaps,
     masks,
     open_page,
-    pictures,
-    plain,
+    said,
 )
 from tests.checkpoints import write_checkpoint
 from tests.mutants import Mutant
@@ -58,6 +61,13 @@ def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def look(page: str, **more: str) -> AppTest:
     return open_page(page, model="long", text=TEXT, layer="1", head="2", **more)
+
+
+def noted(at: AppTest) -> dict[str, Any]:
+    """What the line about a part is told."""
+    (found,) = (c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-part_note"))
+    told: dict[str, Any] = json.loads(found.json)
+    return told
 
 
 def blocks(matrix: np.ndarray, size: int) -> np.ndarray:
@@ -117,9 +127,9 @@ def test_dimensions_stay_whole(expected: Any) -> None:
     assert_allclose(q, expected["q"][1][2][300:340], **TOLERANCE)
 
 
-@pytest.mark.parametrize("zoom", ["400,600,400,600", "20,10,0,5", "a"])
-def test_a_part_that_is_not_there_is_the_whole(zoom: str) -> None:
-    at = look("attention", zoom=zoom)
+@pytest.mark.parametrize("part", ["400,600,400,600", "20,10,0,5", "a"])
+def test_a_part_that_is_not_there_is_the_whole(part: str) -> None:
+    at = look("attention", zoom=part)
     assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
 
 
@@ -145,8 +155,9 @@ def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     for name in set(cut) - set(of_it):
         assert "queries" not in name
         assert ("tokens 3 to 6" in name) == ((4, 32) in shapes.get(name, ()))
-    assert f"{part} of 10" in plain(" ".join(block.value for block in at.caption))
-    assert any(button.label == "Show the whole text" for button in at.button)
+    told = noted(at)
+    assert (told["part"], told["end"], told["here"]) == ([3, 7, 2, 6], 10, True)
+    assert told["of"].startswith("of 10 tokens. What the page says about a whole row or column")
 
 
 def test_a_part_of_one_text_is_no_part_of_the_next() -> None:
@@ -159,12 +170,15 @@ def test_a_part_of_one_text_is_no_part_of_the_next() -> None:
     assert "zoom" not in at.query_params
 
 
-def test_back_to_the_whole_text() -> None:
-    at = look("attention", zoom="300,340,290,350")
-    button = next(button for button in at.button if button.label == "Show the whole text")
-    button.click().run()
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
-    assert "zoom" not in at.query_params
+def test_back_to_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert noted(look("attention"))["part"] is None
+    told = noted(look("attention", zoom="300,340,290,350"))
+    assert told["part"] == [300, 340, 290, 350]
+    assert not told["here"], "the browser hasn't got the numbers of so many tokens"
+    kept: list[object] = []
+    monkeypatch.setattr(address, "put", lambda *put: kept.append(put))
+    zoom.back()
+    assert kept == [(parameters.ZOOM, ())]
 
 
 def test_a_drag_inside_one_cell_takes_in_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,18 +204,19 @@ def test_the_pictures_of_a_long_text_stay_small() -> None:
 
 def test_a_long_text_shows_its_chips_part_by_part_around_the_chosen_one() -> None:
     at = look("attention", query="300")
-    [chips] = [pills for pills in button_groups(at) if pills.key == "chip"]
-    assert (len(chips.options), chips.value) == (128, 300)
+    drawn = chips(at)
+    assert (drawn["first"], len(drawn["labels"]), drawn["chosen"]) == (256, 128, 300)
     assert at.selectbox(key="from").value == 256
 
     at.selectbox(key="from").select(128).run()
-    [chips] = [pills for pills in button_groups(at) if pills.key == "chip"]
-    assert chips.value is None
+    drawn = chips(at)
+    assert (drawn["first"], len(drawn["labels"]), drawn["chosen"]) == (128, 128, 300)
     assert "300" in " ".join(caption.value for caption in at.caption)
     assert at.query_params["query"] == "300", "the choice stays"
 
-    chips.set_value(130).run()
-    assert at.query_params["query"] == "130"
+    at.query_params["query"] = "130"
+    at.run()
+    assert chips(at)["chosen"] == 130
     assert figure(at, "one_head")["layout"]["shapes"], "its row is framed"
 
 
@@ -210,10 +225,15 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
     assert "weights" in heatmaps(figure(whole, "one_head"))
     assert any("Lines need" in caption.value for caption in whole.caption)
     part = look("attention", picture="lines", zoom="100,160,40,120")
-    assert "one_head" not in pictures(part)
-    assert any("Lines below" in caption.value for caption in part.caption)
-    said = plain(" ".join(block.value for block in part.markdown))
-    assert "Layer 1 · Head 2, queries 100 to 159, keys 40 to 119" in said
+    assert not any("Lines need" in caption.value for caption in part.caption)
+    (lines,) = (
+        one for one in part.session_state["_shown"].pictures.values() if isinstance(one, Lines)
+    )
+    assert lines.what == (
+        "Attention weights of layer 1, head 2, queries 100 to 159, keys 40 to 119, as lines"
+    )
+    assert lines.panels[0].values.shape == (60, 80)
+    assert said(canvas(part, "one_head"))["head"]["picture"] == "lines"
 
 
 #: Faults that these tests notice: see ``tests.mutants``.

@@ -325,12 +325,13 @@ def settle(page: Page) -> None:
     page.wait_for_function(_SETTLED, arg=[asked, LOOKS], polling=LOOK, timeout=30_000)
 
 
-# A promise: the app has become busy, or has not after all.
+# A promise: the app has become busy, or has chosen in the browser, or has not after all.
 _WATCH = """
 () => {
   window.busy = new Promise(done => {
     const busy = new MutationObserver(() => { busy.disconnect(); done() })
     busy.observe(document.querySelector(".stApp"), { attributeFilter: ["data-test-script-state"] })
+    window.gpt2viz_chosen?.scripts.addEventListener("chosen", () => setTimeout(done, 50))
     setTimeout(done, 2000)
   })
 }

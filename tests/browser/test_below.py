@@ -22,7 +22,6 @@ MODE = "What to show"
 
 #: What is picked on a page, one after the other, and whether what is below the frame runs alone.
 STEPS = {
-    "": [("Picture", "Lines", True)],
     "head": [("Head", "3", True)],
     "side_by_side": [
         ("Head", "2", True),
@@ -31,7 +30,6 @@ STEPS = {
         (MODE, "Heads", True),
         ("Layer of B", "0", True),
         (MODE, "Sentences", True),
-        ("Picture", "Lines", True),
         (MODE, "Edits", True),
         ("Head", "3", True),
     ],
@@ -58,7 +56,6 @@ STEPS = {
     ],
     "what_if": [
         ("Head", "2", True),
-        ("Picture", "Lines", True),
         (MODE, "Depends on", False),
         ("Put", "Second into first", True),
         ("Shown below the maps", "Paths into the head", True),
@@ -162,9 +159,15 @@ def tabs(server: str) -> Iterator[Any]:
         one.close()
 
 
-@pytest.mark.parametrize("page", STEPS)
-def test_what_is_chosen_below_changes_what_the_whole_page_would(tabs: Any, page: str) -> None:
-    tab = tabs(page, CHOSEN)
+@pytest.mark.parametrize(
+    ("page", "picture"),
+    [*((page, "matrix") for page in STEPS), ("side_by_side", "lines"), ("what_if", "lines")],
+)
+def test_what_is_chosen_below_changes_what_the_whole_page_would(
+    tabs: Any, page: str, picture: str
+) -> None:
+    chosen = CHOSEN | {"picture": picture}
+    tab = tabs(page, chosen)
     first = tab.below()
     for label, value, alone in STEPS[page]:
         before, asked = tab.below(), tab.chosen
@@ -175,7 +178,7 @@ def test_what_is_chosen_below_changes_what_the_whole_page_would(tabs: Any, page:
         assert tab.chosen != asked, label
         whole = tabs(page, tab.chosen).below()
         assert tab.below() == whole != before, label
-    tab.go(CHOSEN)
+    tab.go(chosen)
     assert tab.below() == first
 
 
@@ -252,14 +255,14 @@ MUTANTS = (
         "app/frame/below.py",
         "    return examples.says(trace), choosing()\n",
         '    return examples.says(trace), ""\n',
-        "test_what_is_chosen_below_changes_what_the_whole_page_would[predict]",
+        "test_what_is_chosen_below_changes_what_the_whole_page_would[predict-matrix]",
     ),
     Mutant(
         "words that a part links stay linked for the next time",
         "app/frame/below.py",
         "    prose.back_to(frame.linked)\n",
         "",
-        "test_what_is_chosen_below_changes_what_the_whole_page_would[head]",
+        "test_what_is_chosen_below_changes_what_the_whole_page_would[head-matrix]",
     ),
     Mutant(
         "who has just come can't have tokens written",

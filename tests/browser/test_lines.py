@@ -99,12 +99,12 @@ def test_a_query_of_the_second_sentence_chooses_its_partner(walk: Visit) -> None
     page = walk(
         "side_by_side", differs="text", text="A crane ate fish", text2=second, picture="lines"
     )
-    side = page.locator(".st-key-lines_b .rows")
+    side = page.locator(".st-key-weights_b .rows")
     side.get_by_role("button", name="query 6 ·crane", exact=True).click()
     page.wait_for_url("**query=1*")
     settle(page)
     for letter, name in (("a", "query 1 ·crane"), ("b", "query 6 ·crane")):
-        button = page.locator(f".st-key-lines_{letter}").get_by_role("button", name=name)
+        button = page.locator(f".st-key-weights_{letter}").get_by_role("button", name=name)
         expect(button).to_contain_class("here")
 
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Page, expect
 
-from gpt2viz.app.components import tiles
+from gpt2viz.app.components import tiles, whole
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel, Part
@@ -84,7 +84,7 @@ def message(of: list[Panel], **more: Any) -> str:
 
 
 def show(page: Page, of: list[Panel], **more: Any) -> None:
-    parts = ((FOLDER / name).read_text() for name in PARTS)
+    parts = (whole((FOLDER / name).read_text()) for name in PARTS)
     page.evaluate(_OPEN, [*parts, message(of, **more), 600])
 
 
@@ -210,8 +210,8 @@ def test_a_hand_that_shakes_has_clicked(page: Page) -> None:
 @pytest.mark.parametrize("across", [1, 3])
 def test_a_part_says_so_over_each_picture(page: Page, across: int) -> None:
     of = panels(np.zeros((3, 4, 4), np.float32))
-    whole = [replace(one, part=Part(range(1000, 1004), range(20, 24))) for one in of]
-    show(page, whole, across=across)
+    named = [replace(one, part=Part(range(1000, 1004), range(20, 24))) for one in of]
+    show(page, named, across=across)
     long, short = "queries 1000 to 1003, keys 20 to 23", "1000–1003 × 20–23"
     assert page.locator(".tiles").evaluate("view => view.look.boxes[0].title[1]") == (
         long if across == 1 else short

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Page, expect
 
 import gpt2viz
+from gpt2viz.run.stages import HEAD_STAGES
 from tests.app.pages import SHADE
-from tests.browser.conftest import settle
+from tests.browser.conftest import act, address, settle
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture
 from tests.bundled import N_HEAD
+from tests.mutants import Mutant
 
 TEXT = "x " * 200
 
@@ -28,9 +31,11 @@ def page(browser: Browser, more_models: str) -> Iterator[Page]:
     page.close()
 
 
-def drag(page: Page, key: str, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Drag from one (row, column) to another in the first panel of a container."""
-    plot = picture(page, key)
+def drag(
+    page: Page, key: str, start: tuple[float, float], end: tuple[float, float], chart: int = 0
+) -> None:
+    """Drag from one (row, column) to another in the first panel of a container's n-th picture."""
+    plot = picture(page, key, chart)
     plot.scroll_into_view_if_needed()
     ends = [plot.evaluate(PLACE, [0, *place]) for place in (start, end)]
     page.mouse.move(*ends[0])
@@ -107,13 +112,12 @@ def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(walk: Callable[..
     part = "queries 6 to 8, keys 4 to 6"
     titled = "view => view.look.boxes[0].title.at(-1)"
     assert picture(page, "head_large").evaluate(titled) == part
-    expect(page.get_by_role("application", name=f"layer 1, head 4, {part}.")).to_be_visible()
-    expect(page.get_by_text("Only a part is shown")).to_be_visible()
+    expect(page.get_by_role("application", name=f"Head 4, {part}.")).to_be_visible()
+    expect(page.get_by_text(f"Only a part is shown: {part} of 10 tokens.")).to_be_visible()
     page.get_by_role("button", name="Show the whole text").click()
-    page.wait_for_timeout(300)
-    settle(page)
     assert "zoom" not in page.url
     assert_allclose(drawn(page, "head_large")[0]["z"], expected[4], rtol=1e-5, atol=1e-7)
+    expect(page.get_by_text("Only a part is shown")).to_be_hidden()
 
 
 def test_a_part_of_two_runs_is_the_same_part(walk: Callable[..., Page]) -> None:
@@ -138,6 +142,150 @@ def test_a_part_of_two_runs_is_the_same_part(walk: Callable[..., Page]) -> None:
     assert "zoom" not in page.url, "a part of one text is no part of the next"
 
 
+@pytest.fixture
+def counted(browser: Browser, server: str) -> Iterator[tuple[Callable[..., Page], list[object]]]:
+    """Opens a page of its own; what that has sent to the server so far."""
+    page, sent = browser.new_page(viewport={"width": 1440, "height": 900}), []
+
+    def count(frame: object) -> None:
+        sent.append(frame)
+
+    page.on("websocket", lambda socket: socket.on("framesent", count))
+
+    def open_page(path: str, **query: Any) -> Page:
+        page.goto(server + address(path, {"text": SHORT, "layer": 1, "head": 4, **query}))
+        settle(page)
+        return page
+
+    yield open_page, sent
+    page.close()
+
+
+def whole() -> dict[str, list[np.ndarray]]:
+    """What each container shows of all of the text, by an address and the container's key."""
+    model = gpt2viz.load_model()
+    on, off = (gpt2viz.trace(model, SHORT, causal=causal) for causal in (True, False))
+    weights, others = (run.stage("weights", 1, 4) for run in (on, off))
+    second = on.stage("weights", 2, 4)
+    return {
+        " head_large": [weights],
+        "head stages": [on.stage(stage, 1, 4) for stage in HEAD_STAGES],
+        "side_by_side?layers=1,2 layer_charts": [weights, second, second - weights],
+        "side_by_side?differs=mask both_sides": [weights, others],
+        "side_by_side?differs=mask difference": [others - weights],
+        "what_if whatif": [weights, weights, weights - weights],
+    }
+
+
+def shows(page: Page, key: str, expected: list[np.ndarray], part: tuple[slice, slice]) -> None:
+    """Every matrix of a container is that part of what it shows of all of the text."""
+    rows, columns = part
+    found = drawn(page, key)
+    assert len(found) == len(expected)
+    for one, of_whole in zip(found, expected, strict=True):
+        pairs = of_whole.shape == (10, 10)
+        cells = of_whole[rows, columns] if pairs else of_whole[rows]
+        assert_allclose(one["z"], cells, rtol=1e-4, atol=1e-6)
+        assert [name.split()[0] for name in one["rows"]] == [str(n) for n in range(10)][rows]
+
+
+EVERY = slice(None), slice(None)
+
+
+@pytest.mark.parametrize("place", whole())
+def test_a_drag_asks_the_server_for_nothing_and_save_has_the_part(
+    counted: tuple[Callable[..., Page], list[object]], place: str
+) -> None:
+    (open_page, sent), expected = counted, whole()[place]
+    path, key = place.split(" ")
+    page, chart = open_page(path), 3 if path == "head" else 0
+    shows(page, key, expected, EVERY)
+    before = len(sent)
+    drag(page, key, (5.7, 3.7), (8.3, 6.3), chart)
+    assert window(page) == [6, 9, 4, 7]
+    shows(page, key, expected, (slice(6, 9), slice(4, 7)))
+    drag(page, key, (0.7, -0.3), (2.3, 1.3), chart)  # of what is shown now
+    assert window(page) == [7, 9, 4, 6]
+    shows(page, key, expected, (slice(7, 9), slice(4, 6)))
+    expect(page.get_by_text("queries 7 to 8, keys 4 to 5 of 10 tokens.")).to_be_visible()
+    page.get_by_role("button", name="Show the whole text").click()
+    page.wait_for_timeout(500)
+    assert "zoom" not in page.url
+    shows(page, key, expected, EVERY)
+    drag(page, key, (5.7, 3.7), (8.3, 6.3), chart)
+    assert len(sent) == before
+
+    page.locator(".st-key-save button").first.click()
+    picked = page.get_by_role("combobox", name="Picture")
+    expect(picked).to_be_visible()
+    settle(page)
+    assert "6 to 8" in picked.input_value()
+    assert len(sent) > before
+    assert window(page) == [6, 9, 4, 7]
+    shows(page, key, expected, (slice(6, 9), slice(4, 7)))
+
+
+def test_back_and_forward_and_another_visit_show_the_part_of_the_address(
+    counted: tuple[Callable[..., Page], list[object]],
+) -> None:
+    (open_page, _), weights = counted, whole()[" head_large"]
+    page, first, second = open_page(""), (slice(6, 9), slice(4, 7)), (slice(7, 9), slice(4, 6))
+    drag(page, "head_large", (5.7, 3.7), (8.3, 6.3))
+    drag(page, "head_large", (0.7, -0.3), (2.3, 1.3))
+    for step, part in (
+        (page.go_back, first),
+        (page.go_back, EVERY),
+        (page.go_forward, first),
+        (page.go_forward, second),
+        (page.reload, second),
+        (page.go_back, first),
+    ):
+        act(page, step)
+        shows(page, "head_large", weights, part)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_timeout(500)
+    settle(page)
+    shows(page, "head_large", weights, first)
+
+
+def test_a_cell_of_a_part_that_the_server_has_not_drawn_is_the_one_that_is_clicked(
+    counted: tuple[Callable[..., Page], list[object]],
+) -> None:
+    (open_page, _), weights = counted, whole()["what_if whatif"]
+    page = open_page("what_if")
+    drag(page, "whatif", (5.7, 3.7), (8.3, 6.3))
+    click_cell(page, "whatif", row=2, column=1)
+    page.wait_for_timeout(500)
+    settle(page)
+    assert "edits=forbid" in page.url.replace("%3A", ":")
+    edited = drawn(page, "whatif")[1]["z"]
+    assert edited[2][1] == 0
+    assert_allclose(edited[:2], weights[0][6:8, 4:7], rtol=1e-4)
+    page = open_page("head")
+    drag(page, "stages", (5.7, 3.7), (8.3, 6.3), 3)
+    click_cell(page, "stages", row=1, column=2, chart=3)
+    page.wait_for_timeout(500)
+    settle(page)
+    assert "query=7" in page.url
+    assert "key=6" in page.url
+
+
+def test_whole_words_are_cut_between_words(
+    counted: tuple[Callable[..., Page], list[object]],
+) -> None:
+    open_page, sent = counted
+    page = open_page("", words="true", text="An unforgettable crane slept")
+    words = [name.split()[1] for name in drawn(page, "head_large")[0]["rows"]]
+    before = len(sent)
+    drag(page, "head_large", (0.7, -0.3), (2.3, 1.3))
+    (one,) = drawn(page, "head_large")
+    assert [name.split()[1] for name in one["rows"]] == words[1:3]
+    assert [name.split()[1] for name in one["columns"]] == words[:2]
+    first, stop, *_ = window(page)
+    assert (first, stop - first > 2) == (1, True), "a word of several tokens"
+    assert len(sent) == before
+
+
 def test_dragging_over_queries_shows_their_rows(walk: Callable[..., Page]) -> None:
     page = walk("head", text=SHORT, layer=1, head=4)
     drag(page, "stages", (1.7, 3), (4.3, 9))
@@ -155,3 +303,22 @@ def test_nothing_lies_over_a_picture_under_the_pointer(walk: Callable[..., Page]
     for plot in plots:
         plot.hover(force=True)
         assert page.locator(".modebar-btn").count() == 0
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a drag over a short text asks the server",
+        "app/components/tiles/component.js",
+        'if (!zooms || !drawnHere("zoom") ||',
+        'if (zooms || !drawnHere("zoom") ||',
+        "test_a_drag_asks_the_server_for_nothing_and_save_has_the_part[what_if whatif]",
+    ),
+    Mutant(
+        "Back leaves the part that was dragged out",
+        "app/components/tiles/component.js",
+        'show(view, holds("zoom", spelled(p.zooms?.part)))',
+        'show(view, known ? spelled(view.shows) : holds("zoom", spelled(p.zooms?.part)))',
+        "test_back_and_forward_and_another_visit_show_the_part_of_the_address",
+    ),
+)

@@ -3,9 +3,9 @@ import { test } from "node:test"
 import { deflateSync } from "node:zlib"
 
 import {
-  asLines, bits, blockOf, edges, inflated, message, numbers, pooled, side,
+  bits, blockOf, edges, inflated, message, numbers, pooled, side,
 } from "../../gpt2viz/notebook/attention.js"
-import { read } from "../../gpt2viz/app/components/tiles/component.js"
+import { readMatrices as read } from "../../gpt2viz/app/components/message.js"
 
 test("what was deflated comes back", async () => {
   const bytes = Uint8Array.from({ length: 300 }, (_, n) => n % 251)
@@ -54,15 +54,3 @@ test("the canvas reads the message that is written for it", () => {
   assert.deepEqual(found.panels[0].rows, ["a", "“ö”"])
 })
 
-test("a head's lines are its numbers from the least that leaves few enough", () => {
-  const shown = [.5, .02, NaN, 0, .3, .2], hidden = [false, false, false, false, false, true]
-  const thresholds = [.01, .1, .4, 1]
-  const found = asLines({ shown, hidden }, 3, { thresholds, most: { kept: 2, rest: 1 } })
-  assert.deepEqual(found.source, { q: [0, 1], k: [0, 1], v: [.5, .3] })
-  assert.deepEqual([found.kept, found.rest], [.1, .4])
-  assert.ok(Math.abs(found.lost - .02 / .82) < 1e-12)
-  const all = asLines({ shown, hidden }, 3, { thresholds, most: { kept: 9, rest: 9 } })
-  assert.deepEqual([all.source.v, all.kept, all.lost], [[.5, .02, .3], .01, 0])
-  const none = asLines({ shown, hidden }, 3, { thresholds, most: { kept: 0, rest: 0 } })
-  assert.deepEqual([none.kept, none.source.v], [1, []])
-})

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { fresh, leadsTo, round } from "../../gpt2viz/app/components/keyboard/component.js"
+import {
+  asks, fresh, leadsTo, onward, round,
+} from "../../gpt2viz/app/components/keyboard/component.js"
 
 const PARTS = ["first", "middle", "last"]
 
@@ -40,4 +42,35 @@ test("a link leads on with what the address says now, and with what is its own",
 test("a link that carries all of it already is left as it is", () => {
   assert.equal(fresh("predict?text=a%20b&head=1", "?head=1&text=a+b"), "predict?text=a%20b&head=1")
   assert.equal(fresh("predict", ""), "predict")
+})
+
+const SINCE = new Map([
+  ["head", { said: null, drawn: "2", now: "5" }],
+  ["zoom", { said: "1,3,0,4", drawn: "1,3,0,4", now: null }],
+])
+const SEARCH = "?text=a&head=5"
+
+test("a link to another page leads on with what was chosen here since it was drawn", () => {
+  assert.equal(onward("head?text=a&head=2&zoom=1%2C3%2C0%2C4", SEARCH, SINCE), "head?text=a&head=5")
+  assert.equal(onward("head?text=a", SEARCH, SINCE), "head?text=a&head=5")
+})
+
+test("what a link carries of its own stays", () => {
+  assert.equal(onward("head?text=a&head=3", SEARCH, SINCE), "head?text=a&head=3")
+  assert.equal(onward("head?text=b&head=2", SEARCH, SINCE), "head?text=b&head=2")
+  assert.equal(onward("head?text=a&model=b&head=2", SEARCH, SINCE), "head?text=a&model=b&head=2")
+  assert.equal(onward("head?text=a&head=2", SEARCH, new Map()), "head?text=a&head=2")
+})
+
+test("a link that leaves a part of the text out goes on doing so", () => {
+  const since = new Map([["zoom", { said: "1,3,0,4", drawn: "1,3,0,4", now: "0,2,0,2" }]])
+  assert.equal(onward("head?text=a", "?text=a&zoom=0,2,0,2", since), "head?text=a")
+})
+
+const part = (dataset = {}, page = false) => ({ dataset, matches: () => page })
+
+test("whatever is pressed may ask the server, but what says itself what is to be told", () => {
+  assert.ok(asks([part(), part(), {}]))
+  assert.ok(!asks([part(), part({ here: "" }), part(), {}]))
+  assert.ok(!asks([part(), part({}, true), {}]))
 })

@@ -1,9 +1,10 @@
 // What the tiles make of a message in a file: node painted.js FILE, as JSON.
 import { readFileSync } from "node:fs"
 
-import { pixels, read } from "../../gpt2viz/app/components/tiles/component.js"
+import { readMatrices } from "../../gpt2viz/app/components/message.js"
+import { pixels } from "../../gpt2viz/app/components/tiles/component.js"
 
-const p = read(new Uint8Array(readFileSync(process.argv[2])))
+const p = readMatrices(new Uint8Array(readFileSync(process.argv[2])))
 const bits = new Uint32Array(p.values.buffer, p.values.byteOffset, p.values.length)
 console.log(JSON.stringify({
   rows: p.panels[0].rows,

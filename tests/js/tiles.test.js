@@ -1,8 +1,10 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import {
-  called, cut, dragged, every, fitting, ink, kind, pixels, place, plan, read, reply, said, shade,
+import { chooseHere, leftToServer } from "../../gpt2viz/app/components/chosen.js"
+import { readMatrices as read } from "../../gpt2viz/app/components/message.js"
+import mount, {
+  briefly, called, cut, dragged, every, fitting, ink, kind, pixels, place, plan, reply, said, shade,
   step, under, wrapped, written,
 } from "../../gpt2viz/app/components/tiles/component.js"
 
@@ -331,4 +333,163 @@ test("with Shift a cell asks why, where its panel has an answer; else it is chos
   assert.deepEqual(reply(p, { ...at, panel: 0 }, true), ["cell", { panel: "a", row: 2, column: 3 }])
   assert.equal(reply({ ...p, chooses: false }, at, false), null)
   assert.deepEqual(reply({ ...p, chooses: false }, at, true), ["ask", at])
+})
+
+test("the numbers of the whole come after those of a part", () => {
+  const grids = [{ rows: [..."abc"], columns: [..."ab"] }]
+  const wholes = { panels: [{ name: "0", grid: 0 }], grids }
+  const part = message(Array.from({ length: 12 }, (_, n) => n), [1, 11], { wholes })
+  const bytes = new Uint8Array(part.length + 2 + 4 * 6 + 1) // the bits take a multiple of four
+  bytes.set(part)
+  Array.from({ length: 6 }, (_, n) => new DataView(bytes.buffer)
+    .setFloat32(part.length + 2 + 4 * n, 100 + n, true))
+  bytes[bytes.length - 1] = 0b100
+  const { whole, values, masked } = read(bytes)
+  assert.deepEqual([values.length, masked(1), masked(2), masked(11)], [12, 1, 0, 1])
+  assert.deepEqual([...whole.values], [100, 101, 102, 103, 104, 105])
+  assert.deepEqual([0, 1, 2, 3].map(whole.masked), [0, 0, 1, 0])
+  assert.deepEqual(whole.panels[0].rows, ["a", "b", "c"])
+})
+
+test("pictures that the server has told nothing of are named by titles and part", () => {
+  const panels = [{ title: "Layer 1" }, { title: "Layer 2" }, { title: "Layer 1" }]
+  assert.equal(briefly({ panels }, [2, 5, 0, 1]), "Layer 1; Layer 2, queries 2 to 4, keys 0.")
+  assert.equal(briefly({ panels: [{ title: "", quantity: "score" }] }, null),
+    "score, the whole text.")
+})
+
+const FIVE = ["0 a", "1 b", "2 c", "3 d", "4 e"]
+
+// What the server draws of five tokens, whose cell (q, k) holds 5 q + k, and may be dragged.
+function square(part, more = {}) {
+  const [a, b, c, d] = part ?? [0, 5, 0, 5], places = [0, 1, 2, 3, 4]
+  const side = [places, [..."abcde"]]
+  const grid = (rows, columns) => ({ rows: rows.map((n) => FIVE[n]), wide: "key", down: "query",
+    columns: columns.map((n) => FIVE[n]), rowEnds: [], columnEnds: [], square: true, frame: null })
+  const panel = { name: "one", title: "One", part: [], grid: 0, low: -24, high: 24, empty: "",
+    quantity: "score", hidden: "masked", words: [], said: [] }
+  const cells = (rows, columns) => rows.flatMap((row) => columns.map((column) => 5 * row + column))
+  const rows = places.slice(a, b), columns = places.slice(c, d)
+  const head = { panels: [panel], grids: [grid(rows, columns)], alt: "All that is told.",
+    chooses: true, drags: true, asks: [false], special: SPECIAL, legend: [], frames: [], squares: 9,
+    rules: [[], []], across: 1, tallest: 500, numbers: 0, plus: false, bar: "", decimals: 2,
+    scale: [[0, "#000000"], [1, "#ffffff"]], line: "#000000", frame: "#000000",
+    zooms: { part, end: 5, row: null, column: null, axes: [{ rows: side, columns: side }],
+      scale: "signed", least: 0, masked: ["later"], legend: true, grows: null } , ...more }
+  if (!part) return message(cells(rows, columns), [], head)
+  const wholes = { panels: [panel], grids: [grid(places, places)] }
+  const bytes = [...message(cells(rows, columns), [], { ...head, wholes })]
+  while (bytes.length % 4) bytes.push(0)
+  const all = new Uint8Array(Float32Array.from(cells(places, places)).buffer)
+  return new Uint8Array([...bytes, ...all, 0, 0, 0, 0])
+}
+
+// A view in a page, as much of both as it asks for, 600 pixels wide; and what was sent or told.
+function page() {
+  const sent = [], pen = new Proxy({}, { set: () => true, get: (_, name) =>
+    name === "measureText" ? () => ({ width: 10 })
+      : () => ({ addColorStop() {} }) })
+  const part = () => ({ style: {}, replaceChildren() {}, setPointerCapture() {},
+    getContext: () => pen, offsetLeft: 0, offsetTop: 0, offsetWidth: 0, offsetHeight: 0 })
+  const parts = {}, attributes = {}, view = { clientWidth: 600, clientHeight: 600, dataset: {},
+    isConnected: true, classList: { toggle() {} }, matches: () => true, attributes,
+    setAttribute: (name, value) => { attributes[name] = value },
+    querySelector: (selector) => parts[selector] ??= part() }
+  delete globalThis.gpt2viz_chosen
+  Object.assign(globalThis, {
+    document: { createElement: part, fonts: { status: "loaded" } }, devicePixelRatio: 1,
+    getComputedStyle: () => ({ color: "#000000", fontFamily: "f" }), ImageData: class {},
+    ResizeObserver: class { observe() {} }, PopStateEvent: Event,
+    location: { search: "", pathname: "/" },
+    history: { pushState: (_state, _title, to) => { globalThis.location.search = to } },
+    dispatchEvent: () => sent.push("told"),
+  })
+  const draw = (data) => mount({ data, parentElement: { querySelector: () => view },
+    setTriggerValue: (...what) => sent.push(what) })
+  const over = (from, to) => [["onpointerdown", from], ["onpointermove", to], ["onpointerup", to]]
+    .forEach(([name, [row, column]]) => {
+      const { x, y, cw, ch } = view.look.boxes[0]
+      view.canvas[name]({ button: 0, pointerId: 1, offsetX: x + (column + .5) * cw,
+        offsetY: y + (row + .5) * ch })
+    })
+  return { view, sent, draw, over, shown: () => [...view.p.values],
+    zoom: () => new URLSearchParams(globalThis.location.search).get("zoom") }
+}
+
+test("a part that is dragged out is shown at once, and the server isn't asked", () => {
+  const { view, sent, draw, over, shown, zoom } = page()
+  draw(square(null))
+  assert.deepEqual([view.dataset.here, view.attributes["aria-label"]], ["", "All that is told."])
+  over([.8, 1.8], [2.2, 4.2])
+  assert.deepEqual([zoom(), shown()], ["1,3,2,5", [7, 8, 9, 12, 13, 14]])
+  assert.equal(view.attributes["aria-label"], "One, queries 1 to 2, keys 2 to 4.")
+  over([.8, .8], [1.2, 2.2]) // counted in what is shown now
+  assert.deepEqual([zoom(), shown()], ["2,3,3,5", [13, 14]])
+  over([.1, .1], [.4, .4]) // within one cell
+  assert.equal(zoom(), "2,3,3,5")
+  chooseHere({ zoom: null })
+  assert.deepEqual([shown().length, view.attributes["aria-label"]], [25, "All that is told."])
+  assert.deepEqual(sent, [])
+})
+
+test("what was chosen here holds as the server draws anew, and its part once it is told", () => {
+  const { view, draw, shown } = page()
+  draw(square(null))
+  chooseHere({ zoom: "0,1,0,2" })
+  draw(square(null))
+  assert.deepEqual(shown(), [0, 1])
+  draw(square([0, 1, 0, 2]))
+  assert.deepEqual([shown(), view.attributes["aria-label"]], [[0, 1], "All that is told."])
+  chooseHere({ zoom: null })
+  assert.deepEqual([shown().length, shown()[24]], [25, 24])
+  delete globalThis.gpt2viz_chosen // forgotten, as Back does
+  draw(square([0, 1, 0, 2]))
+  assert.deepEqual(shown(), [0, 1])
+})
+
+test("a click on a cell waits until the server has drawn the part that it counts in", () => {
+  const { sent, draw, over } = page()
+  draw(square(null))
+  over([1, 2], [1, 2])
+  assert.deepEqual(sent.splice(0), [["cell", { panel: "one", row: 1, column: 2 }]])
+  chooseHere({ zoom: "3,5,0,2" })
+  over([1, 0], [1, 0])
+  assert.deepEqual(sent.splice(0), ["told"])
+  draw(square([3, 5, 0, 2]))
+  assert.deepEqual(sent.splice(0), [["cell", { panel: "one", row: 1, column: 0 }]])
+  draw(square([3, 5, 0, 2]))
+  assert.deepEqual(sent, [], "it is sent once")
+})
+
+test("a click is forgotten where another part is chosen meanwhile", () => {
+  const { sent, draw, over } = page()
+  draw(square(null))
+  chooseHere({ zoom: "3,5,0,2" })
+  over([1, 0], [1, 0])
+  chooseHere({ zoom: null })
+  draw(square(null))
+  assert.deepEqual(sent, ["told"])
+})
+
+test("a drag is the server's where it alone can draw a part", () => {
+  const { sent, draw, over } = page()
+  draw(square(null, { zooms: undefined }))
+  over([.8, 1.8], [2.2, 4.2])
+  const part = ["part", { panel: "one", rows: [1, 2], columns: [2, 4] }]
+  assert.deepEqual(sent.splice(0), [part])
+  assert.equal(globalThis.location.search, "")
+  draw(square(null))
+  leftToServer({ isConnected: true }, ["zoom"]) // lines beside it
+  over([.8, 1.8], [2.2, 4.2])
+  assert.deepEqual(sent, [part])
+})
+
+test("a picture that is reached by Tab has the server tell all of it", () => {
+  const { view, sent, draw } = page()
+  draw(square(null))
+  view.onfocus()
+  chooseHere({ zoom: "3,5,0,2" })
+  assert.deepEqual(sent, [])
+  view.onfocus()
+  assert.deepEqual(sent, ["told"])
 })

@@ -27,7 +27,6 @@ def test_a_line_goes_from_its_row_to_its_column() -> None:
     assert_allclose(only.weights, [1, 0.995, 0.25, 0.5, 0.25], rtol=1e-6)
     assert (found.kept, found.at_rest, found.peak) == (0.01, 0.01, 1)
     assert_allclose(found.lost, 0.005 / 3, rtol=1e-5)
-    assert found.note() == "Lines below 0.01 are left out; together they are 0.2% of the whole."
 
 
 def test_a_masked_cell_and_one_without_a_number_are_no_lines() -> None:
@@ -52,7 +51,6 @@ def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
     assert (every >= found.at_rest).sum() <= AT_REST
     assert sum(len(source.weights) for source in found.sources) <= MOST_LINES
     assert min(source.weights.min() for source in found.sources) >= found.kept
-    assert f"only those from {found.at_rest:.2g} up" in found.note()
     assert_allclose(found.lost, every[every < found.kept].sum() / every.sum(), rtol=1e-4)
 
 

@@ -187,7 +187,7 @@ def _real(book: Book) -> Iterator[Question]:
     )
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
-        as_lines = lines.wanted(zoom.whole_text(view.n_tokens))
+        as_lines = lines.switched(zoom.whole_text(view.n_tokens), named=True)
     draw_weights(
         view,
         layer,

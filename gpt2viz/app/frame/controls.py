@@ -102,26 +102,11 @@ def _keep_head() -> None:
             address.put(one, address.chosen(one))
 
 
-def heads_beside(view: View, head: int) -> list[int]:
-    """Pick up to three more heads of the layer to draw over ``head``, which isn't offered again.
-
-    One that was chosen and then became ``head`` itself comes back once another is that.
-    """
-    heads = range(view.model.config.n_head)
-    bound = address.several(parameters.MORE, heads)
-    st.session_state["more"] = [n for n in address.chosen(parameters.MORE) if n != head]
-    chosen: list[int] = st.pills(
-        "More heads",
-        [n for n in heads if n != head],
-        selection_mode="multi",
-        help=prose.tip(
-            "Up to three more heads in the same picture, each with its own colour and dash."
-        ),
-        **bound,
-    )
-    if len(chosen) > 3:
-        prose.caption("One picture has room for three more; the first three chosen are drawn.")
-    return chosen[:3]
+def more_heads(view: View) -> list[int]:
+    """The heads of the layer that are chosen beside the one of every page."""
+    address.several(parameters.MORE, range(view.model.config.n_head))
+    chosen: list[int] = address.chosen(parameters.MORE)
+    return chosen
 
 
 def key_token(view: View, default: int) -> int:

@@ -147,16 +147,29 @@ def _last(word: str, text: str, token_bytes: Sequence[bytes]) -> int:
     return n
 
 
-def says(trace: Trace) -> str:
-    """What is to be seen where an example's view is open, Markdown; "" anywhere else."""
+def told(trace: Trace) -> tuple[int, int, int] | tuple[()]:
+    """The layer, the head and the query that the frame says something of, where there are some."""
+    found = _open_example(trace)
+    return (found[1].layer, found[1].head, found[1].query) if found else ()
+
+
+def _open_example(trace: Trace) -> tuple[Example, Seen] | None:
+    """The example whose sentence is open, and where it is to be seen; not on every page."""
     text = address.chosen(parameters.TEXT)
     example = next((one for one in EXAMPLES if one.text == text), None)
     if example is None or pages.called(output.shown().page) not in parameters.HEAD.on:
-        return ""
+        return None
     seen = find(example, trace)
+    return seen and (example, seen)
+
+
+def says(trace: Trace) -> str:
+    """What is to be seen where an example's view is open, Markdown; "" anywhere else."""
+    found = _open_example(trace)
     chosen = [address.asked(one) for one in (parameters.LAYER, parameters.HEAD, parameters.QUERY)]
-    if seen is None or chosen != [str(n) for n in seen[:3]]:
+    if found is None or chosen != [str(n) for n in found[1][:3]]:
         return ""
+    example, seen = found
     weights = trace.stage("weights", seen.layer)[0, seen.head, seen.query]
     told = [int(n) for n in (-weights).argsort()[:2] if weights[n] >= _LEAST]
     if seen.key is not None and seen.key not in told:

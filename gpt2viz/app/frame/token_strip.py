@@ -6,13 +6,11 @@ hears the page.
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
 from gpt2viz import Trace
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.literal import literal
+from gpt2viz.app.components import token_chips
 from gpt2viz.labels import counted
 
 #: What a chip is.
@@ -22,8 +20,6 @@ LIGHT_UP = "Choose a token to light up its row: where it looks."
 
 #: So many chips at once: a browser takes a second to draw a thousand, at every click.
 AT_ONCE = 128
-#: More chips than this stay in one line, which scrolls; fewer may take two.
-_ONE_LINE = 20
 
 
 def chips(trace: Trace, choosing: str = LIGHT_UP) -> int | None:
@@ -32,18 +28,9 @@ def chips(trace: Trace, choosing: str = LIGHT_UP) -> int | None:
     ``choosing`` says what it does to choose one. Where it is empty, none can be chosen.
     """
     T = len(trace.labels)
-    bound = address.choice(parameters.QUERY, range(T))
-    if T <= AT_ONCE:
-        return _draw(trace, range(T), choosing, bound)
+    address.choice(parameters.QUERY, range(T))
     query: int | None = address.chosen(parameters.QUERY)
-    part = _part(T, query)
-    # The widget knows only this part: the query itself may lie outside of it.
-    st.session_state["chip"] = query if query is not None and query in part else None
-
-    def choose() -> None:
-        address.put(parameters.QUERY, st.session_state["chip"])
-
-    _draw(trace, part, choosing, {"key": "chip", "on_change": choose})
+    _draw(trace, range(T) if T <= AT_ONCE else _part(T, query), query, choosing)
     return query
 
 
@@ -67,21 +54,15 @@ def _part(T: int, query: int | None) -> range:
     return range(start, min(start + AT_ONCE, T))
 
 
-def _draw(trace: Trace, shown: range, choosing: str, bound: dict[str, Any]) -> int | None:
-    # Not the run: what writes a chip stays with the visitor.
-    ids, labels = trace.token_ids, trace.labels
-
-    def chip(n: int) -> str:  # with its position: Streamlit takes equal texts for one option
-        return f"{literal(labels[n])} :small[position {n}, id {ids[n]}]"
-
-    with st.container(key="tokens"):
-        chosen: int | None = st.pills(
-            counted(len(labels), "tokens"),
-            shown,
-            format_func=chip,
-            help=prose.tip(f"{WHAT} {choosing}".strip()),
-            disabled=not choosing,
-            wrap=len(shown) <= _ONE_LINE,
-            **bound,
+def _draw(trace: Trace, shown: range, query: int | None, choosing: str) -> None:
+    name = counted(len(trace.labels), "tokens")
+    with st.container(key="tokens", horizontal=True, vertical_alignment="center"):
+        st.markdown(name, help=prose.tip(f"{WHAT} {choosing}".strip()), width="content")
+        token_chips.draw(
+            name,
+            trace.labels,
+            trace.token_ids,
+            shown=shown,
+            query=query,
+            enabled=bool(choosing),
         )
-    return chosen

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 
 import numpy as np
 import streamlit as st
 
+from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import address, in_words, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import choose_query, open_head
-from gpt2viz.app.components import lines, model_map
-from gpt2viz.app.frame import below, controls
+from gpt2viz.app.clicks import open_head
+from gpt2viz.app.components import head_numbers, head_picture, lines, model_map
+from gpt2viz.app.components.head_picture import Heads
+from gpt2viz.app.frame import below, controls, examples
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.run_cache import EveryHead
 from gpt2viz.app.views import births, measures, zoom
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.arrays import largest
@@ -42,18 +47,15 @@ _SINK = (
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What is shown: a measure of a layer's heads, between tokens or words, and which are large."""
+    """What is shown: a head of every page, ``more`` of its layer, by a measure, between tokens or
+    words."""
 
     layer: int
+    head: int
+    more: Sequence[int]
     shown: str
     whole_words: bool
-    heads: Sequence[int]
     as_lines: bool
-
-    @property
-    def head(self) -> int:
-        """The one head that is chosen on every page."""
-        return self.heads[0]
 
     @property
     def what(self) -> str:
@@ -75,35 +77,46 @@ def _heads(view: View) -> None:
     """The map, the chosen head beside it, and what is told of both."""
     layer, head = controls.layer_and_head(view)
     the_map, large = st.columns([4, 3], gap="medium")
-    with large:
-        with st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center"):
-            shown, whole_words = measures.choose()
-            as_lines = lines.wanted(part := zoom.whole_or_part(view), label="collapsed")
-        heads = [head, *(controls.heads_beside(view, head) if as_lines else [])]
-    chosen = _Chosen(layer, shown, whole_words, heads, as_lines)
+    with (
+        large,
+        st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center"),
+    ):
+        shown, whole_words = measures.choose()
+        as_lines = lines.switched(part := zoom.whole_or_part(view))
+    chosen = _Chosen(layer, head, controls.more_heads(view), shown, whole_words, as_lines)
+    found = run_cache.every_head(view.trace.key, whole_words)
     numbers = measures.measure(view.trace, layer, shown, whole_words)
     ones = [
         part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
-        for n in heads
+        for n in (head_picture.together(head, chosen.more) if as_lines else [head])
     ]
     best = _most_probable(view)
     with large:
         zoom.note(view, part)
         with st.container(key="head_large"):
-            _large(view, part, numbers, chosen, ones)
-        _in_words(view, chosen)
+            here = _numbers(found, numbers, shown)
+            _large(view, part, numbers, chosen, ones, here)
         _next_tokens(best)
     with the_map, st.container(key="heads"):
-        drawn = _map(view, chosen, numbers, best)
+        drawn = _map(view, chosen, numbers, found, best)
     with st.container(key="below", gap="small"):
-        _about(view, chosen, ones[0], drawn)
+        _about(view, chosen, ones[0], drawn, here)
+
+
+def _numbers(found: EveryHead, numbers: Measure, shown: str) -> str:
+    """Bring what is shown of every head to the browser, where it isn't too much; its name there."""
+    whole = found.tiles.shape[-1] == numbers.values.shape[-1]
+    return head_numbers.bring(found.tiles) if whole and shown == "weights" else ""
 
 
 def _map(
-    view: View, chosen: _Chosen, numbers: Measure, best: Sequence[tuple[str, float]]
+    view: View,
+    chosen: _Chosen,
+    numbers: Measure,
+    found: EveryHead,
+    best: Sequence[tuple[str, float]],
 ) -> Thumbnails:
     """Every head of the model; a click chooses one. ``best`` are the most probable tokens."""
-    found = run_cache.every_head(view.trace.key, chosen.whole_words)
     one = numbers
     if chosen.shown != "weights":
         one = measures.weights(view.trace, chosen.layer, chosen.whole_words)
@@ -142,52 +155,69 @@ def _choose(positions: Sequence[int] | None) -> Callable[[int, int, int | None],
 
 
 def _large(
-    view: View, part: Window, numbers: Measure, chosen: _Chosen, ones: Sequence[Panel]
+    view: View,
+    part: Window,
+    numbers: Measure,
+    chosen: _Chosen,
+    ones: Sequence[Panel],
+    here: str,
 ) -> None:
-    """The chosen head as a matrix, or it and those beside it as lines."""
-    one, layer = ones[0], chosen.layer
-    if chosen.as_lines:
-        listed = ", ".join(map(str, chosen.heads))
-        st.markdown(f":small[{one.named(f'Layer {layer} · Head {listed}{chosen.between}')}]")
-        names = [f"Head {n}" for n in chosen.heads]
-        alt = one.named(f"{chosen.what} of layer {layer}, head {listed}")
-        lines.draw(view, ones, names, key="lines", alt=alt, unit=numbers.scale == "unit")
-        return
-    output.picture(
-        Heatmaps(
-            one.named(f"{chosen.what}, layer {layer}, head {chosen.head}"),
-            [one],
-            numbers.scale,
-            row=view.query,
-            numbers=NUMBERS_FIT_LARGE,
-            height=340,
-            bar=numbers.quantity,
-        ),
-        view.colors,
-        key="one_head",
-        choose=choose_query(one.rows),
-        drag=part.drag(one),
+    """The chosen head as a matrix, or it and those beside it as lines, and what it does in words.
+
+    Where the numbers of every head are ``here``, in the browser, so are the words for each.
+    """
+    picture = Heatmaps(
+        chosen.what,
+        ones,
+        numbers.scale,
+        row=view.query,
+        numbers=NUMBERS_FIT_LARGE,
+        height=340,
+        bar=numbers.quantity,
+    )
+    config = view.model.config
+    every = product(range(config.n_layer), range(config.n_head))
+    looks = run_cache.every_head(view.trace.key, False).looks
+    does = partial(in_words.does, view.trace, looks, query=view.query, write=str)
+    told = every if here else [(chosen.layer, chosen.head)]
+    heads = Heads(
+        chosen.layer,
+        chosen.head,
+        chosen.more,
+        config.n_head,
+        here,
+        _names(view, chosen) if here else [],
+        {f"{n}.{h}": does(n, h) for n, h in told},
+        _opened(view, chosen),
+        examples.told(view.trace),
+        chosen.between,
+    )
+    head_picture.draw(
+        view, picture, heads, as_lines=chosen.as_lines, drag=part.drag(ones[0]), key="one_head"
     )
 
 
-def _in_words(view: View, chosen: _Chosen) -> None:
-    """One sentence on what the chosen head does here, and why it is this one that opened."""
-    layer, head = chosen.layer, chosen.head
-    looks = run_cache.every_head(view.trace.key, False).looks
-    # Without links to the glossary: the words of the sentence are anybody's.
-    does = in_words.does(view.trace, looks, layer, head, view.query)
-    st.markdown(f"**Head {layer}.{head}**: {does}")
+def _names(view: View, chosen: _Chosen) -> list[str]:
+    """The tokens' names, where the weights between them say all that a head does in words."""
+    if chosen.whole_words or not view.trace.causal or first_not_finite(view.trace):
+        return []
+    return in_words.names(view.trace)
+
+
+def _opened(view: View, chosen: _Chosen) -> str:
+    """Why it is this head that opened; "" where it was chosen."""
     among = {
         (True, True): "all heads",
-        (False, True): f"all heads of layer {layer}",
-        (True, False): f"the heads {head} of all layers",
+        (False, True): f"all heads of layer {chosen.layer}",
+        (True, False): f"the heads {chosen.head} of all layers",
     }.get((address.is_default(parameters.LAYER), address.is_default(parameters.HEAD)))
-    if among and run_cache.every_head(_with_mask(view), False).looks.weights.any():
-        prose.caption(
-            f"Opened on head {layer}.{head}: of {among}, its hardest looks (at another token "
-            "that isn't the first) are on average nearest to half of a row's weight"
-            + (", with the mask on." if not view.trace.causal else ".")
-        )
+    if not among or not run_cache.every_head(_with_mask(view), False).looks.weights.any():
+        return ""
+    return (
+        f"Opened on head {chosen.layer}.{chosen.head}: of {among}, its hardest looks (at another "
+        "token that isn't the first) are on average nearest to half of a row's weight"
+        + (", with the mask on." if not view.trace.causal else ".")
+    )
 
 
 def _with_mask(view: View) -> RunKey:
@@ -220,7 +250,7 @@ def _next_tokens(best: Sequence[tuple[str, float]]) -> None:
         st.page_link(pages.PREDICT.path, label="More", query_params=address.parameters())
 
 
-def _about(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails) -> None:
+def _about(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails, here: str) -> None:
     """What there is to know about both pictures: code, numbers, words."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
     the_large = one.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
@@ -240,7 +270,7 @@ def _about(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails) -> None:
         prose.markdown(f"**The large head**: {measures.MEASURES[shown][1]}")
     if whole_words:
         prose.caption(measures.words_note(view))
-    measures.proof(view, [layer])
+    measures.proof(view, range(view.model.config.n_layer) if here else [layer])
     with above:
         if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
             open_head(layer, chosen.head)
@@ -250,6 +280,8 @@ def _about(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails) -> None:
             thumbnails,
             of=[drawn.what, the_large],
         )
-        output.tables_on_demand("These numbers as a table", {the_large: tables.panel_table(one)})
+        output.tables_on_demand(
+            "These numbers as a table", {the_large: partial(tables.panel_table, one)}
+        )
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
             prose.markdown(_SINK)

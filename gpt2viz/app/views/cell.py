@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -55,9 +56,9 @@ def tables_on_demand(view: View, cell: CellArithmetic) -> None:
     output.tables_on_demand(
         "Numbers as tables",
         {
-            "q·k, dimension by dimension": tables.dot_product_table(cell),
-            "Softmax, key by key": tables.softmax_table(cell, view.labels),
-            "The output, dimension by dimension": tables.output_table(cell),
+            "q·k, dimension by dimension": partial(tables.dot_product_table, cell),
+            "Softmax, key by key": partial(tables.softmax_table, cell, view.labels),
+            "The output, dimension by dimension": partial(tables.output_table, cell),
         },
     )
 

@@ -86,7 +86,7 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
     """Every head by how much it is like a chosen one."""
     with choices:
         layer, head = controls.layer(view), controls.head(view)
-        as_lines = lines.wanted(zoom.whole_text(view.n_tokens), label="collapsed")
+        as_lines = lines.switched(zoom.whole_text(view.n_tokens))
     maps, ranking = beside()
     picture, found = maps.columns(2, gap="small")
     with picture:

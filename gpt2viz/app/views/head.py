@@ -56,7 +56,7 @@ def _on_this_sentence(
     """Every stage of the run, and one cell's sum written out."""
     layer, head = chosen.layer, chosen.head
     with choices:
-        as_lines = lines.wanted(part)
+        as_lines = lines.switched(part, named=True)
     copying.offer(view, layer, head)
     with st.container(key="stages"):
         drawn = _stages(view, part, chosen, as_lines)
@@ -102,7 +102,7 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
         ):
             with column:
                 drawn.append(draw_stage(view, part, stage, chosen, **does))
-        weights, mixed = (st.container(), st.container()) if as_lines else st.columns([37, 23])
+        weights, mixed = st.columns([37, 23])
         with weights:
             drawn.append(draw_stage(view, part, "weights", chosen, as_lines, **does))
         with mixed:

@@ -13,7 +13,8 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import choose_head, choose_named_head, choose_no_head, open_head
-from gpt2viz.app.components import lines
+from gpt2viz.app.components import lines, matrix_or_lines
+from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
@@ -62,7 +63,7 @@ def ranked(
     with st.container(key="listed", horizontal=True, vertical_alignment="center", gap="small"):
         table = ranking(columns, by, _layers(view))
         if as_lines is None:
-            as_lines = lines.wanted(zoom.whole_text(len(labels)), label="collapsed")
+            as_lines = lines.switched(zoom.whole_text(len(labels)))
     formats = {name: st.column_config.NumberColumn(format="%.3f") for name in table.columns[2:]}
     chosen = (table["layer"] == layer) & (table["head"] == head)
     rows = [int(n) for n in np.flatnonzero(chosen)]
@@ -128,29 +129,29 @@ def _pictures(
     alt = f"Weights of {f'head {name}' if alone else f'the heads that rank highest by {by}'}"
     made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
     own = trace is view.trace  # else its tokens are others than those of the sentence
-    if as_lines:
-        panels = best_heads(trace, labels, best, by, GRID)
-        looked_at = view if own else replace(view, query=None)
-        choose = lines.on_every_page if own else lines.nowhere
-        lines.two_by_two(looked_at, panels, key="best_lines", alt=alt, choose=choose)
-        output.code(*made_by, of=[alt])
-    else:
-        picture = Heatmaps(
-            alt,
-            best_heads(trace, labels, best, by, GRID if alone else SMALL),
-            n_columns=1 if alone else 2,
-            height=250 if alone else 340,
-            row=view.query if own else None,
-            numbers=NUMBERS_FIT_LARGE if alone else 0,
-        )
-        output.picture(
-            picture,
-            view.colors,
-            key="best_heads",
-            made_by=made_by,
-            of_run=own,
-            choose=choose_named_head,
-        )
+    panels = best_heads(trace, labels, best, by, GRID if alone else SMALL)
+    if panels[0].blocks and len(labels) <= GRID:  # lines are of all of their tokens
+        wholes = best_heads(trace, labels, best, by, GRID)
+        panels = [replace(one, whole=whole) for one, whole in zip(panels, wholes, strict=True)]
+    picture = Heatmaps(
+        alt,
+        panels,
+        n_columns=1 if alone else 2,
+        height=250 if alone else 340,
+        row=view.query if own else None,
+        numbers=NUMBERS_FIT_LARGE if alone else 0,
+    )
+    to = lines.on_every_page if own else lines.nowhere
+    matrix_or_lines.draw(
+        view,
+        picture,
+        [Lined(f"{alt}: {panel.title}", [panel.title], to) for panel in panels],
+        as_lines=as_lines,
+        key="best_heads",
+        made_by=made_by,
+        of_run=own,
+        choose=choose_named_head,
+    )
 
 
 def _layers(view: View) -> list[int]:

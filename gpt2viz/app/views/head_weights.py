@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -130,8 +131,8 @@ def _among_all(view: View, reading: WeightReading, layer: int, head: int) -> Non
             output.tables_on_demand(
                 "In the survey",
                 {
-                    f"Head {layer}.{head} over many texts": survey_rows(
-                        across.mean, across.margin, layer, head
+                    f"Head {layer}.{head} over many texts": partial(
+                        survey_rows, across.mean, across.margin, layer, head
                     )
                 },
             )

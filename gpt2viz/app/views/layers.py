@@ -9,7 +9,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.clicks import choose_query, open_head
-from gpt2viz.app.components import lines
+from gpt2viz.app.components import lines, matrix_or_lines
+from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.frame import controls
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
@@ -52,7 +53,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     with choices:
         layer, head = controls.layer_and_head(view)
         layers, shown = controls.several_layers(view, layer), controls.head_or_whole(view, head)
-        as_lines = lines.wanted(part, label="collapsed")
+        as_lines = lines.switched(part)
         chosen = _Chosen(layers, shown, measures.words(), as_lines)
     _side_by_side(view, part, chosen)
     _in_every_layer(view, chosen)
@@ -91,24 +92,26 @@ def _side_by_side(view: View, part: Window, chosen: _Chosen) -> None:
         output.code(*chosen.made_by(view), *([difference] if others else []), of=[alt, change])
         if chosen.head != "rollout":
             measures.proof(view, chosen.layers)
-        prose.caption("Click a row to choose its token on every page.", width="content")
+        prose.caption(
+            "Click a row, or a query among lines, to choose its token on every page.",
+            width="content",
+        )
 
 
 def _layers(view: View, part: Window, panels: list[Panel], chosen: _Chosen, alt: str) -> None:
     """One matrix a layer, or the lines of all."""
-    if chosen.as_lines:
-        names = [f"Layer {layer}" for layer in chosen.layers]
-        lines.draw(view, panels, names, key="layers_lines", alt=alt)
-    else:
-        output.picture(
-            Heatmaps(
-                alt, panels, n_columns=4, height=HEIGHT, row=view.query, bar=panels[0].quantity
-            ),
-            view.colors,
-            key="layers_chart",
-            choose=choose_query(panels[0].rows),
-            drag=part.drag(panels[0]),
-        )
+    picture = Heatmaps(
+        alt, panels, n_columns=4, height=HEIGHT, row=view.query, bar=panels[0].quantity
+    )
+    matrix_or_lines.draw(
+        view,
+        picture,
+        [Lined(alt, [f"Layer {layer}" for layer in chosen.layers])],
+        as_lines=chosen.as_lines,
+        key="layers_chart",
+        choose=choose_query(panels[0].rows),
+        drag=part.drag(panels[0]),
+    )
 
 
 def _differences(view: View, part: Window, whole: list[Panel], chosen: _Chosen, alt: str) -> None:

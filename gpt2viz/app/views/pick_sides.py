@@ -110,7 +110,7 @@ def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place,
         help=prose.tip("Compares layers: the mean of each layer's heads in place of one head."),
         **address.switch(parameters.WHOLE),
     )
-    as_lines = lines.wanted(*parts, label="collapsed")
+    as_lines = lines.switched(*parts)
     if whole:
         return (layer, None), (b[0], None), as_lines
     return (layer, head), b, as_lines

@@ -10,8 +10,9 @@ import numpy as np
 from gpt2viz import STAGE, Trace
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.clicks import Cell, Dragged
-from gpt2viz.app.components import lines
+from gpt2viz.app.clicks import Cell, Drag, Dragged
+from gpt2viz.app.components import matrix_or_lines
+from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
@@ -36,6 +37,8 @@ _ENDS = dict.fromkeys(("q", "k", "scores"), (True, False))
 _ENDS |= dict.fromkeys(("scaled_scores", "masked_scores"), (False, False))
 #: What a picture's height has besides its matrix.
 _AROUND = 60
+#: How many pixels of it a row of Q, K or V takes, and how many all of them do at most.
+_ROWS = 40, 170
 
 
 def draw_stage(
@@ -43,36 +46,39 @@ def draw_stage(
     part: Window,
     key: str,
     chosen: Step,
-    as_lines: bool = False,
+    as_lines: bool | None = None,
     **answers: Any,
 ) -> str:
     """Draw the ``part`` of a stage that is shown, and return what the picture is called.
 
     Its tip tells shape, range and the line of the model that made it, all of the whole stage.
-    The chosen query and key are framed. ``answers`` say what clicks and drags do, as for
-    ``output.picture``.
+    The chosen query and key are framed. Where it can be drawn ``as_lines`` too, that says whether
+    it is. ``answers`` say what clicks and drags do, as for ``output.picture``.
     """
     stage, layer = STAGE[key], chosen.layer
     whole = head_stage(view.trace, view.labels, key, layer, chosen.head, title="")
     panel = part.fit(whole)
     prose.markdown(_title(view.trace, stage, layer), help=prose.tip(_facts(view, whole, layer)))
     alt = panel.named(f"{stage.label} of layer {layer}, head {chosen.head}")
-    if as_lines:
-        lines.draw(view, [panel], [f"Head {chosen.head}"], key=f"lines_{key}", alt=alt)
+    pairs = stage.axes[-1] == "T"
+    picture = Heatmaps(
+        alt,
+        [panel],
+        scale=stage.scale,
+        height=_height(panel.values, key),
+        grows=None if key in (*PAIRS, "head_output") else _ROWS,
+        row=chosen.key if key in ("k", "v") else chosen.query,
+        column=chosen.key if pairs else None,
+        numbers=NUMBERS_FIT_LARGE if pairs else 0,
+        legend=False,
+        ends=_ENDS.get(key, (True, True)),
+    )
+    name = f"stage_{key}"
+    if as_lines is None:
+        output.picture(picture, view.colors, key=name, **answers)
     else:
-        pairs = stage.axes[-1] == "T"
-        picture = Heatmaps(
-            alt,
-            [panel],
-            scale=stage.scale,
-            height=_height(panel.values, key),
-            row=chosen.key if key in ("k", "v") else chosen.query,
-            column=chosen.key if pairs else None,
-            numbers=NUMBERS_FIT_LARGE if pairs else 0,
-            legend=False,
-            ends=_ENDS.get(key, (True, True)),
-        )
-        output.picture(picture, view.colors, key=f"stage_{key}", **answers)
+        lined = [Lined(alt, [f"Head {chosen.head}"], lit=view.query is not None)]
+        matrix_or_lines.draw(view, picture, lined, as_lines=as_lines, key=name, **answers)
     return alt
 
 
@@ -82,29 +88,27 @@ def draw_weights(
     head: int,
     *,
     key: str,
-    as_lines: bool = False,
+    as_lines: bool | None = None,
     height: int,
     numbers: int = 0,
     column: int | None = None,
 ) -> None:
     """Draw the attention weights of one head over the whole text, as a matrix or as lines.
 
-    ``numbers`` are written into the matrix where it has no more columns; one ``column`` of it can
-    be framed beside the chosen token's row.
+    Always as a matrix where ``as_lines`` is None. ``numbers`` are written into it where it has no
+    more columns; one ``column`` of it can be framed beside the chosen token's row.
     """
     title = f"Layer {layer} · Head {head}"
     panel = head_stage(view.trace, view.labels, "weights", layer, head, title)
     alt = f"Attention weights of layer {layer}, head {head}"
     made_by = (Line(view.trace, "weights", layer),)
-    if as_lines:
-        prose.markdown(f":small[{title}]")
-        lines.draw(view, [panel], [title], key=f"{key}_lines", alt=alt, made_by=made_by)
-    else:
-        panels = [pool_panel(panel, GRID)]
-        picture = Heatmaps(
-            alt, panels, height=height, row=view.query, column=column, numbers=numbers
-        )
+    panels = [pool_panel(panel, GRID)]
+    picture = Heatmaps(alt, panels, height=height, row=view.query, column=column, numbers=numbers)
+    if as_lines is None:
         output.picture(picture, view.colors, key=key, made_by=made_by)
+    else:
+        lined = [Lined(alt, [title])]
+        matrix_or_lines.draw(view, picture, lined, as_lines=as_lines, key=key, made_by=made_by)
 
 
 def _title(trace: Trace, stage: Stage, layer: int) -> str:
@@ -125,7 +129,7 @@ def _height(values: Matrix, key: str) -> int:
     tallest = 280 if key in ("weights", "head_output") else 150
     if key in (*PAIRS, "head_output"):
         return _AROUND + tallest
-    return _AROUND + int(np.clip(40 * values.shape[0], 40, 170))
+    return _AROUND + min(_ROWS[0] * len(values), _ROWS[1])
 
 
 def _facts(view: View, panel: Panel, layer: int) -> str:
@@ -164,14 +168,14 @@ def _choose(drawn: Panel) -> Callable[[Cell], None]:
     return clicked
 
 
-def _drag(part: Window, drawn: Panel) -> Callable[[Dragged], None]:
+def _drag(part: Window, drawn: Panel) -> Drag:
     """A part of the scores or weights is shown larger, or of Q, K and V the chosen rows."""
     enlarge, every = part.drag(drawn), (0, len(drawn.columns.labels) - 1)
 
     def dragged(what: Dragged) -> None:
         enlarge(what if what.panel in PAIRS else what._replace(columns=every))
 
-    return dragged
+    return Drag(dragged, part.shown)
 
 
 def mask_in_words(seen: Panel, query: int) -> str:

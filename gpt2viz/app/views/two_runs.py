@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import streamlit as st
 
@@ -12,9 +13,9 @@ from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import output, prose, run_cache
 from gpt2viz.app.clicks import Cell, Dragged
-from gpt2viz.app.components import lines
+from gpt2viz.app.components import matrix_or_lines
+from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.frame.page import View
-from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.labels import shorten
@@ -178,77 +179,59 @@ def draw(
     """
     said, differs = shown.a.named(alt[0]), shown.change.named(alt[1])
     drawn, change = [said], shown.change
+    answers: dict[str, Any] = {"choose": choose, "drag": drag}
     pair, third = st.columns([8, 5])
     with pair:
-        if as_lines:
-            _lines(both, shown, tokens)
-        elif both.of_one_text:
-            _matrices(both.a, said, shown.a, shown.b, choose=choose, drag=drag, key="both_sides")
+        if both.of_one_text:
+            picture = _matrices(both.a, said, shown.a, shown.b)
+            lined = [_lined(*one) for one in zip((shown.a, shown.b), tokens, strict=True)]
+            matrix_or_lines.draw(
+                both.a.view, picture, lined, as_lines=as_lines, key="both_sides", **answers
+            )
         else:
-            drawn = _one_each(both, shown, choose, drag)
+            drawn = _one_each(both, shown, tokens, as_lines=as_lines, **answers)
     with third:
-        _matrices(both.a, differs, change, choose=choose, drag=drag, key="difference")
+        picture = _matrices(both.a, differs, change)
+        output.picture(picture, both.a.view.colors, key="difference", **answers)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         output.code(*made_by, difference_of_matched, of=[*drawn, differs])
         prose.caption(hint, width="content")
 
 
-def _matrices(
-    side: Side,
-    alt: str,
-    *panels: Panel,
-    choose: Callable[[Cell], None],
-    drag: Callable[[Dragged], None] | None,
-    key: str,
-    bar: bool = True,
-) -> None:
+def _matrices(side: Side, alt: str, *panels: Panel, bar: bool = True) -> Heatmaps:
     """Matrices of one text on one scale, with the row of the token that is looked at framed."""
-    output.picture(
-        Heatmaps(
-            alt,
-            panels,
-            scale="signed" if panels[0].name == "difference" else "unit",
-            n_columns=len(panels),
-            height=HEIGHT,
-            row=side.token,
-            bar=panels[0].quantity if bar else "",
-        ),
-        side.view.colors,
-        key=key,
-        choose=choose,
-        drag=drag,
+    return Heatmaps(
+        alt,
+        panels,
+        scale="signed" if panels[0].name == "difference" else "unit",
+        n_columns=len(panels),
+        height=HEIGHT,
+        row=side.token,
+        bar=panels[0].quantity if bar else "",
     )
 
 
+def _lined(panel: Panel, choose: Choose) -> Lined:
+    """One side as lines, which light up the token that is looked at."""
+    return Lined(panel.named(panel.title), [panel.title], choose)
+
+
 def _one_each(
-    both: Sides,
-    shown: Weights,
-    choose: Callable[[Cell], None],
-    drag: Callable[[Dragged], None] | None,
+    both: Sides, shown: Weights, tokens: tuple[Choose, Choose], **answers: Any
 ) -> list[str]:
     """A picture for each side, where each has names of its own; what the two are called."""
     panels = shown.a, shown.b
-    for side, panel, column in zip(both.both, panels, st.columns(2), strict=True):
-        key = f"weights_{panel.name}"
-        with column:
-            _matrices(side, panel.title, panel, choose=choose, drag=drag, key=key, bar=False)
-    return [panel.title for panel in panels]
-
-
-def _lines(both: Sides, shown: Weights, tokens: tuple[Choose, Choose]) -> None:
-    """The weights of both sides as lines side by side, which light up the token of each."""
-    sides = zip(both.both, (shown.a, shown.b), tokens, st.columns(2, gap="medium"), strict=True)
+    sides = zip(both.both, panels, tokens, st.columns(2), strict=True)
     for side, panel, choose, column in sides:
         with column:
-            prose.markdown(f":small[{literal(panel.title)}]")
-            lines.draw(
-                replace(side.view, query=side.token),
-                [panel],
-                [panel.title],
-                key=f"lines_{panel.name}",
-                alt=panel.named(panel.title),
-                choose=choose,
+            matrix_or_lines.draw(
+                side.view,
+                _matrices(side, panel.title, panel, bar=False),
+                [_lined(panel, choose)],
+                key=f"weights_{panel.name}",
+                **answers,
             )
+    return [panel.title for panel in panels]
 
 
 def draw_heads(

@@ -72,7 +72,7 @@ def _side_by_side(
         tokens=tokens,
         choose=shown.choose_row(tokens),
         drag=None if what == "text" else parts[0].drag(shown.a),  # two texts aren't one window
-        hint=f"Click a {'query' if as_lines else 'row'} to choose its token on both sides."
+        hint="Click a row, or a query among lines, to choose its token on both sides."
         + (" Only tokens with a partner have a difference." if what == "text" else ""),
     )
     return found

@@ -58,7 +58,7 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
     part = zoom.window(view)
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
         layer, head = controls.layer(view), controls.head(view)
-        as_lines = lines.wanted(part, label="collapsed")
+        as_lines = lines.switched(part)
     _weights(both, part, (layer, head), as_lines)
     coming, where = st.columns([8, 5], gap="medium")
     with where, st.container(gap="xsmall"):
@@ -79,9 +79,8 @@ def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> 
     titles = both.a.title(at), both.b.title(at)
     found = two_runs.weights(both, (at, at), titles, "Changed − baseline")
     shown, what = found.fit((part, part)), f"Weights of layer {layer}, head {head}"
-    cell = "a cell of the difference" if as_lines else "a cell"
     hint = (
-        f"Click {cell} to hide its key from its query in every head; click again to undo it."
+        "Click a cell to hide its key from its query in every head; click again to undo it."
         if part.exact
         else "Drag over a part of the text first; a click on a cell there hides a key from a query."
     )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import streamlit as st
-
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.clicks import Dragged
+from gpt2viz.app.clicks import Drag, Dragged
+from gpt2viz.app.components import part_note
 from gpt2viz.app.frame.page import View
+from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.measure import GRID
-from gpt2viz.pictures.panel import Axis, Panel, Part
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.pooling import crop, pool_panel
 
 
@@ -39,7 +38,18 @@ class Window:
         """True where each cell of the model is a cell of a large picture."""
         return max(len(self.queries), len(self.keys)) <= GRID
 
-    def drag(self, panel: Panel) -> Callable[[Dragged], None]:
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """First and stop query, first and stop key, as the address has them; () for all."""
+        ends = self.queries.start, self.queries.stop, self.keys.start, self.keys.stop
+        return () if self.whole else ends
+
+    @property
+    def shown(self) -> Shown | None:
+        """What a browser can show another part by; None where it hasn't got all the numbers."""
+        return Shown(self.ends, self.n_tokens) if self.n_tokens <= GRID else None
+
+    def drag(self, panel: Panel) -> Drag:
         """What to do where a part of a picture with the axes of ``panel`` is dragged out."""
         rows, columns = panel.rows, panel.columns  # without the numbers, which need not stay
 
@@ -49,7 +59,7 @@ class Window:
             if queries[0] < queries[1] and keys[0] < keys[1]:  # else it is within one cell
                 address.put(parameters.ZOOM, (*queries, *keys))
 
-        return choose
+        return Drag(choose, self.shown)
 
 
 def _places(axis: Axis, cells: tuple[int, int], end: int) -> tuple[int, int]:
@@ -83,26 +93,17 @@ def whole_or_part(view: View) -> Window:
 def note(view: View, part: Window) -> None:
     """A line about the part that is shown, with the way back to all of it."""
     T = view.n_tokens
-    if part.whole:
-        if T > GRID:
-            prose.caption(
-                f"{T:,} tokens are more than a picture has room for: each point is the number "
-                "farthest from 0 in its block. **Drag over a picture** to see that part cell by "
-                "cell."
-            )
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
+    if part.whole and T > GRID:
         prose.caption(
-            f"**Only a part is shown**: {Part(part.queries, part.keys)} of {T:,} tokens. What the "
-            "page says about a whole row or column holds for the whole text.",
-            width="content",
+            f"{T:,} tokens are more than a picture has room for: each point is the number "
+            "farthest from 0 in its block. **Drag over a picture** to see that part cell by cell."
         )
-        st.button(
-            "Show the whole text",
-            icon=":material/zoom_out_map:",
-            on_click=address.put,
-            args=(parameters.ZOOM, ()),
-        )
+    part_note.draw(Shown(part.ends, T), here=part.shown is not None, back=back)
+
+
+def back() -> None:
+    """Show the whole text. For callbacks."""
+    address.put(parameters.ZOOM, ())
 
 
 def _parse(raw: str) -> tuple[int, ...]:

@@ -1,7 +1,10 @@
 // The keyboard's way into popovers and along what scrolls. A popover that opens takes the
 // focus, Tab stays inside, Escape (Streamlit's own) goes back to its button. And the menu's links:
 // that to the open page is told to screen readers as the current one, and each leads on with all
-// that is chosen.
+// that is chosen. And the server is told what was chosen in the browser before anything else is
+// asked of it.
+
+import { forget, tellServer, untold } from "../chosen.js"
 
 const REACHABLE = "a[href], button:not([disabled]), input:not([disabled]), [tabindex='0']"
 
@@ -39,24 +42,52 @@ export function fresh(link, search) {
   return `${own}` === `${now}` ? link : `${path}?${now}`
 }
 
-const MENU = ".st-key-menu .stPageLink a:not(.st-key-tools *)"
+// Where another link leads with what was chosen in the browser since it was drawn: what it carries
+// as it was drawn then is carried as it is now, and what else it carries is its own. So is all that
+// a link to another text or model carries.
+export function onward(link, search, since) {
+  const [path, carried] = link.split("?"), own = new URLSearchParams(carried)
+  const now = new URLSearchParams(search)
+  if (["text", "model"].some((name) => own.get(name) !== now.get(name))) return link
+  let changed = false
+  for (const [name, { said, drawn, now: chosen }] of since) {
+    const value = own.get(name)
+    if (value !== drawn && (value !== null || said !== null)) continue
+    changed = true
+    if (chosen === null) own.delete(name)
+    else own.set(name, chosen)
+  }
+  return changed ? `${path}?${own}` : link
+}
 
-// A link of the menu is Streamlit's, which knows it as it was drawn; where the browser's history
+const MENU = ".st-key-menu .stPageLink a:not(.st-key-tools *)", PAGE = ".stPageLink a"
+
+// A link to a page is Streamlit's, which knows it as it was drawn; where the browser's history
 // leads, it follows.
 function follow(event) {
-  const link = event.target.closest?.(`${MENU}, a[href*="glossary?"]`)
+  const link = event.target.closest?.(`${PAGE}, a[href*="glossary?"]`)
   if (!link) return
-  const drawn = link.getAttribute("href"), to = fresh(drawn, location.search)
+  const drawn = link.getAttribute("href"), leadsOn = link.matches(`${MENU}, a[href*="glossary?"]`)
+  const to = leadsOn ? fresh(drawn, location.search) : onward(drawn, location.search, untold())
   if (to === drawn) return
   link.setAttribute("href", to)
   setTimeout(() => link.setAttribute("href", drawn))
   const aside = event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey
-  if (aside || !link.matches(MENU)) return
+  if (aside || !link.matches(PAGE)) return
   event.preventDefault()
   event.stopPropagation()
   history.pushState(null, "", link.href)
   dispatchEvent(new PopStateEvent("popstate"))
 }
+
+// Whether what is pressed, or reached by keys, may ask the server for something. Links carry what
+// they need, and scripts that draw here what is chosen say themselves what is to be told. `path`
+// leads from the innermost part outwards, through the roots of components too.
+export const asks = (path) =>
+  !path.some((part) => part.matches && ("here" in part.dataset || part.matches(PAGE)))
+
+const ask = (event) => asks(event.composedPath()) && tellServer()
+const back = () => forget()
 
 function enter(body) {
   body.tabIndex = -1
@@ -89,11 +120,7 @@ export default function () {
         enter(body)
       }
     document.querySelectorAll("[data-testid='stPageLink-NavLink']").forEach(mark)
-    // Many tokens scroll; where none can be chosen, Tab has to reach them all the same.
-    for (const strip of document.querySelectorAll(".st-key-tokens [role='radiogroup']"))
-      if (strip.querySelector("[role='radio']:not([disabled])")) strip.removeAttribute("tabindex")
-      else strip.tabIndex = 0
-    // So does a formula, or what has a table, that is wider than its column.
+    // A formula, or what has a table, that is wider than its column scrolls: Tab has to reach it.
     for (const wide of document.querySelectorAll(WIDE))
       if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0
       else wide.removeAttribute("tabindex")
@@ -101,11 +128,15 @@ export default function () {
   look()
   addEventListener("resize", look)
   for (const kind of ["click", "auxclick"]) document.addEventListener(kind, follow, true)
+  for (const kind of ["pointerdown", "focusin"]) document.addEventListener(kind, ask, true)
+  addEventListener("popstate", back)
   const observer = new MutationObserver(look)
   observer.observe(document.body, { childList: true, subtree: true })
   return () => {
     observer.disconnect()
     removeEventListener("resize", look)
+    removeEventListener("popstate", back)
     for (const kind of ["click", "auxclick"]) document.removeEventListener(kind, follow, true)
+    for (const kind of ["pointerdown", "focusin"]) document.removeEventListener(kind, ask, true)
   }
 }

@@ -1,50 +1,66 @@
-"""The head view: lines from each token to those that it looks at, beside or instead of a matrix."""
+"""The head view: lines from each token to those that it looks at, beside or instead of a matrix.
+
+``matrix_or_lines`` and ``head_picture`` draw them, from the numbers of the matrix.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
-from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.components import component
+from gpt2viz.app import address, parameters, prose
+from gpt2viz.app.components import brought, picture_switch
 from gpt2viz.app.frame.page import View
-from gpt2viz.app.literal import literal
-from gpt2viz.app.source_code import Made
 from gpt2viz.app.views.zoom import Window
-from gpt2viz.labels import shorten
-from gpt2viz.pictures.lines import HINT, MOST_TOKENS, Lines, lines
-from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.lines import HINT, LEFT_OUT, MOST_SOURCES, MOST_TOKENS
 
-LabelVisibility = Literal["visible", "hidden", "collapsed"]
-
-_draw = component(__name__)
+_bring, _, SCRIPT = brought(__name__)
 
 
-def wanted(*parts: Window, label: LabelVisibility = "visible") -> bool:
+def bring() -> None:
+    """Bring the script that draws them, once on a page; draws nothing."""
+    _bring(key="lines_script", data={})
+
+
+def switched(*parts: Window, named: bool = False) -> bool:
     """Pick whether weights are drawn as a matrix or as lines; True for lines.
 
-    A long text is a matrix until a part of it is shown that lines can be drawn of. ``parts`` are
-    those of all the texts that are drawn.
+    It is picked in the browser, which has the numbers for both pictures. A long text is a matrix
+    until a part of it is shown that lines can be drawn of. ``parts`` are those of all the texts
+    that are drawn. The switch is ``named`` where it stands among others that are.
     """
     few = all(part.exact for part in parts)
-    chosen: str = st.segmented_control(
-        "Picture",
-        ["matrix", "lines"],
-        format_func=str.capitalize,
-        required=True,
-        label_visibility=label,
-        disabled=not few,
-        help=prose.tip(
-            "The same numbers twice: cells of a matrix, or lines from each token to the tokens "
-            f"that it looks at. Lines are drawn for up to {MOST_TOKENS} tokens."
-        ),
-        **address.choice(parameters.PICTURE, ["matrix", "lines"]),
-    )
-    if chosen == "lines" and not few:
+    bring()
+    address.choice(parameters.PICTURE, ["matrix", "lines"])
+    if named:
+        _named_switch(few)
+    else:
+        picture_switch.draw(enabled=few)
+    chosen = address.chosen(parameters.PICTURE) == "lines"
+    if chosen and not few:
         prose.caption(f"Lines need a text, or a part of one, of at most {MOST_TOKENS} tokens.")
-    return chosen == "lines" and few
+    return chosen and few
+
+
+def _named_switch(few: bool) -> None:
+    """The switch with its name, and a tip, beside it."""
+    with st.container(
+        key="named_switch",
+        horizontal=True,
+        width="content",
+        vertical_alignment="center",
+        gap="small",
+    ):
+        prose.markdown(
+            ":small[Picture]",
+            width="content",
+            help=prose.tip(
+                "The same numbers twice: cells of a matrix, or lines from each token to the "
+                f"tokens that it looks at. Lines are drawn for up to {MOST_TOKENS} tokens."
+            ),
+        )
+        picture_switch.draw(enabled=few)
 
 
 def on_every_page(position: int) -> None:
@@ -56,83 +72,13 @@ def nowhere(_position: int) -> None:
     """Choose none: for tokens that aren't the sentence's."""
 
 
-def draw(
-    view: View,
-    panels: Sequence[Panel],
-    names: Sequence[str],
-    *,
-    key: str,
-    alt: str,
-    unit: bool = True,
-    made_by: Sequence[Made] = (),
-    choose: Callable[[int], None] = on_every_page,
-) -> None:
-    """Draw up to four matrices of the same tokens as lines, told apart by ``names``.
-
-    ``choose`` is called with the place of a query that is clicked; by default it is chosen on
-    every page. ``made_by`` and ``alt`` are as for a picture. Raises ``ValueError`` for more than
-    256 tokens.
-    """
-    found = lines(f"{alt}, as lines", panels, names, unit)
-    rows = found.rows
-
-    def clicked() -> None:
-        choose(rows.position(int(st.session_state[key].query)))
-
-    said = output.remember(found, listed=True)
-    _draw(
-        key=key,
-        data={"shows": f"{view.model.name}, {alt}"} | _data(view, found, said),
-        on_query_change=clicked,
-    )
-    prose.caption(f"{found.note()} A line's width is its {found.quantity}.")
-    if made_by:
-        output.code(*made_by, of=[alt])
-
-
-def two_by_two(
-    view: View,
-    panels: Sequence[Panel],
-    *,
-    key: str,
-    alt: str,
-    choose: Callable[[int], None] = on_every_page,
-) -> None:
-    """Draw matrices as lines side by side, below each other from the third on, by their titles.
-
-    ``choose`` is as for ``draw``; a query that is chosen lights up in all of them.
-    """
-    columns = st.columns(2, gap="medium")
-    for n, panel in enumerate(panels):
-        with columns[n % 2]:
-            prose.markdown(f":small[{literal(panel.title)}]")
-            said = f"{alt}: {panel.title}"
-            draw(view, [panel], [panel.title], key=f"{key}_{n}", alt=said, choose=choose)
-
-
-def _data(view: View, found: Lines, alt: str) -> dict[str, Any]:
-    chosen = None if view.query is None else found.rows.place(view.query)
+def settings(view: View, *, unit: bool) -> dict[str, Any]:
+    """What the browser draws lines of matrices with; the widest is 1 on a ``unit`` scale."""
     return {
-        "alt": f"{alt} All its numbers are in the menu, under Numbers.",
+        "shows": view.model.name,
         "hint": HINT,
-        "sources": [
-            {
-                "name": source.name,
-                "q": source.queries.tolist(),
-                "k": source.keys.tolist(),
-                "v": [float(f"{weight:.7g}") for weight in source.weights],
-            }
-            for source in found.sources
-        ],
-        "queries": _ends(found.rows),
-        "keys": _ends(found.columns),
-        "peak": found.peak,
-        "rest": found.at_rest,
+        "peak": 1 if unit else None,
         "decimals": 2,
-        "chosen": -1 if chosen is None else chosen,
-        "colors": view.colors.cases(len(found.sources)),
+        "colors": view.colors.cases(MOST_SOURCES),
+        **LEFT_OUT,
     }
-
-
-def _ends(axis: Axis) -> list[tuple[int, str]]:
-    return [(axis.position(n), shorten(text)) for n, text in enumerate(axis.labels)]

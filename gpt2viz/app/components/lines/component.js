@@ -18,6 +18,39 @@ function drawn(tag, attributes) {
   return part
 }
 
+// Matrices that are `wide` cells wide as lines: the least number that is kept, so that they aren't
+// too many, the least that is drawn while nothing is pointed at, and the share of what is left out.
+// The widest line is as large as `peak`, or as the largest number where that is null. `lines` in
+// pictures/lines.py does the same.
+export function asLines(matrices, wide, { peak: top, thresholds, most }) {
+  const seen = matrices.map(({ values, hidden }) =>
+    Array.from(values, (n, at) => hidden[at] || !Number.isFinite(n) ? 0 : n))
+  const all = seen.flat(), peak = top ?? (all.reduce((a, b) => Math.max(a, b), 0) || 1)
+  const shares = thresholds.map((share) => share * peak), single = Math.fround // as the numbers are
+  const reach = (least) => all.filter((n) => n >= single(least)).length
+  const least = (count) => shares.find((share) => reach(share) <= count) ?? peak
+  const kept = least(most.kept), sum = (some) => some.reduce((a, b) => a + b, 0)
+  const lost = sum(all.filter((n) => n < single(kept))) / (sum(all) || 1)
+  return {
+    peak, kept, rest: least(most.rest), lost,
+    sources: matrices.map(({ name }, s) => {
+      const places = [...seen[s].keys()].filter((n) => seen[s][n] >= single(kept))
+      return { name, q: places.map((n) => Math.floor(n / wide)), k: places.map((n) => n % wide),
+        v: places.map((n) => seen[s][n]) }
+    }),
+  }
+}
+
+// Which lines are left out, how thin they are and what they come to.
+export function leftOut({ kept, rest, lost, quantity }) {
+  const short = (number) => Number(number.toPrecision(2))
+  const share = `${(100 * lost).toFixed(1)}% of the whole.`
+  return `Lines below ${short(kept)} are left out; together they are ${share}`
+    + (rest > kept ? ` While no token is pointed at, only those from ${short(rest)} up are drawn.`
+      : "")
+    + ` A line's width is its ${quantity}.`
+}
+
 // Pixels from token to token: closer in a longer text.
 export const pitch = ({ queries }) => queries.length > 64 ? 14 : queries.length > 24 ? 18 : 26
 
@@ -193,7 +226,9 @@ function settle(view, root) {
   else clear(view)
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+// What is drawn is `data`, with lines made of its `matrices`. Another script calls it.
+export default function ({ data: sent, parentElement, setTriggerValue: send }) {
+  const data = { ...sent, ...asLines(sent.matrices, sent.keys.length, sent) }
   const root = parentElement.querySelector(".view")
   const scroll = root.querySelector(".scroll"), say = root.querySelector(".say")
   const old = root.getRootNode().activeElement, top = scroll.scrollTop
@@ -202,7 +237,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   say.style.setProperty("--told", 1 + data.sources.length)
   root.querySelector(".heads").replaceChildren(...legend(data))
 
-  const view = { data, say, send: setTriggerValue, buttons: {}, ...between(data) }
+  root.querySelector(".left-out").textContent = leftOut(data)
+  const view = { data, say, send, buttons: {}, ...between(data) }
   const { rows, svg, resting } = view
   for (const side of ["q", "k"]) {
     view.buttons[side] = data[SIDES[side][0]].map((_, n) => button(view, side, n))

@@ -46,7 +46,7 @@ def draw(
 
     ``coming`` says what comes next, below it; empty leaves that out. ``choose`` is called with a
     layer and a head that are clicked, and with the row in ``looks`` of a token where one was
-    reached by keys.
+    reached by keys. Where the browser draws all that they change, they are chosen there.
     """
 
     def chosen() -> None:

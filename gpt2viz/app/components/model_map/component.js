@@ -1,13 +1,14 @@
 // Every head of a model in its place: a token lights up in all of them, a click chooses a head.
 
+import { chooseHere, holds, offeredHere, sender, tellServer, whenChosen } from "../chosen.js"
+import { opened } from "../message.js"
+
 const GAP = 6, LINE = 14, FONT = 12, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
 
 // A message: a JSON header, then every cell's colour as a byte. `shaded` in __init__.py says which.
 export function read(bytes) {
-  const { buffer } = bytes.slice()
-  const length = new DataView(buffer).getUint32(0, true)
-  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
-  return { ...head, cells: new Uint8Array(buffer, 4 + length) }
+  const { head, buffer, at: start } = opened(bytes)
+  return { ...head, cells: new Uint8Array(buffer, start) }
 }
 
 // A colour as the four bytes of an opaque pixel, in one number: half a million are painted anew
@@ -246,12 +247,32 @@ function at(view, head, token) {
   tip.style.top = `${y}px`
 }
 
-// Marked at once: a busy server may take a while to draw the rest.
+const placed = ({ heads }, head) => ({ layer: Math.floor(head / heads), head: head % heads })
+const texts = (place) =>
+  Object.fromEntries(Object.entries(place).map(([name, n]) => [name, `${n}`]))
+
+// A head or a token is chosen here where all that it changes is drawn here. Marked at once: a busy
+// server may take a while to draw the rest.
 function choose(view, head, token = -1) {
-  view.p.chosen = head
-  if (token >= 0) view.p.token = token
+  const { p, drawn } = view, place = { ...placed(p, head), ...token < 0 ? {} : { query: token } }
+  const changes = texts(place), query = drawn.token < 0 ? null : `${drawn.token}`
+  if (offeredHere(changes)) {
+    chooseHere(changes, { ...texts(placed(p, drawn.chosen)), query })
+    return
+  }
+  p.chosen = head
+  if (token >= 0) p.token = token
   draw(view)
-  view.send("head", { layer: Math.floor(head / view.p.heads), head: head % view.p.heads, token })
+  view.send("head", { ...placed(p, head), token })
+}
+
+// The head and the token that are chosen, by their places in the map.
+function marked({ p, drawn }) {
+  const place = placed(p, drawn.chosen)
+  const [layer, head] = ["layer", "head"].map((name) => Number(holds(name, place[name])))
+  const chosen = layer < p.layers && head < p.heads ? layer * p.heads + head : drawn.chosen
+  const token = Number(holds("query", drawn.token) ?? -1)
+  return { chosen, token: token < p.tokens.length ? token : drawn.token }
 }
 
 function walk(view, event) {
@@ -284,6 +305,7 @@ function listen(view) {
   }
   view.onkeydown = (event) => walk(view, event)
   view.onblur = () => at(view, -1, -1)
+  view.onfocus = () => view.matches(":focus-visible") && tellServer() // of its text alternative
   const place = () => sized(view)
   new ResizeObserver(() => view.clientWidth !== view.wide && place()).observe(view)
   addEventListener("resize", place)
@@ -306,14 +328,22 @@ function sized(view) {
 export default function ({ data, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".map")
   const known = view.p, p = view.p = read(data)
-  view.send = setTriggerValue
+  const { chosen, token } = p
+  Object.assign(view, { send: sender(setTriggerValue), drawn: { chosen, token } })
+  Object.assign(p, marked(view))
   if (!known || !alike(known, p)) view.images = images(p)
   view.setAttribute("aria-label", p.alt)
   if (!known) {
     for (const name of ["canvas", "tip", "looks"])
       view[name] = view.querySelector(`[data-part=${name}]`)
     Object.assign(view, { head: -1, token: -1 })
+    view.dataset.here = ""
     listen(view)
+    whenChosen(view, () => {
+      Object.assign(view.p, marked(view))
+      list(view)
+      draw(view)
+    })
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => sized(view))
   }
   const style = getComputedStyle(view)

@@ -5,10 +5,12 @@ Plotly takes ten times as long to draw twelve of them. ``pictures.canvas`` says 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from gpt2viz.app import why_there
-from gpt2viz.app.clicks import Cell, Dragged, answers
+from gpt2viz.app.clicks import Cell, Drag, Dragged, answers
 from gpt2viz.app.components import brought
 from gpt2viz.pictures.canvas import Matrices, header, laid_out, packed
 from gpt2viz.pictures.palette import Palette
@@ -20,7 +22,7 @@ _KEYS = (
 )
 _CHOOSES, _ASKS = "Enter chooses", "Shift and Enter ask why the head looks there"
 
-_bring, _draw = brought(__name__)
+_bring, _draw, SCRIPT = brought(__name__)
 
 
 def bring() -> None:
@@ -38,23 +40,27 @@ def draw(
     drag: Callable[[Dragged], None] | None = None,
     then: Callable[[Cell], None] | None = None,
     of_page: RunKey | None = None,
+    mount: Callable[..., Any] = _draw,
+    further: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Draw matrices; those who can't see them hear what is ``said``.
 
     Before the page runs again, ``choose`` is called with a cell that was clicked, and ``drag`` with
     the part that was dragged out; ``then`` while it runs. A cell of a head, in a run that can be
-    reached from that ``of_page``, leads to why the head looks there.
+    reached from that ``of_page``, leads to why the head looks there. Another component may
+    ``mount`` them, which is sent something ``further``.
     """
     panels, chooses = laid_out(picture).panels, bool(choose or then)
     ways = [why_there.way(panel, of_page) for panel in panels]
     keys = [_KEYS] + [_CHOOSES] * chooses + [_ASKS] * any(ways)
-    drawn = header(picture, colors) | {
+    drawn = header(picture, colors, drag.shown if isinstance(drag, Drag) else None) | {
         "alt": f"{said} {', '.join(keys)}.",
         "chooses": chooses,
         "drags": bool(drag),
         "asks": [way is not None for way in ways],
+        **further,
     }
-    found = _draw(key=key, data=packed(drawn, panels), **answers(key, choose, drag))
+    found = mount(key=key, data=packed(drawn, panels), **answers(key, choose, drag))
     if then and found.cell:
         then(Cell.sent(found.cell))
     if found.ask and (way := ways[n := int(found.ask["panel"])]):

@@ -1,24 +1,13 @@
 // Matrices: all cells on one canvas, numbers under the pointer and by keys, clicks, and parts that
 // are dragged out.
 
-const GAP = 10, LINE = 13, FONT = 12, READABLE = 10, BAR = 64, LARGEST = 110, NARROWEST = 64
+import {
+  chooseHere, drawnHere, hasRoom, holds, leftToServer, sender, tellServer, whenChosen,
+} from "../chosen.js"
+import { readMatrices } from "../message.js"
+import { cropped, inWords, parsed, spelled, taken } from "../part.js"
 
-// A message: a JSON header, the numbers, and one bit a cell for what is masked. `packed` in
-// __init__.py writes it. Panels that share their names have one `grid`.
-export function read(bytes) {
-  const { buffer } = bytes.slice()
-  const length = new DataView(buffer).getUint32(0, true)
-  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
-  let count = 0
-  const panels = head.panels.map((panel) => {
-    const grid = head.grids[panel.grid], start = count
-    count += grid.rows.length * grid.columns.length
-    return { ...grid, ...panel, start }
-  })
-  const values = new Float32Array(buffer, 4 + length, count)
-  const bits = new Uint8Array(buffer, 4 + length + 4 * count)
-  return { ...head, panels, values, masked: (n) => bits[n >> 3] >> (n & 7) & 1 }
-}
+const GAP = 10, LINE = 13, FONT = 12, READABLE = 10, BAR = 64, LARGEST = 110, NARROWEST = 64
 
 const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
 
@@ -435,7 +424,42 @@ export function reply({ panels, chooses, asks }, { panel, row, column }, shift) 
 
 function answer(view, at, { shiftKey }) {
   const told = reply(view.p, at, shiftKey)
-  if (told) view.send(...told)
+  if (told && !view.drawn.takes?.(...told, view.p)) deliver(view, told)
+}
+
+// Send what the server counts in the cells that it drew: once it has drawn those that are shown.
+function deliver(view, told) {
+  if (view.p === view.drawn) return view.send(...told)
+  view.waits = told
+  tellServer()
+}
+
+// Show what is chosen of the text: what the server drew, or another part made here.
+function show(view, chosen) {
+  const { drawn } = view, { zooms } = drawn, part = zooms && parsed(chosen, zooms.end)
+  const other = zooms && spelled(part) !== spelled(zooms.part)
+  view.shows = part ?? null
+  view.p = other ? cropped(drawn, part) : drawn
+  view.images = images(view.p)
+  view.setAttribute("aria-label", other ? briefly(view.p, part) : drawn.alt)
+  tell(view, null)
+  sized(view)
+}
+
+// Pictures of which the server has told nothing yet, in words.
+export function briefly({ panels }, part) {
+  const what = panels.map(({ title, quantity }) => title || quantity)
+  return `${[...new Set(what)].join("; ")}, ${part ? inWords(part) : "the whole text"}.`
+}
+
+// A part that is dragged out is shown at once where the scripts of the page can draw it everywhere.
+function enlarge(view, panel, rows, columns) {
+  const { drawn, shows, p } = view, { zooms } = drawn
+  const wanted = zooms && drawnHere("zoom") ? taken(drawn, shows, panel, rows, columns) : null
+  const zoom = spelled(wanted)
+  if (!zooms || !drawnHere("zoom") || !hasRoom(location.search, { zoom }))
+    deliver(view, ["part", { panel: p.panels[panel].name, rows, columns }])
+  else if (wanted) chooseHere({ zoom })
 }
 
 // The first and the last of the cells whose middle was dragged over, from either side.
@@ -469,10 +493,8 @@ function listen(view) {
   canvas.onpointerup = (event) => {
     const to = end(event), clicked = from && under(from)
     band.style.display = "none"
-    if (to) view.send("part", {
-      panel: view.p.panels[from.panel].name,
-      rows: dragged(from.row, to.row), columns: dragged(from.column, to.column),
-    })
+    if (to)
+      enlarge(view, from.panel, dragged(from.row, to.row), dragged(from.column, to.column))
     else if (clicked) answer(view, clicked, event)
     from = null
   }
@@ -483,6 +505,12 @@ function listen(view) {
   canvas.onpointerleave = () => from || tell(view, null)
   view.onkeydown = (event) => walk(view, event)
   view.onblur = () => tell(view, null)
+  view.onfocus = () => view.matches(":focus-visible") && tellServer()
+  whenChosen(view, (changes) => {
+    if (!("zoom" in changes)) return
+    view.waits = null
+    if (view.drawn.zooms) show(view, changes.zoom)
+  })
   new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
 }
 
@@ -493,10 +521,10 @@ function sized(view) {
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".tiles")
-  const known = view.p, p = view.p = read(data)
-  view.send = setTriggerValue
-  view.images = images(p)
-  view.setAttribute("aria-label", p.alt)
+  const known = view.p, p = view.drawn = data.panels ? data : readMatrices(data)
+  view.send = data.panels ? setTriggerValue : sender(setTriggerValue)
+  view.dataset.here = ""
+  leftToServer(view, p.drags && !p.zooms ? ["zoom"] : [])
   view.classList.toggle("answers", p.chooses || p.drags || p.asks.some(Boolean))
   if (!known) {
     for (const name of ["canvas", "frame", "band", "tip"])
@@ -504,6 +532,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
     listen(view)
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
   }
-  tell(view, null)
-  sized(view)
+  show(view, holds("zoom", spelled(p.zooms?.part)))
+  const { waits } = view
+  if (!waits || view.p !== p) return
+  view.waits = null
+  view.send(...waits)
 }

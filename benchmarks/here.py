@@ -1,0 +1,133 @@
+"""What is chosen on the first screen: from the click to the picture, beside another checkout.
+
+    python -m benchmarks.here --beside FOLDER
+
+With the bundled model on 24 tokens, both by turns in one browser: the time, the processor's time
+of the server until all is quiet, and the messages that the browser sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from playwright.sync_api import Page, WebSocket
+
+from benchmarks.browser import visitors
+from tests.browser.conftest import ROOT, find_chromium, settle
+
+TEXT = "When Mary and John went to the garden, John gave the flower to Mary. Then they ate"
+
+# The middle of a cell of the large picture, and of a head in the map.
+_CELL = """
+(view, [row, column]) => {
+  const { x, y, cw, ch } = view.look.boxes[0], box = view.getBoundingClientRect()
+  return [box.x + x + (column + .5) * cw, box.y + y + (row + .5) * ch]
+}
+"""
+_HEAD = """
+(view, head) => {
+  const { boxes, side } = view.look, box = view.getBoundingClientRect()
+  return [box.x + boxes[head].x + side / 2, box.y + boxes[head].y + side / 2]
+}
+"""
+# When a canvas was painted last, or lines were drawn, in milliseconds after the pointer went up.
+_WATCH = """
+() => {
+  const brush = CanvasRenderingContext2D.prototype, note = () => { window.done = performance.now() }
+  for (const name of ["putImageData", "drawImage"]) {
+    const original = brush[name]
+    brush[name] = function (...given) {
+      requestAnimationFrame(note)
+      return original.apply(this, given)
+    }
+  }
+  const { append } = Element.prototype
+  SVGElement.prototype.append = function (...given) {
+    requestAnimationFrame(note)
+    return append.apply(this, given)
+  }
+  addEventListener("pointerup", () => { window.up = performance.now() }, true)
+}
+"""
+
+
+class Choice(NamedTuple):
+    """Milliseconds to the last picture and of the server's processor; messages that were sent."""
+
+    wait: float
+    server: float
+    messages: int
+
+
+def _press(page: Page, script: str, key: str, what: object) -> None:
+    page.mouse.move(*page.locator(f".st-key-{key} :is(.tiles, .map)").first.evaluate(script, what))
+    page.wait_for_timeout(150)
+    page.mouse.down()
+    page.mouse.up()
+
+
+def _drag(page: Page) -> None:
+    large = page.locator(".st-key-head_large .tiles").first
+    page.mouse.move(*large.evaluate(_CELL, [3.6, 0.6]))
+    page.mouse.down()
+    page.mouse.move(*large.evaluate(_CELL, [14.4, 11.4]), steps=4)
+    page.mouse.up()
+
+
+#: What is done, one after the other, on a page as it is opened.
+CHOICES: dict[str, Callable[[Page], None]] = {
+    "another head": lambda page: _press(page, _HEAD, "heads", 13),
+    "a token's row": lambda page: _press(page, _CELL, "head_large", [6, 2]),
+    "a part": _drag,
+    "the whole text": lambda page: page.get_by_role("button", name="Show the whole text").click(),
+    "lines": lambda page: page.get_by_role("radio", name="Lines").click(),
+    "the matrix": lambda page: page.get_by_role("radio", name="Matrix").click(),
+}
+
+
+def main() -> None:
+    """Print a table, a row a choice: medians of both checkouts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--beside", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    found: dict[str, list[list[Choice]]] = {name: [[], []] for name in CHOICES}
+    sent = [0, 0]
+    with visitors(find_chromium() or "", roots=(given.beside, ROOT)) as people:
+        for n, person in enumerate(people):
+
+            def count(socket: WebSocket, n: int = n) -> None:
+                def one(_frame: object) -> None:
+                    sent[n] += 1
+
+                socket.on("framesent", one)
+
+            person.page.on("websocket", count)
+        for round_ in range(given.rounds + 1):
+            for n, person in enumerate(people):
+                person.open("", text=TEXT, layer="0", head="1")
+                person.page.evaluate(_WATCH)
+                for name, act in CHOICES.items():
+                    before, used = sent[n], person.served()
+                    act(person.page)
+                    person.page.wait_for_timeout(600)
+                    settle(person.page)
+                    wait = person.page.evaluate("window.done - window.up")
+                    if round_:  # the first one loads what all others have
+                        one = Choice(wait, 1000 * (person.served() - used), sent[n] - before)
+                        found[name][n].append(one)
+    print("| | ms, before | ms, now | server's ms, before | now | messages, before | now |")
+    print("|---|---|---|---|---|---|---|")
+    for name, both in found.items():
+        columns = [
+            f"{median(one[column] for one in each):.0f}" for column in range(3) for each in both
+        ]
+        print(f"| {name} | {' | '.join(columns)} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+// Parts of a text: what the server would draw of one, from the numbers of the whole that it sent.
+// `pictures/pooling.py` crops in the same way, and `header` in `pictures/canvas.py` says the rest.
+
+// Up to this many labels stand at an axis without their positions.
+const FEW = 8
+
+/** A part [first query, stop, first key, stop] as the address has it; null where that is all of a
+ * text of `end` tokens, or none of its parts. */
+export function parsed(chosen, end) {
+  const part = (chosen ?? "").split(",").map(Number), [a, b, c, d] = part
+  const right = 0 <= a && a < b && b <= end && 0 <= c && c < d && d <= end && part.length === 4
+  return right && !(b - a === end && d - c === end) ? part : null
+}
+
+/** A part as the address has it; null for the whole. */
+export const spelled = (part) => part ? part.join(",") : null
+
+const inTokens = (first, stop) => stop - first > 1 ? `${first} to ${stop - 1}` : `${first}`
+
+/** A part in words. */
+export const inWords = ([a, b, c, d]) => `queries ${inTokens(a, b)}, keys ${inTokens(c, d)}`
+
+// The same over a picture, in full and in short: of queries alone where its columns are no keys.
+function overPicture(part, ofKeys) {
+  if (!part) return []
+  const [a, b, c, d] = part
+  return ofKeys ? [inWords(part), `${a}–${b - 1} × ${c}–${d - 1}`]
+    : [`tokens ${inTokens(a, b)}`, `${a}–${b - 1}`]
+}
+
+// The cells that hold the tokens from one place to another, words taken whole: `Axis.within`.
+function cellsWithin(places, first, stop) {
+  const from = Math.max(0, places.findLastIndex((place) => place <= first))
+  const to = places.findIndex((place) => place >= stop)
+  return [from, Math.max(from + 1, to < 0 ? places.length : to)]
+}
+
+// First and last of the cells that are framed on a side, among those shown: all where nothing is
+// chosen, null where that isn't shown.
+function framedOn(places, [from, to], chosen) {
+  if (chosen === null) return [0, to - from - 1]
+  if (chosen < places[from] || to < places.length && chosen >= places[to]) return null
+  const found = places.slice(from, to).findLastIndex((place) => place <= chosen)
+  return [found, found]
+}
+
+function framedIn({ row, column }, down, across) {
+  if (row === null && column === null) return null
+  const [first, second] = [framedOn(...down, row), framedOn(...across, column)]
+  return first && second && [...first, ...second]
+}
+
+// A grid with the names of a part, and the rows and columns that it has of the whole.
+function gridOf(grid, { rows: [down, short], columns: [across, shortest] }, zooms, part) {
+  const [a, b, c, d] = part ?? []
+  const rows = part ? cellsWithin(down, a, b) : [0, down.length]
+  const columns = part && grid.wide === "key" ? cellsWithin(across, c, d) : [0, across.length]
+  const ends = (all, names, labels, shown) =>
+    all.length ? (names.length > FEW ? names : labels.slice(...shown)) : []
+  const names = { rows: grid.rows.slice(...rows), columns: grid.columns.slice(...columns) }
+  return { shown: { rows, columns }, grid: { ...grid, ...names,
+    rowEnds: ends(grid.rowEnds, names.rows, short, rows),
+    columnEnds: ends(grid.columnEnds, names.columns, shortest, columns),
+    frame: framedIn(zooms, [down, rows], [across, columns]) } }
+}
+
+// The cells of every panel that are shown: their numbers and what is masked, one after the other.
+function cellsOf({ panels, values, masked }, grids) {
+  const shown = panels.map(({ grid }) => grids[grid].shown)
+  const count = shown.reduce((sum, { rows, columns }) =>
+    sum + (rows[1] - rows[0]) * (columns[1] - columns[0]), 0)
+  const found = new Float32Array(count), hidden = new Uint8Array(count), starts = []
+  let n = 0
+  panels.forEach(({ start, columns: { length } }, panel) => {
+    const { rows, columns } = shown[panel]
+    starts.push(n)
+    for (let row = rows[0]; row < rows[1]; row++)
+      for (let column = columns[0]; column < columns[1]; column++) {
+        const cell = start + row * length + column
+        found[n] = values[cell]
+        hidden[n++] = masked(cell)
+      }
+  })
+  return { values: found, hidden, starts }
+}
+
+// The range that all panels share: `shared_range`.
+function rangeOf({ scale, least }, values) {
+  if (scale === "unit") return [0, 1]
+  const peak = values.reduce((most, value) =>
+    Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most, least) || 1
+  return [scale === "amount" ? 0 : -peak, peak]
+}
+
+// Two decimals, or as many as show two digits of the largest number.
+const decimalsOf = (high) => Math.min(8, Math.max(2, 1 - Math.floor(Math.log10(high))))
+
+// The kinds of cells that are in sight and have no colour on the scale, panel by panel.
+function legendOf({ zooms, special }, { values, hidden, starts }) {
+  const found = new Map()
+  zooms.masked.forEach((name, panel) => {
+    const seen = [false, false, false]
+    for (let n = starts[panel]; n < (starts[panel + 1] ?? values.length); n++) {
+      seen[0] ||= Boolean(hidden[n])
+      seen[1] ||= Number.isNaN(values[n])
+      seen[2] ||= !hidden[n] && Math.abs(values[n]) === Infinity
+    }
+    seen.forEach((there, kind) =>
+      there && found.set(kind ? special[kind].name : name, special[kind].color))
+  })
+  return [...found]
+}
+
+// Every grid once, and which of them each one is.
+function onceEach(grids) {
+  const known = [], texts = []
+  const numbers = grids.map((grid) => {
+    const text = JSON.stringify(grid)
+    if (!texts.includes(text)) {
+      texts.push(text)
+      known.push(grid)
+    }
+    return texts.indexOf(text)
+  })
+  return [known, numbers]
+}
+
+/** What is drawn of a part, or of the whole for null, from a message that was read. */
+export function cropped(p, part) {
+  const { zooms } = p, whole = p.whole ?? p
+  const cut = whole.grids.map((grid, n) => gridOf(grid, zooms.axes[n], zooms, part))
+  const [grids, numbers] = onceEach(cut.map(({ grid }) => grid))
+  const cells = cellsOf(whole, cut), { values, hidden, starts } = cells
+  const [low, high] = rangeOf(zooms, values)
+  const panels = whole.panels.map((panel, n) => {
+    const grid = numbers[panel.grid]
+    return { ...panel, ...grids[grid], grid, low, high, start: starts[n],
+      part: overPicture(part, panel.wide === "key") }
+  })
+  const [most, limit] = zooms.grows ?? []
+  return { ...p, panels, grids, values, masked: (n) => hidden[n], decimals: decimalsOf(high),
+    legend: zooms.legend ? legendOf(p, cells) : [],
+    tallest: most ? Math.min(most * panels[0].rows.length, limit) : p.tallest }
+}
+
+// From the first to the last of the shown cells of an axis to places in the text: `_places`.
+function placesOf(places, [first, stop], cells) {
+  const [from, to] = cellsWithin(places, first, stop)
+  const [a, b] = cells.map((cell) => from + Math.min(Math.max(cell, 0), to - from - 1))
+  return [places[a], b + 1 < to ? places[b + 1] : stop]
+}
+
+/** The part of which the n-th panel shows the cells from a first to a last row and column, where it
+ * shows a `part` now; null where they lie within one cell. Columns that are no keys choose none. */
+export function taken({ zooms, whole, panels }, part, n, rows, columns) {
+  const [a, b, c, d] = part ?? [0, zooms.end, 0, zooms.end]
+  const { grid, wide } = (whole?.panels ?? panels)[n], axes = zooms.axes[grid]
+  const queries = placesOf(axes.rows[0], [a, b], rows)
+  const keys = wide === "key" ? placesOf(axes.columns[0], [c, d], columns) : [c, d]
+  return queries[0] < queries[1] && keys[0] < keys[1] ? [...queries, ...keys] : null
+}

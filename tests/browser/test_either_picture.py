@@ -1,0 +1,356 @@
+"""A matrix, or its numbers as lines: the browser draws either without a message to the server, and
+what it draws is what an independent GPT-2 computes; the server hears of it with what is asked next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from playwright.sync_api import Browser, Page, expect
+
+import gpt2viz
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.browser.conftest import (
+    act,
+    address,
+    seen_by_axe,
+    settle,
+    show_what_is_to_be_guessed,
+)
+from tests.browser.test_browser import drawn, picture
+from tests.browser.test_lines import LINES
+from tests.browser.test_save import open_save
+from tests.browser.test_without_the_server import Reader
+from tests.browser.test_zoom import drag
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import Tolerance, reference
+
+TEXT, SECOND = "The cat sat on the mat and the cat sat", "A crane lifted the steel"
+PLACE = {"text": TEXT, "layer": 1, "head": 2, "query": 4}
+TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
+#: From so much on weights are drawn while no token is pointed at: the first that is few enough.
+AT_LEAST, AT_REST = (0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5), 300
+
+Weights = np.ndarray
+
+
+class Entry(NamedTuple):
+    """A page, what is chosen there, and the names by which Save offers some of its lines.
+
+    ``shown`` says what its pictures of lines show, by their keys: one head, or several together.
+    """
+
+    page: str
+    chosen: dict[str, Any]
+    saved: Sequence[str]
+    shown: dict[str, list[list[str]]]
+
+
+#: What is shown of a head: the text or what is edited, then layer and head.
+ENTRIES = {
+    "a head": Entry(
+        "head",
+        {},
+        ["Attention weights of layer 1, head 2, as lines"],
+        {"stage_weights": [["first 1.2"]]},
+    ),
+    "layers": Entry(
+        "side_by_side",
+        {"layers": "0,2,3", "head": 5},
+        ["Attention weight of layers 0, 2, 3, head 5, as lines"],
+        {"layers_chart": [["first 0.5", "first 2.5", "first 3.5"]]},
+    ),
+    "the mask": Entry(
+        "side_by_side",
+        {"differs": "mask"},
+        ["A: Mask on · layer 1, head 2, as lines", "B: Mask off · layer 1, head 2, as lines"],
+        {"both_sides": [["first 1.2"], ["open 1.2"]]},
+    ),
+    "heads": Entry(
+        "side_by_side",
+        {"differs": "head", "layer2": 3, "head2": 0},
+        ["A: One head · layer 1, head 2, as lines", "B: Another · layer 3, head 0, as lines"],
+        {"both_sides": [["first 1.2"], ["first 3.0"]]},
+    ),
+    "sentences": Entry(
+        "side_by_side",
+        {"differs": "text", "text2": SECOND},
+        [
+            "A: First sentence · layer 1, head 2, as lines",
+            "B: Second sentence · layer 1, head 2, as lines",
+        ],
+        {"weights_a": [["first 1.2"]], "weights_b": [["second 1.2"]]},
+    ),
+    "edits": Entry(
+        "side_by_side",
+        {"differs": "edits", "edits": "off:0.1,forbid:6:2"},
+        ["A: Baseline · layer 1, head 2, as lines", "B: Changed · layer 1, head 2, as lines"],
+        {"both_sides": [["first 1.2"], ["off:0.1,forbid:6:2 1.2"]]},
+    ),
+    "what if": Entry(
+        "what_if",
+        {"edits": "forbid:6:2"},
+        ["Baseline · layer 1, head 2, as lines", "Changed · layer 1, head 2, as lines"],
+        {"both_sides": [["first 1.2"], ["forbid:6:2 1.2"]]},
+    ),
+    "the best heads": Entry(
+        "find",
+        {"find": "head"},
+        ["Attention weights of layer 1, head 2, as lines"],
+        {"chosen_head": [["first 1.2"]], "best_heads": [["best 0"], ["best 1"], ["best 2"]]},
+    ),
+    "the best heads on the probe": Entry(
+        "find", {"layer": None, "head": None}, [], {"best_heads": [["probe 0"], ["probe 3"]]}
+    ),
+    "the chosen one of them": Entry(
+        "find",
+        {"on": "sentence"},
+        ["Weights of head 1.2: Layer 1"],
+        {"best_heads": [["first 1.2"]]},
+    ),
+    "a chapter": Entry(
+        "textbook",
+        {"chapter": "heads"},
+        ["Attention weights of layer 1, head 2, as lines"],
+        {"real_head": [["first 1.2"]]},
+    ),
+}
+
+
+@pytest.fixture
+def reader(browser: Browser, server: str) -> Iterator[Reader]:
+    reader = Reader(browser, server)
+    yield reader
+    reader.page.close()
+
+
+def opened(reader: Reader, entry: Entry, **more: Any) -> Page:
+    query = {**PLACE, **entry.chosen, **more}
+    reader.open(address(entry.page, {k: v for k, v in query.items() if v is not None})[1:])
+    if entry.page == "textbook":
+        show_what_is_to_be_guessed(reader.page)
+    reader.sent()
+    return reader.page
+
+
+def ranked(of: str) -> Any:
+    """The heads in the order of Find: by how they are like 1.2, or by their induction score."""
+    run = reference(BUNDLED, ids(TEXT) if of == "best" else probe(), causal=True)["weights"]
+    every = [(layer, head) for layer in range(4) for head in range(8)]
+    if of == "best":
+        chosen = run[1][2][1:].ravel()
+
+        def score(weights: Weights) -> float:
+            row = weights[1:].ravel()
+            return float(row @ chosen / np.linalg.norm(row) / np.linalg.norm(chosen))
+    else:
+
+        def score(weights: Weights) -> float:  # the second half looks at what followed its token
+            return float(np.mean([weights[n, n - 49] for n in range(50, 100)]))
+
+    return sorted(every, key=lambda at: -score(run[at[0]][at[1]]))
+
+
+def probe() -> list[int]:
+    return [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
+
+
+def ids(text: str) -> list[int]:
+    return gpt2viz.load_model().tokenizer.encode(text)
+
+
+def expected(shown: str) -> Weights:
+    """The weights that are shown, from a GPT-2 that shares no code with the app where none is
+    edited."""
+    of, _, where = shown.partition(" ")
+    if of in ("best", "probe"):
+        layer, head = ranked(of)[int(where)]
+    else:
+        layer, head = map(int, where.split("."))
+    tokens = {"second": ids(SECOND), "probe": probe()}.get(of, ids(TEXT))
+    if of in ("first", "open", "second", "best", "probe"):
+        found: Weights = reference(BUNDLED, tokens, causal=of != "open")["weights"][layer][head]
+        return found
+    trace = gpt2viz.trace(gpt2viz.load_model(), TEXT, edits=gpt2viz.parse_edits(of))
+    return trace.stage("weights", layer)[0, head]
+
+
+def lines(page: Page, key: str, n: int, source: int) -> dict[tuple[int, int], float]:
+    """The width of every line at rest, by its ends, of a picture's source."""
+    rest = page.locator(f".st-key-{key} .view").nth(n).locator("g.rest")
+    return {
+        (int(one["query"]), int(one["key"])): one["width"]
+        for one in rest.evaluate(LINES)
+        if one["source"] == str(source)
+    }
+
+
+def agree(found: dict[tuple[int, int], float], weights: Weights, total: list[Weights]) -> None:
+    least = next(n for n in AT_LEAST if sum((one >= n).sum() for one in total) <= AT_REST)
+    missing = set(zip(*np.nonzero(weights >= least), strict=True)) ^ found.keys()
+    assert all(abs(weights[ends] - least) < 1e-5 for ends in missing)
+    assert len(found) > 3
+    for ends, width in found.items():
+        assert width == pytest.approx(0.6 + 6.4 * weights[ends], abs=1e-4)
+
+
+def agree_all(page: Page, entry: Entry) -> None:
+    for key, pictures in entry.shown.items():
+        for n, sources in enumerate(pictures):
+            of_all = [expected(shown) for shown in sources]
+            place = int(sources[0][-1]) if sources[0].startswith(("best", "probe")) else n
+            for source, weights in enumerate(of_all):
+                agree(lines(page, key, place, source), weights, of_all)
+
+
+def choose(page: Page, name: str) -> None:
+    page.get_by_role("radio", name=name, exact=True).click()
+
+
+@pytest.mark.parametrize("what", ENTRIES)
+def test_lines_and_matrices_without_the_server(reader: Reader, what: str) -> None:
+    entry = ENTRIES[what]
+    page = opened(reader, entry)
+    matrices = {key: drawn(page, key) for key in entry.shown}
+    for key, pictures in entry.shown.items():
+        expect(picture(page, key)).to_be_visible()
+        flat = [shown for sources in pictures for shown in sources]
+        for shown, panel in zip(flat, matrices[key], strict=False):
+            if not shown.startswith("probe"):  # which is shrunk
+                assert_allclose(panel["z"], expected(shown), **TOLERANCE)
+    choose(page, "Lines")
+    assert "picture=lines" in page.url
+    agree_all(page, entry)
+    for key in entry.shown:
+        expect(picture(page, key)).not_to_be_visible()
+        page.locator(f".st-key-{key} .view").first.scroll_into_view_if_needed()
+    choose(page, "Matrix")
+    for key in entry.shown:
+        expect(picture(page, key)).to_be_visible()
+        expect(page.locator(f".st-key-{key} .view").first).not_to_be_visible()
+        assert drawn(page, key) == matrices[key]
+    choose(page, "Lines")
+    assert reader.sent() == 0, "the server was asked"
+
+    open_save(page, "Picture")
+    settle(page)
+    page.get_by_role("combobox", name="Picture").click()
+    offered = " ".join(page.get_by_role("option").all_text_contents())
+    assert ", as lines" in offered
+    for name in entry.saved:
+        assert name in offered
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    settle(page)
+    agree_all(page, entry)
+    reader.sent()
+    choose(page, "Matrix")
+    for key in entry.shown:
+        expect(picture(page, key)).to_be_visible()
+        assert drawn(page, key) == matrices[key]
+    assert reader.sent() == 0, "the server was asked"
+
+
+@pytest.mark.parametrize(
+    ("what", "key"),
+    [("a head", "stage_weights"), ("what if", "both_sides"), ("the mask", "both_sides")],
+)
+def test_lines_of_the_part_that_is_shown(reader: Reader, what: str, key: str) -> None:
+    page = opened(reader, ENTRIES[what])
+    drag(page, key, (4.7, 1.7), (8.3, 6.3))
+    choose(page, "Lines")
+    (shown,) = ENTRIES[what].shown[key][0]
+    weights = expected(shown)[5:9, 2:7]
+    agree(lines(page, key, 0, 0), weights, [weights])
+    queries = page.locator(f".st-key-{key} .view").first.locator("button.q")
+    assert queries.first.get_attribute("aria-label") == "query 5 ·mat"
+    page.get_by_role("button", name="Show the whole text").click()
+    agree(lines(page, key, 0, 0), expected(shown), [expected(shown)])
+    choose(page, "Matrix")
+    assert_allclose(drawn(page, key)[0]["z"], expected(shown), **TOLERANCE)
+    assert reader.sent() == 0, "the server was asked"
+
+
+def test_a_query_among_lines_is_chosen_on_its_side(reader: Reader) -> None:
+    second = "The steel was lifted by a crane"
+    sides = {"text": "A crane ate fish", "text2": second, "query": None}
+    page = opened(reader, ENTRIES["sentences"], **sides)
+    choose(page, "Lines")
+    side = page.locator(".st-key-weights_b")
+    act(page, lambda: side.get_by_role("button", name="query 6 ·crane", exact=True).click())
+    page.wait_for_url("**query=1*")
+    for letter, name in (("a", "query 1 ·crane"), ("b", "query 6 ·crane")):
+        button = page.locator(f".st-key-weights_{letter}").get_by_role("button", name=name)
+        expect(button).to_contain_class("here")
+    assert "picture=lines" in page.url
+
+
+@pytest.mark.parametrize("what", ["a head", "the mask", "the best heads"])
+def test_axe_finds_nothing_serious_in_either(reader: Reader, what: str) -> None:
+    page = opened(reader, ENTRIES[what])
+    assert not seen_by_axe(page)
+    choose(page, "Lines")
+    assert not seen_by_axe(page)
+
+
+def test_a_query_of_a_part_is_the_text_s(reader: Reader) -> None:
+    page = opened(reader, ENTRIES["the mask"], zoom="5,9,2,7")
+    choose(page, "Lines")
+    second = page.locator(".st-key-both_sides .view").nth(1)
+    act(page, lambda: second.get_by_role("button", name="query 7 ·the", exact=True).click())
+    page.wait_for_url("**query=7*")
+    for n in range(2):
+        button = page.locator(".st-key-both_sides .view").nth(n).locator("button.q").nth(2)
+        expect(button).to_contain_class("here")
+
+
+def test_who_reaches_lines_by_keys_hears_their_numbers(reader: Reader) -> None:
+    page = opened(reader, ENTRIES["a head"])
+    page.get_by_role("radio", name="Matrix").focus()
+    page.keyboard.press("ArrowRight")
+    view = page.locator(".st-key-stage_weights .view")
+    briefly = "Attention weights of layer 1, head 2, as lines. All its numbers"
+    assert str(view.get_attribute("aria-label")).startswith(briefly)
+    assert reader.sent() == 0, "the server was asked"
+    view.locator("button.q").nth(3).focus()
+    largest = f"largest {expected('first 1.2')[1:].max():.3g}"  # the first sees only itself
+    expect(page.get_by_role("group", name=largest)).to_have_count(1)
+    settle(page)
+    expect(view.locator("button.q").nth(3)).to_be_focused()
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "the server is asked for lines",
+        "app/components/matrix_or_lines/component.js",
+        "  offerHere(view, offers)\n",
+        "",
+        "test_lines_and_matrices_without_the_server[what if]",
+    ),
+    Mutant(
+        "lines stay beneath the matrix",
+        "app/components/matrix_or_lines/style.css",
+        ".either:not(.lined) > .as-lines, .lined > .tiles",
+        ".lined > .tiles",
+        "test_lines_and_matrices_without_the_server[a head]",
+    ),
+    Mutant(
+        "a token's row in a part for its place in the text",
+        "app/components/matrix_or_lines/component.js",
+        "token: data.queries[row][0] }",
+        "token: row }",
+        "test_a_query_of_a_part_is_the_text_s",
+    ),
+    Mutant(
+        "who reaches lines by keys hears little of them",
+        "app/components/matrix_or_lines/component.js",
+        'target.matches(":focus-visible") && tellServer())',
+        "false)",
+        "test_who_reaches_lines_by_keys_hears_their_numbers",
+    ),
+)

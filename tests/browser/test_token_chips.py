@@ -1,0 +1,156 @@
+"""The strip of tokens: each chip chosen by pointer and by keyboard, and none again."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import act, reach, seen_by_axe, settle
+from tests.browser.test_browser import Visit
+from tests.browser.test_frame import LONG
+from tests.mutants import Mutant
+
+MANY = " ".join([LONG] * 3)
+
+
+def chips(page: Page) -> Locator:
+    return page.get_by_role("radiogroup", name="tokens").get_by_role("radio")
+
+
+def chosen(page: Page) -> list[int]:
+    """The places of the pressed chips."""
+    return [n for n, chip in enumerate(chips(page).all()) if is_pressed(chip)]
+
+
+def is_pressed(chip: Locator) -> bool:
+    return chip.get_attribute("aria-checked") == "true"
+
+
+def in_line(page: Page, chip: Locator) -> bool:
+    """Whether all of a chip lies inside the strip, clear of its shaded ends."""
+    strip, box = chips(page).locator("..").first.bounding_box(), chip.bounding_box()
+    assert strip
+    assert box
+    return (
+        strip["x"] + 15 <= box["x"] and box["x"] + box["width"] <= strip["x"] + strip["width"] - 15
+    )
+
+
+@pytest.mark.parametrize("address", ["head", ""], ids=["head", "attention"])
+def test_every_chip_is_chosen_by_pointer_and_none_by_the_same(walk: Visit, address: str) -> None:
+    page = walk(address, text="of the bank of the bank")
+    for n in range(6):
+        act(page, chips(page).nth(n).click)
+        page.wait_for_url(f"**query={n}*")
+        assert chosen(page) == [n]
+    act(page, chips(page).nth(5).click)
+    page.wait_for_url(lambda url: "query" not in url)
+    assert chosen(page) == []
+
+
+@pytest.mark.parametrize("address", ["head", ""], ids=["head", "attention"])
+def test_every_chip_is_chosen_by_keyboard_and_none_by_the_same(walk: Visit, address: str) -> None:
+    page = walk(address, text="of the bank of the bank")
+    reach(page, chips(page).first)
+    for n in range(6):
+        expect(chips(page).nth(n)).to_be_focused()
+        act(page, lambda n=n: page.keyboard.press(("Enter", "Space")[n % 2]))  # type: ignore[misc]
+        page.wait_for_url(f"**query={n}*")
+        assert chosen(page) == [n]
+        page.keyboard.press("ArrowRight")
+        assert chosen(page) == [n], "the keys move the focus alone"
+    expect(chips(page).nth(5)).to_be_focused()  # the end
+    act(page, lambda: page.keyboard.press("Enter"))
+    page.wait_for_url(lambda url: "query" not in url)
+    assert chosen(page) == []
+    page.keyboard.press("Home")
+    expect(chips(page).first).to_be_focused()
+    page.keyboard.press("Tab")
+    assert not chips(page).evaluate_all("chips => chips.some(chip => chip.matches(':focus'))")
+    page.keyboard.press("Shift+Tab")
+    expect(chips(page).first).to_be_focused()
+
+
+def test_what_is_chosen_in_a_long_strip_comes_in_sight(walk: Visit) -> None:
+    page = walk("head", width=1000, text=MANY, query=30)
+    expect(chips(page)).to_have_count(45)
+    assert in_line(page, chips(page).nth(30))
+    chips(page).nth(30).focus()
+    for key in ("End", "Enter"):
+        act(page, lambda key=key: page.keyboard.press(key))  # type: ignore[misc]
+    page.wait_for_url("**query=44*")
+    assert chosen(page) == [44]
+    expect(chips(page).nth(44)).to_be_focused()
+    expect(chips(page).nth(44)).to_be_in_viewport()
+    strip = chips(page).locator("..").first
+    act(page, lambda: strip.evaluate("strip => strip.scrollTo(0, 0)"))
+    assert in_line(page, chips(page).nth(3)), "a strip that is drawn anew stays where it is"
+    act(page, chips(page).nth(3).click)
+    assert chosen(page) == [3]
+    page.go_back()
+    page.wait_for_url("**query=44*")
+    settle(page)
+    assert chosen(page) == [44]
+
+
+def test_where_a_scrolled_chip_is_pointed_at_it_tells_its_place_beside_it(walk: Visit) -> None:
+    page = walk("head", width=1000, text=MANY, query=30)
+    chip = chips(page).nth(29)
+    chip.hover()
+    box, told = chip.bounding_box(), chip.get_by_text("position 29").bounding_box()
+    assert box
+    assert told
+    assert told["height"] > 10
+    assert box["x"] - 60 <= told["x"] <= box["x"] + box["width"]
+    assert 0 <= told["y"] - box["y"] - box["height"] <= 10
+    on_top = "({ x, y }) => document.elementFromPoint(x, y).closest('.st-key-token_chips') !== null"
+    assert page.evaluate(on_top, {"x": told["x"] + 5, "y": told["y"] + 10})
+
+
+def test_many_that_can_t_be_chosen_are_scrolled_by_keyboard(walk: Visit) -> None:
+    page = walk("shapes", width=1000, text=MANY)
+    strip = page.get_by_role("radiogroup", name="45 tokens")
+    reach(page, strip)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(500)
+    assert strip.evaluate("strip => strip.scrollLeft") > 0
+
+
+def test_few_take_two_lines_and_on_a_narrow_window_one(walk: Visit) -> None:
+    def lines(width: int, text: str) -> int:
+        page = walk("head", width=width, text=text)
+        boxes = [chip.bounding_box() for chip in chips(page).all()]
+        return len({round(box["y"]) for box in boxes if box})
+
+    few = f"{LONG} and Mary gave it"
+    assert [lines(width, few) for width in (1440, 1000, 500)] == [1, 2, 1]
+    assert lines(1000, MANY) == 1
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_is_wrong_with_it(walk: Visit, dark: bool) -> None:
+    for address, query in (("head", {"query": 2}), ("shapes", {"query": 2})):
+        page = walk(address, text=MANY, dark=dark, width=1000, **query)
+        page.wait_for_timeout(500)
+        assert not seen_by_axe(page)
+
+
+def test_markup_in_a_token_stays_text(walk: Visit) -> None:
+    page = walk("head", text="<img src=x onerror=hacked=1> **b** $x$")
+    said = "".join(chips(page).locator(".token").all_inner_texts())
+    assert "<" in said
+    assert "*" in said
+    assert page.locator(".st-key-tokens :is(img, strong, .katex)").count() == 0
+    assert not page.evaluate("'hacked' in window")
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "chips: what a scrolled one tells lies elsewhere",
+        "app/components/token_chips/style.css",
+        "calc(-3rem - var(--scrolled))",
+        "-3rem",
+        "test_where_a_scrolled_chip_is_pointed_at_it_tells_its_place_beside_it",
+    ),
+)

@@ -1,0 +1,290 @@
+"""What the browser has the numbers of is chosen there: no message goes to the server, and what is
+drawn is what an independent GPT-2 computes; the server hears of it with whatever is asked next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from playwright.sync_api import Browser, WebSocket, expect
+
+import gpt2viz
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.browser.conftest import settle
+from tests.browser.test_browser import PLACE, drawn, picture
+from tests.browser.test_lines import lines
+from tests.browser.test_save import open_save
+from tests.browser.test_zoom import drag
+from tests.bundled import N_HEAD
+from tests.mutants import Mutant
+from tests.numpy_gpt2 import reference
+
+TEXT = "The cat sat on the mat and the cat sat"
+
+
+class Reader:
+    """A visitor of the first screen, and how many messages the browser sends to the server."""
+
+    def __init__(self, browser: Browser, server: str) -> None:
+        self._messages = 0
+        self._server = server
+        self.page = browser.new_page(viewport={"width": 1440, "height": 1000})
+        self.page.on("websocket", self._watch)
+
+    def _watch(self, socket: WebSocket) -> None:
+        def count(_frame: object) -> None:
+            self._messages += 1
+
+        socket.on("framesent", count)
+
+    def open(self, address: str) -> None:
+        self.page.goto(f"{self._server}/{address}")
+        settle(self.page)
+
+    def sent(self) -> int:
+        """The messages since this was last asked, when nothing comes any more."""
+        self.page.wait_for_timeout(300)
+        settle(self.page)
+        found, self._messages = self._messages, 0
+        return found
+
+    def head(self, layer: int, head: int) -> None:
+        self.page.mouse.click(
+            *picture(self.page, "heads").evaluate(PLACE, [layer * N_HEAD + head, 0, 0])
+        )
+        self.page.mouse.move(0, 0)
+
+    def row(self, row: int) -> None:
+        self.page.mouse.click(*picture(self.page, "head_large").evaluate(PLACE, [0, row, 1]))
+        self.page.mouse.move(0, 0)
+
+    def lines(self) -> dict[tuple[int, int], float]:
+        """Every line at rest, by its ends."""
+        found = lines(self.page, "rest")
+        return {(int(one["query"]), int(one["key"])): one["width"] for one in found}
+
+    def frame(self) -> Any:
+        return picture(self.page, "head_large").evaluate("view => view.p.panels[0].frame")
+
+
+@pytest.fixture
+def reader(browser: Browser, server: str) -> Iterator[Reader]:
+    reader = Reader(browser, server)
+    yield reader
+    reader.page.close()
+
+
+@pytest.fixture(scope="module")
+def expected() -> Any:
+    ids = gpt2viz.load_model().tokenizer.encode(TEXT)
+    return reference(BUNDLED, ids, causal=True)["weights"]
+
+
+def large(reader: Reader) -> np.ndarray:
+    return np.array(drawn(reader.page, "head_large")[0]["z"])
+
+
+def agree(found: dict[tuple[int, int], float], expected: np.ndarray) -> None:
+    assert found.keys() == set(zip(*np.nonzero(expected >= 0.01), strict=True))
+    for ends, width in found.items():
+        assert width == pytest.approx(0.6 + 6.4 * expected[ends], abs=1e-4)
+
+
+def test_heads_rows_parts_and_lines_are_chosen_without_the_server(
+    reader: Reader, expected: Any
+) -> None:
+    page = reader.page
+    reader.open(f"?text={TEXT.replace(' ', '+')}&layer=0&head=1")
+    reader.sent()
+
+    reader.head(2, 5)
+    assert_allclose(large(reader), expected[2][5], rtol=2e-3, atol=2e-3)
+    assert "layer=2&head=5" in page.url
+    expect(page.get_by_text("Layer 2 · Head 5")).to_have_count(0)  # it is on the canvas
+    expect(page.locator(".st-key-head_large .does")).to_contain_text("Head 2.5")
+
+    reader.row(6)
+    assert "query=6" in page.url
+    assert reader.frame() == [6, 6, 0, 9]
+    row = expected[2][5][6]
+    most = int(row.argmax())
+    expect(page.locator(".st-key-head_large .does")).to_contain_text(f"({row[most]:.2f})")
+    assert picture(page, "heads").evaluate("view => view.p.token") == 6
+    chip = page.locator(".st-key-tokens [role=radio]").nth(6)
+    expect(chip).to_have_attribute("aria-checked", "true")
+
+    drag(page, "head_large", (4.7, 1.7), (8.3, 6.3))
+    assert_allclose(large(reader), expected[2][5][5:9, 2:7], rtol=2e-3, atol=2e-3)
+    assert reader.frame() == [1, 1, 0, 4]
+    reader.head(3, 0)
+    assert_allclose(large(reader), expected[3][0][5:9, 2:7], rtol=2e-3, atol=2e-3)
+
+    page.get_by_role("radio", name="Lines").click()
+    agree(reader.lines(), expected[3][0][5:9, 2:7])
+    page.get_by_role("button", name="Show the whole text").click()
+    agree(reader.lines(), expected[3][0])
+    page.get_by_role("group", name="More heads").get_by_role("button", name="4").click()
+    expect(page.locator(".rows g.rest path[data-source='1']")).to_have_count(
+        int((expected[3][4] >= 0.01).sum())
+    )
+    page.locator(".st-key-head_large .rows .q").nth(3).click()
+    assert "query=3" in page.url
+    expect(chip).to_have_attribute("aria-checked", "false")
+    page.get_by_role("radio", name="Matrix").click()
+    assert_allclose(large(reader), expected[3][0], rtol=2e-3, atol=2e-3)
+    chip.click()
+    assert reader.frame() == [6, 6, 0, 9]
+    chip.click()
+    assert reader.frame() is None
+    assert "query" not in page.url
+    assert reader.sent() == 0, "the server was asked"
+
+
+def test_the_server_hears_of_it_with_whatever_is_asked_next(reader: Reader, expected: Any) -> None:
+    page = reader.page
+    reader.open(f"?text={TEXT.replace(' ', '+')}")
+    reader.head(1, 3)
+    drag(page, "head_large", (4.7, 1.7), (8.3, 6.3))
+    reader.sent()
+    open_save(page, "Picture")
+    assert reader.sent() == 2  # the address, and what was pressed
+    names = page.get_by_role("combobox", name="Picture")
+    part = "queries 5 to 8, keys 2 to 6"
+    expect(names).to_have_value(f"Attention weights, layer 1, head 3, {part}")
+    page.keyboard.press("Escape")
+    settle(page)
+    assert_allclose(large(reader), expected[1][3][5:9, 2:7], rtol=2e-3, atol=2e-3)
+    expect(page.get_by_role("application", name=f"layer 1, head 3, {part}.")).to_be_visible()
+
+    reader.head(0, 2)
+    page.get_by_role("button", name="Look inside this head").click()
+    page.wait_for_url("**/head?*")
+    settle(page)
+    assert "layer=0" in page.url
+    assert "head=2" in page.url
+    inside = next(one for one in drawn(page, "stages") if one["name"] == "weights")
+    assert_allclose(inside["z"], expected[0][2][5:9, 2:7], rtol=2e-3, atol=2e-3)
+
+
+def test_back_to_what_the_address_says_nothing_of(reader: Reader) -> None:
+    page = reader.page
+    reader.open(f"?text={TEXT.replace(' ', '+')}")
+    first, chosen = large(reader), picture(page, "heads").evaluate("view => view.p.chosen")
+    reader.row(4)
+    page.get_by_role("radio", name="Lines").click()
+    reader.head(1, 3)
+    for _ in range(3):
+        page.go_back()
+        page.wait_for_timeout(300)
+        settle(page)
+    assert "query" not in page.url
+    assert_allclose(large(reader), first)
+    assert reader.frame() is None
+    assert picture(page, "heads").evaluate("view => [view.p.chosen, view.p.token]") == [chosen, -1]
+    expect(page.locator(".st-key-tokens [aria-checked=true]")).to_have_count(0)
+    expect(page.get_by_role("radio", name="Matrix")).to_have_attribute("aria-checked", "true")
+
+
+@pytest.mark.parametrize("name", ["When was this head born?", "Head", "More"])
+def test_links_lead_on_with_it(reader: Reader, name: str) -> None:
+    page = reader.page
+    reader.open(f"?text={TEXT.replace(' ', '+')}")
+    reader.head(1, 3)
+    page.get_by_role("link", name=name, exact=True).click()
+    page.wait_for_url(lambda url: "layer=1" in url and "head=3" in url)
+    settle(page)
+    assert "/?" not in page.url
+    page.go_back()
+    settle(page)
+    assert picture(page, "heads").evaluate("view => view.p.chosen") == N_HEAD + 3
+
+
+def test_back_and_forward_go_through_what_was_chosen(reader: Reader, expected: Any) -> None:
+    page = reader.page
+    reader.open(f"?text={TEXT.replace(' ', '+')}&layer=0&head=1")
+    reader.head(1, 3)
+    reader.head(2, 5)
+    for step, (layer, head) in ((-1, (1, 3)), (-1, (0, 1)), (1, (1, 3))):
+        page.evaluate("step => history.go(step)", step)
+        page.wait_for_timeout(300)
+        settle(page)
+        assert_allclose(large(reader), expected[layer][head], rtol=2e-3, atol=2e-3)
+        assert picture(page, "heads").evaluate("view => view.p.chosen") == layer * N_HEAD + head
+    page.reload()
+    settle(page)
+    assert_allclose(large(reader), expected[1][3], rtol=2e-3, atol=2e-3)
+
+
+def test_the_next_sentence_is_read_with_the_head_that_was_chosen(reader: Reader) -> None:
+    page = reader.page
+    reader.open(f"?text={TEXT.replace(' ', '+')}")
+    reader.head(1, 3)
+    page.get_by_role("textbox", name="Sentence").fill("A crane ate fish")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**text=A+crane*")
+    settle(page)
+    ids = gpt2viz.load_model().tokenizer.encode("A crane ate fish")
+    weights = reference(BUNDLED, ids, causal=True)["weights"][1][3]
+    assert_allclose(large(reader), weights, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("more", "messages"),
+    [({"causal": "false"}, 1), ({"words": "true"}, 1), ({"show": "norms"}, 1), ({}, 0)],
+)
+def test_what_the_browser_has_not_the_server_is_asked_for(
+    reader: Reader, more: dict[str, str], messages: int
+) -> None:
+    asked = "&".join(f"{name}={value}" for name, value in more.items())
+    reader.open(f"?text={TEXT.replace(' ', '+')}&layer=0&head=1&{asked}")
+    reader.sent()
+    reader.row(4)
+    assert reader.sent() == messages
+    assert "query=4" in reader.page.url
+    assert reader.frame()[:2] == [4, 4]
+    expect(reader.page.locator(".st-key-head_large .does")).to_contain_text("·the")
+
+
+def test_keys_choose_here_and_who_hears_the_page_is_told_all(reader: Reader, expected: Any) -> None:
+    page = reader.page
+    reader.open(f"?text={TEXT.replace(' ', '+')}&layer=0&head=1")
+    reader.sent()
+    page.locator(".st-key-heads .map").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    assert "layer=1&head=2" in page.url.replace("head=2&layer=1", "layer=1&head=2")
+    assert_allclose(large(reader), expected[1][2], rtol=2e-3, atol=2e-3)
+    assert reader.sent() == 0
+    page.get_by_role("radio", name="Matrix").focus()
+    page.keyboard.press("Tab")  # to the large picture, whose numbers are then told in words
+    settle(page)
+    largest = f"largest {expected[1][2].max():.3g}"
+    expect(page.get_by_role("application", name=largest)).to_have_count(1)
+
+
+MUTANTS = (
+    Mutant(
+        "the server isn't told before something is pressed",
+        "app/components/keyboard/component.js",
+        "const ask = (event) => asks(event.composedPath()) && tellServer()",
+        "const ask = (event) => asks(event.composedPath())",
+        "test_the_server_hears_of_it_with_whatever_is_asked_next",
+    ),
+    Mutant(
+        "links lead to the head of before",
+        "app/components/keyboard/component.js",
+        ": onward(drawn, location.search, untold())",
+        ": drawn",
+        "test_links_lead_on_with_it[When was this head born?]",
+    ),
+    Mutant(
+        "what was chosen stays as the browser goes back",
+        "app/components/keyboard/component.js",
+        'addEventListener("popstate", back)\n  const observer',
+        "const observer",
+        "test_back_to_what_the_address_says_nothing_of",
+    ),
+)

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import {
+  exact, offers, pictures,
+} from "../../gpt2viz/app/components/matrix_or_lines/component.js"
+
+const NAMES = ["0 a", "1 b", "2 c"]
+const GRID = { rows: NAMES, columns: NAMES, rowEnds: NAMES, columnEnds: NAMES, wide: "key",
+  frame: [1, 1, 0, 2] }
+const AXIS = [[0, 1, 2], ["a", "b", "c"]]
+const ZOOMS = { part: null, end: 3, row: 1, column: null, scale: "unit", least: 0, grows: null,
+  masked: ["masked", "masked"], legend: true, axes: [{ rows: AXIS, columns: AXIS }] }
+const panel = (title, start) => ({ ...GRID, grid: 0, start, title, quantity: "weight", part: [] })
+const LINES = { shows: "tiny", colors: ["#1", "#2", "#3", "#4"] }
+const lined = (names) => ({ what: `of ${names}`, names, lit: true, alt: `told of ${names}` })
+// Two heads: the numbers of the first are 0 to 8, of the second 9 to 17.
+const P = { zooms: ZOOMS, grids: [GRID], panels: [panel("A", 0), panel("B", 9)],
+  values: Float32Array.from({ length: 18 }, (_, n) => n), masked: (n) => Number(n === 2),
+  special: [{ color: "#0" }, { name: "NaN", color: "#0" }, { name: "infinite", color: "#0" }],
+  either: { lines: LINES, lined: [lined(["first"]), lined(["second"])] } }
+
+const held = (changes) => (name, drawn) => name in changes ? changes[name] : drawn
+const as = (...all) => ({ ...P, either: { ...P.either, lined: all } })
+
+test("a picture a matrix has its title and its own numbers", () => {
+  const [a, b] = pictures(P, held({}))
+  assert.deepEqual([a.title, b.title], ["A", "B"])
+  assert.deepEqual(a.data.matrices.map(({ name }) => name), ["first"])
+  assert.deepEqual([...b.data.matrices[0].values], [9, 10, 11, 12, 13, 14, 15, 16, 17])
+  assert.deepEqual(a.data.matrices[0].hidden.map(Number), [0, 0, 1, 0, 0, 0, 0, 0, 0])
+  assert.deepEqual([a.data.shows, a.data.alt], ["tiny, of first", "told of first"])
+  assert.deepEqual([a.data.colors, b.data.colors], [["#1"], ["#1"]])
+  assert.deepEqual(a.data.queries, [[0, "a"], [1, "b"], [2, "c"]])
+})
+
+test("all in one picture are told apart by their names, and need no title", () => {
+  const [both, ...others] = pictures(as(lined(["first", "second"])), held({}))
+  assert.equal(others.length, 0)
+  assert.equal(both.title, "")
+  assert.deepEqual(both.data.matrices.map(({ name }) => name), ["first", "second"])
+  assert.deepEqual(both.data.colors, ["#1", "#2"])
+})
+
+test("a framed row's token lights up, where it was chosen", () => {
+  const [first] = pictures(P, held({})), [dark] = pictures(as({ ...lined(["first"]), lit: false }))
+  assert.deepEqual([first.data.chosen, dark.data.chosen], [1, -1])
+})
+
+test("another part of the text is drawn and said", () => {
+  const [, b] = pictures(P, held({ zoom: "1,3,0,2" }))
+  assert.deepEqual([...b.data.matrices[0].values], [12, 13, 15, 16])
+  assert.deepEqual(b.data.queries, [[1, "b"], [2, "c"]])
+  assert.equal(b.title, "B, queries 1 to 2, keys 0 to 1")
+  assert.equal(b.data.alt, "second, as lines, queries 1 to 2, keys 0 to 1.")
+  assert.equal(b.data.chosen, 0)
+})
+
+test("of shrunk matrices the whole ones are drawn", () => {
+  const { zooms, ...rest } = P, values = new Float32Array(4), small = [panel("A", 0)]
+  const shrunk = { ...rest, panels: small, values, masked: () => 0, whole: P }
+  assert.deepEqual([...exact(shrunk).values], [...P.values])
+  assert.equal(exact(rest).values, P.values)
+  assert.deepEqual(pictures(shrunk).map(({ title }) => title), ["A", "B"])
+  assert.equal(zooms, ZOOMS)
+})
+
+test("the picture alone is chosen here", () => {
+  assert.ok(offers({ picture: "lines" }))
+  assert.ok(!offers({ picture: "lines", zoom: "0,1,0,1" }) && !offers({ head: "1" }))
+})

@@ -1,0 +1,16 @@
+// What the browser makes of messages of matrices, by their names, as lines, for what is chosen:
+// node of_lines.js FILE, as JSON.
+import { readFileSync } from "node:fs"
+
+import { asLines } from "../../gpt2viz/app/components/lines/component.js"
+import { pictures } from "../../gpt2viz/app/components/matrix_or_lines/component.js"
+import { readMatrices } from "../../gpt2viz/app/components/message.js"
+
+const { sent, choice } = JSON.parse(readFileSync(process.argv[2], "utf8"))
+const held = (name, drawn) => name in choice ? choice[name] : drawn
+
+console.log(JSON.stringify(Object.fromEntries(Object.entries(sent).map(([key, text]) => {
+  const p = readMatrices(new Uint8Array(Buffer.from(text, "base64")))
+  return [key, pictures(p, held).map(({ title, data: { matrices, ...data } }) =>
+    ({ title, ...data, ...asLines(matrices, data.keys.length, data) }))]
+}))))

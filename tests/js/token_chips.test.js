@@ -1,0 +1,146 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import { chooseHere, offerHere, untold } from "../../gpt2viz/app/components/chosen.js"
+import draw, { away, reached } from "../../gpt2viz/app/components/token_chips/component.js"
+
+test("arrow keys lead to the chips beside, and no further than to the ends", () => {
+  assert.deepEqual(["ArrowRight", "ArrowDown"].map((key) => reached(4, 1, key)), [2, 2])
+  assert.deepEqual(["ArrowLeft", "ArrowUp"].map((key) => reached(4, 1, key)), [0, 0])
+  assert.equal(reached(4, 3, "ArrowRight"), 3)
+  assert.equal(reached(4, 0, "ArrowLeft"), 0)
+  assert.deepEqual(["Home", "End"].map((key) => reached(4, 2, key)), [0, 3])
+})
+
+test("other keys lead nowhere", () => {
+  for (const key of ["Tab", "Enter", " ", "toString"]) assert.equal(reached(4, 1, key), undefined)
+})
+
+test("a line is scrolled as far as the chosen chip needs, clear of the shades", () => {
+  const line = { left: 100, right: 500 }
+  assert.equal(away(line, { left: 116, right: 484 }), 0)
+  assert.equal(away(line, { left: 600, right: 650 }), 166)
+  assert.equal(away(line, { left: 20, right: 60 }), -96)
+  assert.equal(away(line, { left: 450, right: 490 }), 6)
+})
+
+// A page of plain objects, as much of it as the component asks for.
+class Part {
+  constructor(tag) {
+    Object.assign(this, { tag, children: [], attributes: {}, dataset: {}, isConnected: true })
+    Object.assign(this, { scrollLeft: 0, scrollWidth: 0, clientWidth: 0 })
+    Object.assign(this, { style: { setProperty() {} }, parentNode: { append() {} } })
+    this.classes = new Set()
+    this.classList = { toggle: (name, on) => this.classes[on ? "add" : "delete"](name) }
+  }
+  append(...parts) { this.children.push(...parts) }
+  replaceChildren() { this.children = [] }
+  setAttribute(name, value) { this.attributes[name] = value }
+  addEventListener(kind, listen) { this[`on${kind}`] = listen }
+  getRootNode() { return focus }
+  getBoundingClientRect() { return { left: 0, right: 0 } }
+  focus() { focus.activeElement = this }
+}
+
+const focus = { activeElement: null }
+const at = (search) => ({ search, pathname: "/" })
+Object.assign(globalThis, {
+  document: { createElement: (tag) => new Part(tag) },
+  ResizeObserver: class { observe() {} },
+  location: at(""),
+  history: { pushState(_state, _title, to) { globalThis.location = at(to === "/" ? "" : to) } },
+})
+
+const DATA = { name: "3 tokens", first: 0, labels: ["a", "<b>", "c"], ids: [7, 8, 9], part: false,
+  chosen: null, disabled: false }
+
+function strip(changed = {}) {
+  const view = new Part("div"), sent = []
+  const drawn = { parentElement: { querySelector: () => view },
+    setTriggerValue: (...what) => sent.push(what) }
+  const again = (more) => draw({ ...drawn, data: { ...DATA, ...changed, ...more } })
+  again()
+  return { view, sent, again }
+}
+
+const pressed = ({ children }) =>
+  children.filter((chip) => chip.attributes["aria-checked"]).map(({ value }) => value)
+const reachable = ({ children }) =>
+  children.filter(({ tabIndex }) => tabIndex === 0).map(({ value }) => value)
+
+test("the server is told of a chip, and of the same once more as of none", () => {
+  const { view, sent, again } = strip()
+  assert.deepEqual(view.children.map((chip) => chip.children[0].textContent), ["a ", "<b> ", "c "])
+  view.children[2].onclick()
+  assert.deepEqual(pressed(view), ["2"])
+  again({ chosen: 2 })
+  assert.deepEqual(pressed(view), ["2"])
+  view.children[2].onclick()
+  assert.deepEqual(pressed(view), [])
+  assert.deepEqual(sent, [["query", 2], ["query", -1]])
+})
+
+test("where scripts draw it, the address says it and the server isn't told", () => {
+  const { view, sent, again } = strip()
+  const page = new Part("div")
+  offerHere(page, (changes) => Object.keys(changes).join() === "query")
+  view.children[1].onclick()
+  assert.equal(globalThis.location.search, "?query=1")
+  assert.deepEqual(pressed(view), ["1"])
+  again()
+  assert.deepEqual(pressed(view), ["1"], "what was chosen here holds")
+  view.children[1].onclick()
+  assert.deepEqual([globalThis.location.search, pressed(view)], ["", []])
+  chooseHere({ query: "2" })
+  assert.deepEqual(pressed(view), ["2"], "chosen elsewhere on the page")
+  chooseHere({ query: null })
+  assert.deepEqual(sent, [])
+  untold().clear()
+  page.isConnected = view.isConnected = false
+})
+
+test("a part of a long text counts from its first, and leaves it to the server", () => {
+  const page = new Part("div")
+  offerHere(page, () => true)
+  const { view, sent } = strip({ first: 128, part: true, chosen: 300 })
+  assert.deepEqual(pressed(view), [])
+  view.children[1].onclick()
+  assert.deepEqual(sent, [["query", 129]])
+  assert.equal(view.children[1].children[0].children[0].textContent, "position 129, id 8")
+  page.isConnected = view.isConnected = false
+})
+
+test("keys move the focus and not the choice, and Tab leads to one chip", () => {
+  const { view, sent } = strip({ chosen: 1 })
+  assert.deepEqual(reachable(view), ["1"])
+  view.children[1].focus()
+  const key = (name, more) => view.onkeydown({ key: name, preventDefault() {}, ...more })
+  key("End")
+  assert.equal(focus.activeElement, view.children[2])
+  view.onfocusin({ target: view.children[2] })
+  assert.deepEqual([reachable(view), pressed(view), sent], [["2"], ["1"], []])
+  key("ArrowLeft", { altKey: true })
+  assert.equal(focus.activeElement, view.children[2], "that is the browser's own Back")
+})
+
+test("where none can be chosen, the strip itself can be reached", () => {
+  const { view, again } = strip({ disabled: true })
+  assert.ok(view.children.every((chip) => chip.disabled))
+  assert.equal(view.tabIndex, 0)
+  again({ disabled: false })
+  assert.equal(view.tabIndex, -1)
+})
+
+test("chips stay as they are while the tokens are the same", () => {
+  const { view, again } = strip(), [first] = view.children
+  again({ chosen: 1 })
+  assert.equal(view.children[0], first)
+  again({ labels: ["d", "e"], ids: [1, 2] })
+  assert.deepEqual(view.children.map((chip) => chip.children[0].textContent), ["d ", "e "])
+})
+
+test("few may take two lines, many scroll in one", () => {
+  assert.ok(strip().view.classes.has("few"))
+  const many = Array(21).fill("a")
+  assert.ok(!strip({ labels: many, ids: many }).view.classes.has("few"))
+})
