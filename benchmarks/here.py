@@ -110,6 +110,7 @@ def main() -> None:
         for round_ in range(given.rounds + 1):
             for n, person in enumerate(people):
                 person.open("", text=TEXT, layer="0", head="1")
+                person.page.wait_for_timeout(1500)
                 person.page.evaluate(_WATCH)
                 for name, act in CHOICES.items():
                     before, used = sent[n], person.served()

@@ -140,3 +140,8 @@ def save(path: Path, content: bytes) -> None:
 def script(text: str, read: Callable[[str], str]) -> str:
     """A component's script with those that it imports written in, which are ``read`` by name."""
     return _TAKEN.sub(lambda taken: read(taken[1]), text)
+
+
+def imported(text: str) -> set[str]:
+    """The names of the scripts that a component's imports."""
+    return set(_TAKEN.findall(text))

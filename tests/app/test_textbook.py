@@ -62,8 +62,9 @@ _SEEN = {"caption", "code", "header", "html", "latex", "markdown", "metric", "pl
 _SEEN |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
 _OWN = {"button", "button_group", "download_button", "expander", "file_uploader", "page_link"}
 _OWN |= {"popover", "radio", "select_slider", "selectbox", "text_input", "toggle"}
-_WITHOUT_HANDS = {f"gpt2viz_{name}" for name in ("keyboard", "landing", "progress", "theme_watch")}
-_WITHOUT_HANDS |= {f"gpt2viz_{name}_script" for name in ("lines", "tiles", "token_chips")}
+_WITHOUT_HANDS = {
+    f"gpt2viz_{name}" for name in ("bundle", "keyboard", "landing", "progress", "theme_watch")
+}
 _OF_THE_APP = {
     f"gpt2viz_{name}"
     for name in ("arrows", "diagram", "guess_bars", "listings", "number_grid", "player", "tiles")

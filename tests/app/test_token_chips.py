@@ -65,13 +65,13 @@ def test_one_that_is_chosen_is_that_of_every_page(
 
 def test_as_many_chips_as_there_can_be_take_no_more_than_streamlit_s_own() -> None:
     at = open_page("attention", text=" ".join(["the bank of"] * 42 + ["a b"]))
-    (strip,), (script,) = parts(at, "-token_chips"), parts(at, "-token_chips_script")
+    (strip,), (script,) = parts(at, "-token_chips"), parts(at, "-bundle")
     (name,) = (block.proto for block in at.markdown if block.value == "128 tokens")
     assert strip.ByteSize() + name.ByteSize() < STREAMLITS
     assert script.ByteSize() > config.get_option("global.minCachedMessageSize"), "sent each time"
     at.query_params["query"] = "5"
     at.run()
-    assert parts(at, "-token_chips_script") == [script], "the same whatever is chosen"
+    assert parts(at, "-bundle") == [script], "the same whatever is chosen"
 
 
 #: Faults that these tests notice: see ``tests.mutants``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.app import address, prose, sparing
-from gpt2viz.app.components import keyboard, tiles
+from gpt2viz.app.components import bundle, keyboard
 from gpt2viz.app.pages import MENU, Page, added
 
 
@@ -13,7 +13,7 @@ def menu(here: Page) -> None:
     """Draw the menu into the current container; ``here`` is the page that is open."""
     st.html(f'<h1 class="page-name">{here.title}</h1>')  # for those who hear the page
     keyboard.popovers()
-    tiles.bring()
+    bundle.bring()
     st.markdown("**gpt2viz**", width="content")
     chosen = address.parameters()
     for page in (*MENU, *added()):

@@ -16,7 +16,7 @@ import streamlit as st
 
 from gpt2viz.app import address, output, parameters
 from gpt2viz.app.clicks import Dragged
-from gpt2viz.app.components import beside, component, lines, tiles
+from gpt2viz.app.components import beside, brought, lines, tiles
 from gpt2viz.app.frame.page import View
 from gpt2viz.pictures.lines import MOST_SOURCES
 from gpt2viz.pictures.lines import lines as made_of
@@ -32,14 +32,7 @@ _HTML = f"""
   <p class="opened"></p>
 </div>
 """
-_CSS = "\n".join(
-    [
-        beside(tiles.__name__, "style.css"),
-        f".as-lines {{ {beside(lines.__name__, 'style.css')} }}",  # they speak of every button
-        beside(__name__, "style.css"),
-    ]
-)
-_mount = component(__name__, _HTML, _CSS)
+_mount = brought(__name__, _HTML).draw
 
 
 @dataclass(frozen=True)

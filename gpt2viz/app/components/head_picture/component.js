@@ -110,11 +110,11 @@ async function draw(view) {
     const data = forLines(found, state)
     data.alt = same ? p.alt : `${data.alt}. ${COME}`
     find("title").textContent = titled(found, state)
-    const show = await handed(lines).script
+    const { draw: show } = await handed(lines).script
     show({ data, parentElement: view, setTriggerValue: (name, row) => pick(view, found, row) })
   } else {
     const alt = same ? p.alt : `${named(found, state)}. ${COME}`
-    const show = await handed(tiles).script
+    const { draw: show } = await handed(tiles).script
     const takes = (what, { row }, shown) => what === "cell" && pick(view, shown, row)
     show({ data: { ...found, alt, takes }, parentElement: view, setTriggerValue: view.send })
   }

@@ -15,12 +15,7 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.lines import HINT, LEFT_OUT, MOST_SOURCES, MOST_TOKENS
 
-_bring, _, SCRIPT = brought(__name__)
-
-
-def bring() -> None:
-    """Bring the script that draws them, once on a page; draws nothing."""
-    _bring(key="lines_script", data={})
+SCRIPT = brought(__name__).name
 
 
 def switched(*parts: Window, named: bool = False) -> bool:
@@ -31,7 +26,6 @@ def switched(*parts: Window, named: bool = False) -> bool:
     that are drawn. The switch is ``named`` where it stands among others that are.
     """
     few = all(part.exact for part in parts)
-    bring()
     address.choice(parameters.PICTURE, ["matrix", "lines"])
     if named:
         _named_switch(few)

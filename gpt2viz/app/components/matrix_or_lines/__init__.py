@@ -15,7 +15,7 @@ import streamlit as st
 
 from gpt2viz.app import output
 from gpt2viz.app.clicks import Cell, Dragged
-from gpt2viz.app.components import beside, component, lines, tiles
+from gpt2viz.app.components import beside, brought, lines, tiles
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
 from gpt2viz.pictures.canvas import header
@@ -31,14 +31,7 @@ _HTML = f"""
   {beside(tiles.__name__, "component.html")}
 </div>
 """
-_CSS = "\n".join(
-    [
-        beside(tiles.__name__, "style.css"),
-        f".as-lines {{ {beside(lines.__name__, 'style.css')} }}",  # they speak of every button
-        beside(__name__, "style.css"),
-    ]
-)
-_mount = component(__name__, _HTML, _CSS)
+_mount = brought(__name__, _HTML).draw
 
 _NUMBERS = "All its numbers are in the menu, under Numbers."
 

@@ -47,7 +47,7 @@ async function draw(view) {
   const { p } = view, { picture, scripts } = p.either
   view.lined = holds("picture", picture) === "lines"
   view.classList.toggle("lined", view.lined)
-  const show = await handed(view.lined ? scripts.lines : scripts.tiles).script
+  const { draw: show } = await handed(view.lined ? scripts.lines : scripts.tiles).script
   if (p !== view.p) return
   if (!view.lined) show({ data: p, parentElement: view, setTriggerValue: view.send })
   else {

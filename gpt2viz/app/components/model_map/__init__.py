@@ -13,7 +13,7 @@ import streamlit as st
 
 from gpt2viz.analysis.looks import Look, Looks
 from gpt2viz.app import output
-from gpt2viz.app.components import component
+from gpt2viz.app.components import brought
 from gpt2viz.pictures.canvas import message, shaded, shaded_colors
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.palette import Palette
@@ -30,7 +30,7 @@ _HINT = (
 _PATH_HINT = (
     "Point at a row: its token lights up in every head. A click on a head of the path opens it."
 )
-_draw = component(__name__)
+_draw = brought(__name__).draw
 
 
 def draw(

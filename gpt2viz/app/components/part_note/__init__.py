@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpt2viz.app.components import component
+from gpt2viz.app.components import brought
 from gpt2viz.labels import counted
 from gpt2viz.pictures.canvas import Shown
 
-_draw = component(
+_draw = brought(
     __name__, '<div class="part" hidden><span></span><button>Show the whole text</button></div>'
-)
+).draw
 
 
 def draw(shown: Shown, *, here: bool, back: Callable[[], None]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.app import address, parameters
-from gpt2viz.app.components import component
+from gpt2viz.app.components import brought
 
-_draw = component(__name__, '<div class="switch" role="radiogroup" aria-label="Picture"></div>')
+_draw = brought(__name__, '<div class="switch" role="radiogroup" aria-label="Picture"></div>').draw
 
 
 def draw(*, enabled: bool) -> None:

@@ -22,12 +22,7 @@ _KEYS = (
 )
 _CHOOSES, _ASKS = "Enter chooses", "Shift and Enter ask why the head looks there"
 
-_bring, _draw, SCRIPT = brought(__name__)
-
-
-def bring() -> None:
-    """Bring the script that draws them. For the frame, once on every page; draws nothing."""
-    _bring(key="tiles_script", data={})
+_draw, SCRIPT = brought(__name__)
 
 
 def draw(

@@ -3,39 +3,15 @@ draw what comes of that, else by the server."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from gpt2viz.app import address, parameters
-from gpt2viz.app.components import beside, parted, whole
+from gpt2viz.app.components import brought
 from gpt2viz.labels import isolated
 
-if TYPE_CHECKING:
-    from streamlit.components.v2.types import ComponentRenderer
-
-#: How the script has its style.
-_STYLE = 'const STYLE = ""'
-_HTML = '<div class="chips" role="radiogroup"></div>'
-
-
-def _registered() -> tuple[ComponentRenderer, ComponentRenderer]:
-    """What brings the script, and what draws with it.
-
-    The style is written into the script: then a strip is sent as little more than its tokens.
-    """
-    name, style = "gpt2viz_token_chips", json.dumps(beside(__name__, "style.css"))
-    script = whole(beside(__name__, "component.js"))
-    loading, drawing = parted(name, script.replace(_STYLE, f"{_STYLE[:-2]}{style}"))
-    return (
-        st.components.v2.component(f"{name}_script", js=loading),
-        st.components.v2.component(name, html=_HTML, js=drawing),
-    )
-
-
-_bring, _draw = _registered()
+_draw = brought(__name__, '<div class="chips" role="radiogroup"></div>').draw
 
 
 def draw(
@@ -52,7 +28,6 @@ def draw(
     The chosen ``query``, of ``parameters.QUERY``, may be none of these; where it isn't
     ``enabled``, none can be chosen.
     """
-    _bring(key="token_chips_script", data={})
     _draw(
         key="token_chips",
         data={

@@ -6,9 +6,6 @@ import {
 } from "../chosen.js"
 import { make } from "../make.js"
 
-// style.css, which comes with the script: see __init__.py.
-const STYLE = ""
-
 // More chips than this stay in one line, which scrolls; fewer may take two.
 const ONE_LINE = 20
 
@@ -90,7 +87,6 @@ function fill(view, { first, labels, ids }) {
 }
 
 function begin(view) {
-  make("style", view.parentNode, STYLE)
   view.dataset.here = ""
   view.onkeydown = (event) => walk(view, event)
   view.addEventListener("focusin", ({ target }) => target !== view && stop(view, target))
