@@ -103,9 +103,6 @@ ENTRIES = {
         ["Attention weights of layer 1, head 2, as lines"],
         {"chosen_head": [["first 1.2"]], "best_heads": [["best 0"], ["best 1"], ["best 2"]]},
     ),
-    "the best heads on the probe": Entry(
-        "find", {"layer": None, "head": None}, [], {"best_heads": [["probe 0"], ["probe 3"]]}
-    ),
     "the chosen one of them": Entry(
         "find",
         {"on": "sentence"},
@@ -137,26 +134,17 @@ def opened(reader: Reader, entry: Entry, **more: Any) -> Page:
     return reader.page
 
 
-def ranked(of: str) -> Any:
-    """The heads in the order of Find: by how they are like 1.2, or by their induction score."""
-    run = reference(BUNDLED, ids(TEXT) if of == "best" else probe(), causal=True)["weights"]
+def ranked() -> Any:
+    """The heads in the order of Find: by how they are like 1.2."""
+    run = reference(BUNDLED, ids(TEXT), causal=True)["weights"]
     every = [(layer, head) for layer in range(4) for head in range(8)]
-    if of == "best":
-        chosen = run[1][2][1:].ravel()
+    chosen = run[1][2][1:].ravel()
 
-        def score(weights: Weights) -> float:
-            row = weights[1:].ravel()
-            return float(row @ chosen / np.linalg.norm(row) / np.linalg.norm(chosen))
-    else:
-
-        def score(weights: Weights) -> float:  # the second half looks at what followed its token
-            return float(np.mean([weights[n, n - 49] for n in range(50, 100)]))
+    def score(weights: Weights) -> float:
+        row = weights[1:].ravel()
+        return float(row @ chosen / np.linalg.norm(row) / np.linalg.norm(chosen))
 
     return sorted(every, key=lambda at: -score(run[at[0]][at[1]]))
-
-
-def probe() -> list[int]:
-    return [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
 
 
 def ids(text: str) -> list[int]:
@@ -167,12 +155,12 @@ def expected(shown: str) -> Weights:
     """The weights that are shown, from a GPT-2 that shares no code with the app where none is
     edited."""
     of, _, where = shown.partition(" ")
-    if of in ("best", "probe"):
-        layer, head = ranked(of)[int(where)]
+    if of == "best":
+        layer, head = ranked()[int(where)]
     else:
         layer, head = map(int, where.split("."))
-    tokens = {"second": ids(SECOND), "probe": probe()}.get(of, ids(TEXT))
-    if of in ("first", "open", "second", "best", "probe"):
+    tokens = ids(SECOND) if of == "second" else ids(TEXT)
+    if of in ("first", "open", "second", "best"):
         found: Weights = reference(BUNDLED, tokens, causal=of != "open")["weights"][layer][head]
         return found
     trace = gpt2viz.trace(gpt2viz.load_model(), TEXT, edits=gpt2viz.parse_edits(of))
@@ -202,13 +190,23 @@ def agree_all(page: Page, entry: Entry) -> None:
     for key, pictures in entry.shown.items():
         for n, sources in enumerate(pictures):
             of_all = [expected(shown) for shown in sources]
-            place = int(sources[0][-1]) if sources[0].startswith(("best", "probe")) else n
+            place = int(sources[0][-1]) if sources[0].startswith("best") else n
             for source, weights in enumerate(of_all):
                 agree(lines(page, key, place, source), weights, of_all)
 
 
 def choose(page: Page, name: str) -> None:
     page.get_by_role("radio", name=name, exact=True).click()
+
+
+def test_matrices_that_are_shrunk_are_lines_by_the_server(reader: Reader) -> None:
+    page = opened(reader, Entry("find", {"layer": None, "head": None}, [], {}))
+    assert [len(one["z"]) for one in drawn(page, "best_heads")] == [64] * 4
+    for name, shown in (("Lines", 4), ("Matrix", 0)):
+        choose(page, name)
+        assert reader.sent() == 1
+        expect(page.locator(".st-key-best_heads .either.lined .rows")).to_have_count(shown)
+    assert [len(one["z"]) for one in drawn(page, "best_heads")] == [64] * 4
 
 
 @pytest.mark.parametrize("what", ENTRIES)
@@ -220,8 +218,7 @@ def test_lines_and_matrices_without_the_server(reader: Reader, what: str) -> Non
         expect(picture(page, key)).to_be_visible()
         flat = [shown for sources in pictures for shown in sources]
         for shown, panel in zip(flat, matrices[key], strict=False):
-            if not shown.startswith("probe"):  # which is shrunk
-                assert_allclose(panel["z"], expected(shown), **TOLERANCE)
+            assert_allclose(panel["z"], expected(shown), **TOLERANCE)
     choose(page, "Lines")
     assert "picture=lines" in page.url
     agree_all(page, entry)

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import {
-  exact, offers, pictures,
-} from "../../gpt2viz/app/components/matrix_or_lines/component.js"
+import { offers, pictures } from "../../gpt2viz/app/components/matrix_or_lines/component.js"
 
 const NAMES = ["0 a", "1 b", "2 c"]
 const GRID = { rows: NAMES, columns: NAMES, rowEnds: NAMES, columnEnds: NAMES, wide: "key",
@@ -54,15 +52,6 @@ test("another part of the text is drawn and said", () => {
   assert.equal(b.title, "B, queries 1 to 2, keys 0 to 1")
   assert.equal(b.data.alt, "second, as lines, queries 1 to 2, keys 0 to 1.")
   assert.equal(b.data.chosen, 0)
-})
-
-test("of shrunk matrices the whole ones are drawn", () => {
-  const { zooms, ...rest } = P, values = new Float32Array(4), small = [panel("A", 0)]
-  const shrunk = { ...rest, panels: small, values, masked: () => 0, whole: P }
-  assert.deepEqual([...exact(shrunk).values], [...P.values])
-  assert.equal(exact(rest).values, P.values)
-  assert.deepEqual(pictures(shrunk).map(({ title }) => title), ["A", "B"])
-  assert.equal(zooms, ZOOMS)
 })
 
 test("the picture alone is chosen here", () => {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -129,10 +128,8 @@ def _pictures(
     alt = f"Weights of {f'head {name}' if alone else f'the heads that rank highest by {by}'}"
     made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
     own = trace is view.trace  # else its tokens are others than those of the sentence
-    panels = best_heads(trace, labels, best, by, GRID if alone else SMALL)
-    if panels[0].blocks and len(labels) <= GRID:  # lines are of all of their tokens
-        wholes = best_heads(trace, labels, best, by, GRID)
-        panels = [replace(one, whole=whole) for one, whole in zip(panels, wholes, strict=True)]
+    size = GRID if alone else SMALL  # of lines all are drawn
+    panels = best_heads(trace, labels, best, by, GRID if as_lines else size)
     picture = Heatmaps(
         alt,
         panels,
@@ -147,6 +144,7 @@ def _pictures(
         picture,
         [Lined(f"{alt}: {panel.title}", [panel.title], to) for panel in panels],
         as_lines=as_lines,
+        here=len(labels) <= size,
         key="best_heads",
         made_by=made_by,
         of_run=own,

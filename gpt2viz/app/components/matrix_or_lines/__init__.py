@@ -7,9 +7,8 @@ next. ``lines.switched`` draws the switch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
@@ -18,9 +17,7 @@ from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import beside, brought, lines, tiles
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
-from gpt2viz.pictures.canvas import header
 from gpt2viz.pictures.lines import lines as made_of
-from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 
 _HTML = f"""
@@ -56,6 +53,7 @@ def draw(
     lined: Sequence[Lined],
     *,
     as_lines: bool,
+    here: bool = True,
     key: str,
     made_by: Sequence[Made] = (),
     of_run: bool = True,
@@ -64,16 +62,16 @@ def draw(
 ) -> None:
     """Draw a ``picture`` of matrices, or ``as_lines``, as the pictures that are ``lined`` up.
 
-    These have all of its panels, one after the other. Of one that is shrunk the ``whole`` is drawn
-    as lines. The rest is as for ``output.picture``.
+    These have all of its panels, one after the other. The browser changes from one to the other
+    where the same numbers are in both, ``here``. The rest is as for ``output.picture``.
     """
-    exact = [_exact(panel) for panel in picture.panels]
     if as_lines:
-        said, alts = f"{picture.what}.", _remembered(picture, exact, lined, of_run)
+        said, alts = f"{picture.what}.", _remembered(picture, lined, of_run)
     else:
         said, alts = output.remember(picture, of_run), [f"{one.what}, as lines." for one in lined]
     either = {
         "picture": "lines" if as_lines else "matrix",
+        "here": here,
         "scripts": {"tiles": tiles.SCRIPT, "lines": lines.SCRIPT},
         "lines": lines.settings(view, unit=picture.scale == "unit"),
         "lined": [
@@ -90,35 +88,20 @@ def draw(
         drag=drag,
         of_page=output.shown().runs.get(output.OF_PAGE),
         mount=partial(_mount, on_query_change=_query(key, [one.choose for one in lined])),
-        further={"either": either} | _wholes(view, picture, exact),
+        further={"either": either},
     )
     if made_by:
         output.code(*made_by, of=[picture.what])
 
 
-def _remembered(
-    picture: Heatmaps, exact: Sequence[Panel], lined: Sequence[Lined], of_run: bool
-) -> list[str]:
+def _remembered(picture: Heatmaps, lined: Sequence[Lined], of_run: bool) -> list[str]:
     """Remember each picture of lines; their text alternatives."""
-    left, unit = iter(exact), picture.scale == "unit"
+    left, unit = iter(picture.panels), picture.scale == "unit"
     drawn = (
         made_of(f"{one.what}, as lines", [next(left) for _ in one.names], one.names, unit)
         for one in lined
     )
     return [output.remember(one, of_run, listed=True) for one in drawn]
-
-
-def _exact(panel: Panel) -> Panel:
-    """The panel with a cell for each of the model's, where there is one."""
-    return panel.whole or panel if panel.blocks else panel
-
-
-def _wholes(view: View, picture: Heatmaps, exact: Sequence[Panel]) -> dict[str, Any]:
-    """What a message says of those that are shrunk, whose numbers come after the others'."""
-    if not any(panel.blocks and panel.whole for panel in picture.panels):
-        return {}
-    said = header(replace(picture, panels=exact), view.colors)
-    return {"wholes": {name: said[name] for name in ("panels", "grids")}}
 
 
 def _query(key: str, choose: Sequence[Callable[[int], None]]) -> Callable[[], None]:

@@ -6,11 +6,10 @@ import { lineData } from "../line_data.js"
 import { readMatrices } from "../message.js"
 import { cropped, inWords, parsed, spelled } from "../part.js"
 
-/** What lines are drawn of: the part of the text that is shown, or matrices that aren't shrunk. */
+/** What lines are drawn of: the part of the text that is shown. */
 export function exact(p, held = holds) {
   const { zooms } = p
-  if (zooms) return cropped(p, parsed(held("zoom", spelled(zooms.part)), zooms.end))
-  return p.whole ? { ...p, ...p.whole } : p
+  return zooms ? cropped(p, parsed(held("zoom", spelled(zooms.part)), zooms.end)) : p
 }
 
 /** Every picture of lines, in the order of their panels: its title, and what is drawn. */
@@ -64,7 +63,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".either"), known = view.p
   const p = readMatrices(data)
   Object.assign(view, { p, send: sender(setTriggerValue), box: view.querySelector(".as-lines") })
-  leftToServer(view, p.drags && !p.zooms ? ["zoom"] : [])
+  leftToServer(view, [...p.drags && !p.zooms ? ["zoom"] : [], ...p.either.here ? [] : ["picture"]])
   if (!known) {
     whenChosen(view, (changes) =>
       ("picture" in changes || view.lined && "zoom" in changes) && draw(view))
