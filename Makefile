@@ -41,7 +41,7 @@ run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
 
 test: $(DEV)  ## every test; those in a browser need Chromium
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected|Unable to capture'
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected|Unable to capture'
 
 unit: $(DEV)  ## only the quick tests, without pages and browser
 	$(BIN)/pytest $(QUICK:%=tests/%) tests/test_*.py
