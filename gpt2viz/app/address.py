@@ -19,6 +19,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameter import Choice, Listed, Parameter, Several, Switch, Text
+from gpt2viz.app.parameters import NAMED
 from gpt2viz.labels import shorten
 
 #: Characters of one parameter. A longer text works, but is left out of the address.
@@ -97,7 +98,7 @@ def frame_has_notes() -> bool:
 def text(parameter: Text, default: str | None = None, one_line: bool = True) -> dict[str, Any]:
     """Arguments for a text widget, which shows no line breaks where it has ``one_line``."""
     fits = is_one_line if one_line else lambda _value: True
-    return _bind(parameter, default, str, fits, "one line")
+    return _bind(parameter, default, str, fits, "one line") | {"on_change": _write_text}
 
 
 def is_one_line(text: str) -> bool:
@@ -162,7 +163,8 @@ def several_values(
 
 def chosen(parameter: Parameter) -> Any:
     """The value of a parameter that the page has read already."""
-    return st.session_state[parameter.name]
+    # Not the widget's own, which the visitor's next page may drop while this one is still drawn.
+    return _memory()[parameter.name].value
 
 
 def known(parameter: Parameter) -> Any:
@@ -285,6 +287,17 @@ def _write(name: str) -> None:
     else:
         st.query_params[name] = raw
     _memory()[name] = _Known(st.query_params.get(name), value, True)
+
+
+def _write_text(name: str) -> None:
+    """As ``_write``, for another text: what was chosen of the last one since the page read it, such
+    as a part that the browser cut out, is no choice of the new one."""
+    for other, raw in st.query_params.to_dict().items():
+        parameter, known = NAMED.get(other), _memory().get(other)
+        unread = known is None or known.raw != raw
+        if parameter and unread and name in (one.name for one in parameter.of):
+            del st.query_params[other]
+    _write(name)
 
 
 def _fits(found: Mapping[str, str]) -> bool:

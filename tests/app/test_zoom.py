@@ -170,6 +170,17 @@ def test_a_part_of_one_text_is_no_part_of_the_next() -> None:
     assert "zoom" not in at.query_params
 
 
+def test_nor_is_one_that_the_browser_cut_out_just_before() -> None:
+    at = open_page("attention", model="stories", text="The cat sat on the mat", zoom="2,5,1,4")
+    at.query_params["zoom"] = "3,5,2,4"
+    at.text_input(key="text").set_value("The cat sat on the hat").run()
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (6, 6)
+    assert "zoom" not in at.query_params
+    assert not at.warning
+    at.query_params |= {"zoom": "3,5,2,4", "text": "The cat sat on the mat"}  # as Back has it
+    assert heatmaps(figure(at.run(), "one_head"))["weights"].shape == (2, 2)
+
+
 def test_back_to_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert noted(look("attention"))["part"] is None
     told = noted(look("attention", zoom="300,340,290,350"))
@@ -251,5 +262,12 @@ MUTANTS = (
         "if known.of not in (None, of):",
         "if not known:",
         "test_a_part_of_one_text_is_no_part_of_the_next",
+    ),
+    Mutant(
+        "a part that the page hasn't read yet is a part of the next text",
+        "app/address.py",
+        "if parameter and unread and name in",
+        "if parameter and not unread and name in",
+        "test_nor_is_one_that_the_browser_cut_out_just_before",
     ),
 )

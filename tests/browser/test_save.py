@@ -15,7 +15,8 @@ from playwright.sync_api import Browser, Page, expect
 from pypdf import PdfReader
 
 import gpt2viz
-from tests.browser.conftest import running_app, settle
+from tests.browser.conftest import act, running_app, settle
+from tests.mutants import Mutant
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAME = "gpt2viz_stories_Dog-bites-man_"
@@ -55,6 +56,29 @@ def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
     numbers = pd.read_csv(path)
     weights = gpt2viz.trace(gpt2viz.load_model(), "Dog bites man").stage("weights", 1)[0, 5]
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
+
+
+@pytest.mark.parametrize("key", ["save", "numbers", "share"])
+def test_what_stands_open_shows_the_page_as_it_is_drawn_anew(
+    walk: Callable[..., Page], key: str
+) -> None:
+    walk(text="Dog bites man", layer=1, head=5)
+    page = walk(text="Dog bites man", layer=2, head=1)
+    page.locator(f".st-key-{key} button").first.click()
+    body = page.locator(f".st-key-{key}_body")
+
+    def shows(which: str) -> None:
+        if key == "share":
+            expect(body.get_by_text(f"A picture of {which}")).to_be_visible()
+        else:
+            picked = body.get_by_role("combobox", name="Picture").first
+            expect(picked).to_have_value(f"Attention weights, {which}")
+
+    shows("layer 2, head 1")
+    settle(page)
+    act(page, page.go_back)
+    shows("layer 1, head 5")
+    expect(body.get_by_text("once the page is drawn")).to_be_hidden()
 
 
 def test_a_table_is_saved_only_where_formulas_are_made_safe(walk: Callable[..., Page]) -> None:
@@ -136,3 +160,15 @@ def test_a_pdf_needs_nothing_on_the_server(browser: Browser, tmp_path: Path) -> 
     written = " ".join(sheet.extract_text().split())
     for said in ("Attention weights, layer 1, head 5", "model stories", "<b>", "ёж", "Head 5"):
         assert said in written
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "what stands open is drawn before the page",
+        "app/frame/popover.py",
+        "    if of_page:\n",
+        "    if not of_page:\n",
+        "test_what_stands_open_shows_the_page_as_it_is_drawn_anew[share]",
+    ),
+)

@@ -99,7 +99,7 @@ def _keep_head() -> None:
     """Who picks a layer or a head picks both: they stay with another sentence. For callbacks."""
     for one in (parameters.LAYER, parameters.HEAD):
         if one.name in st.session_state:
-            address.put(one, address.chosen(one))
+            address.put(one, st.session_state[one.name])
 
 
 def more_heads(view: View) -> list[int]:

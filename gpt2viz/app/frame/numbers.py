@@ -17,6 +17,7 @@ def button() -> None:
         key="numbers",
         icon="table",
         help="The numbers of every picture on this page, as a table",
+        of_page=True,
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from gpt2viz.app.components import whole_page
 
-@st.fragment
+
 def button(
     label: str,
     body: Callable[[], object],
@@ -15,11 +16,22 @@ def button(
     key: str,
     icon: str | None = None,
     help: str | None = None,
+    of_page: bool = False,
 ) -> None:
     """Draw the button and, where it is open, what ``body`` draws.
 
-    Opening it runs nothing else of the page again.
+    Opening it runs nothing else of the page again. Where ``body`` shows what is ``of_page``, it is
+    drawn after the page that stands open with it, as the button is drawn before.
     """
+    if of_page:
+        st.session_state[_with_page(key)] = True
+    _draw(label, body, key, icon, help)
+
+
+@st.fragment
+def _draw(
+    label: str, body: Callable[[], object], key: str, icon: str | None, help: str | None
+) -> None:
     place = st.popover(
         label,
         icon=icon and f":material/{icon}:",
@@ -28,9 +40,14 @@ def button(
         key=key,
         on_change="rerun",
     )
+    with_page = st.session_state.pop(_with_page(key), False)
     if place.open:
         with place, st.container(key=f"{key}_body"):
-            body()
+            if with_page:
+                st.caption("It comes once the page is drawn.")
+                whole_page.then_again(key=f"{key}_again")
+            else:
+                body()
     if st.session_state.pop(_left(key), False):
         st.rerun()  # once it is drawn: the browser can't go on from a part that was left empty
 
@@ -43,3 +60,7 @@ def close(key: str) -> None:
 
 def _left(key: str) -> str:
     return f"_{key}_left"
+
+
+def _with_page(key: str) -> str:
+    return f"_{key}_with_page"

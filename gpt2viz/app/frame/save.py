@@ -31,6 +31,7 @@ def button() -> None:
         key="save",
         icon="download",
         help="Pictures, tables, the whole run, this page, or a link to it",
+        of_page=True,
     )
 
 

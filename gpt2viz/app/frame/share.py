@@ -26,6 +26,7 @@ def button(colors: Palette) -> None:
         key="share",
         icon="share",
         help="A link to this view, and the chosen head as a picture for a slide",
+        of_page=True,
     )
 
 
