@@ -24,7 +24,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.scriptrunner import ScriptRunner, get_script_run_ctx
 from streamlit.runtime.stats import CounterStat, GaugeStat, Stat
 
-_ASKED = "_asked_before"
+_ASKED, _OPENED = "_asked_before", "_opened_page"
 _HANDED, _COMING = "_handed_over", "_comes_for_it"
 #: Seconds after which the server's loop looks again for what a page sends.
 _MOMENT = 0.01
@@ -117,6 +117,36 @@ def whole_page_first() -> bool:
         ask(session, state)
 
     AppSession.request_rerun = ask_for_all  # type: ignore[method-assign, assignment]
+    return True
+
+
+def forget_parts_of_pages_left() -> bool:
+    """Draw no part of a page that a visitor has left; whether that could be done.
+
+    A click on a link that closes a popover asks for the next page, then for the popover's part of
+    this one. Streamlit would draw that part into the next page, and tell the browser that this one
+    is open: it breaks.
+    """
+    ask = getattr(AppSession, "request_rerun", None)
+    begin = getattr(AppSession, "_create_new_session_message", None)
+    if ask is None or begin is None:
+        return False
+
+    def ask_of_page(session: Any, state: Any) -> None:
+        if state and state.page_script_hash:
+            opened = vars(session).get(_OPENED, state.page_script_hash)
+            if state.fragment_id and state.page_script_hash != opened:
+                return
+            setattr(session, _OPENED, state.page_script_hash)
+        ask(session, state)
+
+    def begin_page(session: Any, page_script_hash: str, *more: Any) -> Any:
+        if page_script_hash != session._pages_manager.main_script_hash:  # else it isn't known yet
+            setattr(session, _OPENED, page_script_hash)  # a page may lead to another by itself
+        return begin(session, page_script_hash, *more)
+
+    AppSession.request_rerun = ask_of_page  # type: ignore[method-assign, assignment]
+    AppSession._create_new_session_message = begin_page  # type: ignore[method-assign, assignment]
     return True
 
 

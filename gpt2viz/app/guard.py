@@ -2,7 +2,8 @@
 
 A visitor may send files to ``/_stcore/upload_file`` whether or not a page asks for one, and may
 have every cache emptied, with all visitors' models and runs. Streamlit has a setting for neither.
-Nor has it one for a browser that lost its server in the middle of a page.
+Nor has it one for a browser that lost its server in the middle of a page, or that asks for a part
+of a page that it leaves.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def stand() -> bool:
 
     Call it before the server starts, or with the first page.
     """
-    return all((compat.after_upload(_bound), compat.keep_caches(), compat.whole_page_first()))
+    bounds = compat.after_upload(_bound), compat.keep_caches()
+    return all((*bounds, compat.whole_page_first(), compat.forget_parts_of_pages_left()))
 
 
 def _bound(manager: MemoryUploadedFileManager, session_id: str) -> None:

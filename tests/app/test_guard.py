@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import streamlit as st
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -11,6 +14,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from gpt2viz.app import compat, guard, run_cache
+from tests.mutants import Mutant
 
 
 def files(manager: MemoryUploadedFileManager, session: str) -> list[str]:
@@ -79,3 +83,54 @@ def test_a_new_session_begins_with_its_whole_page(monkeypatch: pytest.MonkeyPatc
         lost.request_rerun(ClientState(fragment_id="gone", is_auto_rerun=True))
     knows.request_rerun(ClientState(fragment_id="there"))
     assert asked == [("", False), ("gone", True), ("there", False)]
+
+
+def test_no_part_of_a_page_that_was_left_is_drawn_into_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        AppSession,
+        "request_rerun",
+        lambda _, state: asked.append((state.page_script_hash, state.fragment_id)),
+    )
+    monkeypatch.setattr(AppSession, "_create_new_session_message", lambda _, page, *__: page)
+    assert compat.forget_parts_of_pages_left()
+    visitor = Session()
+    vars(visitor)["_pages_manager"] = SimpleNamespace(main_script_hash="app.py")
+    begin: Any = visitor._create_new_session_message
+
+    def ask(page: str, part: str = "") -> tuple[str, str]:
+        visitor.request_rerun(ClientState(page_script_hash=page, fragment_id=part))
+        return page, part
+
+    # Of whom nothing is known yet, the page that is open, and the next before it has begun.
+    assert begin("app.py", object()) == "app.py"
+    wanted = [ask("head", "save"), ask("head"), ask("head", "save"), ask("shapes")]
+    ask("head", "save")
+    assert begin("shapes", object()) == "shapes"
+    wanted += [ask("shapes", "save")]
+    ask("head", "save")
+    # A page that leads to another by itself.
+    assert begin("head", object()) == "head"
+    ask("shapes", "save")
+    assert asked == [*wanted, ask("head", "save"), ask("")]
+
+
+#: Faults that these tests notice: see ``tests.mutants``.
+MUTANTS = (
+    Mutant(
+        "a part of a page that was left is drawn into the next",
+        "app/compat.py",
+        "if state.fragment_id and state.page_script_hash != opened:",
+        "if state.fragment_id and not opened:",
+        "test_no_part_of_a_page_that_was_left_is_drawn_into_the_next",
+    ),
+    Mutant(
+        "nothing is drawn of a page that another led to",
+        "app/compat.py",
+        "        setattr(session, _OPENED, page_script_hash)",
+        "        pass",
+        "test_no_part_of_a_page_that_was_left_is_drawn_into_the_next",
+    ),
+)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from gpt2viz.app.pages import MENU
-from tests.browser.conftest import settle
+from tests.browser.conftest import act, open_from_menu, settle
 from tests.browser.test_browser import Visit
 
 ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPageLink-NavLink'])"
@@ -32,6 +32,20 @@ def test_a_page_is_opened_by_keyboard_alone(walk: Visit) -> None:
     page.wait_for_url("**/side_by_side?*text=Dog+bites+man*")
     settle(page)
     expect(here).to_have_text("Side by side")
+
+
+@pytest.mark.parametrize("key", ["words_panel", "numbers", "save", "share", "examples"])
+def test_a_link_is_followed_from_what_stands_open(walk: Visit, key: str) -> None:
+    page = walk("", text="Dog bites man")
+    page.locator(f".st-key-{key} button").first.click()
+    body = page.locator(f".st-key-{key}_body")
+    expect(body).to_be_visible()
+    settle(page)
+    act(page, lambda: open_from_menu(page, "Shapes"))
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+    expect(body).to_be_hidden()
+    act(page, lambda: page.locator(f".st-key-{key} button").first.click())
+    expect(body).to_be_visible()
 
 
 def test_the_numbers_of_a_picture_are_a_table(walk: Visit) -> None:
