@@ -16,7 +16,15 @@ from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    WebSocket,
+    sync_playwright,
+)
 
 from gpt2viz.app import pages
 from gpt2viz.app.parameters import NAMED as PARAMETERS
@@ -133,17 +141,20 @@ def browser(chromium: str) -> Iterator[Browser]:
 class Visitor:
     """A person's browser with one tab. It is used again: a new one takes as long as a page does.
 
-    ``complaints`` are what the console said, what went wrong, and what was asked of others.
+    ``complaints`` are what the console said, what went wrong, and what was asked of others;
+    ``messages`` how many the tab has sent to the server.
     """
 
     def __init__(self, browser: Browser, server: str) -> None:
         self.server = server
         self.complaints: list[str] = []
+        self.messages = 0
         self.context = browser.new_context()
         self.context.on("console", self._listen)
         self.context.on("weberror", lambda wrong: self.complaints.append(str(wrong.error)))
         self.context.on("request", self._asked)
         self.tab = self.context.new_page()
+        self.tab.on("websocket", self._connected)
 
     def _listen(self, message: ConsoleMessage) -> None:
         # On a deep link Streamlit looks for its server below the page's own path first.
@@ -156,6 +167,12 @@ class Visitor:
         ours = (self.server, self.server.replace("http", "ws"), "data:", "blob:", "about:")
         if not request.url.startswith(ours):
             self.complaints.append(f"left this machine: {request.url:.200}")
+
+    def _connected(self, socket: WebSocket) -> None:
+        def count(_frame: object) -> None:
+            self.messages += 1
+
+        socket.on("framesent", count)
 
     def close_others(self) -> None:
         """Close what was opened beside the tab."""
@@ -278,6 +295,38 @@ def walk(
     if complaints or request.session.testsfailed > failed:
         leave()
     assert not complaints
+
+
+class Reader:
+    """One who walks, and what the browser asks the server for."""
+
+    def __init__(self, walk: Callable[..., Page], staying: list[Visitor]) -> None:
+        self._walk, self._staying, self._told = walk, staying, 0
+
+    @property
+    def page(self) -> Page:
+        """What is open."""
+        return self._staying[0].tab
+
+    def open(self, path: str = "", **query: Any) -> Page:
+        """Open a page, as ``walk`` does."""
+        page = self._walk(path, **query)
+        self.sent()
+        return page
+
+    def sent(self) -> int:
+        """The messages since this was last asked, when nothing comes any more."""
+        self.page.wait_for_timeout(300)
+        settle(self.page)
+        messages = self._staying[0].messages
+        found, self._told = messages - self._told, messages
+        return found
+
+
+@pytest.fixture
+def reader(walk: Callable[..., Page], staying: list[Visitor]) -> Reader:
+    """One who walks, and whose messages to the server are counted."""
+    return Reader(walk, staying)
 
 
 _IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"

@@ -4,19 +4,19 @@ what it draws is what an independent GPT-2 computes; the server hears of it with
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import (
+    Reader,
     act,
-    address,
     seen_by_axe,
     settle,
     show_what_is_to_be_guessed,
@@ -24,7 +24,6 @@ from tests.browser.conftest import (
 from tests.browser.test_browser import drawn, picture
 from tests.browser.test_lines import LINES
 from tests.browser.test_save import open_save
-from tests.browser.test_without_the_server import Reader
 from tests.browser.test_zoom import drag
 from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
@@ -118,20 +117,13 @@ ENTRIES = {
 }
 
 
-@pytest.fixture
-def reader(browser: Browser, server: str) -> Iterator[Reader]:
-    reader = Reader(browser, server)
-    yield reader
-    reader.page.close()
-
-
 def opened(reader: Reader, entry: Entry, **more: Any) -> Page:
     query = {**PLACE, **entry.chosen, **more}
-    reader.open(address(entry.page, {k: v for k, v in query.items() if v is not None})[1:])
+    page = reader.open(entry.page, **{k: v for k, v in query.items() if v is not None})
     if entry.page == "textbook":
-        show_what_is_to_be_guessed(reader.page)
-    reader.sent()
-    return reader.page
+        show_what_is_to_be_guessed(page)
+        reader.sent()
+    return page
 
 
 def ranked() -> Any:

@@ -3,17 +3,17 @@ drawn is what an independent GPT-2 computes; the server hears of it with whateve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from playwright.sync_api import Browser, WebSocket, expect
+from playwright.sync_api import Page, expect
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import settle
+from tests.browser.conftest import Reader, Visitor, settle
 from tests.browser.test_browser import PLACE, drawn, picture
 from tests.browser.test_lines import lines
 from tests.browser.test_save import open_save
@@ -25,31 +25,8 @@ from tests.numpy_gpt2 import reference
 TEXT = "The cat sat on the mat and the cat sat"
 
 
-class Reader:
-    """A visitor of the first screen, and how many messages the browser sends to the server."""
-
-    def __init__(self, browser: Browser, server: str) -> None:
-        self._messages = 0
-        self._server = server
-        self.page = browser.new_page(viewport={"width": 1440, "height": 1000})
-        self.page.on("websocket", self._watch)
-
-    def _watch(self, socket: WebSocket) -> None:
-        def count(_frame: object) -> None:
-            self._messages += 1
-
-        socket.on("framesent", count)
-
-    def open(self, address: str) -> None:
-        self.page.goto(f"{self._server}/{address}")
-        settle(self.page)
-
-    def sent(self) -> int:
-        """The messages since this was last asked, when nothing comes any more."""
-        self.page.wait_for_timeout(300)
-        settle(self.page)
-        found, self._messages = self._messages, 0
-        return found
+class FirstScreen(Reader):
+    """A visitor of the first screen."""
 
     def head(self, layer: int, head: int) -> None:
         self.page.mouse.click(
@@ -71,10 +48,8 @@ class Reader:
 
 
 @pytest.fixture
-def reader(browser: Browser, server: str) -> Iterator[Reader]:
-    reader = Reader(browser, server)
-    yield reader
-    reader.page.close()
+def reader(walk: Callable[..., Page], staying: list[Visitor]) -> FirstScreen:
+    return FirstScreen(walk, staying)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +58,7 @@ def expected() -> Any:
     return reference(BUNDLED, ids, causal=True)["weights"]
 
 
-def large(reader: Reader) -> np.ndarray:
+def large(reader: FirstScreen) -> np.ndarray:
     return np.array(drawn(reader.page, "head_large")[0]["z"])
 
 
@@ -94,11 +69,9 @@ def agree(found: dict[tuple[int, int], float], expected: np.ndarray) -> None:
 
 
 def test_heads_rows_parts_and_lines_are_chosen_without_the_server(
-    reader: Reader, expected: Any
+    reader: FirstScreen, expected: Any
 ) -> None:
-    page = reader.page
-    reader.open(f"?text={TEXT.replace(' ', '+')}&layer=0&head=1")
-    reader.sent()
+    page = reader.open(text=TEXT, layer=0, head=1)
 
     reader.head(2, 5)
     assert_allclose(large(reader), expected[2][5], rtol=2e-3, atol=2e-3)
@@ -143,9 +116,10 @@ def test_heads_rows_parts_and_lines_are_chosen_without_the_server(
     assert reader.sent() == 0, "the server was asked"
 
 
-def test_the_server_hears_of_it_with_whatever_is_asked_next(reader: Reader, expected: Any) -> None:
-    page = reader.page
-    reader.open(f"?text={TEXT.replace(' ', '+')}")
+def test_the_server_hears_of_it_with_whatever_is_asked_next(
+    reader: FirstScreen, expected: Any
+) -> None:
+    page = reader.open(text=TEXT)
     reader.head(1, 3)
     drag(page, "head_large", (4.7, 1.7), (8.3, 6.3))
     reader.sent()
@@ -169,9 +143,8 @@ def test_the_server_hears_of_it_with_whatever_is_asked_next(reader: Reader, expe
     assert_allclose(inside["z"], expected[0][2][5:9, 2:7], rtol=2e-3, atol=2e-3)
 
 
-def test_back_to_what_the_address_says_nothing_of(reader: Reader) -> None:
-    page = reader.page
-    reader.open(f"?text={TEXT.replace(' ', '+')}")
+def test_back_to_what_the_address_says_nothing_of(reader: FirstScreen) -> None:
+    page = reader.open(text=TEXT)
     first, chosen = large(reader), picture(page, "heads").evaluate("view => view.p.chosen")
     reader.row(4)
     page.get_by_role("radio", name="Lines").click()
@@ -189,22 +162,20 @@ def test_back_to_what_the_address_says_nothing_of(reader: Reader) -> None:
 
 
 @pytest.mark.parametrize("name", ["When was this head born?", "Head", "More"])
-def test_links_lead_on_with_it(reader: Reader, name: str) -> None:
-    page = reader.page
-    reader.open(f"?text={TEXT.replace(' ', '+')}")
+def test_links_lead_on_with_it(reader: FirstScreen, name: str) -> None:
+    page = reader.open(text=TEXT)
     reader.head(1, 3)
     page.get_by_role("link", name=name, exact=True).click()
-    page.wait_for_url(lambda url: "layer=1" in url and "head=3" in url)
+    page.wait_for_url(lambda url: "/?" not in url)
     settle(page)
-    assert "/?" not in page.url
+    assert {"layer=1", "head=3"} <= set(page.url.partition("?")[2].split("&"))
     page.go_back()
     settle(page)
     assert picture(page, "heads").evaluate("view => view.p.chosen") == N_HEAD + 3
 
 
-def test_back_and_forward_go_through_what_was_chosen(reader: Reader, expected: Any) -> None:
-    page = reader.page
-    reader.open(f"?text={TEXT.replace(' ', '+')}&layer=0&head=1")
+def test_back_and_forward_go_through_what_was_chosen(reader: FirstScreen, expected: Any) -> None:
+    page = reader.open(text=TEXT, layer=0, head=1)
     reader.head(1, 3)
     reader.head(2, 5)
     for step, (layer, head) in ((-1, (1, 3)), (-1, (0, 1)), (1, (1, 3))):
@@ -218,9 +189,8 @@ def test_back_and_forward_go_through_what_was_chosen(reader: Reader, expected: A
     assert_allclose(large(reader), expected[1][3], rtol=2e-3, atol=2e-3)
 
 
-def test_the_next_sentence_is_read_with_the_head_that_was_chosen(reader: Reader) -> None:
-    page = reader.page
-    reader.open(f"?text={TEXT.replace(' ', '+')}")
+def test_the_next_sentence_is_read_with_the_head_that_was_chosen(reader: FirstScreen) -> None:
+    page = reader.open(text=TEXT)
     reader.head(1, 3)
     page.get_by_role("textbox", name="Sentence").fill("A crane ate fish")
     page.keyboard.press("Enter")
@@ -236,11 +206,9 @@ def test_the_next_sentence_is_read_with_the_head_that_was_chosen(reader: Reader)
     [({"causal": "false"}, 1), ({"words": "true"}, 1), ({"show": "norms"}, 1), ({}, 0)],
 )
 def test_what_the_browser_has_not_the_server_is_asked_for(
-    reader: Reader, more: dict[str, str], messages: int
+    reader: FirstScreen, more: dict[str, str], messages: int
 ) -> None:
-    asked = "&".join(f"{name}={value}" for name, value in more.items())
-    reader.open(f"?text={TEXT.replace(' ', '+')}&layer=0&head=1&{asked}")
-    reader.sent()
+    reader.open(text=TEXT, layer=0, head=1, **more)
     reader.row(4)
     assert reader.sent() == messages
     assert "query=4" in reader.page.url
@@ -248,10 +216,10 @@ def test_what_the_browser_has_not_the_server_is_asked_for(
     expect(reader.page.locator(".st-key-head_large .does")).to_contain_text("·the")
 
 
-def test_keys_choose_here_and_who_hears_the_page_is_told_all(reader: Reader, expected: Any) -> None:
-    page = reader.page
-    reader.open(f"?text={TEXT.replace(' ', '+')}&layer=0&head=1")
-    reader.sent()
+def test_keys_choose_here_and_who_hears_the_page_is_told_all(
+    reader: FirstScreen, expected: Any
+) -> None:
+    page = reader.open(text=TEXT, layer=0, head=1)
     page.locator(".st-key-heads .map").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
         page.keyboard.press(key)

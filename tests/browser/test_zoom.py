@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 import gpt2viz
 from gpt2viz.run.stages import HEAD_STAGES
 from tests.app.pages import SHADE
-from tests.browser.conftest import act, address, settle
+from tests.browser.conftest import Reader, act, settle
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture
 from tests.bundled import N_HEAD
 from tests.mutants import Mutant
@@ -142,23 +142,8 @@ def test_a_part_of_two_runs_is_the_same_part(walk: Callable[..., Page]) -> None:
     assert "zoom" not in page.url, "a part of one text is no part of the next"
 
 
-@pytest.fixture
-def counted(browser: Browser, server: str) -> Iterator[tuple[Callable[..., Page], list[object]]]:
-    """Opens a page of its own; what that has sent to the server so far."""
-    page, sent = browser.new_page(viewport={"width": 1440, "height": 900}), []
-
-    def count(frame: object) -> None:
-        sent.append(frame)
-
-    page.on("websocket", lambda socket: socket.on("framesent", count))
-
-    def open_page(path: str, **query: Any) -> Page:
-        page.goto(server + address(path, {"text": SHORT, "layer": 1, "head": 4, **query}))
-        settle(page)
-        return page
-
-    yield open_page, sent
-    page.close()
+#: What is read, and the head that is shown of it.
+SHOWN: dict[str, Any] = {"text": SHORT, "layer": 1, "head": 4}
 
 
 def whole() -> dict[str, list[np.ndarray]]:
@@ -194,13 +179,12 @@ EVERY = slice(None), slice(None)
 
 @pytest.mark.parametrize("place", whole())
 def test_a_drag_asks_the_server_for_nothing_and_save_has_the_part(
-    counted: tuple[Callable[..., Page], list[object]], place: str
+    reader: Reader, place: str
 ) -> None:
-    (open_page, sent), expected = counted, whole()[place]
+    expected = whole()[place]
     path, key = place.split(" ")
-    page, chart = open_page(path), 3 if path == "head" else 0
+    page, chart = reader.open(path, **SHOWN), 3 if path == "head" else 0
     shows(page, key, expected, EVERY)
-    before = len(sent)
     drag(page, key, (5.7, 3.7), (8.3, 6.3), chart)
     assert window(page) == [6, 9, 4, 7]
     shows(page, key, expected, (slice(6, 9), slice(4, 7)))
@@ -213,23 +197,23 @@ def test_a_drag_asks_the_server_for_nothing_and_save_has_the_part(
     assert "zoom" not in page.url
     shows(page, key, expected, EVERY)
     drag(page, key, (5.7, 3.7), (8.3, 6.3), chart)
-    assert len(sent) == before
+    assert reader.sent() == 0, "the server was asked"
 
     page.locator(".st-key-save button").first.click()
     picked = page.get_by_role("combobox", name="Picture")
     expect(picked).to_be_visible()
     settle(page)
     assert "6 to 8" in picked.input_value()
-    assert len(sent) > before
+    assert reader.sent() > 0
     assert window(page) == [6, 9, 4, 7]
     shows(page, key, expected, (slice(6, 9), slice(4, 7)))
 
 
 def test_back_and_forward_and_another_visit_show_the_part_of_the_address(
-    counted: tuple[Callable[..., Page], list[object]],
+    walk: Callable[..., Page],
 ) -> None:
-    (open_page, _), weights = counted, whole()[" head_large"]
-    page, first, second = open_page(""), (slice(6, 9), slice(4, 7)), (slice(7, 9), slice(4, 6))
+    page, weights = walk(**SHOWN), whole()[" head_large"]
+    first, second = (slice(6, 9), slice(4, 7)), (slice(7, 9), slice(4, 6))
     drag(page, "head_large", (5.7, 3.7), (8.3, 6.3))
     drag(page, "head_large", (0.7, -0.3), (2.3, 1.3))
     for step, part in (
@@ -249,10 +233,9 @@ def test_back_and_forward_and_another_visit_show_the_part_of_the_address(
 
 
 def test_a_cell_of_a_part_that_the_server_has_not_drawn_is_the_one_that_is_clicked(
-    counted: tuple[Callable[..., Page], list[object]],
+    walk: Callable[..., Page],
 ) -> None:
-    (open_page, _), weights = counted, whole()["what_if whatif"]
-    page = open_page("what_if")
+    page, weights = walk("what_if", **SHOWN), whole()["what_if whatif"]
     drag(page, "whatif", (5.7, 3.7), (8.3, 6.3))
     click_cell(page, "whatif", row=2, column=1)
     page.wait_for_timeout(500)
@@ -261,7 +244,7 @@ def test_a_cell_of_a_part_that_the_server_has_not_drawn_is_the_one_that_is_click
     edited = drawn(page, "whatif")[1]["z"]
     assert edited[2][1] == 0
     assert_allclose(edited[:2], weights[0][6:8, 4:7], rtol=1e-4)
-    page = open_page("head")
+    page = walk("head", **SHOWN)
     drag(page, "stages", (5.7, 3.7), (8.3, 6.3), 3)
     click_cell(page, "stages", row=1, column=2, chart=3)
     page.wait_for_timeout(500)
@@ -271,19 +254,17 @@ def test_a_cell_of_a_part_that_the_server_has_not_drawn_is_the_one_that_is_click
 
 
 def test_whole_words_are_cut_between_words(
-    counted: tuple[Callable[..., Page], list[object]],
+    reader: Reader,
 ) -> None:
-    open_page, sent = counted
-    page = open_page("", words="true", text="An unforgettable crane slept")
+    page = reader.open(words="true", **SHOWN | {"text": "An unforgettable crane slept"})
     words = [name.split()[1] for name in drawn(page, "head_large")[0]["rows"]]
-    before = len(sent)
     drag(page, "head_large", (0.7, -0.3), (2.3, 1.3))
     (one,) = drawn(page, "head_large")
     assert [name.split()[1] for name in one["rows"]] == words[1:3]
     assert [name.split()[1] for name in one["columns"]] == words[:2]
     first, stop, *_ = window(page)
     assert (first, stop - first > 2) == (1, True), "a word of several tokens"
-    assert len(sent) == before
+    assert reader.sent() == 0, "the server was asked"
 
 
 def test_dragging_over_queries_shows_their_rows(walk: Callable[..., Page]) -> None:
