@@ -98,7 +98,7 @@ def frame_has_notes() -> bool:
 def text(parameter: Text, default: str | None = None, one_line: bool = True) -> dict[str, Any]:
     """Arguments for a text widget, which shows no line breaks where it has ``one_line``."""
     fits = is_one_line if one_line else lambda _value: True
-    return _bind(parameter, default, str, fits, "one line") | {"on_change": _write_text}
+    return _bind(parameter, default, str, fits, "one line")
 
 
 def is_one_line(text: str) -> bool:
@@ -279,6 +279,8 @@ def _bind(
 
 
 def _write(name: str) -> None:
+    if isinstance(NAMED.get(name), Text):
+        _drop_unread(name)
     value = st.session_state[name]
     raw = _format(value)
     others = {other: text for other, text in st.query_params.to_dict().items() if other != name}
@@ -289,15 +291,14 @@ def _write(name: str) -> None:
     _memory()[name] = _Known(st.query_params.get(name), value, True)
 
 
-def _write_text(name: str) -> None:
-    """As ``_write``, for another text: what was chosen of the last one since the page read it, such
-    as a part that the browser cut out, is no choice of the new one."""
+def _drop_unread(name: str) -> None:
+    """Drop what was chosen of a text that changes, where no page has read it: such as a part that
+    the browser cut out just before. What a page has read, ``_bind`` drops."""
     for other, raw in st.query_params.to_dict().items():
         parameter, known = NAMED.get(other), _memory().get(other)
         unread = known is None or known.raw != raw
         if parameter and unread and name in (one.name for one in parameter.of):
             del st.query_params[other]
-    _write(name)
 
 
 def _fits(found: Mapping[str, str]) -> bool:

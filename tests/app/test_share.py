@@ -24,10 +24,13 @@ NAMES = "When Mary and John went to the garden, John gave the flower to Mary. " 
 
 
 def share(page: str, dark: bool = False, **view: str) -> AppTest:
-    """What Share opens into once the page's script has run to the end."""
+    """What Share opens into once the page's script has run to the end.
+
+    What was chosen by the page's own widgets is gone: another that is being opened drops it.
+    """
     at = open_page(page, **{name: value for name, value in view.items() if value})
     opened = AppTest.from_function(_share, default_timeout=60, args=(dark,))
-    for name in ("_shown", "_address", "text", "model", "layer", "head", "query"):
+    for name in ("_shown", "_address", "text", "model"):
         if name in at.session_state:
             opened.session_state[name] = at.session_state[name]
     return opened.run()
@@ -150,5 +153,12 @@ MUTANTS = (
         "        first += 10",
         "        break",
         "test_a_text_of_any_length_fits_and_keeps_the_chosen_token",
+    ),
+    Mutant(
+        "what was chosen is gone with the page's widgets",
+        "app/address.py",
+        "return _memory()[parameter.name].value",
+        "return st.session_state[parameter.name]",
+        "test_the_card_tells_the_chosen_head_of_this_run",
     ),
 )

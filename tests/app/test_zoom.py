@@ -179,6 +179,11 @@ def test_nor_is_one_that_the_browser_cut_out_just_before() -> None:
     assert not at.warning
     at.query_params |= {"zoom": "3,5,2,4", "text": "The cat sat on the mat"}  # as Back has it
     assert heatmaps(figure(at.run(), "one_head"))["weights"].shape == (2, 2)
+    at = open_page("attention", model="stories", text="The cat sat on the mat ")
+    at.query_params["zoom"] = "3,5,2,4"
+    at.button(key="bare_text").click().run()
+    assert at.query_params["text"] == "The cat sat on the mat"
+    assert "zoom" not in at.query_params
 
 
 def test_back_to_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -253,9 +253,7 @@ def test_a_cell_of_a_part_that_the_server_has_not_drawn_is_the_one_that_is_click
     assert "key=6" in page.url
 
 
-def test_whole_words_are_cut_between_words(
-    reader: Reader,
-) -> None:
+def test_whole_words_are_cut_between_words(reader: Reader) -> None:
     page = reader.open(words="true", **SHOWN | {"text": "An unforgettable crane slept"})
     words = [name.split()[1] for name in drawn(page, "head_large")[0]["rows"]]
     drag(page, "head_large", (0.7, -0.3), (2.3, 1.3))

@@ -44,7 +44,7 @@ def _draw(
     if place.open:
         with place, st.container(key=f"{key}_body"):
             if with_page:
-                st.caption("It comes once the page is drawn.")
+                st.caption("Ready once the page is drawn.")
                 whole_page.then_again(key=f"{key}_again")
             else:
                 body()

@@ -7,14 +7,14 @@ import { readMatrices } from "../message.js"
 import { cropped, inWords, parsed, spelled } from "../part.js"
 
 /** What lines are drawn of: the part of the text that is shown. */
-export function exact(p, held = holds) {
+export function shown(p, held = holds) {
   const { zooms } = p
   return zooms ? cropped(p, parsed(held("zoom", spelled(zooms.part)), zooms.end)) : p
 }
 
 /** Every picture of lines, in the order of their panels: its title, and what is drawn. */
 export function pictures(p, held = holds) {
-  const { lines, lined } = p.either, found = exact(p, held)
+  const { lines, lined } = p.either, found = shown(p, held)
   const part = p.zooms && parsed(held("zoom", spelled(p.zooms.part)), p.zooms.end)
   const other = p.zooms && spelled(part) !== spelled(p.zooms.part)
   let next = 0
