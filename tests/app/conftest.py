@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import streamlit as st
 
-from gpt2viz.app import address, moments, output, pages, weight_readings
+from gpt2viz.app import address, moments, output, pages, run_cache, weight_readings
 from gpt2viz.app.parameter import Parameter
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_run_of_an_earlier_file() -> None:
+    """A run takes the start of its text from one in memory, and its last digits with it."""
+    run_cache._runs.clear()
+    st.cache_data.clear()
 
 
 @pytest.fixture(autouse=True)
