@@ -27,6 +27,8 @@ training; its card lists them in this order.
 LOCKED ?=
 
 BIN := .venv/bin
+# Most modules of what is installed are never imported: Python compiles the others as it needs them.
+PIP := $(BIN)/pip install --disable-pip-version-check --quiet --no-compile
 # The rooms whose tests take seconds.
 QUICK := model run analysis anatomy survey textbook training pictures export
 # The versions of requirements.lock without its hashes, which pip would ask of every file.
@@ -125,11 +127,11 @@ PINS := -r requirements.txt -c $(VERSIONS)
 endif
 
 $(RUNTIME): requirements.txt pyproject.toml $(VERSIONS)
-	$(BIN)/pip install --disable-pip-version-check --quiet $(PINS)
+	$(PIP) $(PINS)
 	touch $@
 
 $(DEV): requirements-dev.txt requirements-dev.lock $(RUNTIME)
-	$(BIN)/pip install --disable-pip-version-check --quiet -r requirements-dev.txt -c requirements-dev.lock
+	$(PIP) -r requirements-dev.txt -c requirements-dev.lock
 	touch $@
 
 $(ESLINT): tests/js/package-lock.json | $(DEV)

@@ -33,6 +33,8 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
+#: Faults that are planted one after another: with many more, one process would work alone at last.
+SHARE = 50
 
 
 class Mutant(NamedTuple):
@@ -143,6 +145,14 @@ def enter_a_copy(folder: str) -> None:
     compileall.compile_dir("gpt2viz", quiet=1)  # once, for all that are planted here
 
 
+def dealt(chosen: Sequence[Mutant]) -> Iterator[list[Mutant]]:
+    """Shares for one process at a time: those of one room, and of a large one a part."""
+    for _, of_one in groupby(chosen, lambda mutant: Path(mutant.test.split("::")[0]).parent):
+        room = list(of_one)
+        for start in range(0, len(room), SHARE):
+            yield room[start : start + SHARE]
+
+
 def survivors(share: Sequence[Mutant]) -> int:
     """Plant a share of the mutants in the copy, one by one; how many no test noticed.
 
@@ -180,8 +190,7 @@ def main(wanted: list[str]) -> int:
         return 1
     os.environ["OMP_NUM_THREADS"] = "1"  # each core has a process of its own
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # what a test starts leaves no fault behind
-    rooms = groupby(chosen, lambda mutant: Path(mutant.test.split("::")[0]).parent)
-    shares = sorted((list(of_one) for _, of_one in rooms), key=len, reverse=True)  # longest first
+    shares = sorted(dealt(chosen), key=len, reverse=True)  # longest first
     with (
         tempfile.TemporaryDirectory() as folder,
         ProcessPoolExecutor(initializer=enter_a_copy, initargs=(folder,)) as processes,
