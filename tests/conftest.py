@@ -30,14 +30,9 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 os.environ[CACHE_VARIABLE] = ""
 
 
-#: The rooms with the longest files: at the end, one of these would keep a worker alone.
-FIRST = ("browser", "package", "survey")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the rooms that take longest."""
-    rooms = {room: n for n, room in enumerate(FIRST)}
-    items.sort(key=lambda item: rooms.get(item.path.parent.name, len(FIRST)))
+    """Begin with the tests in a browser: the longest files last would keep one worker alone."""
+    items.sort(key=lambda item: item.path.parent.name != "browser")
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-#: Faults that are planted one after another: with many more, one process would work alone at last.
+#: Faults that one process plants in a row: with many more, it would work alone at last.
 SHARE = 50
 
 

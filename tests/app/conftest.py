@@ -15,6 +15,7 @@ from gpt2viz.app.parameter import Parameter
 def _no_run_of_an_earlier_file() -> None:
     """A run takes the start of its text from one in memory, and its last digits with it."""
     run_cache._runs.clear()
+    run_cache.lens.clear()
     st.cache_data.clear()
 
 
