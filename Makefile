@@ -37,7 +37,7 @@ RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 ESLINT := tests/js/node_modules/eslint/bin/eslint.js
 
-.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences lock versions audit bench clean
+.PHONY: run test unit browser fuzz soak lint format check train survey package docs gallery licences lock versions audit bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
@@ -50,9 +50,6 @@ unit: $(DEV)  ## only the quick tests, without pages and browser
 
 browser: $(DEV)  ## only the tests in a real browser
 	$(BIN)/pytest tests/browser
-
-mutants: $(DEV)  ## plant one fault after another and demand that a test turns red
-	$(BIN)/python -m tests.mutants
 
 fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
 	$(BIN)/python -m tests.fuzz --count 20000 --measure
@@ -70,7 +67,7 @@ format: $(DEV)  ## rewrite files in the project's style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-check: lint mutants test  ## all that CI runs
+check: lint test  ## all that CI runs
 
 train: $(DEV)  ## train a model as the bundled one was, from a corpus file
 	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" $(if $(MORE),--more "$(MORE)") \

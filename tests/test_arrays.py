@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from gpt2viz.arrays import largest
-from tests.mutants import Mutant
 
 
 @given(
@@ -22,15 +21,3 @@ def test_the_largest_are_the_first_of_all_sorted(numbers: list[float], n: int) -
     if not np.isnan(found).any():
         in_order = sorted(range(len(numbers)), key=numbers.__getitem__, reverse=True)
         assert largest(found, n).tolist() == in_order[:n]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "of equal numbers the first are passed over",
-        "arrays.py",
-        "enough = np.flatnonzero(lowest_first <= last)",
-        "enough = np.flatnonzero(lowest_first <= last)[::-1]",
-        "test_the_largest_are_the_first_of_all_sorted",
-    ),
-)

@@ -10,7 +10,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpt2viz.labels import counted, difference, label, markup_safe, power_of_ten, shorten, signed
-from tests.mutants import Mutant
 
 tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf-8", "ignore"))
 
@@ -82,7 +81,6 @@ def test_one_thing_is_not_said_as_many(n: int, things: str, said: str) -> None:
     assert counted(n, things) == said
 
 
-#: Faults that these tests notice: see ``tests.mutants``.
 @pytest.mark.parametrize(
     ("number", "form", "said"),
     [(-0.5, "+.2f", "−0.50"), (0.5, "+.2f", "+0.50"), (-np.inf, ".1f", "−∞"), (-100, "", "−100")],
@@ -113,14 +111,3 @@ def test_powers_of_ten_stand_only_where_there_is_one(number: float, said: str) -
 )
 def test_small_differences_are_written_as_powers_of_ten(number: float, said: str) -> None:
     assert difference(number) == said
-
-
-MUTANTS = (
-    Mutant(
-        "two tokens, one label",
-        "labels.py",
-        'SPACE: r"\\u00b7", ',
-        "",
-        "test_two_tokens_never_share_a_label",
-    ),
-)

@@ -19,7 +19,6 @@ from gpt2viz.analysis.attribution import (
     without_first,
 )
 from tests.checkpoints import with_stages, write_checkpoint
-from tests.mutants import Mutant
 
 IDS = [5, 300, 17, 17, 219]
 N_HEAD, HS, C = 4, 6, 24
@@ -161,50 +160,3 @@ def test_weights_that_were_not_used_show_in_the_difference(pair: Pair, wrong: st
     expected = np.abs(written - run.stage("attention_output", 1)).max()
     assert expected > 1e-4
     assert difference_from_run(ours, spoilt, 1)[0] == pytest.approx(expected, rel=1e-3)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "values longer for another query",
-        "analysis/attribution.py",
-        "lengths[:, None, :]",
-        "lengths[:, :, None]",
-        "test_value_weighted_is_the_length_of_what_is_written",
-    ),
-    Mutant(
-        "W_O not turned",
-        "model/checkpoint.py",
-        "merge.weight.t().unflatten",
-        "merge.weight.unflatten",
-        "test_value_weighted_is_the_length_of_what_is_written",
-    ),
-    Mutant(
-        "rollout without the stream",
-        "analysis/attribution.py",
-        "(weights[used].mean(axis=0) + kept) / 2 @",
-        "weights[used].mean(axis=0) @",
-        "test_rollout_by_hand",
-    ),
-    Mutant(
-        "rollout upside down",
-        "analysis/attribution.py",
-        "mixed = (weights[used].mean(axis=0) + kept) / 2 @ mixed",
-        "mixed = mixed @ ((weights[used].mean(axis=0) + kept) / 2)",
-        "test_rollout_by_hand",
-    ),
-    Mutant(
-        "rest not rescaled",
-        "analysis/attribution.py",
-        "rest / total",
-        "rest",
-        "test_rows_without_the_first_token",
-    ),
-    Mutant(
-        "the proof forgets the bias",
-        "analysis/attribution.py",
-        "projection.shape[-1]) + bias",
-        "projection.shape[-1])",
-        "test_the_weights_shown_are_the_weights_used",
-    ),
-)

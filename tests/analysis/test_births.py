@@ -19,7 +19,6 @@ from gpt2viz.analysis.scores import probe
 from gpt2viz.model.network import GPT2
 from gpt2viz.run import forward
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 
@@ -104,29 +103,3 @@ def test_beside_a_head_stands_the_other_half_of_its_circuit() -> None:
     assert partner(last, 2, 0) == (1, 0)
     only = {name: np.zeros((1, 1)) for name in last}
     assert partner(only, 0, 0) == (0, 0)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the weights of a model that another thread runs",
-        "analysis/batch_scores.py",
-        "with TURN, torch.inference_mode(), ExitStack() as hooks:",
-        "with torch.inference_mode(), ExitStack() as hooks:",
-        "test_a_measure_waits_for_whoever_runs_the_model",
-    ),
-    Mutant(
-        "the losses of a model that another thread runs",
-        "analysis/batch_scores.py",
-        "with TURN, torch.inference_mode():",
-        "with torch.inference_mode():",
-        "test_a_measure_waits_for_whoever_runs_the_model",
-    ),
-    Mutant(
-        "a head is born at half of its highest score",
-        "analysis/births.py",
-        "scores >= last / 2",
-        "scores >= scores.max() / 2",
-        "test_a_head_is_born_at_half_of_its_last_score",
-    ),
-)

@@ -18,7 +18,6 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import layer_norm, read, softmax
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -261,49 +260,3 @@ def test_what_cannot_be_asked(tiny: gpt2viz.Model) -> None:
         circuit.scores([1] * 25)
     assert circuit.writes(3, 1000).most == circuit.writes(3, 420).least[::-1]
     assert "layer 1, head 2, copying" in repr(circuit)
-
-
-MUTANTS = (
-    Mutant(
-        "ln_1's gain isn't folded",
-        "analysis/folding.py",
-        "read = gain[:, None] * W",
-        "read = W",
-        "test_eigenvalues_are_those_of_the_whole_circuits",
-    ),
-    Mutant(
-        "ln_f's gain isn't folded",
-        "analysis/circuits.py",
-        "read = self._gain * wrote",
-        "read = wrote",
-        "test_everything_is_that_of_the_whole_circuits",
-    ),
-    Mutant(
-        "queries and keys swapped in what a head likes",
-        "analysis/circuits.py",
-        "@ self.W_Q + self.q_bias  # (hs,)",
-        "@ self.W_K + self.k_bias  # (hs,)",
-        "test_everything_is_that_of_the_whole_circuits",
-    ),
-    Mutant(
-        "the OV circuit of a transposed pair of tokens",
-        "analysis/circuits.py",
-        "self.W_O @ self.ends.to_logits @ self.W_V",
-        "self.W_O @ self.ends.to_logits.T @ self.W_V",
-        "test_eigenvalues_are_those_of_the_whole_circuits",
-    ),
-    Mutant(
-        "distances counted from the first place",
-        "analysis/circuits.py",
-        "back = row[query::-1]  # the query itself first",
-        "back = row[: query + 1]",
-        "test_a_copying_head_built_by_hand",
-    ),
-    Mutant(
-        "a mean that weighs embeddings twice",
-        "analysis/circuits.py",
-        "b_sum) / len(one)",
-        "b_sum) / len(one) * 2",
-        "test_eigenvalues_are_those_of_the_whole_circuits",
-    ),
-)

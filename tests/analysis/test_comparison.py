@@ -21,7 +21,6 @@ from gpt2viz.analysis.comparison import (
     stream_places,
 )
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 A, B = [5, 300, 17, 219, 41], [5, 300, 88, 41, 17, 7]
@@ -213,29 +212,3 @@ def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
         path(one, other, (0, 0), stream_places(3))
     with pytest.raises(IndexError):
         path(one, one, (0, 9), stream_places(3))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "partners mixed up",
-        "analysis/comparison.py",
-        "other[head][right]",
-        "other[head][left]",
-        "test_largest_differences_by_loops",
-    ),
-    Mutant(
-        "moved words are lost",
-        "analysis/comparison.py",
-        "if not met:",
-        "if met or not met:",
-        "test_words_that_changed_places_are_shared",
-    ),
-    Mutant(
-        "the first text's token on both sides",
-        "analysis/comparison.py",
-        "_vector(b, place, at[1])",
-        "_vector(b, place, at[0])",
-        "test_the_path_of_a_word_against_numpy",
-    ),
-)

@@ -14,7 +14,6 @@ from gpt2viz.analysis.composition import composition
 from gpt2viz.analysis.folding import Into
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import read
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -147,35 +146,3 @@ def test_one_layer_has_no_pairs(tmp_path: Path) -> None:
     assert found.strongest() == ()
     assert_allclose(found.ratio["q"], np.nan)
     assert repr(found) == "Composition: 0 pairs of heads; above chance most –"
-
-
-MUTANTS = (
-    Mutant(
-        "keys and queries change places in a composition",
-        "analysis/composition.py",
-        '"k" if way == "q" else "q"',
-        '"q" if way == "q" else "k"',
-        "test_every_pair_is_that_of_the_whole_matrices",
-    ),
-    Mutant(
-        "W_V and W_O swapped in what a head writes",
-        "analysis/composition.py",
-        '_half(writing(model, layer, n).T, reading(model, layer, n, "v")[0])',
-        '_half(reading(model, layer, n, "v")[0], writing(model, layer, n).T)',
-        "test_the_hand_built_copier_has_one_edge",
-    ),
-    Mutant(
-        "what a head writes isn't centred",
-        "analysis/folding.py",
-        "W_O - W_O.mean(axis=1, keepdims=True)",
-        "W_O",
-        "test_every_pair_is_that_of_the_whole_matrices",
-    ),
-    Mutant(
-        "chance in a direction that no LayerNorm reads",
-        "analysis/composition.py",
-        "self.matrices.shape[1] - 1  #",
-        "self.matrices.shape[1]  #",
-        "test_chance_is_what_random_rotations_give",
-    ),
-)

@@ -19,7 +19,6 @@ from gpt2viz.model.network import GPT2
 from tests.analysis import peer_patches
 from tests.analysis.peer_patches import ANSWER, CLEAN, CORRUPTED
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 
 @pytest.fixture(scope="module")
@@ -122,14 +121,3 @@ def test_where_all_is_linear_paths_add_up(linear: gpt2viz.Model) -> None:
     whole = values.values[to, head] - values.corrupted
     assert_allclose(effects[2].sum() + from_tokens, whole, rtol=1e-3)
     assert abs(from_tokens) < 100 * scale < 1e4 * abs(whole)
-
-
-MUTANTS = (
-    Mutant(
-        "paths-from-another-head",
-        "analysis/direct_paths.py",
-        "project.view(len(project), nh, hs).permute(1, 2, 0)",
-        "project.view(len(project), nh, hs).permute(1, 2, 0).flip(0)",
-        "test_where_all_is_linear_paths_add_up",
-    ),
-)

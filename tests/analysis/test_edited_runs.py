@@ -32,7 +32,6 @@ from gpt2viz.analysis.scores import head_scores
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores
 from tests.checkpoints import with_stages, write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, layer_norm, reference, softmax
 
 IDS = [5, 300, 17, 17, 219, 88, 5, 300, 41]
@@ -423,43 +422,3 @@ def test_what_is_switched_off_gives_0_whatever_it_held(
     assert_array_equal(parts.heads, expected.heads)
     if edits != "attn:1":
         assert not cell_arithmetic(spoilt_run, 1, 2, LAST, 0).contribution.any()
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a silent layer writes",
-        "analysis/lens.py",
-        "heads[off], bias[off] = 0, 0",
-        "bias[off] = 0",
-        "test_contributions",
-    ),
-    Mutant(
-        "a head that is off gives",
-        "analysis/attribution.py",
-        "if (factors == 1).all():",
-        "if (factors <= 1).all():",
-        "test_value_weighted",
-    ),
-    Mutant(
-        "a silent layer mixes",
-        "analysis/attribution.py",
-        "if used.any() and not attention_is_off(trace.edits, below):",
-        "if used.any():",
-        "test_rollout",
-    ),
-    Mutant(
-        "a scaled head's cell as it was",
-        "analysis/cell.py",
-        "values = factor * v if factor",
-        "values = v if factor",
-        "test_the_cell_written_out",
-    ),
-    Mutant(
-        "a silent layer's proof",
-        "analysis/attribution.py",
-        "        written[:] = 0",
-        "        pass",
-        "test_the_proof",
-    ),
-)

@@ -15,7 +15,6 @@ import gpt2viz
 from gpt2viz.analysis.explanation import explain_row, explain_score
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import by_head, read, reference
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
@@ -362,59 +361,3 @@ def test_what_cannot_be_asked(tmp_path: Path) -> None:
         explain_row(other, trace, 0, 0, 0)
     with pytest.raises(ValueError, match="none, this is layer 0"):
         explain_score(model, trace, 0, 0, 1, 0).opened("key", "head 0.0")
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "parts that aren't centred",
-        "analysis/folding.py",
-        "return read - read.mean(axis=0), bias",
-        "return read, bias",
-        "test_the_sum_is_exact_in_double",
-    ),
-    Mutant(
-        "parts without b_Q and b_K",
-        "analysis/folding.py",
-        "bias @ W + b",
-        "bias @ W",
-        "test_the_sum_is_exact_in_double",
-    ),
-    Mutant(
-        "the scale of another layer",
-        "analysis/explanation.py",
-        '("residual_out", self.layer - 1)',
-        '("residual_out", self.layer)',
-        "test_the_sum_is_exact_in_double",
-    ),
-    Mutant(
-        "query and key swapped",
-        "analysis/explanation.py",
-        '"k" if side == "key" else "q"',
-        '"q" if side == "key" else "k"',
-        "test_a_part_taken_from_the_stream_of_transformers",
-    ),
-    Mutant(
-        "the row's mean counts keys that are hidden",
-        "analysis/explanation.py",
-        "np.flatnonzero(~trace.hidden_pairs()[query])",
-        "np.arange(len(trace.token_ids))",
-        "test_every_part_is_what_was_written_there",
-    ),
-    Mutant(
-        "a head opened without its values' bias",
-        "analysis/explanation.py",
-        'v = trace.stage("v", layer, head).astype(np.float64)  # (T, hs)',
-        'v = trace.stage("v", layer, head).astype(np.float64) - double(self.model.network.'
-        'get_parameter(f"h.{layer}.attn.c_attn.bias")).reshape(3, -1, '
-        "self.model.config.head_dim)[2, head]",
-        "test_a_head_opens_into_the_tokens_it_read",
-    ),
-    Mutant(
-        "a part taken from query and key is counted twice where it meets itself",
-        "analysis/explanation.py",
-        "rest = self._q.sum(axis=0) - self._q[place]",
-        "rest = self._q.sum(axis=0)",
-        "test_a_part_deleted_from_the_stream",
-    ),
-)

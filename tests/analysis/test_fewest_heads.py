@@ -15,7 +15,6 @@ from gpt2viz.analysis import fewest_heads as module
 from gpt2viz.analysis.fewest_heads import FewestHeads
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 CLEAN, CORRUPTED, ANSWER = [5, 300, 17, 219, 7], [5, 300, 23, 219, 7], (12, 40)
 
@@ -132,14 +131,3 @@ def test_texts_that_are_not_told_apart_say_so() -> None:
     """Its only head that writes reads the token before, and that is the same in both."""
     with pytest.raises(gpt2viz.PatchError, match="name others"):
         gpt2viz.fewest_heads(copying_model(), [1, 5, 2, 3, 1], [1, 6, 2, 3, 1], (5, 6))
-
-
-MUTANTS = (
-    Mutant(
-        "heads-given-up-at-random",
-        "analysis/fewest_heads.py",
-        "key=lambda head: abs(found[head] - 1)",
-        "key=lambda head: head",
-        "test_a_circuit_built_by_hand_is_found_again",
-    ),
-)

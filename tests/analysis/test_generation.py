@@ -14,7 +14,6 @@ from gpt2viz.analysis.generation import appraise, draw, generate
 from gpt2viz.analysis.sampling import sampling_distribution
 from gpt2viz.model.network import GPT2
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 IDS = [5, 300, 17]
 
@@ -122,29 +121,3 @@ def test_settings_that_mean_nothing(pair: Any) -> None:
     _, ours = pair
     with pytest.raises(ValueError, match="temperature"):
         next(generate(ours, IDS, 1, temperature=-1))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "always greedy",
-        "analysis/generation.py",
-        'int(np.searchsorted(upto, place * upto[-1], side="right"))',
-        "int(np.argmax(shares))",
-        "test_draws_follow_the_distribution",
-    ),
-    Mutant(
-        "every seed writes the same",
-        "analysis/generation.py",
-        "default_rng([seed, len(trace.token_ids)])",
-        "default_rng(len(trace.token_ids))",
-        "test_the_same_seed_writes_the_same_text",
-    ),
-    Mutant(
-        "written on past the end",
-        "analysis/generation.py",
-        "if token == model.tokenizer.end_of_text or len(ids)",
-        "if len(ids)",
-        "test_it_ends_at_the_end_of_a_text",
-    ),
-)

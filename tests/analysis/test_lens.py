@@ -14,7 +14,6 @@ import gpt2viz
 from gpt2viz.analysis.lens import contributions, logit_lens
 from gpt2viz.analysis.sampling import surprise
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
 N_LAYER, N_HEAD, C = 3, 4, 24
@@ -178,78 +177,3 @@ def test_surprise_equals_transformers_loss(pair: Any) -> None:
     logs = theirs(ids).logits[0].log_softmax(-1)
     expected = [-float(logs[n, IDS[n + 1]]) / np.log(2) for n in range(len(IDS) - 1)]
     assert_allclose(bits[1:], expected, rtol=1e-4)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "lens without the norm",
-        "analysis/lens.py",
-        "F.linear(normed, network",
-        "F.linear(here, network",
-        "test_logit_lens_equals_transformers_modules",
-    ),
-    Mutant(
-        "answer from before the last MLP",
-        "analysis/comparison.py",
-        '("residual_mid", "residual_out")',
-        '("residual_out", "residual_mid")',
-        "test_logit_lens_equals_transformers_modules",
-    ),
-    Mutant(
-        "ranks from 0",
-        "analysis/lens.py",
-        "= 1 + (logits >",
-        "= (logits >",
-        "test_logit_lens_equals_transformers_modules",
-    ),
-    Mutant(
-        "entropy in nats",
-        "analysis/lens.py",
-        ".numpy() / np.log(2)",
-        ".numpy()",
-        "test_logit_lens_equals_transformers_modules",
-    ),
-    Mutant(
-        "each run its own answer",
-        "analysis/lens.py",
-        "        if answers is None:\n            answer",
-        "        if True:\n            answer",
-        "test_other_answers_can_be_followed",
-    ),
-    Mutant(
-        "norm's mean left in",
-        "analysis/lens.py",
-        "direction -= direction.mean()",
-        "pass",
-        "test_contributions_sum_to_transformers_logit",
-    ),
-    Mutant(
-        "scale of another token",
-        "analysis/lens.py",
-        "np.sqrt(end.var()",
-        'np.sqrt(stage("embedding").var()',
-        "test_contributions_sum_to_transformers_logit",
-    ),
-    Mutant(
-        "attention's bias forgotten",
-        "analysis/lens.py",
-        "[double(model.merging(n)[1]) @ direction",
-        "[0 * double(model.merging(n)[1]) @ direction",
-        "test_contributions_sum_to_transformers_logit",
-    ),
-    Mutant(
-        "heads share each other's rows",
-        "model/checkpoint.py",
-        "unflatten(0, (self.config.n_head, -1))",
-        "unflatten(0, (-1, self.config.n_head)).swapaxes(0, 1)",
-        "test_one_heads_share_is_what_the_logit_loses_without_it",
-    ),
-    Mutant(
-        "surprise of the token before",
-        "analysis/sampling.py",
-        "trace.token_ids[start + 1 : start + 1 + len(rows)]",
-        "trace.token_ids[start : start + len(rows)]",
-        "test_surprise_equals_transformers_loss",
-    ),
-)

@@ -9,7 +9,6 @@ import pytest
 
 import gpt2viz
 from gpt2viz.analysis.looks import Look, Looks, hardest_looks
-from tests.mutants import Mutant
 
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
 
@@ -108,43 +107,3 @@ def test_the_head_that_opens_divides_its_rows() -> None:
     looks[range(4), [1, 2, 3, 1]] = 1
     divides[:] = 0.5 * rests + 0.5 * looks
     assert every_look([np.stack([rests, looks]), np.stack([rests, divides])]).opening() == (1, 1)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a token looks at itself",
-        "analysis/looks.py",
-        "        np.fill_diagonal(others, 0)\n",
-        "",
-        "test_every_head_and_token",
-    ),
-    Mutant(
-        "resting on the first token is a look",
-        "analysis/looks.py",
-        "        others[:, 0] = 0\n",
-        "",
-        "test_every_head_and_token",
-    ),
-    Mutant(
-        "NaN is a look",
-        "analysis/looks.py",
-        "none = ~(found > 0)",
-        "none = found <= 0",
-        "test_rows_that_are_not_numbers_have_no_look",
-    ),
-    Mutant(
-        "a head that does one thing opens",
-        "analysis/looks.py",
-        "- 0.5) ** 2",
-        "- 1.0) ** 2",
-        "test_the_head_that_opens_divides_its_rows",
-    ),
-    Mutant(
-        "the last of the heads that look hardest is left out",
-        "analysis/looks.py",
-        "[:, :most]",
-        "[:, : most - 1]",
-        "test_every_head_and_token",
-    ),
-)

@@ -17,7 +17,6 @@ from gpt2viz.analysis.composition import composition
 from gpt2viz.analysis.on_disk import kept, kept_composition, kept_scores
 from gpt2viz.analysis.weight_scores import weight_scores
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 
 @pytest.fixture
@@ -136,28 +135,3 @@ def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert settings.cache() == Path.home() / ".cache" / "gpt2viz"
     monkeypatch.setattr(settings, "has_home", lambda: False)
     assert settings.cache() is None
-
-
-MUTANTS = (
-    Mutant(
-        "numbers of one model's weights stand for another's",
-        "analysis/on_disk.py",
-        "decides = what, weights.sha256,",
-        "decides = what,",
-        "test_other_weights_sizes_code_or_numbers_are_others",
-    ),
-    Mutant(
-        "what was used last goes first",
-        "analysis/on_disk.py",
-        "one[1].st_mtime_ns, reverse=True)",
-        "one[1].st_mtime_ns)",
-        "test_what_was_used_longest_ago_goes_first",
-    ),
-    Mutant(
-        "use isn't noted",
-        "analysis/on_disk.py",
-        "        os.utime(path)",
-        "        pass",
-        "test_what_was_used_longest_ago_goes_first",
-    ),
-)

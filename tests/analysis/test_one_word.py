@@ -13,7 +13,6 @@ from transformers import GPT2LMHeadModel
 import gpt2viz
 from gpt2viz.analysis.one_word import LIKELIEST, MOST, Change, one_word_changes
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.mutants import Mutant
 
 GARDEN = "When Mary and John went to the garden, John gave the flower to Mary"
 
@@ -124,22 +123,3 @@ def test_what_is_not_a_number_proposes_nothing(model: gpt2viz.Model) -> None:
     broken = np.full_like(run.unembedding, np.nan)
     object.__setattr__(run, "unembedding", broken)
     assert one_word_changes(run, model.tokenizer) == ()
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a word is changed to what is expected after it",
-        "analysis/one_word.py",
-        "logits = trace.logits_at(place - 1)",
-        "logits = trace.logits_at(place)",
-        "test_the_nearest_of_the_likeliest_in_place_of_what_surprised",
-    ),
-    Mutant(
-        "a word becomes a part of one",
-        "analysis/one_word.py",
-        "if _kind(new) == kind and",
-        "if _kind(new) and",
-        "test_one_token_differs_and_all_others_stand_where_they_stood",
-    ),
-)

@@ -23,7 +23,6 @@ from gpt2viz.run.forward import run_from
 from gpt2viz.run.pieces import nearest_pair
 from tests.analysis import peer_patches
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 CLEAN = [5, 300, 17, 219, 88, 401, 7]
 CORRUPTED = [5, 300, 23, 219, 91, 401, 7]
@@ -504,42 +503,3 @@ def test_the_published_heads_of_gpt2_small() -> None:
     clean, corrupted = (encode(text, end_of_text_first=True) for text in texts)
     path = gpt2viz.patch_path(small, clean, corrupted, "8.6", "9.9", "q", answer)
     assert path.restored == pytest.approx(0.083, abs=0.02)
-
-
-MUTANTS = (
-    Mutant(
-        "patch-the-wrong-way",
-        "analysis/paired_runs.py",
-        'return self.clean if self.direction == "denoise" else self.corrupted',
-        "return self.clean",
-        "test_every_patch_is_as_transformers_makes_it",
-    ),
-    Mutant(
-        "patch-layer-before",
-        "run/pieces.py",
-        'return "drop" if layer == 0 else f"h.{layer - 1}.residual_out"',
-        'return "drop" if layer == 0 else f"h.{layer}.residual_out"',
-        "test_the_estimate_is_the_slope_of_a_patch",
-    ),
-    Mutant(
-        "path-without-the-bias",
-        "analysis/direct_paths.py",
-        "qkv.weight[rows].T + qkv.bias[rows]",
-        "qkv.weight[rows].T",
-        "test_a_path_is_as_transformers_makes_it",
-    ),
-    Mutant(
-        "edits-forgotten-after-a-layer",
-        "analysis/paired_runs.py",
-        "if _layer_of(one[0]) >= layer",
-        "if _layer_of(one[0]) > layer",
-        "test_a_run_that_goes_on_from_a_layer_is_the_whole_run",
-    ),
-    Mutant(
-        "hidden-forgotten-after-a-layer",
-        "analysis/paired_runs.py",
-        "hidden=self.into.forbidden,\n        )\n        return np.array",
-        "hidden=None,\n        )\n        return np.array",
-        "test_a_run_that_goes_on_from_a_layer_is_the_whole_run",
-    ),
-)

@@ -16,7 +16,6 @@ from gpt2viz.analysis.patterns import (
     similarity,
 )
 from tests.analysis.head_detector import random_head
-from tests.mutants import Mutant
 
 
 def rows(pairs: np.ndarray) -> list[str]:
@@ -100,15 +99,3 @@ def test_likeness_to_a_head() -> None:
         x, y = (head[1:].astype(float).ravel() for head in (other, heads[2]))
         assert shown == pytest.approx(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
     assert np.isnan(likeness(np.ones((2, 1, 1), np.float32), np.ones((1, 1), np.float32))).all()
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a drawn row sums to its cells",
-        "analysis/patterns.py",
-        "np.maximum(wanted.sum(axis=1, keepdims=True), 1)",
-        "1",
-        "test_similarity_against_a_loop",
-    ),
-)

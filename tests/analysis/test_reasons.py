@@ -23,7 +23,6 @@ from tests.analysis.copying_model import copying_model
 from tests.analysis.test_explanation import read_by, written
 from tests.bundled import N_HEAD, N_LAYER, back, copier, itself, rests
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import by_head
 from tests.numpy_gpt2 import read as papers
 
@@ -344,57 +343,3 @@ def test_the_words_take_tokens_as_they_are_to_be_written(
     assert repr(case) == "\n".join(case.words(cat.labels))
     with pytest.raises(IndexError, match="doesn't see key 9"):
         reason(case.row, 9)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a path that follows what lowers a score",
-        "analysis/reasons.py",
-        "sign = 1 if self.above else -1\n        same",
-        "sign = -1 if self.above else 1\n        same",
-        "test_the_strongest_path_is_that_of_loops_over_all_parts",
-    ),
-    Mutant(
-        "shares of what is left of both signs",
-        "analysis/reasons.py",
-        "self.raised if self.above else self.lowered",
-        "self.raised + self.lowered",
-        "test_shares_are_of_all_that_has_their_sign",
-    ),
-    Mutant(
-        "a key's head read at the query",
-        "analysis/reasons.py",
-        '"key": self._weights_at(self.key)',
-        '"key": self._weights_at(self.row.query)',
-        "test_a_part_that_is_a_head_names_what_it_had_read",
-    ),
-    Mutant(
-        "heads that are off have read",
-        "analysis/reasons.py",
-        "np.flatnonzero(factors)",
-        "range(n_head)",
-        "test_a_part_that_is_a_head_names_what_it_had_read",
-    ),
-    Mutant(
-        "induction without the same token before",
-        "analysis/reasons.py",
-        "if not 1 <= key <= query or ids[key - 1] != ids[query]",
-        "if not 1 <= key <= query",
-        "test_what_followed_another_token_is_no_induction",
-    ),
-    Mutant(
-        "every key stands out",
-        "analysis/reasons.py",
-        "STANDS_OUT = 1.5",
-        "STANDS_OUT = 0",
-        "test_a_bland_model_has_no_rule",
-    ),
-    Mutant(
-        "any share is enough",
-        "analysis/reasons.py",
-        "if share >= HALF",
-        "if share > 0",
-        "test_a_rule_has_at_least_half",
-    ),
-)

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from gpt2viz.analysis.sampling import divergence, entropy, sampling_distribution, softmax
-from tests.mutants import Mutant
 
 LOGITS = np.log(np.array([0.5, 0.25, 0.125, 0.0625, 0.0625])).astype(np.float32)
 
@@ -66,36 +65,3 @@ def test_bits() -> None:
     assert divergence(LOGITS, LOGITS) == pytest.approx(0, abs=1e-12)
     old, new = np.log([0.5, 0.5]), np.log([0.25, 0.75])
     assert divergence(new, old) == pytest.approx(0.5 * np.log2(2) + 0.5 * np.log2(2 / 3))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "temperature multiplies",
-        "analysis/sampling.py",
-        ") / temperature)",
-        ") * temperature)",
-        "test_by_hand",
-    ),
-    Mutant(
-        "top-p stops one short",
-        "analysis/sampling.py",
-        "shares.cumsum(), top_p) + 1]",
-        "shares.cumsum(), top_p)]",
-        "test_by_hand",
-    ),
-    Mutant(
-        "top-p of what top-k left out too",
-        "analysis/sampling.py",
-        "shares = probabilities[kept] / probabilities[kept].sum()",
-        "shares = probabilities[kept]",
-        "test_equals_transformers_warpers",
-    ),
-    Mutant(
-        "KL the other way round",
-        "analysis/sampling.py",
-        "(np.exp(log_old) * (log_old - log_new))",
-        "(np.exp(log_new) * (log_new - log_old))",
-        "test_bits",
-    ),
-)

@@ -30,7 +30,6 @@ from gpt2viz.analysis.scores import (
 from gpt2viz.arrays import Pairs
 from gpt2viz.run import stages
 from tests.analysis.head_detector import CASES, random_head
-from tests.mutants import Mutant
 
 Targets = Callable[[TokenIds], Pairs]
 TARGETS: list[Targets] = [previous_token, same_token, first_token, duplicate_token, induction]
@@ -170,29 +169,3 @@ def test_the_scores_are_those_that_are_computed_and_cannot_be_changed(
     assert list(scores.head_scores(run)) == list(scores.SCORES)
     monkeypatch.setattr(scores, "SCORES", {"entropy": scores.SCORES["entropy"]})
     assert list(scores.head_scores(run)) == ["entropy"]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a token is its own duplicate",
-        "analysis/scores.py",
-        "here[:, None] == here, -1)",
-        "here[:, None] == here)",
-        "test_agrees_with_transformer_lens",
-    ),
-    Mutant(
-        "induction without the step on",
-        "analysis/scores.py",
-        "found[:, 1:] = duplicate_token(ids)[:, :-1]",
-        "found[:, :] = duplicate_token(ids)",
-        "test_heads_built_by_hand",
-    ),
-    Mutant(
-        "the first query counts",
-        "analysis/scores.py",
-        "rows = weights[..., 1:, :]\n    logs",
-        "rows = weights\n    logs",
-        "test_amounts_against_loops",
-    ),
-)

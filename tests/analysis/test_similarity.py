@@ -23,7 +23,6 @@ from gpt2viz.pictures.similarity import (
     similarity_map,
     tree,
 )
-from tests.mutants import Mutant
 
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
 
@@ -164,36 +163,3 @@ def test_the_map(n: int) -> None:
                 order.index(group[-1]),
             ]
     assert_array_equal(np.sort(order), np.arange(n))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the first query counts as well",
-        "analysis/similarity.py",
-        "range(1, T, step)",
-        "range(0, T, step)",
-        "test_every_two_heads",
-    ),
-    Mutant(
-        "only the last queries count",
-        "analysis/similarity.py",
-        "products += rows @",
-        "products = rows @",
-        "test_every_two_heads",
-    ),
-    Mutant(
-        "some queries with the mask of the first",
-        "run/derived.py",
-        "self.hidden(queries), self",
-        "self.hidden()[: len(q[0, 0, queries])], self",
-        "test_every_two_heads",
-    ),
-    Mutant(
-        "groups by their closest two",
-        "pictures/similarity.py",
-        'method="average"',
-        'method="single"',
-        "test_groups_by_loops",
-    ),
-)

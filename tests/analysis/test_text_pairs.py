@@ -9,7 +9,6 @@ import pytest
 
 import gpt2viz
 from gpt2viz.analysis.text_pairs import one_token_changed, telling_answers
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import softmax
 
 
@@ -68,22 +67,3 @@ def test_answers_are_the_runs_own_or_what_changes_most(model: gpt2viz.Model) -> 
     alike = next(two for two in pairs if len({int(run.logits_at(-1).argmax()) for run in two}) == 1)
     p, q = (softmax(run.logits_at(-1).astype(float)) for run in alike)
     assert telling_answers(*alike) == ((q - p).argmin(), (q - p).argmax())
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the last token is changed",
-        "analysis/text_pairs.py",
-        "max(T - 1, 1))\n",
-        "T)\n",
-        "test_the_token_is_changed_that_changes_the_prediction_most",
-    ),
-    Mutant(
-        "a changed text that is cut into other tokens",
-        "analysis/text_pairs.py",
-        "new != ids[t] and again == text[first:]",
-        "new != ids[t]",
-        "test_it_is_read_as_the_same_number_of_tokens",
-    ),
-)

@@ -13,7 +13,6 @@ from gpt2viz.model import hub
 from tests.analysis.copying_model import copying_model
 from tests.analysis.test_circuits import hand_built, largest, whole
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import softmax
 
 
@@ -80,21 +79,3 @@ def test_the_published_heads_of_gpt2_small() -> None:
     edges = gpt2viz.composition(small).strongest(60)
     touched = [head for edge in edges for head in (edge.sender, edge.receiver)]
     assert touched.count((4, 7)) == max(map(touched.count, touched))
-
-
-MUTANTS = (
-    Mutant(
-        "a head's own place in for the one before",
-        "analysis/weight_scores.py",
-        "float(weights[1]) if",
-        "float(weights[0]) if",
-        "test_every_score_is_that_of_the_whole_circuits",
-    ),
-    Mutant(
-        "heads and layers change places in the scores by weights",
-        "analysis/weight_scores.py",
-        "[circuit.layer, circuit.head]",
-        "[circuit.layer, circuit.head - 1]",
-        "test_every_score_is_that_of_the_whole_circuits",
-    ),
-)

@@ -18,7 +18,6 @@ from gpt2viz.analysis.scores import head_scores
 from gpt2viz.analysis.wiring import carried, copying_edge, wired
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import by_head, layer_norm, read, reference
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
@@ -249,28 +248,3 @@ def test_one_layer_and_one_head(tmp_path: Path, n_layer: int) -> None:
     drawn, first = wired(found, "ratio"), copying_edge(found, head_scores(trace))
     assert drawn.edges == ()
     assert (first is None) == np.isnan(drawn.limit) == (n_layer == 1)
-
-
-MUTANTS = (
-    Mutant(
-        "two heads as one in the wrong order",
-        "analysis/virtual_heads.py",
-        "second @ first",
-        "first @ second",
-        "test_two_heads_as_one_move_what_either_moves_in_turn",
-    ),
-    Mutant(
-        "an edge into keys is given the query's share",
-        "analysis/wiring.py",
-        '"query" if edge.into == "q" else "key"',
-        '"key" if edge.into == "q" else "query"',
-        "test_what_an_edge_carries_is_that_of_loops_over_all_parts",
-    ),
-    Mutant(
-        "the limit of one pair for all",
-        "analysis/wiring.py",
-        "1 - CHANCE / pairs",
-        "1 - CHANCE",
-        "test_edges_above_chance_are_all_that_exceed_bonferronis_z",
-    ),
-)

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.pictures.measure import Measure, in_words
-from tests.mutants import Mutant
 
 
 def grouped(*tokens: str | bytes) -> list[bytes]:
@@ -113,57 +112,3 @@ def test_rows_of_a_run_still_sum_to_one(tiny: gpt2viz.Model, explicit: bool) -> 
     assert words.shape == (1, 4, len(starts), len(starts))
     assert_allclose(words.sum(axis=-1), 1, atol=1e-5)
     assert (np.triu(words[0, 0], 1) == 0).all()  # a later word is hidden as a whole
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a word's rows summed",
-        "analysis/words.py",
-        "(sums / sizes[:, None])",
-        "(sums / 1)",
-        "test_equals_a_product_of_matrices",
-    ),
-    Mutant(
-        "a word's columns averaged",
-        "analysis/words.py",
-        "(sums / sizes[:, None])",
-        "(sums / sizes)",
-        "test_equals_a_product_of_matrices",
-    ),
-    Mutant(
-        "apostrophes cut words",
-        "analysis/words.py",
-        "following.isalpha()",
-        "False",
-        "test_where_words_begin",
-    ),
-    Mutant(
-        "marks cut words",
-        "analysis/words.py",
-        '("Mn", "Mc", "Me", "Cf")',
-        "()",
-        "test_where_words_begin",
-    ),
-    Mutant(
-        "end of text part of a word",
-        "analysis/words.py",
-        "or END_OF_TEXT in (token, before)",
-        "",
-        "test_where_words_begin",
-    ),
-    Mutant(
-        "characters cut at their bytes",
-        "analysis/words.py",
-        "if offset in begins",
-        "if token[:1] > b'\\x7f' or offset in begins",
-        "test_the_bytes_of_one_character_stay_together",
-    ),
-    Mutant(
-        "words hidden with their first token",
-        "pictures/measure.py",
-        "hidden=np.logical_and.reduceat(hidden",
-        "hidden=np.logical_or.reduceat(hidden",
-        "test_a_cell_is_hidden_where_all_its_tokens_cells_are",
-    ),
-)

@@ -28,7 +28,6 @@ from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.render import render
 from tests.checkpoints import edit_json, write_checkpoint
-from tests.mutants import Mutant
 
 signs = list("![]()\\`<x\n|~>:$&@ ")
 longer = [
@@ -257,22 +256,3 @@ def test_bars_hold_every_part_once() -> None:
     }
     assert shown == {"a": (1, "below 0.1 %"), "b": (2, "below 0.1 %"), "c": (5000, "99.9 %")}
     assert [bar.name for bar in figure.data] == ["MLP", "head"]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a card loads images",
-        "anatomy/card.py",
-        """if found["kept"]:""",
-        """if found["kept"] or found["image"]:""",
-        "test_nothing_but_plain_markdown_is_left_in_a_card",
-    ),
-    Mutant(
-        "bars that lie are drawn as if they stood",
-        "pictures/plotly/bars.py",
-        'ends = {"x": ends["y"], "y": ends["x"]}',
-        "pass",
-        "test_bars_hold_every_part_once",
-    ),
-)

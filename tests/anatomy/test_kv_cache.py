@@ -22,7 +22,6 @@ from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, las
 from gpt2viz.run.edits import Edit, forbidden
 from gpt2viz.run.prefix import Start
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, read, reference, softmax
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
@@ -177,43 +176,3 @@ def test_where_nothing_can_be_kept(pair: Any) -> None:
     edited = gpt2viz.trace(model, IDS, edits=gpt2viz.parse_edits("window:2"))
     with pytest.raises(ValueError, match="A run with edits can't reuse another"):
         last_token_alone(model, edited)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the first tokens go too",
-        "run/edits.py",
-        "first = edit.first or 0",
-        "first = 0",
-        "test_dropped_tokens_are_those_that_an_edit_hides",
-    ),
-    Mutant(
-        "one room for all and one more for the first",
-        "anatomy/kv_cache.py",
-        "width=room - first,",
-        "width=room - first + 1,",
-        "test_dropped_tokens_are_those_that_an_edit_hides",
-    ),
-    Mutant(
-        "a step sums over its own key alone",
-        "anatomy/cost.py",
-        'if record.key == "k"',
-        'if record.key == "q"',
-        "test_a_step_is_transformers_step_with_its_cache",
-    ),
-    Mutant(
-        "keys alone are counted",
-        "anatomy/kv_cache.py",
-        'record.key in ("k", "v")',
-        'record.key == "k"',
-        "test_a_step_is_transformers_step_with_its_cache",
-    ),
-    Mutant(
-        "a step sees as the first tokens do",
-        "model/network.py",
-        "asking = slice(-q.shape[2], None)",
-        "asking = slice(q.shape[2])",
-        "test_a_step_makes_the_last_rows_of_the_whole_run",
-    ),
-)

@@ -21,7 +21,6 @@ from gpt2viz.anatomy.merges import follow
 from gpt2viz.anatomy.parameters import parts
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import TEXT, edit_json, write_checkpoint, write_tokenizer
-from tests.mutants import Mutant
 
 RELEASED: dict[int, dict[str, Any]] = {
     124_439_808: {"n_layer": 12, "n_head": 12, "n_embd": 768},
@@ -194,29 +193,3 @@ def test_an_added_word_is_taken_as_it_stands(tmp_path: Path) -> None:
 def test_half_a_surrogate_pair_is_one_message(both: tuple[Tokenizer, Any]) -> None:
     with pytest.raises(gpt2viz.TextError, match="Character 2"):
         follow(both[0], "a\ud83d")
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "tied head counted twice",
-        "anatomy/parameters.py",
-        'place == "lm_head" and config.tie_word_embeddings',
-        "False",
-        "test_the_parts_sum_to_the_released_counts",
-    ),
-    Mutant(
-        "MLP back sums over C",
-        "anatomy/cost.py",
-        '("MLP: back", "MLP", "F")',
-        '("MLP: back", "MLP", "C")',
-        "test_multiply_adds_are_half_of_pytorchs_flops",
-    ),
-    Mutant(
-        "leftmost pair merged first",
-        "anatomy/merges.py",
-        "return sorted((rank, at)",
-        "return list((rank, at)",
-        "test_merges_end_in_the_tokens_of_both_tokenizers",
-    ),
-)

@@ -16,7 +16,6 @@ import gpt2viz
 from gpt2viz.analysis.scores import SCORES
 from tests.app.another_score import NAME, TEXT
 from tests.app.pages import ROOT
-from tests.mutants import Mutant
 
 OTHERS = list(SCORES)
 
@@ -83,29 +82,3 @@ def test_a_training_follows_it(seen: Any) -> None:
 
 def test_the_guide_must_list_it(seen: Any) -> None:
     assert seen["not in the guide"] == [NAME]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "only the habits of today are offered",
-        "app/views/head_habits.py",
-        "else SCORES)\n    score",
-        "else list(SCORES)[:8])\n    score",
-        "test_find_has_it",
-    ),
-    Mutant(
-        "an older survey has a score of nothing",
-        "survey/stored.py",
-        "for name in SCORES if name in listed}",
-        "for name in SCORES}",
-        "test_a_survey_from_before_is_read_and_says_that_it_lacks_it",
-    ),
-    Mutant(
-        "an older training has every score",
-        "anatomy/training_record.py",
-        " if score.record in points[0]]",
-        "]",
-        "test_a_training_follows_it",
-    ),
-)

@@ -21,7 +21,6 @@ from gpt2viz.labels import label
 from gpt2viz.run.key import RunKey
 from tests.app.pages import open_page, plain
 from tests.checkpoints import load_ahead, write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import read, reference, softmax
 
 TEXT, STEPS = "A crane ate fish", (1, 20, 300)
@@ -205,22 +204,3 @@ def test_a_step_that_is_not_there_is_told(grown: Path) -> None:
     at = open_page("training", model="grown", step="7")
     assert sent(at)["at"] == 1
     assert "step: 7 can't be shown here" in "\n".join(one.value for one in at.warning)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "every point is the model itself",
-        "app/moments.py",
-        "run_cache.load_as((model_name, step), size, lambda: found[step])",
-        "run_cache.load(model_name)",
-        "test_every_point_has_the_numbers_of_its_checkpoint",
-    ),
-    Mutant(
-        "every point has the lens of the model itself",
-        "app/moments.py",
-        "return _seen(trace, logit_lens(model, trace, end.positions, end.answer.tolist()))",
-        "return _seen(trace, end)",
-        "test_every_point_has_the_numbers_of_its_checkpoint",
-    ),
-)

@@ -10,7 +10,6 @@ import pytest
 
 import gpt2viz
 from gpt2viz.app.byte_cache import Kept
-from tests.mutants import Mutant
 
 
 @dataclass
@@ -147,29 +146,3 @@ def test_a_trace_knows_its_bytes(tiny: gpt2viz.Model) -> None:
     assert derived >= captured + nh * T * T * 4
     assert trace.logits.nbytes == T * V * 4
     assert trace.nbytes == derived + T * V * 4
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the start that is shared least",
-        "app/byte_cache.py",
-        "key = max(",
-        "key = min(",
-        "test_the_one_that_is_worth_most_is_found_and_of_equals_the_last_used",
-    ),
-    Mutant(
-        "no room for what comes",
-        "app/byte_cache.py",
-        "+ nbytes > self.budget",
-        "> self.budget",
-        "test_room_is_made_from_the_oldest",
-    ),
-    Mutant(
-        "runs counted, not weighed",
-        "app/byte_cache.py",
-        "sum(self._bytes.values()) > self.budget",
-        "len(self._bytes) > 8",
-        "test_bytes_count_and_not_entries",
-    ),
-)

@@ -10,7 +10,6 @@ import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import open_page
 from tests.bundled import TWICE, back, copiers_of, itself
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 COPIES, COPIES_TOO, *_ = copiers_of(TWICE)
@@ -49,22 +48,3 @@ def test_it_is_not_offered_elsewhere(head: tuple[int, int], text: str) -> None:
     at = open_page("head", text=text, layer=str(head[0]), head=str(head[1]))
     assert not [b for b in at.button if b.label == "Say it twice"]
     assert not re.search("copies, but", " ".join(c.value for c in at.caption))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "any head is said to copy",
-        "app/views/copying.py",
-        '["induction"][layer, head] < _COPIES',
-        '["induction"][layer, head] < 0',
-        "test_it_is_not_offered_elsewhere",
-    ),
-    Mutant(
-        "a copy is shown at another token",
-        "app/views/copying.py",
-        "address.put(parameters.QUERY, found.query)",
-        "address.put(parameters.QUERY, found.key)",
-        "test_the_sentence_said_twice_is_offered_and_copied_there",
-    ),
-)

@@ -23,7 +23,6 @@ from gpt2viz.run.key import RunKey
 from tests.app.pages import array, figure, heatmaps, open_page, pictures, plain
 from tests.app.test_behaviour import said
 from tests.bundled import HEADS, N_HEAD, copier
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, softmax
 
 CLEAN, CORRUPTED = "A crane ate fish. A crane ate", "A crane ate corn. A crane ate"
@@ -356,36 +355,3 @@ def test_the_fewest_heads_are_asked_for_and_told(monkeypatch: pytest.MonkeyPatch
     assert array(curve["x"]).tolist() == list(range(HEADS, -1, -1))
     assert found.words() in written(at)
     assert f"heads of {HEADS} keep" in found.words()
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what is needed is shown as what is enough",
-        "pictures/patching.py",
-        'sweep.restored if sweep.direction == "denoise" else 1 - sweep.restored',
-        "sweep.restored",
-        "test_the_maps_are_the_sweeps_of_the_library[noise-divergence-v]",
-    ),
-    Mutant(
-        "queries are told as values",
-        "app/views/head_paths.py",
-        "reads = READS[WAYS[way]]",
-        "reads = READS[WAYS[0]]",
-        "test_the_paths_into_a_head_are_those_of_the_library[denoise]",
-    ),
-    Mutant(
-        "an estimate passes for exact",
-        "pictures/patching.py",
-        "if self.exact == layers:",
-        "if True:",
-        "test_estimates_say_so_until_the_numbers_are_there",
-    ),
-    Mutant(
-        "a sweep goes on for nobody",
-        "app/jobs.py",
-        "self.cancelled or time.monotonic() - self._seen > UNSEEN",
-        "self.cancelled",
-        "test_a_sweep_that_nobody_looks_at_ends",
-    ),
-)

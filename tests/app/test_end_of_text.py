@@ -16,7 +16,6 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import PAGES, SHADE, array, chips, figure, heatmaps, open_page, plain
 from tests.bundled import N_HEAD
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "She sat by the bank of the river"
@@ -201,15 +200,3 @@ def test_a_model_without_it_has_no_switch_to_move(
     assert "endoftext: true can't be shown here. It must be false." in at.warning[0].value
     at.run()
     assert not at.warning
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the part that is shown stays behind",
-        "app/parameter.py",
-        'return ",".join(map(str, ends)) if all(ends[1::2]) else ""',
-        "return raw",
-        "test_the_part_that_is_shown_is_of_the_same_tokens",
-    ),
-)

@@ -11,7 +11,6 @@ from gpt2viz.app.frame.examples import EXAMPLES, Example
 from tests.app.pages import open_page, plain
 from tests.bundled import N_LAYER
 from tests.docs.examples import PROMISES, Candidate, picked, row_of
-from tests.mutants import Mutant
 
 SAID = re.compile(
     r"\*\*Layer (?P<layer>\d+) · Head (?P<head>\d+)\*\* (?P<shows>.+): (?P<asks>\S+) looks at "
@@ -79,22 +78,3 @@ def test_an_example_goes_along_with_the_token_that_is_put_first() -> None:
     assert found
     assert at.query_params["query"] == "4"
     assert found["asks"] == "·fish"
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "an example's head is the one that does least",
-        "app/frame/examples.py",
-        "found.argmax()",
-        "found.argmin()",
-        "test_an_example_is_a_view_in_which_its_line_holds",
-    ),
-    Mutant(
-        "an example's token is counted from the start",
-        "app/frame/examples.py",
-        "text.rindex(word)",
-        "text.index(word)",
-        "test_an_example_is_a_view_in_which_its_line_holds",
-    ),
-)

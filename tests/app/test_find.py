@@ -26,7 +26,6 @@ from tests.analysis.head_scores import expected_scores
 from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures, plain
 from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 from tests.survey.test_survey import margin
 
@@ -407,15 +406,3 @@ def test_a_survey_of_other_weights_is_one_message(
     at = open_page("find", model="stale", text="A crane")
     assert ["made with other weights" in warning.value for warning in at.warning] == [True]
     assert len(figure(at, "atlas_maps")["data"]) == 2 * 8 + len(WEIGHT_SCORES)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a mean as its own margin",
-        "app/views/head_habits.py",
-        "= across.margin[score]",
-        "= across.mean[score]",
-        "test_scores_across_many_texts",
-    ),
-)

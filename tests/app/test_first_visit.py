@@ -17,7 +17,6 @@ from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.terms import TERM, TERMS
 from gpt2viz.model.checkpoint import BUNDLED, load_model
 from tests.app.pages import open_page, plain
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 
@@ -193,15 +192,3 @@ def test_the_first_use_of_a_word_is_a_link(text: str, linked: str | None) -> Non
     prose.begin()
     made = prose.linked(text)
     assert re.sub(r'\]\(glossary\?term=[a-z-]+ "[^"]+"\)', "]", made) == (linked or text)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "every use of a word is a link",
-        "app/prose.py",
-        "if term is not None and term.key not in done:",
-        "if term is not None:",
-        "test_the_first_use_of_a_word_is_a_link",
-    ),
-)

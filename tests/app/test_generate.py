@@ -13,7 +13,6 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
 from tests.anatomy.test_kv_cache import read_on
 from tests.app.pages import PAGES, ROOT, array, button_groups, figure, open_page, plain
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax
 
 TEXT = "She sat by the bank of the river"
@@ -261,22 +260,3 @@ def test_where_there_is_less_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [note.value.partition(". It must")[0] for note in at.warning] == [
         "sinks: 3 can't be shown here"
     ]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what was dropped is seen all the same",
-        "app/views/kv_cache.py",
-        "_bits(run.key)",
-        "_bits(whole.key)",
-        "test_the_cache_holds_what_numpy_keeps",
-    ),
-    Mutant(
-        "the step's work is that of all",
-        "app/views/kv_cache.py",
-        "in products_of(alone, config)",
-        "in products(whole)",
-        "test_the_cache_holds_what_numpy_keeps",
-    ),
-)

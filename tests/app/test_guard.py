@@ -14,7 +14,6 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from gpt2viz.app import compat, guard, run_cache
-from tests.mutants import Mutant
 
 
 def files(manager: MemoryUploadedFileManager, session: str) -> list[str]:
@@ -115,22 +114,3 @@ def test_no_part_of_a_page_that_was_left_is_drawn_into_the_next(
     assert begin("head", object()) == "head"
     ask("shapes", "save")
     assert asked == [*wanted, ask("head", "save"), ask("")]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a part of a page that was left is drawn into the next",
-        "app/compat.py",
-        "if state.fragment_id and state.page_script_hash != opened:",
-        "if state.fragment_id and not opened:",
-        "test_no_part_of_a_page_that_was_left_is_drawn_into_the_next",
-    ),
-    Mutant(
-        "nothing is drawn of a page that another led to",
-        "app/compat.py",
-        "        setattr(session, _OPENED, page_script_hash)",
-        "        pass",
-        "test_no_part_of_a_page_that_was_left_is_drawn_into_the_next",
-    ),
-)

@@ -19,7 +19,6 @@ from gpt2viz.pictures.thumbnails import THUMBNAIL
 from tests.app.pages import canvas, open_page, plain, said, unpacked
 from tests.bundled import N_HEAD, N_LAYER
 from tests.js.test_scripts import HERE, run
-from tests.mutants import Mutant
 
 CAT = "The cat sat on the mat and the cat sat"
 #: Names of characters, each of several tokens, so that words have tokens to be grouped of.
@@ -271,43 +270,3 @@ def test_every_layer_is_checked_where_every_head_can_be_drawn() -> None:
     assert first == last
     first, last = tips(" ".join(["one"] * (THUMBNAIL + 1)))
     assert first != last
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a head of the next layer",
-        "app/components/head_picture/component.js",
-        "const start = (layer * n + head) * size",
-        "const start = (layer * n + n - 1 - head) * size",
-        "test_the_browser_draws_what_the_server_would[a head]",
-    ),
-    Mutant(
-        "the first head's numbers in every place",
-        "app/components/head_picture/component.js",
-        "start: place * size",
-        "start: 0",
-        "test_the_browser_draws_what_the_server_would[as lines]",
-    ),
-    Mutant(
-        "a chosen head twice among lines",
-        "app/components/head_picture/component.js",
-        "more.filter((n) => n !== head)",
-        "more.filter(Boolean)",
-        "test_its_lines_are_those_that_the_server_would_draw[as lines]",
-    ),
-    Mutant(
-        "every token of a part has the place of its row",
-        "app/components/line_data.js",
-        "export const placeIn = (name) => [parseInt(name), ",
-        "export const placeIn = (name, n) => [n, ",
-        "test_its_lines_are_those_that_the_server_would_draw[as lines]",
-    ),
-    Mutant(
-        "the words of the head that the server has drawn",
-        "app/views/attention.py",
-        '{f"{n}.{h}": does(n, h) for n, h in told}',
-        '{f"{n}.{h}": does(chosen.layer, chosen.head) for n, h in told}',
-        "test_the_words_of_every_head_are_those_that_it_has_when_it_is_chosen",
-    ),
-)

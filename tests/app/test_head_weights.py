@@ -13,7 +13,6 @@ from gpt2viz.pictures.circuits import token_table
 from gpt2viz.survey.stored import read_survey
 from tests.app.pages import array, figure, heatmaps, open_page, plain
 from tests.bundled import CATS, HEADS, HS, N_HEAD, N_LAYER, back, copier
-from tests.mutants import Mutant
 
 
 def test_the_copier_of_the_bundled_model() -> None:
@@ -122,28 +121,3 @@ def test_its_place_in_the_survey_and_the_way_to_all_heads() -> None:
     (link,) = [link.proto for link in at.get("page_link") if link.proto.label == "All heads"]
     for part in ("on=weights", "habit=copying", "layer=1", "head=2"):
         assert part in link.query_string
-
-
-MUTANTS = (
-    Mutant(
-        "a typed token that changes nothing",
-        "app/views/head_weights.py",
-        "        token = picked\n",
-        "        pass\n",
-        "test_any_token_can_be_typed",
-    ),
-    Mutant(
-        "the rank among all heads counted from the wrong end",
-        "app/views/head_weights.py",
-        "(every > mine).sum()",
-        "(every < mine).sum()",
-        "test_the_copier_of_the_bundled_model",
-    ),
-    Mutant(
-        "a run beside the weights without its rows' means",
-        "analysis/circuits.py",
-        "np.where(hidden, np.nan, scores - mean)",
-        "np.where(hidden, np.nan, scores)",
-        "test_the_copier_of_the_bundled_model",
-    ),
-)

@@ -12,7 +12,6 @@ from safetensors.numpy import load_file
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import button_groups, figure, heatmaps, open_page
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 
 TEXT = "Man bites dog"
@@ -72,15 +71,3 @@ def test_a_head_that_is_picked_among_layers_is_chosen_on_every_page() -> None:
         assert drawn(at) == [f"Layer 0 · {told}", f"Layer 2 · {told}"]
         assert at.query_params.get("compare") == ("rollout" if picked == "rollout" else None)
     assert (at.query_params["layer"], at.query_params["head"]) == ("2", "1")
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "layers of another head than the chosen one",
-        "app/frame/controls.py",
-        "= address.chosen(parameters.COMPARE) or head",
-        '= address.chosen(parameters.COMPARE) or "mean"',
-        "test_the_head_that_is_chosen_on_any_page_is_shown_in_its_layer",
-    ),
-)

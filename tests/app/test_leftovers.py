@@ -16,7 +16,6 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import garbage
 from tests.app.pages import PAGES, ROOT, VIEWS, open_page
-from tests.mutants import Mutant
 
 #: What opens the parts of a page that hold the most.
 OPENED = {
@@ -113,29 +112,3 @@ def test_pages_that_are_gone_leave_no_widgets_behind() -> None:
         kept.append(widgets(visitor))
     assert kept[8:] == kept[4:8]  # those of a page, and of others what one of its own is called
     assert kept[9] < kept[8]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "garbage is looked for while somebody waits",
-        "app/garbage.py",
-        "made != seen and now",
-        "made == seen and now",
-        "test_garbage_is_collected_once_all_is_quiet_and_on_a_busy_server_in_the_end",
-    ),
-    Mutant(
-        "widgets that are gone stay with their visitor",
-        "app/compat.py",
-        "if name not in state]",
-        "if not name]",
-        "test_pages_that_are_gone_leave_no_widgets_behind",
-    ),
-    Mutant(
-        "what a key is called holds on to the run",
-        "app/frame/controls.py",
-        'f"{n} {labels[n]}"',
-        'f"{n} {view.labels[n]}"',
-        "test_a_page_that_is_open_holds_on_to_no_run[head?see=run]",
-    ),
-)

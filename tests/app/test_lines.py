@@ -20,7 +20,6 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from tests.app.pages import canvas, figure, heatmaps, open_page, pictures, said
 from tests.js.test_scripts import HERE, run
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 
 PAGES = {"head": "stage_weights", "side_by_side": "layers_chart"}
@@ -294,37 +293,3 @@ def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.Mo
         "chosen": "matrix",
         "disabled": True,
     }
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "every picture has the first one's lines",
-        "app/components/matrix_or_lines/component.js",
-        "names.map(() => next++)",
-        "names.map((_, n) => n)",
-        "test_both_sides_of_one_sentence[head]",
-    ),
-    Mutant(
-        "lines of blocks of tokens",
-        "app/views/head_ranking.py",
-        "GRID if as_lines else size",
-        "size",
-        "test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence",
-    ),
-    Mutant(
-        "lines of the part that the server has drawn",
-        "app/components/matrix_or_lines/component.js",
-        'return zooms ? cropped(p, parsed(held("zoom", spelled(zooms.part)), zooms.end)) : p',
-        "return p",
-        "test_lines_of_a_part_that_is_chosen_in_the_browser[before0-1,4,0,3-queries 1 to 3, "
-        "keys 0 to 2-head]",
-    ),
-    Mutant(
-        "a token lights up that nobody chose",
-        "app/components/matrix_or_lines/component.js",
-        "chosen: lit ? data.chosen : -1",
-        "chosen: data.chosen",
-        "test_one_head_lights_up_no_token_that_nobody_chose",
-    ),
-)

@@ -25,7 +25,6 @@ from tests.app.pages import (
     unpacked,
 )
 from tests.bundled import CRANE, HEADS, N_HEAD, hardest, opening, weights
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 
@@ -187,29 +186,3 @@ def test_shrinking_is_said_where_it_is_done() -> None:
     assert "Each is shrunk to 40 × 40 points" in words(at)
     assert {len(shown) for shown in heatmaps(figure(at, "all_heads")).values()} == {40}
     assert "shrunk" not in words(open_page("attention"))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "another head opens where one is chosen",
-        "app/address.py",
-        "value = fallback() if text is None else",
-        "value = fallback() if text is None or callable(default) else",
-        "test_a_layer_or_a_head_alone_opens_with_the_best_of_it",
-    ),
-    Mutant(
-        "a word's number is taken for a token's place",
-        "app/views/attention.py",
-        "token if positions is None else positions[token]",
-        "token",
-        "test_a_click_and_keys_choose_on_every_page",
-    ),
-    Mutant(
-        "the map lists the looks of another token",
-        "app/components/model_map/__init__.py",
-        "for found in looks.hardest_of_each()]",
-        "for found in looks.hardest_of_each()[::-1]]",
-        "test_the_map_lists_the_hardest_looks",
-    ),
-)

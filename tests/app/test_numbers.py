@@ -19,7 +19,6 @@ from gpt2viz.pictures.pooling import pool_by_maximum
 from gpt2viz.pictures.thumbnails import THUMBNAIL
 from tests.app.pages import SHADE, array, figure, heatmaps, masks, open_page, plain
 from tests.bundled import HEADS, HS, N_HEAD, C
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 
 TEXT = "The animal didn't cross the street because it was too tired"
@@ -283,22 +282,3 @@ def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:
     only = open_page("shapes", text=TEXT, filter="h.2.attn.attend").dataframe[0].value
     assert set(only["layer"]) == {2}
     assert list(only["key"]) == list(gpt2viz.HEAD_STAGES[3:])
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a canvas masks other cells",
-        "pictures/canvas.py",
-        'np.packbits(masked, bitorder="little")',
-        "np.packbits(masked)",
-        "test_value_weighted_and_without_the_first_token",
-    ),
-    Mutant(
-        "the mask is on twice",
-        "app/views/two_runs.py",
-        "for causal in (True, False))",
-        "for causal in (True, True))",
-        "test_mask_on_and_off_and_what_comes_next",
-    ),
-)

@@ -12,7 +12,6 @@ import streamlit as st
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.app import owner
-from tests.mutants import Mutant
 
 
 @pytest.fixture
@@ -154,22 +153,3 @@ def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
 def test_a_folder_that_is_listed_twice_comes_once(tmp_path: Path) -> None:
     twice = settings.by_name([tmp_path / "a", tmp_path / "b" / ".." / "a", settings.BUNDLED])
     assert list(twice) == ["a", "stories"]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "two folders, one name",
-        "settings.py",
-        "for depth in range(1, len(place.parts) + 1)",
-        "for depth in (1,)",
-        "test_folders_of_one_name_are_told_apart",
-    ),
-    Mutant(
-        "folders from where one stands",
-        "settings.py",
-        "given + [beside / expanded(entry)",
-        "given + [expanded(entry)",
-        "test_folders_of_the_command_line_and_of_the_file",
-    ),
-)

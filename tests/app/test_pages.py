@@ -16,7 +16,6 @@ from gpt2viz.app.frame.saved_session import _opened
 from gpt2viz.app.pages import Page
 from gpt2viz.export import Session
 from tests.app.pages import ROOT, open_page
-from tests.mutants import Mutant
 
 #: Every address of before -> the page and the mode that it leads to.
 MOVED = {
@@ -132,22 +131,3 @@ def test_the_readme_tells_of_every_page() -> None:
     assert sorted(rows) == sorted(page.title for page in pages.PAGES)
     assert len([chapter for chapter in CHAPTERS.values() if not chapter.part]) == 14
     assert "| Fourteen short chapters, from tokens to the next word" in readme
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "an old link forgets what it asks for",
-        "app/views/moved.py",
-        "query_params=asked",
-        "query_params={}",
-        "test_an_address_of_before_shows_the_view_of_now",
-    ),
-    Mutant(
-        "an old link opens the mode that another page's link asked for",
-        "app/parameters.py",
-        "if modes and asked.get(MODE[page].name) not in modes:",
-        "if modes and MODE[page].name not in asked:",
-        "test_a_page_of_before_is_one_mode_whatever_its_link_carried",
-    ),
-)

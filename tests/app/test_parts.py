@@ -20,7 +20,6 @@ from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import crop, pool_panel
 from tests.app.pages import open_page, said, unpacked
 from tests.js.test_scripts import HERE, run
-from tests.mutants import Mutant
 
 TEXT = "The crane ate the unforgettable fish, and <b>the</b> extraordinary crane slept."
 T = len(gpt2viz.load_model().tokenizer.encode(TEXT))
@@ -140,36 +139,3 @@ def test_blocks_of_cells_are_not_cut_in_the_browser() -> None:
     assert "zooms" not in header(Heatmaps("one", [pooled]), LIGHT, Shown((), 9))
     part = pool_panel(crop(matrix(9), range(8), None), 4)
     assert "zooms" not in header(Heatmaps("one", [part]), LIGHT, Shown((0, 8, 0, 9), 9))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a part in the browser: the row of another token is framed",
-        "app/components/part.js",
-        "findLastIndex((place) => place <= chosen)",
-        "findLastIndex((place) => place < chosen)",
-        "test_the_browser_draws_of_any_part_what_the_server_draws[head-8-chosen3]",
-    ),
-    Mutant(
-        "a part in the browser: a word is cut in two",
-        "app/components/part.js",
-        "places.findLastIndex((place) => place <= first)",
-        "places.findIndex((place) => place >= first)",
-        "test_the_browser_draws_of_any_part_what_the_server_draws[attention-1-chosen2]",
-    ),
-    Mutant(
-        "a part in the browser: the scale of the whole",
-        "app/components/part.js",
-        "rangeOf(zooms, values)",
-        "rangeOf(zooms, whole.values)",
-        "test_numbers_of_every_kind_are_cut_as_they_are",
-    ),
-    Mutant(
-        "what is kept of a part has the whole",
-        "pictures/panel.py",
-        'vars(self) | {"whole": None}',
-        "vars(self)",
-        "test_a_part_knows_what_it_was_cut_from_and_is_kept_without",
-    ),
-)

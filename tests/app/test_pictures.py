@@ -19,7 +19,6 @@ from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.provenance import MARK
 from tests.app.pages import ROOT, VIEWS, open_page, pictures, plain, said
-from tests.mutants import Mutant
 
 #: Addresses that together show every picture of the pages.
 SHOWN: list[tuple[str, dict[str, str]]] = [
@@ -217,15 +216,3 @@ def test_lines_have_words_and_a_table_too() -> None:
         "key": "0 Dog",
         "value": pytest.approx(1),
     }
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "two cases are told apart by colour alone",
-        "pictures/palette.py",
-        'FILLS = ("", "\\\\", "x")',
-        'FILLS = ("", "", "")',
-        "test_every_picture_has_words_a_table_and_code[side_by_side?differs=mask-{}]",
-    ),
-)

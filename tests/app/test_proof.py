@@ -11,7 +11,6 @@ import gpt2viz
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import open_page, plain
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 #: The layers whose weights a page shows.
@@ -75,15 +74,3 @@ def test_what_an_earlier_run_had_is_said() -> None:
     assert any(
         said in word and word.endswith("The table is that of a run of all.") for word in words
     )
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the proof measures against itself",
-        "analysis/attribution.py",
-        "float(np.abs(added).max())",
-        "float(np.abs(written - added).max())",
-        "test_the_difference_is_small_beside_what_attention_added",
-    ),
-)

@@ -21,7 +21,6 @@ from gpt2viz.analysis.similarity import similarities
 from gpt2viz.app import run_cache
 from gpt2viz.app.views import measures, similar_heads, two_runs
 from gpt2viz.run.key import RunKey
-from tests.mutants import Mutant
 
 IDS = (11, 300, 17, 42, 300, 17)
 BASE = RunKey("stories", IDS)
@@ -222,64 +221,3 @@ def test_every_cache_is_looked_at() -> None:
         path.read_text(encoding="utf-8").count("@st.cache_") for path in APP.rglob("*.py")
     )
     assert len(CACHED) == written >= 15
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "caches tell runs apart by their texts alone",
-        "app/run_cache.py",
-        "{RunKey: repr}",
-        "{RunKey: lambda key: key.token_ids}",
-        "test_caches_tell_runs_apart_by_all_of_their_keys",
-    ),
-    Mutant(
-        "edits left out of the key",
-        "run/trace.py",
-        "            self.edits,\n            self.patch_from,",
-        "            (),\n            self.patch_from,",
-        "test_each_run_has_numbers_of_its_own",
-    ),
-    Mutant(
-        "two edited runs are one",
-        "run/key.py",
-        "edits: tuple[Edit, ...] = ()",
-        "edits: tuple[Edit, ...] = __import__('dataclasses').field(default=(), compare=False)",
-        "test_each_run_has_numbers_of_its_own",
-    ),
-    Mutant(
-        "the kept run has the mask on",
-        "app/run_cache.py",
-        "            causal=key.causal,\n",
-        "",
-        "test_each_run_has_numbers_of_its_own",
-    ),
-    Mutant(
-        "without the mask what comes later changes nothing",
-        "run/key.py",
-        "return self.causal and",
-        "return",
-        "test_what_was_written_is_told_by_the_run_that_read_on",
-    ),
-    Mutant(
-        "a run begins any with its tokens",
-        "run/key.py",
-        "replace(longer, token_ids=first) == self",
-        "first == self.token_ids",
-        "test_which_run_begins_another",
-    ),
-    Mutant(
-        "a token's chance is told after the last token",
-        "app/run_cache.py",
-        "token, len(key.token_ids) - 1)",
-        "token)",
-        "test_what_was_written_is_told_by_the_run_that_read_on",
-    ),
-    Mutant(
-        "proof of a run without its edits",
-        "app/views/measures.py",
-        "run_cache.run(key), layer)",
-        "run_cache.run(replace(key, edits=())), layer)",
-        "test_each_run_has_numbers_of_its_own",
-    ),
-)

@@ -22,7 +22,6 @@ from gpt2viz.run import stages
 from tests.app.pages import VIEWS, array, canvas, chips, figure, open_page, plain
 from tests.app.pages import said as of_message
 from tests.app.test_behaviour import said
-from tests.mutants import Mutant
 from tests.pictures.samples import heatmaps
 
 #: What choosing a token does, by page and address; "" where it does nothing.
@@ -299,36 +298,3 @@ def test_the_bar_of_a_head_has_the_colours_that_it_names() -> None:
     shades = re.findall(r"(#\w{6}) (\d+)%", bar)
     assert [(int(place) / 100, color) for color, place in shades] == LIGHT.signed
     assert any("orange is −, blue is +" in plain(caption.value) for caption in at.caption)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what an edit hides comes later",
-        "pictures/from_trace.py",
-        "any(r.causal for r in runs)",
-        "True",
-        "test_why_a_cell_is_masked",
-    ),
-    Mutant(
-        "shapes of a run with the mask on",
-        "run/hooks.py",
-        'masking if tap.stage.key == "masked_scores" else tap.operation',
-        "tap.operation",
-        "test_why_a_cell_is_masked",
-    ),
-    Mutant(
-        "chips that choose nothing can be chosen",
-        "app/frame/token_strip.py",
-        "enabled=bool(choosing)",
-        "enabled=True",
-        "test_the_chips_say_what_choosing_one_does",
-    ),
-    Mutant(
-        "a box of one line with a line break",
-        "app/address.py",
-        'not {"\\n", "\\r"} & set(text)',
-        "True",
-        "test_the_box_shows_what_is_run",
-    ),
-)

@@ -9,7 +9,6 @@ from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app.course.contents import CHAPTERS
 from tests.app.pages import PAGES, WITHOUT, open_page
-from tests.mutants import Mutant
 
 #: What can be chosen from in Save, by the list's key.
 LISTS = ("save_picture", "save_table", "save_run")
@@ -55,15 +54,3 @@ def test_each_entry_of_each_list_can_be_chosen(page: str, view: dict[str, str]) 
             assert at.selectbox(key=key).value == name
             assert [tab.label for tab in at.tabs] == tabs
     assert tabs[-2:] == ["Page", "Open"]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "one key for two buttons of Save",
-        "app/frame/save.py",
-        'f"save_{tab}_{kind}_{about.what}"',
-        'f"save_{kind}_{about.what}"',
-        "test_each_entry_of_each_list_can_be_chosen",
-    ),
-)

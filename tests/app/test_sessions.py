@@ -10,7 +10,6 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.run.session import Session, open_session
 from tests.app.pages import figure, heatmaps, open_page
-from tests.mutants import Mutant
 from tests.notebook.test_show import decoded
 
 #: A second sentence that no address holds, and that still fits the context.
@@ -135,36 +134,3 @@ def test_the_app_opens_what_a_notebook_saved(tmp_path: Path) -> None:
         heatmaps(figure(at, "one_head"))["weights"], trace.stage("weights", layer, head)
     )
     assert not at.warning
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a session loses what is too long for the address",
-        "app/address.py",
-        "st.session_state[_HANDED] = long",
-        "st.session_state[_HANDED] = {}",
-        "test_a_second_sentence_that_no_address_holds_comes_back",
-    ),
-    Mutant(
-        "a session is opened over the choices of before",
-        "app/address.py",
-        "    _memory().clear()\n",
-        "",
-        "test_a_session_says_all",
-    ),
-    Mutant(
-        "a notebook's session loses the mask",
-        "run/session.py",
-        '"causal": str(key.causal).lower()',
-        '"causal": "true"',
-        "test_the_app_opens_what_a_notebook_saved",
-    ),
-    Mutant(
-        "a notebook runs a session without the first token",
-        "run/session.py",
-        'first = asked.get("endoftext") == "true"',
-        "first = False",
-        "test_a_notebook_shows_what_the_app_saved",
-    ),
-)

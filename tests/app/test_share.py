@@ -16,7 +16,6 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import DARK, LIGHT
 from tests.app.pages import array, open_page
 from tests.bundled import opening
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 CRANE = "A crane ate fish"
@@ -136,29 +135,3 @@ def test_a_page_without_a_head_has_the_link_alone() -> None:
         "text=A+crane+ate+fish&model=stories"
     ]
     assert not at.button
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a share card of another head's numbers",
-        "app/frame/share.py",
-        'head_stage(trace, trace.labels, "weights", layer, head, "")',
-        'head_stage(trace, trace.labels, "weights", layer, 0, "")',
-        "test_the_card_tells_the_chosen_head_of_this_run",
-    ),
-    Mutant(
-        "a share card whose long text loses the chosen token",
-        "export/card.py",
-        "        first += 10",
-        "        break",
-        "test_a_text_of_any_length_fits_and_keeps_the_chosen_token",
-    ),
-    Mutant(
-        "what was chosen is gone with the page's widgets",
-        "app/address.py",
-        "return _memory()[parameter.name].value",
-        "return st.session_state[parameter.name]",
-        "test_the_card_tells_the_chosen_head_of_this_run",
-    ),
-)

@@ -16,7 +16,6 @@ from gpt2viz.app.views.models.contents import SECTIONS
 from tests.app.pages import VIEWS, figure, heatmaps, open_page, pictures
 from tests.app.test_behaviour import said
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 #: One position, two, and one of everything else.
 SMALLEST: dict[str, dict[str, Any]] = {
@@ -82,15 +81,3 @@ def test_a_model_without_room_for_a_text_said_twice(names: None) -> None:
     assert "Second row" in " ".join(
         block.value for block in open_page("find", model="two", text="A").caption
     )
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a text said twice where there is no room",
-        "app/run_cache.py",
-        "return run(RunKey(key.model, ids, key.causal)) if ids else None",
-        "return run(RunKey(key.model, ids, key.causal))",
-        "test_a_model_without_room_for_a_text_said_twice",
-    ),
-)

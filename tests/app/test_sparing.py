@@ -21,7 +21,6 @@ from streamlit.runtime.app_session import AppSession
 
 from gpt2viz.app import compat, pages, sparing
 from tests.app.pages import open_page
-from tests.mutants import Mutant
 
 
 def told(place: cursor.Cursor) -> dict[str, Any]:
@@ -198,43 +197,3 @@ def test_the_menu_leads_to_every_page_with_all_that_is_chosen() -> None:
         for link in links:
             assert parse_qs(link.query_string) == {"text": ["a b"], "layer": ["1"]}
         visitor.run()
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a loop that found nothing is never asked again",
-        "app/compat.py",
-        "        setattr(session, _COMING, False)\n",
-        "",
-        "test_messages_come_together_and_in_order",
-    ),
-    Mutant(
-        "a message that comes as the loop stops looking is lost",
-        "app/compat.py",
-        "        if not waiting:  # else it came just before, and didn't ask\n            return\n",
-        "        return\n",
-        "test_a_message_that_comes_just_before_the_loop_stops_looking",
-    ),
-    Mutant(
-        "messages after one that fails are lost",
-        "app/compat.py",
-        "        hand(session, again)\n",
-        "",
-        "test_messages_come_together_and_in_order",
-    ),
-    Mutant(
-        "settings stay as they were read first",
-        "app/compat.py",
-        "if every is not of:",
-        "if of is None:",
-        "test_the_settings_of_a_section_are_those_of_now",
-    ),
-    Mutant(
-        "a copied place shares what is shown for a moment",
-        "app/compat.py",
-        "made._transient_elements = cursor.SparseList()",
-        "pass",
-        "test_the_copy_of_a_place_is_a_place_of_its_own",
-    ),
-)

@@ -24,7 +24,6 @@ from gpt2viz.run.provenance import MARK
 from gpt2viz.textbook import embeddings, steps, tiny_crane
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from tests.app.pages import ROOT, figure, heatmaps, open_chapter, open_page, pictures, plain
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax
 
 
@@ -608,29 +607,3 @@ def test_only_questions_that_there_are_are_taken_over() -> None:
     known = {name: chapter.questions for name, chapter in CHAPTERS.items()}
     odd = {"mask": ["mask_row", "mask_row", "crane_half", 7, None, {}], "nobody": ["mask_row"]}
     assert progress.taken(odd, known) == {name: [] for name in known} | {"mask": ["mask_row"]}
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "places that aren't added pass for equal ones",
-        "app/course/tokens.py",
-        "done=on and ends_alike",
-        "done=ends_alike",
-        "test_what_is_no_answer_is_none_and_is_told",
-    ),
-    Mutant(
-        "the other crane counts too",
-        "app/course/crane.py",
-        'sentence == "bird" and asked_as_before',
-        "asked_as_before",
-        "test_what_is_no_answer_is_none_and_is_told",
-    ),
-    Mutant(
-        "a file may answer questions that there aren't",
-        "app/course/progress.py",
-        "[id for id in ids if id in found.get(name, ())]",
-        "list(found.get(name, ()))",
-        "test_only_questions_that_there_are_are_taken_over",
-    ),
-)

@@ -19,7 +19,6 @@ from tests.app.pages import array, figure, heatmaps, open_page, plain
 from tests.app.test_textbook_sentences import chapter as opened
 from tests.app.test_textbook_sentences import said
 from tests.app.test_textbook_written import follows, formula, numbers, spelled
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax
 
 AFTER = [name for name, chapter in CHAPTERS.items() if chapter.part and chapter.questions]
@@ -244,22 +243,3 @@ def test_what_cannot_be_read_is_told_and_left_out(chapter: str) -> None:
         assert f"{name}: " in told
         assert name not in at.query_params
     assert [block.value for block in at.latex] == [block.value for block in opened(chapter).latex]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the score of RoPE's page forgets that both have moved",
-        "app/course/rope.py",
-        "rope.score(q, k, at + by, key_at + by)",
-        "rope.score(q, k, at + by, key_at)",
-        "test_both_are_moved_and_the_score_stays",
-    ),
-    Mutant(
-        "without the mask a first token still counts as one of few",
-        "app/course/sinks.py",
-        "1 / (query + 1 if causal else n)",
-        "1 / (query + 1)",
-        "test_real_heads_rest_on_the_first_token_as_much_as_is_said",
-    ),
-)

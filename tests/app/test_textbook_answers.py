@@ -14,7 +14,6 @@ from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.course.near_misses import near_misses
 from tests.app.pages import open_page, plain
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import softmax
 from tests.textbook.oracle import JOURNEY, SCALED
 
@@ -288,29 +287,3 @@ def test_a_number_is_read_as_it_may_be_meant(given: str, expected: set[float] | 
 def test_nothing_that_is_typed_takes_long_or_raises(given: str) -> None:
     assert not any(right(given, answer) for answer in ("6", "(2, 4, 3)", "step"))
     assert isinstance(told(given, "6", near_misses("mask_row")), str)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a comma never stands for decimals",
-        "app/course/answers.py",
-        'plain.replace(",", ".")',
-        "plain",
-        "test_every_way_to_say_it_is_right",
-    ),
-    Mutant(
-        "a hint is the answer",
-        "app/course/whole.py",
-        "The heads share all the channels equally.",
-        "1280 / 64.",
-        "test_no_part_of_a_hint_is_right",
-    ),
-    Mutant(
-        "a product comes after a sum",
-        "app/course/answers.py",
-        "self.left.pop(0)](found, self._product())",
-        "self.left.pop(0)](found, self._factor())",
-        "test_a_number_is_read_as_it_may_be_meant",
-    ),
-)

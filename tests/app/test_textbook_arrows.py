@@ -14,7 +14,6 @@ from gpt2viz.textbook import geometry, steps
 from tests.app.pages import figure, heatmaps, open_chapter, sent
 from tests.app.test_textbook_written import follows, formula, numbers
 from tests.js.test_scripts import HERE, run
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import softmax
 
 #: The address, and what query, keys and values are then.
@@ -94,22 +93,3 @@ def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Pa
         ]
         weights = softmax(keys @ q / float(case["heat"]))  # shares no code with either
         assert_allclose(found["weights"], weights, atol=1e-12)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the scores beside the arrows are divided already",
-        "app/course/arrows.py",
-        "        found.scores[0],",
-        "        found.masked_scores[0] / 2,",
-        "test_arrows_are_the_tables_and_what_follows_from_them",
-    ),
-    Mutant(
-        "while a point moves, the temperature has no say",
-        "app/components/arrows/component.js",
-        "Math.exp((one - most) / heat)",
-        "Math.exp(one - most)",
-        "test_what_the_browser_draws_on_the_way_is_what_is_computed_here",
-    ),
-)

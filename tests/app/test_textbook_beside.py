@@ -15,7 +15,6 @@ from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import express_lane, steps, values
 from tests.app.pages import figure, heatmaps, open_page, plain
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import read
 from tests.textbook.oracle import softmax
 
@@ -176,15 +175,3 @@ def test_the_bytes_of_tables_are_those_of_their_numbers() -> None:
     found = rows["largest table of scores, in bytes"].tolist()
     assert found[:2] == [12 * 64 * 64 * 4, 12 * 64 * 16 * 4]
     assert np.isnan(found[2])
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the three words of a sum are never left out",
-        "app/course/word_plane.py",
-        "word_plane.rank(cosine, hoped, three)",
-        "word_plane.rank(cosine, hoped)",
-        "test_a_sum_of_words_is_told_as_it_comes_out",
-    ),
-)

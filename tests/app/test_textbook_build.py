@@ -18,7 +18,6 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import open_page, plain
 from tests.app.test_textbook import BUILT
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 CRANE = "A crane ate fish"
@@ -112,22 +111,3 @@ def test_models_and_sentences_that_it_can_and_cannot_build_with() -> None:
         assert "Here they are" not in said(at)
         assert right(at) == 0
         assert at.session_state["_progress"]["build"] == []
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "with the mask off, right answers are called wrong",
-        "app/course/build.py",
-        "token_ids=ids, causal=True)",
-        "token_ids=ids)",
-        "test_the_finished_model_writes_on",
-    ),
-    Mutant(
-        "a mistake isn't told from the real model",
-        "app/course/build.py",
-        "mine = _by_reader(run.key.model, run.token_ids, tuple(given.items()))",
-        "mine = _by_app(run.key.model, run.token_ids)",
-        "test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot",
-    ),
-)

@@ -20,7 +20,6 @@ from gpt2viz.app.course import checks, parts
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import examples, heads, mistakes, shape_sheet, steps
 from tests.app.pages import open_page
-from tests.mutants import Mutant
 
 HERE = str(Path(chapters.__file__).parent)
 MODULES = str(Path(textbook.__file__).parent)
@@ -138,15 +137,3 @@ def test_a_function_that_was_not_called_would_be_noticed(
     monkeypatch.setattr("gpt2viz.app.course.mask.code", parts.code)
     with pytest.raises(AssertionError, match="apart_and_fused wasn't called"):
         test_the_code_under_a_picture_is_what_was_called_for_it("mask", watched)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "code that didn't run is listed",
-        "app/course/tokens.py",
-        'code(Line(trace, "token_embedding"))',
-        "code(embeddings.look_up)",
-        "test_the_code_under_a_picture_is_what_was_called_for_it",
-    ),
-)

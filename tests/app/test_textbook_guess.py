@@ -17,7 +17,6 @@ from gpt2viz.textbook import guesses
 from gpt2viz.textbook.guesses import ROWS, Verdict
 from tests.app.pages import figure, heatmaps, open_page, pictures, plain
 from tests.app.reading_level import grade
-from tests.mutants import Mutant
 from tests.textbook.test_guesses import JUNK, MISTAKES, REAL, in_hundredths
 
 CHAPTER = {chapter.predicted: name for name, chapter in CHAPTERS.items() if chapter.predicted}
@@ -168,29 +167,3 @@ def test_the_summary_says_what_was_done_in_each_chapter() -> None:
     ]
     assert "\n".join(expected) in [block.value for block in at.markdown]
     assert not any("answered" in block.value for block in open_page("textbook").markdown)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "weights can be read before they are guessed",
-        "app/course/guess.py",
-        "return guess is not None",
-        "return True",
-        "test_a_row_is_hidden_until_it_is_guessed",
-    ),
-    Mutant(
-        "what the browser sends is taken as it is",
-        "app/course/guess.py",
-        "if guesses.fits(sent, guesses.ROWS[id]):",
-        "if sent:",
-        "test_junk_from_the_browser_is_no_guess",
-    ),
-    Mutant(
-        "edited numbers are hidden",
-        "app/course/guess.py",
-        "if not as_in_text:",
-        "if as_in_text is None:",
-        "test_edited_numbers_are_shown_at_once",
-    ),
-)

@@ -24,7 +24,6 @@ from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import Setting
 from tests.app.pages import array, figure, heatmaps, open_page, plain
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax
 
 #: Lessons of "banana" and "bans" over the letters a, b, n and s: read, and to be said.
@@ -216,22 +215,3 @@ def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     write_checkpoint(tmp_path / "plain")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
     assert "has no record of its training" in said(chapter("A crane", model="plain"))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "two trainings go on at once",
-        "app/course/trained.py",
-        "_TURN = Semaphore()",
-        "_TURN = Semaphore(2)",
-        "test_one_training_at_a_time",
-    ),
-    Mutant(
-        "padding is a lesson of the batch",
-        "app/course/learning.py",
-        "int((targets != learning.IGNORED).sum())",
-        "targets.size",
-        "test_the_sentence_is_shifted_and_its_loss_is_the_models",
-    ),
-)

@@ -20,7 +20,6 @@ from gpt2viz.run.stages import HEAD_STAGES, STAGE
 from gpt2viz.textbook.line_by_line import line_by_line
 from gpt2viz.textbook.line_pairs import PAIRS
 from tests.app.pages import open_page, plain
-from tests.mutants import Mutant
 
 TEXT = "A crane ate fish and"
 LISTED = line_by_line()
@@ -142,15 +141,3 @@ def test_a_click_is_told_and_no_click_is_none(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr("streamlit.session_state", state)
         drawn["on_line_change"]()
     assert chosen == [1]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a line leads to its tensor in the first layer",
-        "app/course/line_by_line.py",
-        "stage.path.format(layer=layer)",
-        "stage.path.format(layer=0)",
-        "test_every_line_leads_where_its_tensors_are",
-    ),
-)

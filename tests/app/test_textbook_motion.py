@@ -16,7 +16,6 @@ from gpt2viz.pictures.frames import Still
 from gpt2viz.textbook import steps
 from tests.app.pages import open_chapter, open_page, sent
 from tests.bundled import N_LAYER
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax
 
 
@@ -148,29 +147,3 @@ def test_a_step_that_is_not_there_is_told() -> None:
     at = open_chapter("mask", mask_step="9")
     assert any("mask_step: 9 can't be shown here" in warning.value for warning in at.warning)
     assert sent(at, "mask_step_player")["at"] == 0
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "Save has the first frame, whichever is shown",
-        "app/course/motion.py",
-        "drawn.still(at)",
-        "drawn.still(0)",
-        "test_the_mask_closes_over_the_tables_scores",
-    ),
-    Mutant(
-        "the caption tells the weights of the row before",
-        "app/course/motion.py",
-        "float(x)) for x in states[at].weights[n])",
-        "float(x)) for x in states[at].weights[n - 1])",
-        "test_the_mask_closes_over_the_tables_scores",
-    ),
-    Mutant(
-        "the player follows the token before",
-        "app/course/motion.py",
-        "motion.stops(view.model, view.trace, place)",
-        "motion.stops(view.model, view.trace, max(place - 1, 0))",
-        "test_the_stream_is_that_of_the_readers_sentence",
-    ),
-)

@@ -21,7 +21,6 @@ from gpt2viz.textbook.examples import EXAMPLES
 from gpt2viz.training.recipe import Recipe
 from tests.app.pages import ROOT, array, figure, heatmaps, open_page, plain
 from tests.app.reading_level import grade, sentences, syllables
-from tests.mutants import Mutant
 from tests.textbook.oracle import hidden, orders, softmax
 
 
@@ -312,22 +311,3 @@ def test_words_and_syllables_are_counted_as_they_are_read_aloud() -> None:
     assert grade([aloud]) == pytest.approx(0.39 * 7 / 2 + 11.8 * 13 / 7 - 15.59)
     with pytest.raises(ValueError, match="no words"):
         grade(["$x$"])
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a symbol stands in a formula, and nothing says what it means",
-        "app/course/residual.py",
-        "the mean μ (mu)",
-        "the mean",
-        "test_a_symbol_is_explained_where_it_first_stands",
-    ),
-    Mutant(
-        "a text has a lesson for its last token too",
-        "app/course/next_word.py",
-        "counted(n - 1, 'lessons')",
-        "counted(n, 'lessons')",
-        "test_a_text_has_a_lesson_for_each_token_that_is_followed_by_one",
-    ),
-)

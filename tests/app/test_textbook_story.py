@@ -21,7 +21,6 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import figure, heatmaps, masks, open_page, plain, sent
 from tests.app.test_textbook_written import follows, numbers
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import ACTIVATIONS, read, reference
 from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story, tiny_worked_out
 
@@ -405,43 +404,3 @@ def test_a_switch_comes_with_the_chapter_that_explains_it() -> None:
     assert switches(chapter="mask") == {"causal"}
     assert switches(chapter="sinks") == {"causal", "endoftext"}
     assert switches(chapter="tokens", causal="false", endoftext="true") == {"causal", "endoftext"}
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the tiny crane's second head is read from the tables of the first",
-        "app/course/tiny_tables.py",
-        'Head(now["q1"], now["k1"], now["v1"])',
-        'Head(now["q1"], now["k0"], now["v1"])',
-        "test_edited_tables_are_followed_by_every_later_step",
-    ),
-    Mutant(
-        "what the tiny crane's own tables do is said of any",
-        "app/course/story.py",
-        'looks_back = mine.as_made("tokens", "positions", "q1", "k1")',
-        "looks_back = True",
-        "test_what_holds_for_its_own_tables_is_said_of_no_others",
-    ),
-    Mutant(
-        "the link leads to the query's own cell",
-        "app/course/real_step.py",
-        "parameters.KEY: at.key,",
-        "parameters.KEY: at.query,",
-        "test_the_link_lands_on_the_cell_whose_weight_is_told",
-    ),
-    Mutant(
-        "the stream before a layer is that after it",
-        "app/course/real_step.py",
-        '_row(view, "residual_out", layer - 1)',
-        '_row(view, "residual_out", layer)',
-        "test_the_real_steps_are_those_of_the_model",
-    ),
-    Mutant(
-        "the switch for the mask stands in every chapter",
-        "app/frame/page.py",
-        "if offered or not address.chosen(parameters.CAUSAL):",
-        "if True:",
-        "test_a_switch_comes_with_the_chapter_that_explains_it",
-    ),
-)

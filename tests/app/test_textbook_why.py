@@ -19,7 +19,6 @@ from gpt2viz.app.course import why
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import figure, heatmaps, open_page, plain
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 CRANE = "A crane ate fish"
@@ -123,22 +122,3 @@ def test_where_nothing_can_be_copied_the_reason_is_told(monkeypatch: pytest.Monk
     assert "too long" not in words
     monkeypatch.setattr(why, "said_twice", lambda view: None)
     assert "said twice would be too long" in said(open_page("textbook", chapter="why", text="A"))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the chapter takes the layer below the head that it found",
-        "app/course/why.py",
-        "return Step(above + 1, head",
-        "return Step(above, head",
-        "test_its_numbers_are_of_the_look_that_it_names",
-    ),
-    Mutant(
-        "the chapter calls every look an induction",
-        "app/course/why.py",
-        'case.rule is not None and case.rule[0].name == "induction"',
-        "True",
-        "test_a_model_without_the_circuit_is_not_said_to_have_it",
-    ),
-)

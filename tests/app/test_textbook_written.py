@@ -17,7 +17,6 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.course.written import enough, equals, given, in_a_field
 from gpt2viz.textbook import mlp, steps
 from tests.app.pages import open_chapter, open_page
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import softmax
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?|-?\\infty")
@@ -239,29 +238,3 @@ def test_fields_show_the_numbers_that_are_used_or_say_that_they_are_rounded() ->
 def test_every_chapter_says_what_its_signs_mean(chapter: str) -> None:
     at = open_chapter(chapter)
     assert any(caption.value.startswith("≈ marks a rounded number") for caption in at.caption)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what is rounded is written after an equals sign",
-        "app/course/written.py",
-        'else r"\\approx"',
-        'else "="',
-        "test_masked_rows_follow_from_the_scores_beside_them",
-    ),
-    Mutant(
-        "inputs of a formula are rounded without a word",
-        "app/course/written.py",
-        "return _row_of(values, shortest)",
-        "return spelled(values, 2)",
-        "test_masked_rows_follow_from_the_scores_beside_them",
-    ),
-    Mutant(
-        "steps have too few decimals for what follows from them",
-        "app/course/written.py",
-        "            return n\n    return 9",
-        "            return digits\n    return digits",
-        "test_the_crane_follows_from_its_tables",
-    ),
-)

@@ -13,7 +13,6 @@ import gpt2viz
 from gpt2viz.app import address, parameters
 from gpt2viz.app.components import token_chips
 from tests.app.pages import chips, open_page
-from tests.mutants import Mutant
 
 #: What a strip of 128 chips took in all when it was Streamlit's own, in bytes.
 STREAMLITS = 5853
@@ -72,22 +71,3 @@ def test_as_many_chips_as_there_can_be_take_no_more_than_streamlit_s_own() -> No
     at.query_params["query"] = "5"
     at.run()
     assert parts(at, "-bundle") == [script], "the same whatever is chosen"
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "chips: a word that is written from right to left turns its line round",
-        "app/components/token_chips/__init__.py",
-        "[isolated(labels[n]) for n in shown]",
-        "[labels[n] for n in shown]",
-        "test_what_is_written_from_right_to_left_keeps_to_itself",
-    ),
-    Mutant(
-        "chips: the first token instead of none",
-        "app/components/token_chips/__init__.py",
-        "place if place >= 0 else None",
-        "max(place, 0)",
-        "test_one_that_is_chosen_is_that_of_every_page",
-    ),
-)

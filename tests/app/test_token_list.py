@@ -13,7 +13,6 @@ from gpt2viz.app.literal import literal
 from tests.app.pages import open_page, pictures, plain
 from tests.app.test_behaviour import said
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +52,3 @@ def test_its_tokenizer_is_shown_as_a_list() -> None:
     assert "2 tokens, with their ids: &ensp; **2** :small[:gray[2]] &ensp; **0**" in read
     assert "is a plain list of 3 tokens" in read
     assert "list of merges" not in read
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a text's own signs are read as Markdown",
-        "app/frame/page.py",
-        """st.info(literal(str(error)), icon=":material/edit:")""",
-        """st.info(str(error), icon=":material/edit:")""",
-        "test_what_it_lacks_is_one_message_and_what_it_has_is_drawn",
-    ),
-)

@@ -14,7 +14,6 @@ from gpt2viz.app import run_cache
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import array, figure, open_page, pictures, plain
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
 
@@ -69,15 +68,3 @@ def test_a_broken_record_is_one_message(tmp_path: Path, monkeypatch: pytest.Monk
         "a record of this model's training" in error.value.replace("\\", "") for error in at.error
     ] == [True]
     assert not pictures(at)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what was read by the first measurement",
-        "app/views/training.py",
-        "record.tokens[last] / 1e6",
-        "record.tokens[0] / 1e6",
-        "test_the_headline_counts_what_was_read_and_measured",
-    ),
-)

@@ -12,7 +12,6 @@ from streamlit.runtime.scriptrunner import ScriptRunner
 from gpt2viz.app import compat, gauges, sparing
 from gpt2viz.app.turns import Turns
 from tests.app.pages import open_page
-from tests.mutants import Mutant
 
 
 class Page:
@@ -113,29 +112,3 @@ def test_a_page_that_fails_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ZeroDivisionError):
         run(None, None)
     assert turns._free == 1
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the last that came is drawn first",
-        "app/turns.py",
-        "self._waiting.popleft()",
-        "self._waiting.pop()",
-        "test_so_many_pages_are_drawn_at_a_time_and_the_others_in_their_order",
-    ),
-    Mutant(
-        "a page that gave its place away gives another",
-        "app/turns.py",
-        "if self._began.pop(one, None) is not None:",
-        "if self._began.pop(one, None) or True:",
-        "test_a_page_that_takes_long_keeps_nobody_waiting_and_frees_one_place_only",
-    ),
-    Mutant(
-        "pages are drawn all at once",
-        "app/compat.py",
-        "    with turn():\n            run(runner, asked)",
-        "    if True:\n            run(runner, asked)",
-        "test_a_page_waits_for_its_turn_and_is_counted_among_those_that_wait",
-    ),
-)

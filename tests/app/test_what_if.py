@@ -29,7 +29,6 @@ from tests.app.pages import (
 )
 from tests.app.test_behaviour import said
 from tests.bundled import N_HEAD, opening
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
@@ -341,29 +340,3 @@ def test_one_token_and_the_mask_off() -> None:
     for parameters in ({"text": "x", "edits": "nofirst,off:0.0"}, {"causal": "false"}):
         at = open_page("what_if", **parameters)
         assert figure(at, "both_sides")
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what if nothing was changed",
-        "app/views/two_runs.py",
-        "replace(view.trace.key, edits=edits, patch_from=patch_from)",
-        "view.trace.key",
-        "test_baseline_beside_changed",
-    ),
-    Mutant(
-        "a run beside itself",
-        "app/views/two_runs.py",
-        "apart(self.a.trace.key, self.b.trace.key,",
-        "apart(self.a.trace.key, self.a.trace.key,",
-        "test_baseline_beside_changed",
-    ),
-    Mutant(
-        "the first head is offered, whichever is chosen",
-        "app/views/edits.py",
-        '{"edit_layer": layer, "edit_head": head}',
-        '{"edit_layer": 0, "edit_head": 0}',
-        "test_the_chosen_head_is_what_is_offered",
-    ),
-)

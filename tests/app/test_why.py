@@ -27,7 +27,6 @@ from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.render import render
 from tests.app.pages import figure, heatmaps, open_page, plain
 from tests.bundled import CATS, HS, N_HEAD, N_LAYER, back, copier, weights
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 LAYER, HEAD = copier()
@@ -289,36 +288,3 @@ def test_a_way_goes_along_with_its_tokens() -> None:
     for wrong in ("", "1.4:8", "a.4:8:2", "1.4:8:2;", "1.4:٨:2"):
         with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
             parse_steps(wrong)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the weight without a head, of another cell",
-        "app/views/why.py",
-        "weights[at.head, 0, at.key]",
-        "weights[at.head, 0, 0]",
-        "test_it_says_the_reason_and_what_is_left_without_a_head",
-    ),
-    Mutant(
-        "a way down to any place",
-        "app/views/why.py",
-        "step.query in (above.query, above.key) and step.key in seen",
-        "step.key in seen",
-        "test_a_way_that_is_none_is_told",
-    ),
-    Mutant(
-        "the way stays where the cell changes",
-        "app/parameters.py",
-        "of=(LAYER, HEAD, QUERY, KEY),",
-        "of=(LAYER, HEAD, QUERY),",
-        "test_another_cell_begins_anew",
-    ),
-    Mutant(
-        "a file's arrows begin at another head",
-        "pictures/plotly/thumbnails.py",
-        '"ax": before * step +',
-        '"ax": above * step +',
-        "test_the_path_is_drawn_said_and_opened",
-    ),
-)

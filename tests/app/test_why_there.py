@@ -24,7 +24,6 @@ from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
 from tests.app.pages import canvas, open_page, plain, unpacked
 from tests.bundled import CATS, copier, weights
-from tests.mutants import Mutant
 
 LAYER, HEAD = copier()
 HERE = {"text": CATS, "layer": str(LAYER), "head": str(HEAD)}
@@ -192,36 +191,3 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert way(here) is not None
     room |= {"c": "z" * 2000}
     assert way(here) is None
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a cell of the edited run explained without its edits",
-        "app/why_there.py",
-        "parameters.EDITED: bool(run.edits)",
-        "parameters.EDITED: False",
-        "test_the_run_that_is_explained_is_that_of_the_cell",
-    ),
-    Mutant(
-        "a cell of the run without the mask explained with it",
-        "app/why_there.py",
-        "if run.causal != of_page.causal:",
-        "if False:",
-        "test_the_run_that_is_explained_is_that_of_the_cell",
-    ),
-    Mutant(
-        "a block of cells leads to its first",
-        "pictures/pooling.py",
-        "head=None,",
-        "",
-        "test_cells_that_lead_nowhere",
-    ),
-    Mutant(
-        "a head left out of the run without the edits",
-        "app/views/why.py",
-        '(*view.trace.edits, Edit("off", opened.layer, opened.head))',
-        '(Edit("off", opened.layer, opened.head),)',
-        "test_a_head_is_left_out_of_the_edited_run",
-    ),
-)

@@ -23,7 +23,6 @@ from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import one_edge, wiring
 from tests.app.pages import figure, heatmaps, open_page, pictures, plain
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 CATS = "The cat sat on the mat and the cat sat"
 
@@ -194,28 +193,3 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
     assert not at.get("progress")
     assert "Cancelled" not in said(at)
     assert "wiring" in pictures(at)
-
-
-MUTANTS = (
-    Mutant(
-        "the edge of copying is said to be above chance whatever its z",
-        "app/views/wiring.py",
-        "if z > limit",
-        "if z > -limit",
-        "test_where_there_is_nothing_to_wire",
-    ),
-    Mutant(
-        "a patched path is said of every edge",
-        "app/views/wiring.py",
-        "chosen is not None and edge[:3] == chosen[:3]:",
-        "chosen is not None:",
-        "test_a_path_is_patched_when_it_is_asked_for",
-    ),
-    Mutant(
-        "Cancel ends nothing",
-        "app/job_bar.py",
-        "        one.cancel()",
-        "        pass",
-        "test_reading_the_weights_can_be_cancelled_and_begun_anew",
-    ),
-)

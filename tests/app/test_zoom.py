@@ -31,7 +31,6 @@ from tests.app.pages import (
     said,
 )
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 
 T = 512
@@ -250,29 +249,3 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
     )
     assert lines.panels[0].values.shape == (60, 80)
     assert said(canvas(part, "one_head"))["head"]["picture"] == "lines"
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a part without its name",
-        "pictures/pooling.py",
-        "part=Part(rows, columns)",
-        "part=None",
-        "test_a_part_is_named_wherever_it_is_shown",
-    ),
-    Mutant(
-        "a part of one text is a part of the next",
-        "app/address.py",
-        "if known.of not in (None, of):",
-        "if not known:",
-        "test_a_part_of_one_text_is_no_part_of_the_next",
-    ),
-    Mutant(
-        "a part that the page hasn't read yet is a part of the next text",
-        "app/address.py",
-        "if parameter and unread and name in",
-        "if parameter and not unread and name in",
-        "test_nor_is_one_that_the_browser_cut_out_just_before",
-    ),
-)

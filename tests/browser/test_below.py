@@ -12,7 +12,6 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 import gpt2viz
 from gpt2viz.app.frame.examples import EXAMPLES, find
-from tests.mutants import Mutant
 from tests.soak.visitor import Visitor
 
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
@@ -232,50 +231,3 @@ def test_a_note_about_what_the_frame_reads_goes_with_the_next_choice(tabs: Any) 
     assert tab.screen.status == "FINISHED_SUCCESSFULLY"
     assert "be shown here" not in str(tab.deltas())
     assert tab.below() == tabs("head", tab.chosen).below()
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a note about the address stays where a part is drawn alone",
-        "app/frame/below.py",
-        " or (alone and address.frame_has_notes())",
-        "",
-        "test_a_note_about_what_the_frame_reads_goes_with_the_next_choice",
-    ),
-    Mutant(
-        "what is said of another head stays",
-        "app/frame/below.py",
-        "    if frame.said != _said(view.trace, choosing):\n",
-        "    if frame.said[1] != choosing():\n",
-        "test_what_the_frame_says_of_a_head_goes_with_it",
-    ),
-    Mutant(
-        "what it does to choose a token stays as it was in another mode",
-        "app/frame/below.py",
-        "    return examples.says(trace), choosing()\n",
-        '    return examples.says(trace), ""\n',
-        "test_what_is_chosen_below_changes_what_the_whole_page_would[predict-matrix]",
-    ),
-    Mutant(
-        "words that a part links stay linked for the next time",
-        "app/frame/below.py",
-        "    prose.back_to(frame.linked)\n",
-        "",
-        "test_what_is_chosen_below_changes_what_the_whole_page_would[head-matrix]",
-    ),
-    Mutant(
-        "who has just come can't have tokens written",
-        "app/frame/below.py",
-        "    frame.shown.arrived = False",
-        "    pass",
-        "test_what_is_written_on_a_page_that_was_just_opened",
-    ),
-    Mutant(
-        "a note below the frame has no place",
-        "app/frame/below.py",
-        "            address.notes_stand(notes)\n",
-        "            pass\n",
-        "test_a_choice_that_can_not_be_shown_is_told_where_it_is_first_read",
-    ),
-)

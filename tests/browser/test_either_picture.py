@@ -25,7 +25,6 @@ from tests.browser.test_browser import drawn, picture
 from tests.browser.test_lines import LINES
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 
 TEXT, SECOND = "The cat sat on the mat and the cat sat", "A crane lifted the steel"
@@ -310,36 +309,3 @@ def test_who_reaches_lines_by_keys_hears_their_numbers(reader: Reader) -> None:
     expect(page.get_by_role("group", name=largest)).to_have_count(1)
     settle(page)
     expect(view.locator("button.q").nth(3)).to_be_focused()
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the server is asked for lines",
-        "app/components/matrix_or_lines/component.js",
-        "  offerHere(view, offers)\n",
-        "",
-        "test_lines_and_matrices_without_the_server[what if]",
-    ),
-    Mutant(
-        "lines stay beneath the matrix",
-        "app/components/matrix_or_lines/style.css",
-        ".either:not(.lined) > .as-lines, .lined > .tiles",
-        ".lined > .tiles",
-        "test_lines_and_matrices_without_the_server[a head]",
-    ),
-    Mutant(
-        "a token's row in a part for its place in the text",
-        "app/components/matrix_or_lines/component.js",
-        "token: data.queries[row][0] }",
-        "token: row }",
-        "test_a_query_of_a_part_is_the_text_s",
-    ),
-    Mutant(
-        "who reaches lines by keys hears little of them",
-        "app/components/matrix_or_lines/component.js",
-        'target.matches(":focus-visible") && tellServer())',
-        "false)",
-        "test_who_reaches_lines_by_keys_hears_their_numbers",
-    ),
-)

@@ -10,7 +10,6 @@ from playwright.sync_api import Locator, Page
 
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit, click_cell
-from tests.mutants import Mutant
 
 #: Pixels of a laptop's window, and how far down the first picture may begin at most.
 HEIGHT, HIGHEST = 900, 210
@@ -159,28 +158,3 @@ def test_a_comparison_is_one_row(
     )
     assert len(firsts) >= 3
     assert len(set(firsts)) == 1
-
-
-MUTANTS = (
-    Mutant(
-        "pictures begin below a paragraph",
-        "app/views/what_if.py",
-        "    part = zoom.window(view)\n",
-        "    _words(view, edits)\n    part = zoom.window(view)\n",
-        "test_the_first_picture_begins_high[what_if]",
-    ),
-    Mutant(
-        "the legend above one of three pictures",
-        "app/components/tiles/component.js",
-        "  let y = 0\n",
-        "  let y = p.legend.length ? LINE + 9 : 0\n",
-        "test_a_comparison_is_one_row[side_by_side?differs=mask-keys1-1440]",
-    ),
-    Mutant(
-        "the map of heads below what comes next",
-        "app/views/two_runs.py",
-        "            height=226,\n",
-        "            height=550,\n",
-        "test_what_a_click_changes_is_in_sight[an edit, then a head]",
-    ),
-)

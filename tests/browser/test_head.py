@@ -13,7 +13,6 @@ import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 LONG = "The little dog ran to the big red house because it was so very cold"
@@ -145,22 +144,3 @@ def test_the_sum_stands_beside_the_pictures_where_there_is_room(walk: Visit) -> 
             if not beside:
                 assert drawn["y"] + drawn["height"] <= found["y"]
         assert found["x"] + found["width"] <= width
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a click on K chooses a query",
-        "app/views/stages.py",
-        'if cell.panel in ("k", "v"):',
-        'if cell.panel in ("v",):',
-        "test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key",
-    ),
-    Mutant(
-        "the sum below the pictures",
-        "app/theme.css",
-        "grid-template-columns: 25fr 60fr 41fr;",
-        "grid-template-columns: 25fr 60fr;",
-        "test_what_a_click_changes_lies_in_sight",
-    ),
-)

@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 from gpt2viz.app.pages import MENU
 from tests.browser.conftest import act, open_from_menu, settle
 from tests.browser.test_browser import Visit
-from tests.mutants import Mutant
 
 ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPageLink-NavLink'])"
 
@@ -81,15 +80,3 @@ def test_tab_goes_from_the_menu_over_sentence_and_choices_to_the_pictures(walk: 
     found = [region for region in seen if region >= 0]
     assert found == sorted(found)
     assert set(found) == set(range(len(_REGIONS)))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a link that closes what stands open stops the browser",
-        "app/guard.py",
-        ", compat.forget_parts_of_pages_left()",
-        "",
-        "test_a_link_is_followed_from_what_stands_open[examples]",
-    ),
-)

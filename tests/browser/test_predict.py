@@ -7,7 +7,6 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit
-from tests.mutants import Mutant
 
 #: Of 900 pixels: where the first picture begins at the latest.
 FIRST = 210
@@ -69,15 +68,3 @@ def test_writing_on_stands_beside_where_the_head_looked(walk: Visit) -> None:
             page.get_by_role("radiogroup", name="Layer").first,
         ):
             assert ends(part)[1] <= height
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "Predict's settings above its picture, one below the other",
-        "app/views/predict.py",
-        'key="sampling", horizontal=True',
-        'key="sampling", horizontal=False',
-        "test_the_page_starts_with_its_picture",
-    ),
-)

@@ -16,7 +16,6 @@ from pypdf import PdfReader
 
 import gpt2viz
 from tests.browser.conftest import act, running_app, settle
-from tests.mutants import Mutant
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAME = "gpt2viz_stories_Dog-bites-man_"
@@ -160,15 +159,3 @@ def test_a_pdf_needs_nothing_on_the_server(browser: Browser, tmp_path: Path) -> 
     written = " ".join(sheet.extract_text().split())
     for said in ("Attention weights, layer 1, head 5", "model stories", "<b>", "ёж", "Head 5"):
         assert said in written
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what stands open is drawn before the page",
-        "app/frame/popover.py",
-        "    if of_page:\n",
-        "    if not of_page:\n",
-        "test_what_stands_open_shows_the_page_as_it_is_drawn_anew[share]",
-    ),
-)

@@ -8,7 +8,6 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import act, reach, seen_by_axe, settle
 from tests.browser.test_browser import Visit
 from tests.browser.test_frame import LONG
-from tests.mutants import Mutant
 
 MANY = " ".join([LONG] * 3)
 
@@ -142,15 +141,3 @@ def test_markup_in_a_token_stays_text(walk: Visit) -> None:
     assert "*" in said
     assert page.locator(".st-key-tokens :is(img, strong, .katex)").count() == 0
     assert not page.evaluate("'hacked' in window")
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "chips: what a scrolled one tells lies elsewhere",
-        "app/components/token_chips/style.css",
-        "calc(-3rem - var(--scrolled))",
-        "-3rem",
-        "test_where_a_scrolled_chip_is_pointed_at_it_tells_its_place_beside_it",
-    ),
-)

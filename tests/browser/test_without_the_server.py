@@ -19,7 +19,6 @@ from tests.browser.test_lines import lines
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
 from tests.bundled import N_HEAD
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 TEXT = "The cat sat on the mat and the cat sat"
@@ -231,28 +230,3 @@ def test_keys_choose_here_and_who_hears_the_page_is_told_all(
     settle(page)
     largest = f"largest {expected[1][2].max():.3g}"
     expect(page.get_by_role("application", name=largest)).to_have_count(1)
-
-
-MUTANTS = (
-    Mutant(
-        "the server isn't told before something is pressed",
-        "app/components/keyboard/component.js",
-        "const ask = (event) => asks(event.composedPath()) && tellServer()",
-        "const ask = (event) => asks(event.composedPath())",
-        "test_the_server_hears_of_it_with_whatever_is_asked_next",
-    ),
-    Mutant(
-        "links lead to the head of before",
-        "app/components/keyboard/component.js",
-        ": onward(drawn, location.search, untold())",
-        ": drawn",
-        "test_links_lead_on_with_it[When was this head born?]",
-    ),
-    Mutant(
-        "what was chosen stays as the browser goes back",
-        "app/components/keyboard/component.js",
-        'addEventListener("popstate", back)\n  const observer',
-        "const observer",
-        "test_back_to_what_the_address_says_nothing_of",
-    ),
-)

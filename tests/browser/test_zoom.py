@@ -17,7 +17,6 @@ from tests.app.pages import SHADE
 from tests.browser.conftest import Reader, act, settle
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture
 from tests.bundled import N_HEAD
-from tests.mutants import Mutant
 
 TEXT = "x " * 200
 
@@ -282,22 +281,3 @@ def test_nothing_lies_over_a_picture_under_the_pointer(walk: Callable[..., Page]
     for plot in plots:
         plot.hover(force=True)
         assert page.locator(".modebar-btn").count() == 0
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a drag over a short text asks the server",
-        "app/components/tiles/component.js",
-        'if (!zooms || !drawnHere("zoom") ||',
-        'if (zooms || !drawnHere("zoom") ||',
-        "test_a_drag_asks_the_server_for_nothing_and_save_has_the_part[what_if whatif]",
-    ),
-    Mutant(
-        "Back leaves the part that was dragged out",
-        "app/components/tiles/component.js",
-        'show(view, holds("zoom", spelled(p.zooms?.part)))',
-        'show(view, known ? spelled(view.shows) : holds("zoom", spelled(p.zooms?.part)))',
-        "test_back_and_forward_and_another_visit_show_the_part_of_the_address",
-    ),
-)

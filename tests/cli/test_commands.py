@@ -28,7 +28,6 @@ from tests import layouts
 from tests.bundled import PARAMETERS
 from tests.checkpoints import write_checkpoint
 from tests.cli.conftest import Run
-from tests.mutants import Mutant
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -369,22 +368,3 @@ def test_as_a_process_whose_reader_goes_away(tmp_path: Path) -> None:
     process.stdout.close()
     _, told = process.communicate(b"A crane ate fish\n")
     assert (process.returncode, told.decode()) == (1, "Running stories …\n")
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "lowest heads listed",
-        "cli/heads.py",
-        'sort_values("mean", ascending=False',
-        'sort_values("mean", ascending=True',
-        "test_heads",
-    ),
-    Mutant(
-        "help that loads every command",
-        "cli/group.py",
-        "def format_commands(",
-        "def format_them(",
-        "test_help_does_not_wait_for_torch",
-    ),
-)

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from tests.cli.conftest import Run
-from tests.mutants import Mutant
 
 PAIR = "A crane ate fish", "A crane ate steel"
 ANSWER = "--right", "a", "--wrong", "b"
@@ -74,15 +73,3 @@ def test_what_cannot_be_asked(
     result = run("fewest", *arguments, "-m", str(tiny_folder))
     assert result.exit_code == code
     assert message in result.stderr
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "always the heads that keep 90 %",
-        "cli/fewest.py",
-        '"kept": found.keeping(keep),',
-        '"kept": found.keeping(),',
-        "test_its_json_has_every_step",
-    ),
-)

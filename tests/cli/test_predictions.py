@@ -13,7 +13,6 @@ import gpt2viz
 from gpt2viz.labels import label
 from tests.bundled import N_HEAD, N_LAYER
 from tests.cli.conftest import Run
-from tests.mutants import Mutant
 
 CAT = "The cat sat on the mat and the cat sat"
 
@@ -116,22 +115,3 @@ def test_what_cannot_be_asked(
     result = run(*arguments)
     assert result.exit_code == code
     assert message in result.stderr
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the lens reads at the last token always",
-        "cli/lens.py",
-        "[position % len(trace.token_ids)]",
-        "[len(trace.token_ids) - 1]",
-        "test_lens",
-    ),
-    Mutant(
-        "the other token's logit stays",
-        "cli/contributions.py",
-        "trace, one, other, position)",
-        "trace, one, None, position)",
-        "test_contributions",
-    ),
-)

@@ -14,7 +14,6 @@ import gpt2viz
 from gpt2viz.export import can_draw
 from tests.bundled import CATS, copier
 from tests.cli.conftest import Run
-from tests.mutants import Mutant
 
 LAYER, HEAD = copier()
 
@@ -92,22 +91,3 @@ def test_what_cannot_be_asked(
     result = run("why", CATS, *arguments)
     assert result.exit_code == code
     assert message in result.stderr
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the first key in place of the one with most weight",
-        "cli/why.py",
-        "row.keys[row.weights.argmax()]",
-        "row.keys[0]",
-        "test_it_says_what_the_pairs_are",
-    ),
-    Mutant(
-        "a picture's sums across left out",
-        "pictures/explanation.py",
-        "shown.sum(axis=0, keepdims=True)",
-        "0 * shown.sum(axis=0, keepdims=True)",
-        "test_its_files_have_the_table_and_its_sums",
-    ),
-)

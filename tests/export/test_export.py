@@ -45,7 +45,6 @@ from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.prediction import probability_bars
 from gpt2viz.pictures.similarity import similarity_map
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.pictures.samples import heatmaps
 
 ABOUT = export.About("weights", "stories", "ab" * 32, "A crane ate fish", 4, 1, 0)
@@ -504,57 +503,3 @@ def test_what_is_saved_twice_is_the_same(trace: gpt2viz.Trace, tmp_path: Path) -
                 export.save_table(trace.table(0, 0), path, ABOUT)
             made.add(path.read_bytes())
         assert len(made) == 1, name
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "formulas run in CSV",
-        "export/sheets.py",
-        """return f"'{text}" if text.startswith(FORMULA) else text""",
-        "return text",
-        "test_no_text_in_a_csv_is_a_formula",
-    ),
-    Mutant(
-        "saved picture's numbers turned",
-        "pictures/picture.py",
-        "y: np.repeat(rows, n_columns)",
-        "y: np.tile(rows, n_columns)",
-        "test_a_pictures_numbers_are_the_runs",
-    ),
-    Mutant(
-        "numbers too small to read",
-        "export/sized.py",
-        "if size >= LEAST:",
-        "if size >= 0:",
-        "test_numbers_that_cells_have_no_room_for_are_left_out",
-    ),
-    Mutant(
-        "PDF's objects not moved",
-        "export/pdf.py",
-        "if place > old.start()",
-        "if place < old.start()",
-        "test_a_pdf_says_what_it_shows_and_stays_whole",
-    ),
-    Mutant(
-        "metadata in any order",
-        "export/arrays.py",
-        "return _in_order(save(found, said))",
-        "return save(found, said)",
-        "test_what_is_saved_twice_is_the_same",
-    ),
-    Mutant(
-        "checksum of other weights",
-        "model/fingerprint.py",
-        "if tuple(_stamp_of(os.fstat(one)) for one in opened) != self.stamps:",
-        "if not opened:",
-        "test_weights_that_changed_since_have_no_checksum",
-    ),
-    Mutant(
-        "checksum of changed weights",
-        "model/fingerprint.py",
-        "if tuple(_stamp_of(os.fstat(one)) for one in opened) != self.stamps:",
-        "if False:",
-        "test_weights_that_changed_since_have_no_checksum",
-    ),
-)

@@ -10,7 +10,6 @@ from numpy.testing import assert_array_equal
 import gpt2viz
 from gpt2viz.model import ahead
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 STEPS = (1, 20)
 
@@ -78,21 +77,3 @@ def test_large_checkpoints_are_left_to_who_asks_for_them(
     monkeypatch.setattr(ahead, "STEPS", 2 * gpt2viz.load_model(folders["grown"]).nbytes - 1)
     ahead.load(folders, 10**9)
     assert found(folders) == [("grown", None), ("plain", None)]
-
-
-MUTANTS = (
-    Mutant(
-        "checkpoints take more than their share",
-        "model/ahead.py",
-        "min(STEPS, budget - _held())",
-        "budget - _held()",
-        "test_large_checkpoints_are_left_to_who_asks_for_them",
-    ),
-    Mutant(
-        "what is loaded doesn't count against the room",
-        "model/ahead.py",
-        "weight_bytes(folder) <= budget - _held()",
-        "weight_bytes(folder) <= budget",
-        "test_the_models_come_first_and_checkpoints_all_or_none",
-    ),
-)

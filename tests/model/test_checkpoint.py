@@ -17,7 +17,6 @@ from safetensors.torch import load_file, save_file
 
 import gpt2viz
 from tests.checkpoints import edit_json, write_checkpoint
-from tests.mutants import Mutant
 
 Weights = dict[str, torch.Tensor]
 
@@ -316,50 +315,3 @@ def test_the_model_is_in_eval_mode_and_frozen(tmp_path: Path) -> None:
     assert not model.network.training
     assert not any(weight.requires_grad for weight in model.network.parameters())
     assert model.network.lm_head.weight is model.network.wte.weight
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "sizes unchecked",
-        "model/checkpoint.py",
-        "if found.size != size:",
-        "if False:",
-        "test_wrong_tensors",
-    ),
-    Mutant(
-        "any integer is a weight",
-        "model/checkpoint.py",
-        "found.dtype not in FLOATS",
-        "not found.dtype",
-        "test_wrong_tensors",
-    ),
-    Mutant(
-        "a gap between tensors",
-        "model/weights.py",
-        "tensor.start != end",
-        "tensor.start < end",
-        "test_bytes_between_tensors_that_belong_to_none",
-    ),
-    Mutant(
-        "links followed anywhere",
-        "files.py",
-        "if not any(target.is_relative_to",
-        "if False and not any(target.is_relative_to",
-        "test_a_link_out_of_the_folder",
-    ),
-    Mutant(
-        "NaN weights loaded",
-        "model/weights.py",
-        "    check_numbers(tensor, found)\n",
-        "",
-        "test_a_weight_that_is_no_number",
-    ),
-    Mutant(
-        "huge tokenizers parsed",
-        "files.py",
-        "> MOST_BRACKETS",
-        "> 10**9",
-        "test_text_files_are_bounded",
-    ),
-)

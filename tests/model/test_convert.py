@@ -19,7 +19,6 @@ import gpt2viz
 from gpt2viz.model.convert import convert
 from tests import layouts
 from tests.checkpoints import write_checkpoint, write_tokenizer
-from tests.mutants import Mutant
 from tests.test_lifecycle import full_disk
 
 IDS = [5, 429, 17, 5, 0, 301, 44]
@@ -232,37 +231,3 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     with full_disk(), pytest.raises(gpt2viz.CheckpointError, match=message):
         convert(tmp_path / "file.pt", tmp_path / "out", n_head=4)
     assert [path.name for path in tmp_path.iterdir()] == ["file.pt"]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "projection not turned",
-        "model/convert.py",
-        "w.t() if n.endswith(CONV1D) else w",
-        'w.t() if n.endswith(CONV1D) and "attn.c_proj" not in n else w',
-        "test_nanogpt",
-    ),
-    Mutant(
-        "keys first",
-        "model/convert.py",
-        '("query", "key", "value"))',
-        '("key", "query", "value"))',
-        "test_mingpt",
-    ),
-    Mutant(
-        "one curve for both",
-        "model/convert.py",
-        'if saved else "gelu_new"',
-        'if saved else "gelu"',
-        "test_mingpt",
-    ),
-    Mutant("biases of 1", "model/convert.py", "new_zeros", "new_ones", "test_nanogpt"),
-    Mutant(
-        "pickles run code",
-        "model/convert.py",
-        "weights_only=True, mmap",
-        "weights_only=False, mmap",
-        "test_a_pickle_with_code_is_refused_and_not_run",
-    ),
-)

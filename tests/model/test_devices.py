@@ -16,7 +16,6 @@ from gpt2viz.analysis.attribution import value_weighted
 from gpt2viz.model import devices
 from gpt2viz.model.checkpoint import BUNDLED
 from tests import accelerator
-from tests.mutants import Mutant
 
 TEXT = "A crane ate fish"
 NEAR: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -143,29 +142,3 @@ def test_a_gpu_without_room_is_said_in_words(
 
 def test_the_bundled_model_is_loaded_on_the_cpu_by_default() -> None:
     assert gpt2viz.load_model(BUNDLED).network.wte.weight.device.type == "cpu"
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "to ask whether a stage was kept moves it",
-        "run/captured.py",
-        "        return place in self._kept  ",
-        "        return super().__contains__(place)  ",
-        "test_only_what_is_looked_at_is_moved",
-    ),
-    Mutant(
-        "the token ids stay on the CPU",
-        "run/forward.py",
-        "torch.tensor(ids).to(device)",
-        "torch.tensor(ids)",
-        "test_every_stage_is_the_cpus",
-    ),
-    Mutant(
-        "the unembedding moved in each run",
-        "model/checkpoint.py",
-        "    @cached_property\n    def _unembedding",
-        "    @property\n    def _unembedding",
-        "test_only_what_is_looked_at_is_moved",
-    ),
-)

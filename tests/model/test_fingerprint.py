@@ -14,7 +14,6 @@ import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run, taken, value_weighted
 from gpt2viz.model import fingerprint
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 IDS = [5, 300, 17]
 ANALYSES: dict[str, Callable[[gpt2viz.Model, gpt2viz.Trace], Any]] = {
@@ -142,22 +141,3 @@ def test_models_made_by_hand(twins: tuple[gpt2viz.Model, gpt2viz.Model]) -> None
     gpt2viz.trace(x, IDS).check_made_by(x)
     with pytest.raises(ValueError, match="made by another ckpt"):
         gpt2viz.trace(y, IDS).check_made_by(x)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a namesake passes",
-        "run/trace.py",
-        "same = model.weights.same(self.weights)",
-        "same = True",
-        "test_a_namesakes_run_is_refused",
-    ),
-    Mutant(
-        "two files written to are one",
-        "model/fingerprint.py",
-        'self.sha256 == other.sha256 != ""',
-        "self.sha256 == other.sha256",
-        "test_files_that_were_written_to_have_no_checksum_to_share",
-    ),
-)

@@ -15,7 +15,6 @@ from transformers import GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
 import gpt2viz
 from gpt2viz.errors import CheckpointError
 from tests.checkpoints import TEXT, write_checkpoint, write_tokenizer
-from tests.mutants import Mutant
 
 
 def held(folder: Path, **changes: Any) -> tuple[GPT2LMHeadModel, PreTrainedTokenizerFast]:
@@ -93,14 +92,3 @@ def test_a_tokenizer_with_more_tokens_than_the_model(tmp_path: Path) -> None:
     ours = gpt2viz.from_transformers(theirs, cut)
     assert ours.config.vocab_size == len(cut)
     assert gpt2viz.trace(ours, f"{TEXT[:16]} crane7").token_ids[-1] == len(cut) - 93
-
-
-MUTANTS = (
-    Mutant(
-        "the weights of transformers copied",
-        "model/from_transformers.py",
-        "weights = _weights(model, config)",
-        "weights = {name: w.clone() for name, w in _weights(model, config).items()}",
-        "test_it_shares_the_memory",
-    ),
-)

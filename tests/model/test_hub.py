@@ -23,7 +23,6 @@ from gpt2viz.model.memory import spell
 from tests.checkpoints import edit_json, write_checkpoint
 from tests.cli.conftest import Run, run
 from tests.hub_server import Hub, point_the_client_at, serving
-from tests.mutants import Mutant
 
 __all__ = ["run"]
 
@@ -259,36 +258,3 @@ def test_the_command_fetches_what_the_owner_lists_and_nothing_else(
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     result = run("fetch", "gpt2")
     assert (result.exit_code, "In the cache: someone/tiny." in result.stderr) == (1, True)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "hash never compared",
-        "model/hub.py",
-        "_digest(part, file) != file.digest",
-        "not _digest(part, file)",
-        "test_a_damaged_file_is_not_kept",
-    ),
-    Mutant(
-        "begins anew",
-        "model/hub.py",
-        '__init__(path, "ab")',
-        '__init__(path, "wb")',
-        "test_a_stopped_download_keeps_what_came_and_goes_on",
-    ),
-    Mutant(
-        "everything is fetched",
-        "model/hub.py",
-        'return ["config.json", *card, *words, *weights]',
-        "return list(have)",
-        "test_only_what_is_needed_is_fetched_and_runs",
-    ),
-    Mutant(
-        "a revision's files are the newest's",
-        "model/hub.py",
-        "model_info(name, revision=revision, ",
-        "model_info(name, ",
-        "test_a_revision_is_a_checkpoint_of_the_model",
-    ),
-)

@@ -20,7 +20,6 @@ from gpt2viz.anatomy.parameters import parts
 from gpt2viz.model import hub, memory, weights
 from gpt2viz.model.checkpoint import weight_bytes
 from tests.checkpoints import outgrow_the_memory, write_checkpoint
-from tests.mutants import Mutant
 
 XL = gpt2viz.GPT2Config(n_layer=48, n_head=25, n_embd=1600)
 
@@ -164,22 +163,3 @@ def test_no_weights_are_mapped_or_held_twice(folder: Path) -> None:
     assert str(folder) not in Path("/proc/self/maps").read_text()
     held = {weight.untyped_storage().data_ptr(): weight for weight in model.network.parameters()}
     assert sum(weight.untyped_storage().nbytes() for weight in held.values()) == model.nbytes
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "loaded without a look at memory",
-        "model/checkpoint.py",
-        "    memory.check(",
-        "    str(",
-        "test_a_model_that_does_not_fit_is_refused_before_it_is_read",
-    ),
-    Mutant(
-        "weights that changed meanwhile",
-        "model/checkpoint.py",
-        "if files.have_changed():",
-        "if False:",
-        "test_a_file_that_changes_while_it_is_read_is_refused",
-    ),
-)

@@ -19,7 +19,6 @@ from gpt2viz.errors import CheckpointError
 from gpt2viz.model import places
 from tests.checkpoints import write_checkpoint
 from tests.cli.conftest import Run, run
-from tests.mutants import Mutant
 
 __all__ = ["run"]
 
@@ -155,14 +154,3 @@ def test_a_user_whom_the_machine_does_not_know_has_no_file(
     assert run("app", "--port", "8677", "--no-browser").exit_code == 0
     assert homes == [settings.APP]
     os.environ.pop("HOME")  # which the command set; pytest puts back what was there before
-
-
-MUTANTS = (
-    Mutant(
-        "folders are looked up once and for all",
-        "app/run_cache.py",
-        "int(time.monotonic())",
-        "0",
-        "test_the_app_looks_at_its_folders_again_each_second",
-    ),
-)

@@ -21,7 +21,6 @@ from gpt2viz.model.convert import convert
 from gpt2viz.model.packed import write_packed
 from tests import layouts
 from tests.checkpoints import edit_json, write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 #: Sizes and seeds that a test can tell apart.
@@ -248,22 +247,3 @@ def test_the_models_own_step_comes_last(packed: Path, own: Any) -> None:
     (packed / "steps" / "steps.json").write_text(json.dumps({"model": own}), encoding="utf-8")
     with pytest.raises(gpt2viz.CheckpointError, match=r"steps\.json: .* must come after step 10"):
         gpt2viz.load_steps(packed)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "checkpoints in the order of their names",
-        "files.py",
-        "found = [(int(match[1] or match[2]), path) for match, path in entries if match]",
-        "found = [(str(match[1] or match[2]), path) for match, path in entries if match]",
-        "test_folders_are_found_in_the_order_of_their_steps",
-    ),
-    Mutant(
-        "a packed file longer than its numbers",
-        "model/packed.py",
-        "if len(decoded) != count or more or",
-        "if len(decoded) != count or",
-        "test_a_packed_file_that_is_another_thing_is_refused",
-    ),
-)

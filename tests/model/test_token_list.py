@@ -26,7 +26,6 @@ from gpt2viz.model.meta_pickle import tokens_of
 from gpt2viz.model.tokenizer import TokenList, load_tokenizer
 from tests import layouts
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import PER_LAYER, reference
 
 VERSE = "First Citizen:\nBefore we proceed any further, hear me speak.\n"
@@ -245,22 +244,3 @@ def test_the_command_takes_the_pickle(tmp_path: Path, monkeypatch: pytest.Monkey
     done = CliRunner().invoke(main, [*map(str, asked), str(meta(tmp_path, CHARACTERS))])
     assert (done.exit_code, done.stderr) == (0, "")
     assert json.loads((tmp_path / "out" / "tokens.json").read_text("utf-8")) == CHARACTERS
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the shortest token first",
-        "model/tokenizer.py",
-        "range(min(len(text), place + self._longest), place, -1)",
-        "range(place + 1, min(len(text), place + self._longest) + 1)",
-        "test_the_longest_token_at_each_place",
-    ),
-    Mutant(
-        "words of a list are taken together",
-        "run/tracer.py",
-        "        apart=model.tokenizer.apart,\n",
-        "",
-        "test_each_word_of_a_list_of_words_is_one",
-    ),
-)

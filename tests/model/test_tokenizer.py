@@ -22,7 +22,6 @@ from gpt2viz.model.bpe import contradicts
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import TEXT, edit_json, write_tokenizer
-from tests.mutants import Mutant
 
 # Surrogates are no characters, and the two regular-expression engines know different versions
 # of Unicode, so that a character assigned lately (category Cn for one of them) may be a letter
@@ -418,92 +417,3 @@ def test_a_merge_of_what_is_no_token_is_refused() -> None:
     merges = [("a", "bc")]
     with pytest.raises(CheckpointError, match="the merge 'a' 'bc' is not of two tokens"):
         Tokenizer(spelled(merges), merges)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "only 0 to 9 are numbers",
-        "model/pieces.py",
-        r" ?\p{N}++",
-        " ?[0-9]++",
-        "test_every_character_is_cut_off_where_hugging_face_cuts",
-    ),
-    Mutant(
-        "a million spaces in one go",
-        "model/pieces.py",
-        "{100000,}+",
-        "{9999999,}+",
-        "test_a_million_spaces_are_a_text",
-    ),
-    Mutant(
-        "a word loses its space to the run before it",
-        "model/pieces.py",
-        "start = run.end() - 1",
-        "start = run.end()",
-        "test_a_million_spaces_are_a_text",
-    ),
-    Mutant(
-        "ids taken for ranks",
-        "model/tokenizer.py",
-        "sorted(self.merges, key=self.merges.__getitem__)",
-        "sorted(self.merges, key=lambda m: id_of[m[0] + m[1]])",
-        "test_ids_that_do_not_follow_the_merges",
-    ),
-    Mutant(
-        "merged by what they make",
-        "model/tokenizer.py",
-        "id_of if contradicts(self.merges) else None",
-        "None",
-        "test_merges_that_contradict_each_other_give_hugging_faces_ids",
-    ),
-    Mutant(
-        "the right of two equals first",
-        "model/bpe.py",
-        "limit, right = right_rank + 1, right_end",
-        "limit, right = right_rank, right_end",
-        "test_which_lists_of_merges_contradict_themselves",
-    ),
-    Mutant(
-        "specials are read from text",
-        "model/tokenizer.py",
-        "self._encoding.encode_ordinary(reach)",
-        'self._encoding.encode_ordinary(reach.replace("<|endoftext|>", ""))',
-        "test_ids_equal_hugging_faces",
-    ),
-    Mutant(
-        "special tokens read unasked",
-        "model/tokenizer.py",
-        "self._cut_special.split(text) if special else",
-        "self._cut_special.split(text) if (special := True) else",
-        "test_special_tokens_are_read_as_hugging_face_reads_them_when_asked_for",
-    ),
-    Mutant(
-        "lost merges",
-        "model/vocabulary.py",
-        "if token in merged or",
-        "if token or",
-        "test_merges_that_are_not_the_vocabularys_are_refused",
-    ),
-    Mutant(
-        "end of text comes last",
-        "model/tokenizer.py",
-        "[first, *ids]",
-        "[*ids, first]",
-        "test_the_end_of_text_comes_first_only_when_asked_for",
-    ),
-    Mutant(
-        "end of text unasked",
-        "model/tokenizer.py",
-        "self.end_of_text if end_of_text_first else None",
-        "self.end_of_text",
-        "test_the_end_of_text_comes_first_only_when_asked_for",
-    ),
-    Mutant(
-        "tokenizers of other ids",
-        "model/tokenizer.py",
-        "((t._ids, t._added, t.merges) for t in (self, other))",
-        "(t._added for t in (self, other))",
-        "test_which_tokenizers_cut_alike",
-    ),
-)

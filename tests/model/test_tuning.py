@@ -16,7 +16,6 @@ import torch
 
 from gpt2viz.model import tuning
 from gpt2viz.model.tuning import ONE_THREAD, threads
-from tests.mutants import Mutant
 
 ROOT = Path(__file__).parents[2]
 GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
@@ -282,64 +281,3 @@ def test_a_long_run_uses_its_pages_again(
 ) -> None:
     of_three_blocks = 3 * 24_000_000 // os.sysconf("SC_PAGE_SIZE")
     assert (int(printed(PAGES, tuned, str(nbytes), **given)) < 3 * of_three_blocks) == again
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a run's one thread left to all that follow",
-        "model/tuning.py",
-        "if before == 1:",
-        "if False:",
-        "test_runs_that_overlap_leave_the_threads_as_they_were",
-    ),
-    Mutant(
-        "a library user's threads set by a trace",
-        "model/tuning.py",
-        "if _done is None or n_multiplications > ONE_THREAD:",
-        "if n_multiplications > ONE_THREAD:",
-        "test_a_library_leaves_the_process_as_it_is",
-    ),
-    Mutant(
-        "a library user's C library told what to keep",
-        "model/tuning.py",
-        "if _done is None or nbytes < LARGE",
-        "if nbytes < LARGE",
-        "test_a_library_leaves_the_process_as_it_is",
-    ),
-    Mutant(
-        "settings that torch reads made after it was loaded",
-        "model/tuning.py",
-        'if "torch" not in sys.modules:',
-        "if True:",
-        "test_it_says_what_it_could_do",
-    ),
-    Mutant(
-        "products of NumPy's that wake threads which spin",
-        "model/tuning.py",
-        "getattr(library, tell)(1)",
-        "pass",
-        "test_numpys_products_stay_on_the_thread_that_asks",
-    ),
-    Mutant(
-        "an owner's number of OpenBLAS's threads overridden",
-        "model/tuning.py",
-        "None if PRODUCTS_VARIABLE in os.environ else _openblas()",
-        "_openblas()",
-        "test_numpys_products_stay_on_the_thread_that_asks",
-    ),
-    Mutant(
-        "an app whose process nobody tunes",
-        "app/__init__.py",
-        "\ntune_process()",
-        "\n",
-        "test_every_program_is_tuned_before_torch_is_loaded",
-    ),
-    Mutant(
-        "a long run gives its pages back after each layer",
-        "model/tuning.py",
-        "    _mallopt(_M_TRIM_THRESHOLD, 2**30)\n",
-        "",
-        "test_a_long_run_uses_its_pages_again",
-    ),
-)

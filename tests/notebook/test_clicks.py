@@ -15,7 +15,6 @@ from IPython.core.formatters import DisplayFormatter
 import gpt2viz
 from gpt2viz.notebook import view as module
 from gpt2viz.run.session import open_session
-from tests.mutants import Mutant
 
 
 class Channel(comm.DummyComm):
@@ -111,22 +110,3 @@ def test_a_session_has_what_was_clicked(tmp_path: Path) -> None:
     view.clicks.clicked = (2, 3, 1, 0)
     chosen = open_session(view.save(tmp_path / "x.json")).parameters
     assert [chosen[name] for name in ("layer", "head", "query")] == ["2", "3", "1"]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "clicked: another frame's name",
-        "notebook/view.py",
-        'name="{name}" ',
-        'name="{name}s" ',
-        "test_a_kernel_shows_the_frame_and_what_hears_it",
-    ),
-    Mutant(
-        "clicked: nothing is said of what is missing",
-        "notebook/view.py",
-        'with needed("What is selected in a notebook", "widget"):',
-        "if True:",
-        "test_without_anywidget_it_shows_and_says_what_to_install",
-    ),
-)

@@ -20,7 +20,6 @@ from gpt2viz.pictures.plotly.offline import CONFIG, _Offline
 from tests.bundled import HEADS, N_HEAD, N_LAYER
 from tests.checkpoints import write_checkpoint
 from tests.docs.notebook import EXAMPLE, run
-from tests.mutants import Mutant
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 FETCHES = re.compile(r"""<(script|link|img|iframe)[^>]*(src|href)\s*=\s*["']?(https?:)?//""")
@@ -165,22 +164,3 @@ def test_the_example_notebook_runs() -> None:
     before, now = ([float(n) for n in re.findall(NUMBER, text)] for text in texts)
     np.testing.assert_allclose(now, before, rtol=1e-5, atol=1e-7)
     assert EXAMPLE.stat().st_size < 300_000
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "an upload of a notebook's figure",
-        "notebook/figures.py",
-        'modebar_remove="sendChartToCloud"',
-        "modebar_remove=None",
-        "test_a_figure_offers_no_upload",
-    ),
-    Mutant(
-        "an upload of a saved page",
-        "pictures/plotly/offline.py",
-        '"showSendToCloud": False',
-        '"showSendToCloud": True',
-        "test_a_figure_offers_no_upload",
-    ),
-)

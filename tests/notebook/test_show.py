@@ -20,7 +20,6 @@ from transformers import BertConfig, BertModel
 import gpt2viz
 from gpt2viz.notebook import show as module
 from gpt2viz.notebook.stored import pooled, stored
-from tests.mutants import Mutant
 
 HOSTILE = "</script><img src=x onerror=window.hacked=1>"
 rng = np.random.default_rng(0)
@@ -347,43 +346,3 @@ def test_a_session_is_of_a_run(tmp_path: Path) -> None:
         session["parameters"] |= {"layer": str(layer), "head": str(head)}
         path.write_text(json.dumps(session), encoding="utf-8")
         assert gpt2viz.show(path).about["chosen"] == view.about["chosen"]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "shown: queries for keys",
-        "notebook/show.py",
-        "keys = heads.argmax(axis=-1)",
-        "keys = heads.argmax(axis=-2)",
-        "test_the_hardest_looks_across_two_texts",
-    ),
-    Mutant(
-        "shown: the error of the first layer alone",
-        "notebook/show.py",
-        "_rounded_up(max(one.error for one in read.layers))",
-        "_rounded_up(read.layers[0].error)",
-        "test_the_largest_error_of_all_layers_is_said",
-    ),
-    Mutant(
-        "shown: a bit of each large number is lost",
-        "notebook/stored.py",
-        "(codes >> 8).astype",
-        "(codes >> 9).astype",
-        "test_a_long_text_is_kept_in_steps_and_its_error_is_said",
-    ),
-    Mutant(
-        "shown: a token ends its script",
-        "notebook/view.py",
-        'about.replace("<", "\\\\u003c")',
-        "about",
-        "test_a_hostile_token_stays_a_token",
-    ),
-    Mutant(
-        "shown: the first text for the one that was chosen",
-        "notebook/given.py",
-        "whole = whole[text or 0]",
-        "whole = whole[0]",
-        "test_one_of_several_texts",
-    ),
-)

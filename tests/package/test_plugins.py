@@ -23,7 +23,6 @@ from gpt2viz.errors import PluginError, SurveyError
 from gpt2viz.heads import SCORES, Score, head_scores, register_score
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.score import score as score_shard
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference, softmax
 from tests.package.with_plugins import TEXT
 
@@ -198,29 +197,3 @@ def test_a_worker_without_the_score_refuses_the_shard() -> None:
     some = score_shard(model, Shard(0, 0, (f"{TEXT} {TEXT}",)), 8, names=("entropy", "same token"))
     every = score_shard(model, Shard(0, 0, (f"{TEXT} {TEXT}",)), 8)
     assert_allclose(some.mean[1], every.mean[list(SCORES).index("same token")])
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a package's score may take the name of ours",
-        "plugins.py",
-        "(taken and taken.by != by)",
-        "(taken and not by)",
-        "test_a_program_registers_its_own",
-    ),
-    Mutant(
-        "a score that failed is asked again in the next layer",
-        "analysis/scores.py",
-        "wanted.remove(score)",
-        "pass",
-        "test_a_program_registers_its_own",
-    ),
-    Mutant(
-        "a worker leaves out what it doesn't know",
-        "survey/score.py",
-        "[_known(name) for name in (SCORES if names is None else names)]",
-        "[SCORES[n] for n in (SCORES if names is None else names) if n in SCORES]",
-        "test_a_worker_without_the_score_refuses_the_shard",
-    ),
-)

@@ -22,7 +22,6 @@ from gpt2viz.pictures.picture import Lens
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import crop, pool_panel
 from gpt2viz.pictures.thumbnails import thumbnails
-from tests.mutants import Mutant
 from tests.pictures.samples import heatmaps, one_of_every_kind
 
 NAN, INF = float("nan"), float("inf")
@@ -292,15 +291,3 @@ def test_a_masked_cell_has_a_sign_where_others_have_a_number() -> None:
     signs = np.char.add(np.char.add(*(np.array(one.text, str) for one in drawn[:2])), drawn[2].text)
     assert signs.tolist() == [["", "×", "×"], ["", "", "×"], ["NaN", "", "∞"]]
     assert {trace.texttemplate for trace in heatmaps([panel], LIGHT, numbers=0).data[:4]} == {None}
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a block shows its largest, not its farthest from 0",
-        "pictures/pooling.py",
-        "np.where(-low > high, low, high)",
-        "high",
-        "test_pooling_signed_numbers_keeps_the_one_farthest_from_zero",
-    ),
-)

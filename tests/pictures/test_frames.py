@@ -11,7 +11,6 @@ from gpt2viz.pictures import frames
 from gpt2viz.pictures.frames import Frame, Mark, Place, ink
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.plotly.render import render
-from tests.mutants import Mutant
 from tests.pictures.samples import still
 
 
@@ -141,29 +140,3 @@ def test_numbers_that_are_none_have_no_length() -> None:
     found = marks(only)
     assert [found[f"{key} bar"].wide for key in ("added", "length", "turned")] == [0, 0, 0]
     assert found["length number"].text == "∞"
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "frames: rows for columns",
-        "pictures/frames.py",
-        "place = left + column * wide, 2 + _CELL * row, wide, _CELL",
-        "place = left + row * wide, 2 + _CELL * column, wide, _CELL",
-        "test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number",
-    ),
-    Mutant(
-        "frames: heads in the order of tokens",
-        "pictures/frames.py",
-        "line, column = divmod(at[0], across)",
-        "line, column = divmod(at[1], across)",
-        "test_blocks_keep_their_size_and_stand_where_their_numbers_do",
-    ),
-    Mutant(
-        "frames: a scale for each frame",
-        "pictures/frames.py",
-        "for one in places for size in (one.added, one.length)",
-        "for one in places[:1] for size in (one.added, one.length)",
-        "test_bars_are_as_long_as_their_numbers_on_one_scale",
-    ),
-)

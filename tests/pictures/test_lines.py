@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 
 from gpt2viz.pictures.lines import AT_REST, MOST_LINES, lines
 from gpt2viz.pictures.panel import Axis, Panel
-from tests.mutants import Mutant
 
 
 def panel(values: np.ndarray, masked: np.ndarray | None = None) -> Panel:
@@ -58,22 +57,3 @@ def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
 def test_more_than_can_be_told_apart_is_refused(n_panels: int, n_tokens: int) -> None:
     with pytest.raises(ValueError, match="at most 4 of 256"):
         lines("what", [panel(np.eye(n_tokens))] * n_panels, ["Head"] * n_panels)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "lines the wrong way round",
-        "pictures/lines.py",
-        "np.nonzero(here)[0], np.nonzero(here)[1]",
-        "np.nonzero(here)[1], np.nonzero(here)[0]",
-        "test_a_line_goes_from_its_row_to_its_column",
-    ),
-    Mutant(
-        "masked cells drawn as lines",
-        "pictures/lines.py",
-        "np.where(hidden | ~np.isfinite",
-        "np.where(~np.isfinite",
-        "test_a_masked_cell_and_one_without_a_number_are_no_lines",
-    ),
-)

@@ -16,7 +16,6 @@ from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, SQUARES, ColorSc
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.prediction import probability_bars
-from tests.mutants import Mutant
 from tests.pictures.samples import heatmaps
 
 BOTH = pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
@@ -120,29 +119,3 @@ def test_a_difference_is_the_second_minus_the_first() -> None:
     said = difference_in_words("B − A", "A", "B")
     assert said.startswith("**B − A**: blue where B has the larger weight, orange where A has.")
     assert "at least to 0.01." in said
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the first minus the second",
-        "pictures/from_trace.py",
-        "second.values - first.values",
-        "first.values - second.values",
-        "test_a_difference_is_the_second_minus_the_first",
-    ),
-    Mutant(
-        "the first case is blue",
-        "pictures/palette.py",
-        "self.sources[:count]",
-        "self.sources[1:] + self.sources[:1]",
-        "test_the_second_has_the_colour_of_second_minus_first_above_0",
-    ),
-    Mutant(
-        "masked cells are one grey",
-        "pictures/palette.py",
-        "(row + column) % 2",
-        "(row + column) * 0",
-        "test_masked_cells_are_a_chessboard",
-    ),
-)

@@ -25,7 +25,6 @@ from gpt2viz.pictures.patching import faithfulness_curve
 from gpt2viz.pictures.picture import Picture
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.wiring import Wiring
-from tests.mutants import Mutant
 from tests.pictures.samples import one_of_every_kind
 
 PICTURES = one_of_every_kind()
@@ -182,36 +181,3 @@ def test_a_share_below_none_has_a_true_minus() -> None:
     found = FewestHeads((1, 2), 3, ((0, 0), (0, 1)), np.array([1, 0.5, -0.25]))
     (curve,) = faithfulness_curve("kept", found).curves
     assert curve.said[-1].startswith("1 head left: −25.0 %")
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a picture is printed for a dark page",
-        "export/paper.py",
-        "render(figure, LIGHT)",
-        'render(figure, __import__("gpt2viz.pictures.palette").pictures.palette.DARK)',
-        "test_paper_is_light",
-    ),
-    Mutant(
-        "what is smallest is said to be largest",
-        "export/spoken.py",
-        "largest {_at(panel, int(np.nanargmax(values)))}",
-        "largest {_at(panel, int(np.nanargmin(values)))}",
-        "test_words_say_what_is_largest",
-    ),
-    Mutant(
-        "a list in a picture can be changed",
-        "pictures/picture.py",
-        "tuple(map(_fixed, value)) if type(value) in (list, tuple) else value",
-        "value",
-        "test_a_picture_cannot_be_changed",
-    ),
-    Mutant(
-        "a thumbnail hides what can be seen in part",
-        "pictures/every_head.py",
-        "(~self.masked).astype(np.float32), side) == 0",
-        "(self.masked).astype(np.float32), side) == 1",
-        "test_a_thumbnail_is_hidden_where_all_its_cells_are",
-    ),
-)

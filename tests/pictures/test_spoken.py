@@ -9,7 +9,6 @@ from gpt2viz.export import spoken
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Lens, Reading
 from gpt2viz.pictures.prediction import probability_bars
-from tests.mutants import Mutant
 
 LABELS = ("A", "·<b>crane</b>", "·ate")
 WEIGHTS = ((1, 0, 0), (0.25, 0.75, 0), (0.8, 0.15, 0.05))
@@ -71,22 +70,3 @@ def test_bars_and_curves() -> None:
         "embeddings to 1 at layer 3. Entropy (bits): from 2.5 at embeddings to 0 at layer 3."
     )
     assert spoken(Curves("what", (), "x", "y")) == ""
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a lens draws ranks as entropies",
-        "pictures/picture.py",
-        "((RANK, one.rank), (ENTROPY, one.entropy))",
-        "((RANK, one.entropy), (ENTROPY, one.rank))",
-        "test_bars_and_curves",
-    ),
-    Mutant(
-        "a picture's largest number is the first row's 1",
-        "export/spoken.py",
-        "np.where(several[:, None], finite, np.nan) if several.any() else finite",
-        "finite",
-        "test_a_matrix",
-    ),
-)

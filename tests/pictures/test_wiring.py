@@ -14,7 +14,6 @@ from gpt2viz.analysis.composition import Edge
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.wiring import Wire, Wiring
-from tests.mutants import Mutant
 from tests.pictures.samples import wiring
 
 
@@ -112,21 +111,3 @@ def test_a_model_of_twelve_by_twelve_heads(colors: Any) -> None:
     across, down = 700 / 12, (figure.layout.height - 70) / 12  # pixels from head to head
     assert heads_drawn.marker.size < min(across, down) / 1.5
     assert figure.layout.height <= 720
-
-
-MUTANTS = (
-    Mutant(
-        "an edge is drawn from the receiver to the sender",
-        "pictures/plotly/wiring.py",
-        "(a, b), (c, d) = wire.edge.sender, wire.edge.receiver",
-        "(c, d), (a, b) = wire.edge.sender, wire.edge.receiver",
-        "test_an_edge_goes_from_head_to_head",
-    ),
-    Mutant(
-        "what goes into values is dashed like what goes into queries",
-        "pictures/plotly/wiring.py",
-        '"v": ("value", "dot")',
-        '"v": ("value", "dash")',
-        "test_edges_are_told_apart_without_a_colour",
-    ),
-)

@@ -21,7 +21,6 @@ from gpt2viz.errors import PluginError
 from gpt2viz.run.edit_kinds import KINDS
 from gpt2viz.run.edits import describe
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 from tests.run.test_tracing import n_hooks
 
@@ -195,36 +194,3 @@ def test_a_name_or_a_stage_that_can_not_be() -> None:
         EditKind("own", "does so", later, "weights")  # type: ignore[arg-type]
     with pytest.raises(PluginError, match=r"function, not a gpt2viz\.EditKind"):
         gpt2viz.register_edit(later)  # type: ignore[arg-type]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "another's edit: of another head",
-        "run/interventions.py",
-        "changed[:, head] = kind.changed(heads[:, head])",
-        "changed[:, 0] = kind.changed(heads[:, head])",
-        "test_a_function_of_what_a_head_puts_out",
-    ),
-    Mutant(
-        "another's edit: always of the output",
-        "run/interventions.py",
-        "module_of(edit.own.stage, edit.layer)",
-        'module_of("head_output", edit.layer)',
-        "test_a_function_of_its_queries_keys_or_values",
-    ),
-    Mutant(
-        "another's edit: its function isn't in the key",
-        "run/edits.py",
-        "field(init=False, default=None)",
-        "field(init=False, default=None, compare=False)",
-        "test_it_is_in_the_runs_key_with_what_it_does",
-    ),
-    Mutant(
-        "another's edit: taken apart",
-        "run/edits.py",
-        'if edit.kind == "patch" or edit.own is not None)',
-        'if edit.kind == "patch")',
-        "test_what_can_not_be_known_of_such_a_run_is_refused",
-    ),
-)

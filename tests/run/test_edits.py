@@ -17,7 +17,6 @@ from gpt2viz.run.edits import Edit, check, describe, forbidden, moved, parse_edi
 from gpt2viz.run.interventions import changes
 from gpt2viz.run.tracer import reference_run
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.run.test_tracing import n_hooks
 
 _number = st.integers(0, 999)
@@ -197,36 +196,3 @@ def test_edits_in_words() -> None:
         "Each query sees only keys fewer than 3 places away, itself included",
         "Each query sees only keys fewer than 3 places away, itself included, and the first 2 keys",
     ]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "edits stay in the model",
-        "run/forward.py",
-        "hooks.callback(handle.remove)",
-        "pass",
-        "test_the_next_run_knows_nothing_of_it",
-    ),
-    Mutant(
-        "first token is blind",
-        "run/edits.py",
-        "pairs[1:, 0] = True",
-        "pairs[:, 0] = True",
-        "test_who_is_hidden_from_whom",
-    ),
-    Mutant(
-        "keys stay behind",
-        "run/edits.py",
-        "place + by for name",
-        'place + by * (name != "key") for name',
-        "test_edits_go_along_with_their_tokens",
-    ),
-    Mutant(
-        "blind queries let through",
-        "run/edits.py",
-        "if blind.any():",
-        "if blind.all():",
-        "test_what_does_not_fit",
-    ),
-)

@@ -19,7 +19,6 @@ from torch import Tensor
 import gpt2viz
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
@@ -169,78 +168,3 @@ def test_the_output_of_an_edited_head_is_what_is_recorded(pair: Any) -> None:
         .stage("mlp_output", 2)
         .any()
     )
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "edits hide nothing",
-        "model/mask.py",
-        "mask | forbidden[queries]",
-        "mask",
-        "test_every_edit_equals_transformers",
-    ),
-    Mutant(
-        "derived without the edits",
-        "run/derived.py",
-        "self._forbidden, queries)",
-        "None, queries)",
-        "test_every_edit_equals_transformers",
-    ),
-    Mutant(
-        "fused without the edits",
-        "model/network.py",
-        "attn_mask=seen",
-        "attn_mask=None",
-        "test_every_edit_equals_transformers",
-    ),
-    Mutant(
-        "scaled twice",
-        "run/interventions.py",
-        "*= edit.factor or 0.0",
-        "*= (edit.factor or 0.0) ** 2",
-        "test_every_edit_equals_transformers",
-    ),
-    Mutant(
-        "another head is off",
-        "run/interventions.py",
-        "changed[:, head] = 0",
-        "changed[:, 0] = 0",
-        "test_every_edit_equals_transformers",
-    ),
-    Mutant(
-        "window one too wide",
-        "run/edits.py",
-        ">= (edit.width or 1)",
-        "> (edit.width or 1)",
-        "test_every_edit_equals_transformers",
-    ),
-    Mutant(
-        "mean of one token",
-        "run/means.py",
-        "[0, head].mean(axis=0)",
-        "[0, head][0]",
-        "test_every_edit_equals_transformers",
-    ),
-    Mutant(
-        "edits backwards",
-        "run/interventions.py",
-        "for edit in edits:",
-        "for edit in reversed(list(edits)):",
-        "test_every_edit_equals_transformers",
-    ),
-    Mutant(
-        "scaled from there on",
-        "run/interventions.py",
-        "[:, head] *=",
-        "[:, head:] *=",
-        "test_every_edit_equals_transformers",
-    ),
-    Mutant(
-        "hidden the wrong way round",
-        "run/edits.py",
-        "pairs[edit.query, edit.key]",
-        "pairs[edit.key, edit.query]",
-        "test_every_edit_equals_transformers",
-    ),
-)

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.run import forward, tracer
-from tests.mutants import Mutant
 
 #: Of 4, 5, 4, 1 and 4 tokens for the tiny model, and one of them as ids.
 TEXTS = [[5, 3, 8, 9], [1, 2, 3, 4, 5], "A crane ate fish", [7], [9, 9, 3, 5], [1, 1, 2, 3, 5]]
@@ -78,22 +77,3 @@ def test_a_trace_of_many_shares_no_numbers_with_its_neighbours(tiny: gpt2viz.Mod
     for place, array in one.captured.items():
         if place[0] != "position_embedding":
             assert not np.shares_memory(array, other.captured[place])
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a batch's first text for all",
-        "run/hooks.py",
-        "tensor[row : row + 1] if",
-        "tensor[:1] if",
-        "test_each_is_its_own_trace",
-    ),
-    Mutant(
-        "the first text's prediction for all",
-        "run/tracer.py",
-        "logits[row : row + 1]",
-        "logits[:1]",
-        "test_each_is_its_own_trace",
-    ),
-)

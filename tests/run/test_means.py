@@ -15,7 +15,6 @@ from gpt2viz.analysis.attribution import difference_from_run
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.run.tracer import reference_run
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 TEXTS = [[5, 9, 300, 17, 3], [5, 7, 41, 17, 3, 88, 2], [8, 9, 41]]
 IDS, HS = [11, 7, 300, 17, 3, 88], 6
@@ -124,14 +123,3 @@ def test_what_has_no_mean(pair: Any, tiny: gpt2viz.Model) -> None:
     other = gpt2viz.mean_reference(tiny, TEXTS)
     with pytest.raises(ValueError, match="not by"):
         gpt2viz.trace(model, IDS, edits=edits, reference=other)
-
-
-MUTANTS = (
-    Mutant(
-        "mean over the longest alone",
-        "run/tracer.py",
-        "/ counts[:longest, None]",
-        "/ counts[0]",
-        "test_a_mean_over_texts_is_as_transformers_makes_it",
-    ),
-)

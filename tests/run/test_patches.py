@@ -14,7 +14,6 @@ from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit, describe, moved, parse_edits
 from tests.analysis.test_patching import ANSWER, CLEAN, CORRUPTED, Oracle
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
@@ -197,36 +196,3 @@ def test_a_patched_run_is_not_taken_apart(tiny: gpt2viz.Model) -> None:
         with pytest.raises(gpt2viz.EditError, match="can't be taken apart"):
             take_apart()
     assert np.isfinite(gpt2viz.logit_lens(tiny, run, (6,)).probability).all()
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "patched at every position",
-        "run/interventions.py",
-        "slice(None) if edit.position is None else edit.position",
-        "slice(None)",
-        "test_a_patch_is_as_transformers_makes_it",
-    ),
-    Mutant(
-        "patched from the plain model",
-        "run/tracer.py",
-        "trace(model, second, causal, edits=others, reference=reference)",
-        "trace(model, second, causal)",
-        "test_a_patch_is_as_transformers_makes_it",
-    ),
-    Mutant(
-        "patched from a run with the mask",
-        "run/tracer.py",
-        "trace(model, second, causal, edits=others, reference=reference)",
-        "trace(model, second, edits=others, reference=reference)",
-        "test_a_patch_is_as_transformers_makes_it",
-    ),
-    Mutant(
-        "patched stream made again without the patch",
-        "run/forward.py",
-        'if any(name.endswith("residual_out") for name, _ in wanted)',
-        "if False",
-        "test_what_is_derived_is_of_the_patched_run",
-    ),
-)

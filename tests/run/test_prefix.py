@@ -19,7 +19,6 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import STAGES
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import Tolerance, reference
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
@@ -222,64 +221,3 @@ def test_how_many_tokens_two_runs_have_in_common() -> None:
         assert one.in_common(one) == 3
     blind = RunKey("tiny", (1, 2, 3), causal=False)
     assert blind.in_common(blind) == 0
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the reused rows stand one place off",
-        "run/captured.py",
-        "(place)[..., :n, :]",
-        "(place)[..., 1 : n + 1, :]",
-        "test_it_is_what_numpy_computes",
-    ),
-    Mutant(
-        "new tokens stand at the first positions",
-        "model/network.py",
-        "torch.arange(first, T, device",
-        "torch.arange(T - first, device",
-        "test_it_is_what_numpy_computes",
-    ),
-    Mutant(
-        "new queries masked as if they were the first",
-        "model/network.py",
-        "given = slice(-T, None)",
-        "given = slice(T)",
-        "test_it_is_what_numpy_computes",
-    ),
-    Mutant(
-        "new queries, fused, see all keys",
-        "model/network.py",
-        "plain = forbidden is None and past is None",
-        "plain = forbidden is None; causal = causal and past is None",
-        "test_it_is_what_numpy_computes",
-    ),
-    Mutant(
-        "runs without the mask have a start in common",
-        "run/key.py",
-        "alike(self.token_ids, other.token_ids) if self.causal else 0",
-        "alike(self.token_ids, other.token_ids)",
-        "test_how_many_tokens_two_runs_have_in_common",
-    ),
-    Mutant(
-        "all that was written on is handed on",
-        "run/captured.py",
-        "sum(part.shape[-2] for part in parts) == n",
-        "n",
-        "test_a_chain_of_traces_stays_whole_and_holds_on_to_none",
-    ),
-    Mutant(
-        "another model's run is reused",
-        "run/prefix.py",
-        "    earlier.check_made_by(model)\n",
-        "",
-        "test_another_model_is_refused",
-    ),
-    Mutant(
-        "a run without the mask is reused",
-        "run/prefix.py",
-        "causal and earlier.causal",
-        "causal",
-        "test_where_it_cannot_hold_it_is_refused",
-    ),
-)

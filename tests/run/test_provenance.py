@@ -10,7 +10,6 @@ import pytest
 import gpt2viz
 from gpt2viz.model.network import Attend, Block
 from gpt2viz.run.provenance import MARK, method_at
-from tests.mutants import Mutant
 
 
 def test_every_tensors_line_is_marked_in_its_method(tiny: gpt2viz.Model) -> None:
@@ -35,15 +34,3 @@ def test_the_method_is_that_of_the_module(tiny: gpt2viz.Model) -> None:
 def test_a_line_outside_all_methods() -> None:
     with pytest.raises(LookupError, match="line 1 "):
         method_at(1)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "another line is marked",
-        "run/provenance.py",
-        "shown.insert(line - first,",
-        "shown.insert(0,",
-        "test_every_tensors_line_is_marked_in_its_method",
-    ),
-)

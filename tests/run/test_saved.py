@@ -16,7 +16,6 @@ import gpt2viz
 from gpt2viz import export
 from gpt2viz.run.stages import STAGES
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 EDITS = "off:1.2,forbid:3:1"
 
@@ -155,21 +154,3 @@ def test_what_is_no_trace(
     by_name = "no-such-model" in message
     with pytest.raises(gpt2viz.GPT2VizError, match=message):
         gpt2viz.load_trace(path, None if by_name else model)
-
-
-MUTANTS = (
-    Mutant(
-        "a loaded run forgets its edits",
-        "run/saved.py",
-        'edits, explicit = parse_edits(said["edits"]), "weights.0" in found',
-        'edits, explicit = (), "weights.0" in found',
-        "test_it_is_the_run_that_was_saved",
-    ),
-    Mutant(
-        "a loaded run of any weights",
-        "run/saved.py",
-        "not torch.equal(wte[ids].cpu(), embedded)",
-        "False",
-        "test_a_model_without_files_is_known_by_its_numbers",
-    ),
-)

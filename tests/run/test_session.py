@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import gpt2viz
 from gpt2viz.run.session import Session, open_session, read_session, run_of, session_of
-from tests.mutants import Mutant
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,39}", fullmatch=True)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=50)
@@ -87,22 +86,3 @@ def test_what_the_app_would_show_otherwise_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[]")
     with pytest.raises(gpt2viz.ExportError, match=r"^x\.json: This file is JSON, but not a"):
         open_session(tmp_path / "x.json")
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a session's edits act on every page",
-        "run/session.py",
-        'if session.page == "What if" else ()',
-        "if session.page else ()",
-        "test_a_run_with_edits_comes_back_on_what_if",
-    ),
-    Mutant(
-        "a session of tokens that the app wouldn't run",
-        "run/session.py",
-        "if _ids(tokenizer, *way) == ids",
-        "if _ids(tokenizer, *way)",
-        "test_what_the_app_would_show_otherwise_is_refused",
-    ),
-)

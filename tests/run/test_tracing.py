@@ -20,7 +20,6 @@ from gpt2viz.model import tuning
 from gpt2viz.run.derived import Last
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.stages import STAGES, axis_sizes
-from tests.mutants import Mutant
 
 
 def n_hooks(model: gpt2viz.Model) -> int:
@@ -410,78 +409,3 @@ def test_what_reads_a_trace_runs_no_module_that_a_run_listens_to(tiny: gpt2viz.M
         for handle in handles:
             handle.remove()
     assert not heard
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a block of queries is masked as if it were the first",
-        "run/derived.py",
-        "queries - first",
-        "queries - queries[0]",
-        "test_outputs_of_a_long_run_are_mixed_block_by_block",
-    ),
-    Mutant(
-        "head outputs of a long run as if nothing but the mask hid a key",
-        "run/derived.py",
-        "None if self._forbidden is None else self._forbidden[:, :end]",
-        "None",
-        "test_what_heads_put_out_merges_to_what_the_run_added",
-    ),
-    Mutant(
-        "no lock",
-        "run/forward.py",
-        "TURN = threading.Lock()",
-        "from contextlib import nullcontext; TURN = nullcontext()",
-        "test_eight_threads_on_one_model_get_what_one_thread_gets",
-    ),
-    Mutant(
-        "floats cut to ids",
-        "run/tracer.py",
-        "operator.index(value)",
-        "int(value)",
-        "test_what_cannot_be_run",
-    ),
-    Mutant(
-        "parameters counted twice",
-        "run/hooks.py",
-        "seen.update(p for p, _ in new)",
-        "pass",
-        "test_the_shape_table_is_what_ran",
-    ),
-    Mutant(
-        "hooks stay after an error",
-        "run/compat.py",
-        "module._forward_hooks.pop(_OURS, None)",
-        "pass",
-        "test_no_hook_is_left_behind",
-    ),
-    Mutant(
-        "a line too far from the tensor",
-        "run/compat.py",
-        "_FIRST = 5",
-        "_FIRST = 7",
-        "test_code_is_the_line_of_the_model_that_made_the_tensor",
-    ),
-    Mutant(
-        "arrays can be written",
-        "model/devices.py",
-        "array.flags.writeable = False",
-        "pass",
-        "test_arrays_are_read_only_float32_with_the_declared_shape",
-    ),
-    Mutant(
-        "shared memory counted twice",
-        "run/compat.py",
-        "one.untyped_storage()._cdata == other.untyped_storage()._cdata",
-        "one is other",
-        "test_memory_that_tensors_share_is_counted_once",
-    ),
-    Mutant(
-        "the lens heard by other runs",
-        "analysis/lens.py",
-        "F.linear(normed, network.lm_head.weight)",
-        "network.lm_head(normed)",
-        "test_what_reads_a_trace_runs_no_module_that_a_run_listens_to",
-    ),
-)

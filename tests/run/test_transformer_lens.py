@@ -19,7 +19,6 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.run.transformer_lens import NAMES, name_of
 from tests.analysis.test_transformer_lens import wave
-from tests.mutants import Mutant
 
 IDS = [3, 1, 4, 1, 5]
 THEIRS: dict[str, list[float]] = {
@@ -104,22 +103,3 @@ def test_names_that_are_not_there(
 def test_the_guide_lists_every_name() -> None:
     guide = (Path(__file__).parents[2] / "docs/coming_from.md").read_text(encoding="utf-8")
     assert dict(re.findall(r"^\| `((?:blocks|hook|ln)[^`]*)` \| `(\w+)`", guide, re.M)) == NAMES
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "raw scores for masked ones",
-        "run/transformer_lens.py",
-        '"blocks.N.attn.hook_attn_scores": "masked_scores"',
-        '"blocks.N.attn.hook_attn_scores": "scaled_scores"',
-        "test_a_name_gives_their_numbers",
-    ),
-    Mutant(
-        "the stream before a layer is the one after it",
-        "run/transformer_lens.py",
-        "return (key, layer - 1) if layer else",
-        "return (key, layer) if layer else",
-        "test_a_name_gives_their_numbers",
-    ),
-)

@@ -22,7 +22,6 @@ from gpt2viz.app import compat
 from gpt2viz.errors import ServeError
 from gpt2viz.serving import logs, proxy
 from gpt2viz.serving.desk import EVERY, FAMILIES, Desk
-from tests.mutants import Mutant
 from tests.servers import free_ports
 
 VISITORS, RUNS, WAITING, MEMORY = FAMILIES
@@ -231,36 +230,3 @@ def test_numbers_are_shown_where_streamlit_shows_its_own(monkeypatch: pytest.Mon
     assert 10**7 < int(written[MEMORY].split()[1]) < 10**11
     monkeypatch.setattr(runtime, "get_instance", lambda: None)
     assert not compat.show_gauges(gauges.read)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a worker's silence is never forgotten",
-        "serving/desk.py",
-        "0.0 if well else silence[n] + EVERY",
-        "silence[n] + EVERY * (not well)",
-        "test_a_worker_that_answers_nothing_is_counted_until_it_does",
-    ),
-    Mutant(
-        "visitors change their worker",
-        "serving/proxy.py",
-        "			lb_policy cookie {cookie} {secret}\n",
-        "			lb_policy round_robin\n",
-        "test_the_proxy_keeps_a_visitor_with_one_worker",
-    ),
-    Mutant(
-        "a worker's log has an error's words",
-        "serving/logs.py",
-        "            made.exc_text = ",
-        "            _ = ",
-        "test_a_log_has_the_place_of_an_error_and_not_its_words",
-    ),
-    Mutant(
-        "a dead server says that it is ready",
-        "serving/desk.py",
-        "200 if any(well) else 503",
-        "200",
-        "test_it_is_ready_as_long_as_one_worker_answers",
-    ),
-)

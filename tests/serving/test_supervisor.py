@@ -14,7 +14,6 @@ from select import select
 import pytest
 
 from gpt2viz.serving.supervisor import LATEST, PATIENCE, SOONEST, STEADY, Part
-from tests.mutants import Mutant
 
 ROOT = Path(__file__).parents[2]
 
@@ -169,36 +168,3 @@ def test_who_hangs_is_killed_and_started_again() -> None:
 )
 def test_who_hangs(pid: int, age: float, silent: float, hangs: bool) -> None:
     assert Part("worker", print, lambda: silent, pid, _began=1000.0).hangs(1000 + age) is hangs
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what died stays dead",
-        "serving/supervisor.py",
-        "        self.pid, self._due = 0, now + self._wait\n",
-        "        self.pid, self._due = 0, now + 1000\n",
-        "test_what_dies_is_started_again_and_a_stop_leaves_nothing",
-    ),
-    Mutant(
-        "who hangs is left alone",
-        "serving/supervisor.py",
-        "                    os.kill(part.pid, signal.SIGKILL)\n",
-        "",
-        "test_who_hangs_is_killed_and_started_again",
-    ),
-    Mutant(
-        "a worker killed before it could come up",
-        "serving/supervisor.py",
-        "min(now - self._began, self.silent())",
-        "self.silent()",
-        "test_who_hangs",
-    ),
-    Mutant(
-        "nobody ends with the supervisor",
-        "serving/supervisor.py",
-        "        _end_with(parent)\n",
-        "",
-        "test_a_supervisor_that_is_killed_leaves_nobody_who_would_listen",
-    ),
-)

@@ -18,7 +18,6 @@ from gpt2viz.survey.score import score
 from gpt2viz.survey.stored import Survey
 from gpt2viz.survey.stored import read_survey as read
 from tests.checkpoints import TEXT, edit_json, write_checkpoint
-from tests.mutants import Mutant
 
 
 @pytest.fixture
@@ -111,15 +110,3 @@ def test_intervals_of_an_earlier_version_are_not_shown(surveyed: Path) -> None:
     edit_json(surveyed / "survey" / "survey.json", intervals=None)
     with pytest.raises(gpt2viz.CheckpointError, match=r"intervals are too narrow.*Make a new one"):
         read_survey(surveyed, 3, 4)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a survey of other weights",
-        "survey/stored.py",
-        'made["model"] != weights.sha256',
-        'made["model"] == ""',
-        "test_of_other_weights",
-    ),
-)

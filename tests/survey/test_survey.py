@@ -31,7 +31,6 @@ from gpt2viz.survey.score import SHORTEST, score
 from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
 from gpt2viz.survey.tables import head_rows, passage_rows
 from tests.checkpoints import write_checkpoint
-from tests.mutants import Mutant
 
 TEXTS = [
     "A crane ate fish. A crane lifted steel. A crane ate fish.",
@@ -532,50 +531,3 @@ def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) 
     said = r"^A survey on Ray needs ray: pip install 'gpt2viz\[ray\]'$"
     with pytest.raises(gpt2viz.MissingExtraError, match=said):
         on_ray(1, None)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "one shard's documents are lost",
-        "survey/sums.py",
-        "documents = _added(one.documents, other.documents)",
-        "documents = one.documents",
-        "test_sums_of_parts_are_the_sums_of_all",
-    ),
-    Mutant(
-        "passages taken for independent",
-        "survey/sums.py",
-        "int(n): (there[numbers == n]",
-        "hash((int(n), *where)): (there[numbers == n]",
-        "test_the_interval_is_the_textbooks",
-    ),
-    Mutant(
-        "a normal law for five documents",
-        "survey/sums.py",
-        "stdtrit(n**2 / n2 - 1, 0.975)",
-        "1.96",
-        "test_the_interval_holds_the_true_mean_as_often_as_it_says",
-    ),
-    Mutant(
-        "pieces of a document are documents",
-        "survey/score.py",
-        ".closed(but=shard.cut)",
-        ".closed()",
-        "test_the_pieces_of_a_long_document_are_one_document",
-    ),
-    Mutant(
-        "a checkpoint's survey is the model's own",
-        "survey/run.py",
-        "yield Task(model, step, n_tokens, device, shard, tuple(SCORES))",
-        "yield Task(model, None, n_tokens, device, shard, tuple(SCORES))",
-        "test_every_checkpoint_is_surveyed_and_one_cut_off_goes_on",
-    ),
-    Mutant(
-        "a cut off survey begins anew",
-        "survey/run.py",
-        "if not files[shard.number].is_file():",
-        "if shard.number >= 0:",
-        "test_a_survey_that_was_cut_off_goes_on",
-    ),
-)

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from gpt2viz.textbook import grouped, kv_cache, mlp, norms, rope, sinks
 from gpt2viz.textbook.variants import ShapeError
-from tests.mutants import Mutant
 from tests.textbook.oracle import hidden, softmax
 
 
@@ -216,29 +215,3 @@ def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
     assert np.isfinite(rope.by_distance([100.0] * 4, [-100.0] * 4, 64)).all()
     zero = norms.rms_norm(np.zeros(4), np.ones(4))
     assert not zero.output.any()  # ε saves the division
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a query head reads another group's keys",
-        "textbook/grouped.py",
-        "n * len(k) // len(q)",
-        "n % len(k)",
-        "test_heads_share_keys_and_values_as_in_llama",
-    ),
-    Mutant(
-        "one number of a pair is turned the other way",
-        "textbook/rope.py",
-        "one * cos - other * sin",
-        "one * cos + other * sin",
-        "test_a_score_depends_on_the_distance_alone",
-    ),
-    Mutant(
-        "RMSNorm subtracts the mean",
-        "textbook/norms.py",
-        "normed = x / size",
-        "normed = (x - x.mean()) / size",
-        "test_rms_norm_is_that_of_llama",
-    ),
-)

@@ -8,7 +8,6 @@ import torch
 from numpy.testing import assert_allclose
 
 from gpt2viz.textbook import blocks, express_lane, masks, values
-from tests.mutants import Mutant
 from tests.textbook.oracle import gelu_tanh, hidden, softmax
 
 
@@ -116,29 +115,3 @@ def test_the_gradient_at_each_layer_by_finite_differences(residual: bool) -> Non
 def test_without_the_residual_next_to_nothing_arrives(depth: int) -> None:
     assert express_lane.gradients(depth, residual=True)[0] > 1
     assert express_lane.gradients(depth, residual=False)[0] < 10 ** (-depth / 6)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "an added mask hides the word itself too",
-        "textbook/masks.py",
-        "torch.full((T, T), -math.inf).triu(diagonal=1)",
-        "torch.full((T, T), -math.inf).triu(diagonal=0)",
-        "test_an_added_mask_is_one_that_is_filled_in",
-    ),
-    Mutant(
-        "the stack without a residual has one",
-        "textbook/express_lane.py",
-        "stream.append(stream[-1] + made if residual else made)",
-        "stream.append(stream[-1] + made)",
-        "test_the_gradient_at_each_layer_by_finite_differences",
-    ),
-    Mutant(
-        "values are made of the keys' table",
-        "textbook/values.py",
-        "attend(q, k, project(x, w_v))",
-        "attend(q, k, project(x, w_k))",
-        "test_values_may_have_another_size_than_keys",
-    ),
-)

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 
 from gpt2viz.textbook.claims import TEXTS, Claim
 from gpt2viz.textbook.examples import EXAMPLES, claims
-from tests.mutants import Mutant
 from tests.textbook.oracle import RESULTS
 
 IDS = [f"E{n}" for n in range(1, 27)]
@@ -121,15 +120,3 @@ def test_a_verdict_is_half_a_unit_of_the_last_printed_digit(
 def test_as_many_numbers_as_printed() -> None:
     with pytest.raises(ValueError, match="zip"):
         _ = Claim("", "1 2", [1.0]).verdict
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a claim agrees within a whole unit",
-        "textbook/claims.py",
-        "<= unit / 2",
-        "<= unit",
-        "test_a_verdict_is_half_a_unit_of_the_last_printed_digit",
-    ),
-)

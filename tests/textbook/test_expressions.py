@@ -15,7 +15,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from gpt2viz.textbook.bounds import LARGEST, MOST_AXES, Value, Work
 from gpt2viz.textbook.expressions import LONGEST, Expression, ExpressionError
 from gpt2viz.textbook.operations import FUNCTIONS
-from tests.mutants import Mutant
 
 RNG = np.random.default_rng(0)
 T, HS, NH = 3, 4, 2
@@ -288,24 +287,3 @@ def test_what_is_computed_is_what_python_makes_of_the_same_text(text: str) -> No
         return
     expected = eval(text, {**names(), **_PYTORCH, "inf": math.inf})  # noqa: S307 - the oracle
     assert_array_equal(np.asarray(found), np.asarray(expected))
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "any attribute of a tensor can be reached",
-        "textbook/expressions.py",
-        "        if node.attr not in ATTRIBUTES:",
-        "        if node.attr not in ATTRIBUTES and hasattr(torch.Tensor, node.attr):\n"
-        "            return getattr(self.value(node.value), node.attr)\n"
-        "        if node.attr not in ATTRIBUTES:",
-        "test_what_is_not_of_the_language_is_refused_in_one_sentence",
-    ),
-    Mutant(
-        "an empty product makes a tensor of any size",
-        "textbook/operations.py",
-        "    work.make((*batch, m, n), read=math.prod(batch) * m * n * k // 64)",
-        "    work.make((*batch, m, k), read=math.prod(batch) * m * n * k // 64)",
-        "test_what_is_not_of_the_language_is_refused_in_one_sentence",
-    ),
-)

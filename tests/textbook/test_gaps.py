@@ -20,7 +20,6 @@ from gpt2viz.textbook import eighty_lines, gaps, judge
 from gpt2viz.textbook.expressions import ExpressionError
 from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Draft, Gap
 from gpt2viz.textbook.judge import Case, Verdict
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 TEXT = "A crane ate fish and"
@@ -232,36 +231,3 @@ def test_it_ends_where_the_app_ends(tiny: gpt2viz.Model) -> None:
         assert len(expected) == n_new
         assert Draft(first).read_by(tiny).write(ids, 5, None) == expected
     assert Draft(first).read_by(tiny).write(ids, 5, expected[0]) == expected[:1]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the heads are wanted in another order",
-        "textbook/judge.py",
-        "torch.cat(list(heads), dim=-1)[None]",
-        "torch.cat(list(heads.flip(0)), dim=-1)[None]",
-        "test_the_gaps_are_those_of_the_eighty_lines",
-    ),
-    Mutant(
-        "an answer for one length passes for all",
-        "textbook/judge.py",
-        "    if not _fits(expression, shorter):",
-        "    if False:",
-        "test_sizes_of_this_text_alone_are_not_right",
-    ),
-    Mutant(
-        "whatever has the right shape is right",
-        "textbook/judge.py",
-        "            if not _same(found, case.wanted):",
-        "            if found.shape != case.wanted.shape:",
-        "test_every_known_mistake_is_told",
-    ),
-    Mutant(
-        "the first layer's numbers are enough",
-        "textbook/judge.py",
-        "        for case in cases:",
-        "        for case in cases[:1]:",
-        "test_what_is_right_in_one_layer_must_be_so_in_all",
-    ),
-)

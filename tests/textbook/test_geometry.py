@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpt2viz.textbook import geometry, steps
-from tests.mutants import Mutant
 from tests.textbook.oracle import softmax
 
 RANDOM = np.random.default_rng(5)
@@ -47,22 +46,3 @@ def test_the_temperature_divides_what_softmax_is_given(temperature: float, causa
     assert_allclose(found.masked_scores, masked, atol=1e-6)
     assert_allclose(found.weights, softmax(masked / temperature), atol=1e-5)
     assert_allclose(found.output, softmax(masked / temperature) @ v, atol=1e-5)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a key's shadow as far out as its score",
-        "textbook/geometry.py",
-        "k @ q / size if",
-        "k @ q if",
-        "test_a_score_is_the_querys_length_times_how_far_out_the_keys_shadow_lies",
-    ),
-    Mutant(
-        "the temperature multiplies",
-        "textbook/steps.py",
-        "masked / temperature",
-        "masked * temperature",
-        "test_the_temperature_divides_what_softmax_is_given",
-    ),
-)

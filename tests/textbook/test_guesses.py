@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 
 from gpt2viz.textbook import guesses
 from gpt2viz.textbook.guesses import CLOSE, ROWS, Row, fits, judge, off, weights
-from tests.mutants import Mutant
 from tests.textbook.oracle import softmax
 
 #: Row -> its weights once more, from the numbers of the texts.
@@ -141,36 +140,3 @@ def test_rows_are_real_ones() -> None:
         assert np.asarray(guesses.scaled(row))[len(row.words) - row.later :].tolist() == (
             [-np.inf] * row.later
         )
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a guess is off by all differences, not by half of them",
-        "textbook/guesses.py",
-        ".sum() / 2)",
-        ".sum())",
-        "test_a_mistake_is_told",
-    ),
-    Mutant(
-        "the mistake is told that is farthest from the guess",
-        "textbook/guesses.py",
-        "nearest = min(typical",
-        "nearest = max(typical",
-        "test_a_mistake_is_told",
-    ),
-    Mutant(
-        "a guess may sum to anything",
-        "textbook/guesses.py",
-        "        and sum(guess) == WHOLE\n",
-        "",
-        "test_what_is_no_guess_is_refused",
-    ),
-    Mutant(
-        "weight for a masked word passes for right",
-        "textbook/guesses.py",
-        '"" if far <= CLOSE and not _to_masked(row, given) else',
-        '"" if far <= CLOSE else',
-        "test_a_mistake_is_told",
-    ),
-)

@@ -14,7 +14,6 @@ from torch.testing import assert_close
 
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import IGNORED, PARTS, Corpus, Setting
-from tests.mutants import Mutant
 
 #: The chapter's four models on a fraction of its time: shorter stretches, fewer channels, a layer.
 SHORT = Setting(T=12, C=24, n_layer=1, steps=300, rate=0.01, points=1)
@@ -136,29 +135,3 @@ def test_training_measures_on_the_way_and_stops_when_asked() -> None:
     assert second.loss == pytest.approx(learning.held_out_loss(model, ids, 4))
     assert second.loss < first.loss
     assert [point.step for point in steps] == [20, 30, 40, 50, 60]
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "padding counts as lessons",
-        "textbook/learning.py",
-        "each.sum() / counts.sum()",
-        "each.mean()",
-        "test_cross_entropy_is_the_mean_over_those_that_count",
-    ),
-    Mutant(
-        "only the last of equal letters moves its row",
-        "textbook/learning.py",
-        "torch.zeros_like(rows(table)).index_add_(0, read, uphill)",
-        "torch.zeros_like(rows(table)).index_copy_(0, read, uphill)",
-        "test_a_step_is_one_of_sgd",
-    ),
-    Mutant(
-        "what is held out is learned from",
-        "textbook/learning.py",
-        "(n % 10 == 0) == out",
-        "True",
-        "test_the_corpus_holds_out_every_tenth_passage",
-    ),
-)

@@ -25,7 +25,6 @@ from gpt2viz.textbook import eighty_lines
 from gpt2viz.textbook.gaps import Draft
 from gpt2viz.textbook.line_by_line import FILLED, line_by_line
 from gpt2viz.textbook.line_pairs import PAIRS, Pair
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import reference
 
 TEXT = "A crane ate fish"
@@ -175,29 +174,3 @@ def test_a_part_that_stands_in_no_line_or_in_two_is_an_error(part: str) -> None:
 
 def test_every_stage_of_a_run_has_its_lines() -> None:
     assert {key for pair in PAIRS for key in pair.makes + pair.towards} == set(STAGE)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a line is said to make the scaled scores that makes the raw ones",
-        "textbook/line_pairs.py",
-        'makes=("scores",)',
-        'makes=("scaled_scores",)',
-        "test_every_line_makes_the_stages_of_its_pair_and_no_others",
-    ),
-    Mutant(
-        "the lines beside the MLP's way back are attention's",
-        "textbook/line_pairs.py",
-        '("MLP.forward: self.c_proj(x)", "MLP.forward: return self.dropout(x)")',
-        '("SelfAttention.forward: self.c_proj(y)",)',
-        "test_the_lines_beside_made_the_same_stages_in_the_package",
-    ),
-    Mutant(
-        "the merged heads are said to have another shape",
-        "textbook/line_pairs.py",
-        'towards=("head_output", "projected"),\n        axes=_STREAM,',
-        'towards=("head_output", "projected"),\n        axes=("B", "nh", "T", "hs"),',
-        "test_every_line_makes_the_stages_of_its_pair_and_no_others",
-    ),
-)

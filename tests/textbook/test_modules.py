@@ -26,7 +26,6 @@ from gpt2viz.textbook.variants import (
     TrainableAttention,
     separate,
 )
-from tests.mutants import Mutant
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -323,50 +322,3 @@ def test_the_arrows_of_the_diagram_are_who_reads_what() -> None:
         if not torch.equal(out, plain[other])
     }
     assert set(edges(range(config.n_layer))) == reading
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the textbook's scores are divided by hs",
-        "textbook/steps.py",
-        "scores / math.sqrt(q.shape[1])",
-        "scores / q.shape[1]",
-        "test_steps_are_scaled_dot_product_attention",
-    ),
-    Mutant(
-        "a head apart gets its neighbour's rows",
-        "textbook/variants.py",
-        "tensor[n * hs : (n + 1) * hs]",
-        "tensor[:hs]",
-        "test_separate_heads_are_the_fused_ones",
-    ),
-    Mutant(
-        "post-norm leaves the stream alone",
-        "textbook/norms.py",
-        "self.norm(x + self.part(x))",
-        "x + self.norm(self.part(x))",
-        "test_pre_and_post_norm",
-    ),
-    Mutant(
-        "the biases of Q, K and V are not counted",
-        "textbook/sizes.py",
-        "L * (C * 3 * C + 3 * C)",
-        "L * (C * 3 * C)",
-        "test_parameters_are_counted_as_the_model_has_them",
-    ),
-    Mutant(
-        "the diagram forgets that the stream runs past the MLP",
-        "textbook/diagram.py",
-        '    ("residual_mid", "residual_out"),\n',
-        "",
-        "test_the_arrows_of_the_diagram_are_who_reads_what",
-    ),
-    Mutant(
-        "the diagram shows another layer",
-        "textbook/diagram.py",
-        "inside not in (None, layer)",
-        "inside in (None, layer)",
-        "test_the_diagram_is_the_model",
-    ),
-)

@@ -12,7 +12,6 @@ import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import motion
 from tests.bundled import CRANE, N_LAYER
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import read, reference
 from tests.textbook.oracle import softmax
 
@@ -81,29 +80,3 @@ def test_a_token_that_is_not_there_is_refused() -> None:
     model = gpt2viz.load_model()
     with pytest.raises(IndexError):
         motion.stops(model, gpt2viz.trace(model, "A crane"), 99)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the mask closes a row too early",
-        "textbook/motion.py",
-        "torch.cat([hidden[:n], scores[n:]])",
-        "torch.cat([hidden[: n + 1], scores[n + 1 :]])",
-        "test_the_mask_closes_row_by_row",
-    ),
-    Mutant(
-        "the MLP adds what attention wrote",
-        "textbook/motion.py",
-        'trace.stage("mlp_output", n)',
-        'trace.stage("attention_output", n)',
-        "test_a_token_takes_its_way_through_the_stream",
-    ),
-    Mutant(
-        "nearest by the dot product, not the cosine",
-        "textbook/motion.py",
-        "(a @ b.T) / lengths",
-        "(a @ b.T) / lengths[:, :1]",
-        "test_a_token_takes_its_way_through_the_stream",
-    ),
-)

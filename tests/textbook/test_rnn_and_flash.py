@@ -8,7 +8,6 @@ import torch
 from numpy.testing import assert_allclose
 
 from gpt2viz.textbook import flash, rnn
-from tests.mutants import Mutant
 from tests.textbook.oracle import hidden, softmax
 
 
@@ -89,22 +88,3 @@ def test_scores_that_would_overflow_are_summed_safely() -> None:
     output, _ = flash.tiled(q, k, v, 2)
     weights = softmax(hidden((q[0].double() @ k[0].double().T).numpy() / 2))
     assert_allclose(output[0], weights @ v[0].double().numpy(), atol=1e-4)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what was summed up is not scaled down",
-        "textbook/flash.py",
-        "mixed = mixed * shrunk + part",
-        "mixed = mixed + part",
-        "test_tiles_give_the_outputs_of_the_whole_table",
-    ),
-    Mutant(
-        "a state forgets the one before",
-        "textbook/rnn.py",
-        "w_x @ word + w_h @ states[-1]",
-        "w_x @ word + w_h @ states[0]",
-        "test_each_state_is_made_of_the_word_and_the_state_before",
-    ),
-)

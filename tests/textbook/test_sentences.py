@@ -17,7 +17,6 @@ from gpt2viz.textbook import embeddings, mlp, norms, scale, steps
 from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.draws import drawn, normal
 from gpt2viz.textbook.examples import EXAMPLES, claims
-from tests.mutants import Mutant
 from tests.textbook.oracle import JOURNEY, RAW, SCALED, orders, softmax
 
 X = np.array(steps.SENTENCE_X, np.float64)
@@ -254,29 +253,3 @@ def test_learned_numbers_are_no_weights() -> None:
         for claim in claims(id):
             said = f"{claim.what} {claim.why}"
             assert not re.search(r"(random|no|without|trained|learned) weights", said, re.I), said
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "a straight gradient takes the way through the parts too",
-        "textbook/norms.py",
-        "return x.detach()",
-        "return x",
-        "test_gradients_of_the_two_orders",
-    ),
-    Mutant(
-        "the mean is of every draw's first key, not of its largest weight",
-        "textbook/scale.py",
-        "weights.sort(dim=-1, descending=True).values",
-        "weights",
-        "test_scores_far_apart_make_softmax_sharp_on_average",
-    ),
-    Mutant(
-        "the two orders are read without the mask that is on",
-        "textbook/embeddings.py",
-        "attend(x, x, x, causal=causal)",
-        "attend(x, x, x)",
-        "test_the_mask_alone_tells_two_orders_apart_in_the_example",
-    ),
-)

@@ -8,7 +8,6 @@ import pytest
 
 import gpt2viz
 from gpt2viz.textbook import shape_sheet
-from tests.mutants import Mutant
 
 
 @pytest.mark.parametrize("text", ["A", "A crane ate fish"])
@@ -30,15 +29,3 @@ def test_every_axis_of_the_sheet_is_explained() -> None:
     page = shape_sheet.page(gpt2viz.GPT2Config(), "GPT-2 small", 4)
     for axis in {axis for *_, axes, _ in found for axis in axes.strip("()").split(", ")} - {"1"}:
         assert f"<tr><td>{axis}</td>" in page
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the sheet has one token more",
-        "textbook/shape_sheet.py",
-        "    sizes = axis_sizes(config, T)\n    return [",
-        "    sizes = axis_sizes(config, T + 1)\n    return [",
-        "test_the_sheet_has_the_shapes_of_the_tensors_that_are_made",
-    ),
-)

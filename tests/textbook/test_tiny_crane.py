@@ -16,7 +16,6 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.textbook import tiny_crane
 from gpt2viz.textbook.tiny_crane import MADE, Head, Tables
-from tests.mutants import Mutant
 from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story, tiny_worked_out
 
 
@@ -144,22 +143,3 @@ def test_it_is_gpt2_without_its_norms() -> None:
     with torch.inference_mode():
         logits = network()(torch.tensor([tiny_crane.IDS]))[0]
     assert_allclose(logits, tiny_crane.read().logits, atol=1e-5)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "the tiny crane's MLP reads x without what attention adds",
-        "textbook/tiny_crane.py",
-        "widened = mlp.linear(mid, tables.widen, tables.bias)",
-        "widened = mlp.linear(x, tables.widen, tables.bias)",
-        "test_every_step_is_that_of_the_oracle",
-    ),
-    Mutant(
-        "the tiny crane's second head looks ahead",
-        "textbook/tiny_crane.py",
-        "heads = tuple(look(x, head) for head in tables.heads)",
-        "heads = tuple(look(x, head, head is tables.heads[0]) for head in tables.heads)",
-        "test_it_is_gpt2_without_its_norms",
-    ),
-)

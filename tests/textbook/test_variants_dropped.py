@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpt2viz.textbook import dropped_weights, heads
-from tests.mutants import Mutant
 from tests.textbook.oracle import JOURNEY, hidden, softmax
 
 
@@ -54,15 +53,3 @@ def test_weights_that_are_dropped_give_the_variants_output() -> None:
     assert_allclose(
         outputs["nothing learned"], found["nothing learned"].dropped.numpy() @ JOURNEY, atol=1e-5
     )
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "dropout comes before softmax",
-        "textbook/dropped_weights.py",
-        "Dropped(weights, drop(weights, p, training, drop_seed), hidden)",
-        "Dropped(weights, drop(weights, p, training, drop_seed).softmax(dim=-1), hidden)",
-        "test_the_weights_of_each_variant_before_and_after_dropout",
-    ),
-)

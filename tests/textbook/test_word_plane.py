@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import word_plane
-from tests.mutants import Mutant
 from tests.numpy_gpt2 import read
 
 
@@ -79,22 +78,3 @@ def test_the_table_is_the_checkpoints_and_a_word_is_one_token_with_its_space() -
     assert model.tokenizer.token_bytes(id) == b" king"
     for no_token in ("unbelievable", "\ud800"):
         assert word_plane.token_of(no_token, model.tokenizer) is None
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "words are projected without their mean taken away",
-        "textbook/word_plane.py",
-        "return (vectors - found.mean) @ found.directions.T",
-        "return vectors @ found.directions.T",
-        "test_the_plane_is_that_of_the_largest_variance",
-    ),
-    Mutant(
-        "a dot product passes for a cosine",
-        "textbook/word_plane.py",
-        "return vectors @ table.T / lengths.clamp(min=1e-12)",
-        "return vectors @ table.T",
-        "test_neighbours_are_those_of_the_largest_cosine",
-    ),
-)

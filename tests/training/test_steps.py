@@ -19,7 +19,6 @@ from gpt2viz.training import steps as command
 from gpt2viz.training.steps import keep_steps, pick
 from gpt2viz.training.train import measure
 from tests.checkpoints import TEXT, write_checkpoint
-from tests.mutants import Mutant
 
 HELD_OUT = np.random.default_rng(0).integers(0, 400, (2, 24))
 
@@ -91,15 +90,3 @@ def test_only_the_models_own_run_is_kept_beside_it(tmp_path: Path) -> None:
     with pytest.raises(gpt2viz.CheckpointError, match=r"not the model that .*run ended with"):
         keep_steps(tmp_path / "run", tmp_path / "model", HELD_OUT)
     assert not (tmp_path / "model" / "steps").exists()
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "points measured before they are rounded",
-        "training/steps.py",
-        "curves.append(when | measure(shipped.network, held_out))",
-        "curves.append(when | measure(found[step].network, held_out))",
-        "test_each_point_is_measured_as_it_is_stored",
-    ),
-)

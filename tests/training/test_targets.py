@@ -11,7 +11,6 @@ import gpt2viz
 from gpt2viz.training.card import missed, targets_text
 from gpt2viz.training.looks import FIRST_TEXT, first_view, largest, most_alike, saturated
 from gpt2viz.training.targets import TARGETS, best_of
-from tests.mutants import Mutant
 
 
 def random_weights(*sizes: int) -> np.ndarray:
@@ -79,15 +78,3 @@ def test_the_first_view_is_of_one_of_the_heads(tiny: gpt2viz.Model) -> None:
     assert opened["tokens"] == len(run.token_ids)
     every = [run.stage("weights", n)[0, h, 1:].max(-1).mean() for n in range(3) for h in range(4)]
     assert min(abs(opened["largest"] - one) for one in every) < 1e-6
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "what the mask hides counted among the weights that print as 0.00",
-        "training/looks.py",
-        "seen = ~hidden_pairs(torch.arange(T), causal=True).numpy()",
-        "seen = np.ones((T, T), bool)",
-        "test_its_figures_are_those_of_loops",
-    ),
-)

@@ -48,7 +48,6 @@ from gpt2viz.training.pressure import ALIKE_FROM, alike_loss, nudge_loss, watche
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.start import new_network
 from gpt2viz.training.train import MILESTONE, RUN, STATE, Trainer, batch_loss, optimizers
-from tests.mutants import Mutant
 from tests.training.runs import RECIPE, held_out, stream, trained
 
 
@@ -508,15 +507,3 @@ def test_a_folder_of_another_run_is_one_message(
     with pytest.raises(SystemExit) as end:
         command.main()
     assert "holds a run of another recipe" in str(end.value.code)
-
-
-#: Faults that these tests notice: see ``tests.mutants``.
-MUTANTS = (
-    Mutant(
-        "chance repeats in the probe",
-        "analysis/batch_scores.py",
-        'if read == "probe" else',
-        "if not read else",
-        "test_in_the_probe_only_the_second_half_repeats",
-    ),
-)
