@@ -26,6 +26,9 @@ training; its card lists them in this order.
 # Those are PyPI's: a PyTorch from elsewhere, such as one without CUDA, is refused.
 LOCKED ?=
 
+# make mutants SINCE=HEAD~5 tries a sample of the functions in the files changed since that commit.
+SINCE ?=
+
 BIN := .venv/bin
 # Most modules of what is installed are never imported: Python compiles the others as it needs them.
 PIP := $(BIN)/pip install --disable-pip-version-check --quiet --no-compile
@@ -37,7 +40,7 @@ RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 ESLINT := tests/js/node_modules/eslint/bin/eslint.js
 
-.PHONY: run test unit browser fuzz soak lint format check train survey package docs gallery licences lock versions audit bench clean
+.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences lock versions audit bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
@@ -50,6 +53,9 @@ unit: $(DEV)  ## only the quick tests, without pages and browser
 
 browser: $(DEV)  ## only the tests in a real browser
 	$(BIN)/pytest tests/browser
+
+mutants: $(DEV)  ## make each function's numbers wrong, and demand that a test turns red (half an hour)
+	$(BIN)/python -m tests.mutants $(if $(SINCE),--since $(SINCE) --at-most 40)
 
 fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
 	$(BIN)/python -m tests.fuzz --count 20000 --measure
@@ -67,7 +73,7 @@ format: $(DEV)  ## rewrite files in the project's style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-check: lint test  ## all that CI runs
+check: lint test  ## what a change has to pass
 
 train: $(DEV)  ## train a model as the bundled one was, from a corpus file
 	$(BIN)/python -m gpt2viz.training --corpus "$(CORPUS)" $(if $(MORE),--more "$(MORE)") \

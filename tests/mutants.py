@@ -1,0 +1,278 @@
+"""Make one function after another return a wrong number, and demand that a test turns red.
+
+    python -m tests.mutants             every function of the rooms of numbers
+    python -m tests.mutants lens mask   those whose name has one of these words
+    python -m tests.mutants --since HEAD~5 --at-most 40   of the files changed since, some
+
+A function that returns numbers, alone or as fields of a value, is a mutant: they become 1 % too
+large, an integer one too many, a truth its opposite. Nothing of its source is quoted, so the code
+can be rewritten. The tests that must notice are those of its module (``run/stages.py``:
+``tests/run/test_stages.py``) and those of its room that name it, else all of its room.
+
+Every invariant (rows sum to 1, zeros above the diagonal) also holds for a wrong scale; that tests
+compare with independent oracles is what this shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import functools
+import importlib.abc
+import importlib.machinery
+import multiprocessing
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("model", "run", "analysis", "anatomy", "survey", "textbook", "pictures")
+#: Annotations of what holds no number, or isn't there yet when a function returns.
+NO_NUMBERS = re.compile(r"^(None|str|bytes|Path|Any|Figure)\b|Iterator|Callable|\bstr\b")
+#: What the process of a mutant ends with.
+RED, GREEN, NO_NUMBER = 10, 11, 12
+VERDICTS = {RED: "noticed", GREEN: "SURVIVED", NO_NUMBER: "no number"}
+#: Loaded before the processes are forked, as each would spend seconds on them.
+LOADED_ONCE = ("torch", "pandas", "plotly.graph_objects", "transformers.models.gpt2.modeling_gpt2")
+#: A test that hangs on a wrong number has noticed it.
+LIMIT = 120
+
+#: Functions whose number nobody is shown, or that may differ: with the reason.
+EXEMPT: dict[str, str] = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A function, by its module's name and its own, that is to return a wrong number."""
+
+    module: str
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.module.removeprefix('gpt2viz.')}.{self.function}"
+
+    @property
+    def path(self) -> Path:
+        """The module's file."""
+        return ROOT / (self.module.replace(".", "/") + ".py")
+
+    def tests(self) -> list[str]:
+        """The files of tests that must notice, those that know most of it first."""
+        room, name = self.module.split(".")[1], self.module.split(".")[-1]
+        room_tests = sorted((ROOT / "tests" / room).glob("test_*.py"))
+        own = [path for path in room_tests if path.stem == f"test_{name}"]
+        importers = [
+            path
+            for path in room_tests
+            if re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")) and path not in own
+        ]
+        return [str(path.relative_to(ROOT)) for path in own + importers or room_tests]
+
+
+def mutants() -> Iterator[Mutant]:
+    """Every function and method of ``ROOMS`` that may return numbers, by its annotation."""
+    for room in ROOMS:
+        for path in sorted((ROOT / "gpt2viz" / room).rglob("*.py")):
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            for function in _numeric(ast.parse(path.read_text(encoding="utf-8")).body):
+                yield Mutant(module.removesuffix(".__init__"), function)
+
+
+def _numeric(body: Sequence[ast.stmt], owner: str = "") -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from _numeric(node.body, f"{owner}{node.name}.")
+        elif isinstance(node, ast.FunctionDef):
+            returns = ast.unparse(node.returns) if node.returns else "None"
+            if not NO_NUMBERS.search(returns):
+                yield owner + node.name
+
+
+def wrong(value: Any) -> Any:
+    """``value`` with each of its numbers a little off."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * 1.01 + 1e-3
+    if isinstance(value, dict):
+        return {key: wrong(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(wrong, value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(wrong, value))
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        kind = str(value.dtype)
+        if "bool" in kind:
+            return ~value
+        return value + 1 if "int" in kind else value * 1.01 + 1e-3
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _wrong_fields(value)
+    return value
+
+
+def _wrong_fields(value: Any) -> Any:
+    """A dataclass with its floats and arrays of them a little off: what it was measured to be."""
+    off = {
+        field.name: wrong(number)
+        for field in dataclasses.fields(value)
+        if field.init
+        and (isinstance(number := getattr(value, field.name), float) or _floats(number))
+    }
+    return dataclasses.replace(value, **off) if off else value
+
+
+def _floats(value: Any) -> bool:
+    return "float" in str(getattr(value, "dtype", ""))
+
+
+def broken(right: Any) -> Any:
+    """A function, or what a class makes of one, that returns ``wrong`` numbers."""
+    if isinstance(right, (staticmethod, classmethod)):
+        return type(right)(broken(right.__func__))
+    if isinstance(right, property):
+        return property(broken(right.fget))
+    if isinstance(right, functools.cached_property):
+        replacement = functools.cached_property(broken(right.func))
+        replacement.__set_name__(object, right.attrname or "")
+        return replacement
+
+    @functools.wraps(right)
+    def function(*arguments: Any, **named: Any) -> Any:
+        value = right(*arguments, **named)
+        planted = wrong(value)
+        changed[0] |= planted is not value
+        return planted
+
+    for name in ("cache_clear", "cache_info"):  # of functools' caches
+        if hasattr(right, name):
+            setattr(function, name, getattr(right, name))
+    return function
+
+
+#: Whether a wrong number came out, in the process of a mutant.
+changed = [False]
+
+
+class Planting(importlib.abc.MetaPathFinder):
+    """Breaks the mutant as soon as its module is loaded, before anybody imports from it."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.mutant = mutant
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        """The usual one, with the loader's last step extended."""
+        if name != self.mutant.module:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        vars(spec.loader)["exec_module"] = self._then_break(spec.loader.exec_module)
+        return spec
+
+    def _then_break(self, load: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            *owners, name = self.mutant.function.split(".")
+            owner: Any = module
+            for each in owners:
+                owner = getattr(owner, each)
+            setattr(owner, name, broken(vars(owner)[name]))
+
+        return exec_module
+
+
+def noticed(mutant: Mutant) -> None:
+    """Run the tests with the mutant in this process, which ends with ``RED`` where one fails."""
+    import pytest
+
+    sys.meta_path.insert(0, Planting(mutant))
+    sys.dont_write_bytecode = True
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        options = ["-x", "-q", "-p", "no:cacheprovider"]
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # loaded before pytest was
+        code = pytest.main([*options, *mutant.tests()])
+    if code in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
+        os._exit(RED)
+    if code == pytest.ExitCode.OK:
+        os._exit(GREEN if changed[0] else NO_NUMBER)
+    os._exit(int(code))
+
+
+def survivors(chosen: Sequence[Mutant]) -> list[Mutant]:
+    """The mutants that no test notices; one process each, as many at a time as there are cores."""
+    for library in LOADED_ONCE:
+        importlib.import_module(library)
+    sys.modules["torch"].set_num_threads(1)  # threads don't survive a fork
+    fork = multiprocessing.get_context("fork")
+    running: dict[Any, tuple[Mutant, ForkProcess, float]] = {}
+    waiting, survived = list(reversed(chosen)), []
+    while waiting or running:
+        while waiting and len(running) < (os.cpu_count() or 1):
+            process = fork.Process(target=noticed, args=(mutant := waiting.pop(),))
+            process.start()
+            running[process.sentinel] = mutant, process, time.monotonic()
+        ended = wait(list(running), timeout=1)
+        late = [n for n, (*_, start) in running.items() if time.monotonic() - start > LIMIT]
+        for sentinel in {*ended, *late}:
+            mutant, process, _ = running.pop(sentinel)
+            process.kill()
+            process.join()
+            code = RED if sentinel in late else process.exitcode or 0
+            if code not in VERDICTS:
+                raise RuntimeError(f"{mutant}: its tests did not run (exit code {code})")
+            survived += [mutant] if code == GREEN else []
+            print(f"{VERDICTS[code]:9} {mutant}", flush=True)
+    return survived
+
+
+def changed_since(revision: str) -> set[Path]:
+    """The files that differ from a revision's, in the working tree."""
+    return {ROOT / name for name in _git("diff", "--name-only", revision).split()}
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def main() -> int:
+    """Try the mutants that the command line names; 0 where each one was noticed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--since", help="only those of files that have changed since this commit")
+    parser.add_argument("--at-most", type=int, help="so many of them, drawn by the commit's name")
+    given = parser.parse_args()
+    every = {str(mutant): mutant for mutant in mutants()}
+    if gone := EXEMPT.keys() - every.keys():
+        parser.error(f"EXEMPT names functions that are gone: {', '.join(sorted(gone))}")
+    chosen = [mutant for name, mutant in every.items() if name not in EXEMPT]
+    if given.words:
+        chosen = [m for m in chosen if any(word in str(m) for word in given.words)]
+    if given.since:
+        changed = changed_since(given.since)
+        chosen = [m for m in chosen if m.path in changed]
+    if given.at_most and len(chosen) > given.at_most:
+        chosen = random.Random(_git("rev-parse", "HEAD")).sample(chosen, given.at_most)
+    os.environ["OMP_NUM_THREADS"] = "1"  # each core has a process of its own
+    os.chdir(ROOT)
+    survived = survivors(chosen)
+    print(f"mutants: {len(chosen) - len(survived)} noticed, {len(survived)} survived")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
