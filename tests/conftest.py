@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,20 @@ os.environ[CACHE_VARIABLE] = ""
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests in a browser: the longest files last would keep one worker alone."""
     items.sort(key=lambda item: item.path.parent.name != "browser")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say where the time went, by room: setting up, calling and tearing down, in seconds."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    count: Counter[str] = Counter()
+    for report in (r for reports in terminalreporter.stats.values() for r in reports):
+        if isinstance(report, pytest.TestReport):
+            room = Path(report.nodeid.split("::")[0]).parent.name
+            seconds[room] += report.duration
+            count[room] += report.when == "call"
+    terminalreporter.section("time by room")
+    for room, total in sorted(seconds.items(), key=lambda item: -item[1]):
+        terminalreporter.line(f"{total:7.1f} s  {count[room]:5}  {room}")
 
 
 @pytest.fixture(scope="session")
