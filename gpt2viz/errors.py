@@ -77,7 +77,11 @@ class ContextError(GPT2VizError):
     def __init__(self, n_tokens: int, n_positions: int, who: str = "this model") -> None:
         self.n_tokens = n_tokens
         self.n_positions = n_positions
-        super().__init__(
-            f"The text has {n_tokens:,} tokens; {who} reads at most {n_positions:,} at once. "
-            f"Shorten it by {n_tokens - n_positions:,}."
+        self.who = who
+        super().__init__(n_tokens, n_positions, who)  # what a pickle makes it of again
+
+    def __str__(self) -> str:
+        return (
+            f"The text has {self.n_tokens:,} tokens; {self.who} reads at most "
+            f"{self.n_positions:,} at once. Shorten it by {self.n_tokens - self.n_positions:,}."
         )
