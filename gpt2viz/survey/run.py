@@ -44,7 +44,8 @@ def survey(
     what ``load_model`` raises.
     """
     read = model_at(model, step)
-    if not 2 <= n_tokens <= (most := read.config.n_positions):
+    most = read.config.n_positions
+    if not 2 <= n_tokens <= most:
         raise SurveyError(f"--tokens must be from 2 to {most} for this model.")
     corpus = texts if isinstance(texts, Corpus) else Corpus(texts)
     n_shards = sum(1 for _ in shards(corpus))

@@ -464,8 +464,9 @@ def test_another_survey_is_not_mixed_in(tiny_folder: Path, corpus: Path, tmp_pat
     survey(corpus, tiny_folder, tmp_path / "out", N_TOKENS, "cpu", local(1))
     with pytest.raises(SurveyError, match="a survey of other texts"):
         survey(corpus, tiny_folder, tmp_path / "out", N_TOKENS + 1, "cpu", local(1))
-    with pytest.raises(SurveyError, match="2 to 24"):
-        survey(corpus, tiny_folder, tmp_path / "out", 25, "cpu", local(1))
+    for n_tokens in (25, 1, 0, -5):
+        with pytest.raises(SurveyError, match="2 to 24"):
+            survey(corpus, tiny_folder, tmp_path / "out", n_tokens, "cpu", local(1))
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
     with pytest.raises(SurveyError, match="no text"):
         survey(tmp_path / "empty.txt", tiny_folder, tmp_path / "none", 12, "cpu", local(1))
