@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpt2viz.analysis.sampling import sampling_distribution, softmax
+from gpt2viz.analysis.sampling import log_softmax, sampling_distribution
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import token_ids
@@ -19,7 +19,8 @@ class Choice:
     """One token as the model saw it before it was appended.
 
     ``probability`` is the model's own, over the whole vocabulary; ``rank`` 1 is the most
-    probable token; ``surprise`` is −log₂ of the probability, in bits.
+    probable token; ``surprise`` is −log₂ of the probability, in bits: finite even where the
+    probability is too small for a number in double precision, and is 0.
     """
 
     token: int
@@ -54,9 +55,10 @@ def draw(
 def appraise(trace: Trace, token: int, position: int = -1) -> Choice:
     """How probable the model found a token after the one at ``position``, by default the last."""
     logits = trace.logits_at(position)
-    probability = float(softmax(logits)[token])
+    log_probability = log_softmax(logits)[token]
     rank = 1 + int((logits > logits[token]).sum())
-    return Choice(token, probability, rank, float(-np.log2(probability)) + 0.0)  # no −0
+    surprise = float(-log_probability / np.log(2)) + 0.0  # no −0
+    return Choice(token, float(np.exp(log_probability)), rank, surprise)
 
 
 def generate(
@@ -73,14 +75,15 @@ def generate(
     """Continue a text by up to ``n_new`` tokens, each read with all that stands before it.
 
     With the causal mask on, only the new token is run each time: see ``gpt2viz.trace``'s ``reuse``.
-    Ends early where the context is full (``n_positions``) or the model ends the text with
-    ``<|endoftext|>``. Raises what ``gpt2viz.trace`` and ``draw`` raise.
+    The text and what is added never have more tokens together than the model reads at once
+    (``n_positions``): a text that fills the context gets none. Ends early there, and where the
+    model ends the text with ``<|endoftext|>``. Raises what ``gpt2viz.trace`` and ``draw`` raise.
     """
     ids, read = token_ids(model, text), None
-    for _ in range(n_new):
+    for _ in range(min(n_new, model.config.n_positions - len(ids))):
         read = run(model, ids, causal, reuse=read if causal else None)
         token = draw(read, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
         yield appraise(read, token)
         ids.append(token)
-        if token == model.tokenizer.end_of_text or len(ids) >= model.config.n_positions:
+        if token == model.tokenizer.end_of_text:
             return

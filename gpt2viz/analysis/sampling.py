@@ -25,6 +25,16 @@ def softmax(logits: NDArray[np.floating]) -> Probabilities:
     return probabilities
 
 
+def log_softmax(logits: NDArray[np.floating]) -> Probabilities:
+    """x − ln Σ exp(x) over the last axis, in double precision; the shape stays.
+
+    It is finite where ``softmax`` is so small that double precision has only 0 for it.
+    """
+    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
+    logs: Probabilities = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return logs
+
+
 def sampling_distribution(
     logits: Array, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0
 ) -> Probabilities:
@@ -69,13 +79,9 @@ def surprise(trace: Trace) -> Probabilities:
     states = trace.stage("final_norm")[0]  # (T, C)
     for start in range(0, len(bits) - 1, CHUNK):
         rows = states[start : min(start + CHUNK, len(bits) - 1)]
-        logits = (rows @ trace.unembedding.T).astype(np.float64)  # (≤ chunk, n_vocab)
+        logs = log_softmax(rows @ trace.unembedding.T)  # (≤ chunk, n_vocab)
         following = np.array(trace.token_ids[start + 1 : start + 1 + len(rows)])
-        top = logits.max(axis=1)
-        total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-        bits[start + 1 : start + 1 + len(rows)] = (
-            total - logits[np.arange(len(rows)), following]
-        ) / np.log(2)
+        bits[start + 1 : start + 1 + len(rows)] = -logs[np.arange(len(rows)), following] / np.log(2)
     return bits
 
 
@@ -91,11 +97,5 @@ def divergence(new: NDArray[np.floating], old: NDArray[np.floating]) -> float:
     Σ p_old log₂(p_old / p_new), in bits: how many more bits a token of the old distribution
     costs when the new one is believed (Kullback & Leibler 1951). 0 where both are the same.
     """
-    log_old, log_new = _log_softmax(old), _log_softmax(new)
+    log_old, log_new = log_softmax(old), log_softmax(new)
     return float((np.exp(log_old) * (log_old - log_new)).sum() / np.log(2))
-
-
-def _log_softmax(logits: NDArray[np.floating]) -> Probabilities:
-    shifted = logits.astype(np.float64) - logits.max()
-    log_probabilities: Probabilities = shifted - np.log(np.exp(shifted).sum())
-    return log_probabilities

@@ -69,9 +69,9 @@ class GPT2:
     def write(self, ids: list[int], n_new: int, end: int | None) -> list[int]:
         """The most probable tokens, one after the other; none after ``end`` or a full context."""
         new: list[int] = []
-        for _ in range(n_new):
+        for _ in range(min(n_new, self.config.n_positions - len(ids))):
             logits = self.logits(torch.tensor([ids + new]))
             new.append(int(logits[0, -1].argmax()))
-            if new[-1] == end or len(ids) + len(new) >= self.config.n_positions:
+            if new[-1] == end:
                 break
         return new

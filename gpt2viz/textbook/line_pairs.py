@@ -356,7 +356,7 @@ PAIRS: tuple[Pair, ...] = (
     ),
     Pair('"""The most', "Says what it gives: the most probable tokens, one after the other."),
     Pair("new: list[int] =", "Begins with no new token."),
-    Pair("for _ in range(n_new)", "Writes so many tokens at most."),
+    Pair("for _ in range(min(", "Writes so many tokens at most, and none without a place for it."),
     Pair(
         "logits = self.logits(",
         "Runs the whole model on the text so far, with what it has written.",
@@ -367,7 +367,7 @@ PAIRS: tuple[Pair, ...] = (
         "Takes the token with the highest logit after the last one.",
         towards=("last_logits",),
     ),
-    Pair("if new[-1] ==", "Asks whether the text has ended, or the context is full."),
+    Pair("if new[-1] ==", "Asks whether the text has ended."),
     Pair("break", "Then it stops."),
     Pair("return new", "Hands over what it has written."),
 )

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.analysis.generation import appraise, draw, generate
-from gpt2viz.analysis.sampling import sampling_distribution
+from gpt2viz.analysis.sampling import sampling_distribution, surprise
 from gpt2viz.model.network import GPT2
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import with_stages, write_checkpoint
 
 IDS = [5, 300, 17]
 
@@ -92,9 +92,14 @@ def test_what_was_read_is_not_run_again(
 
 
 def test_it_ends_where_the_context_is_full(pair: Any) -> None:
+    """Wherever it begins: the same text, of as many tokens as the model reads at once."""
     _, ours = pair
-    assert len(list(generate(ours, IDS * 7, 10, temperature=2.0, top_k=5, seed=1))) <= 3
-    assert len(list(generate(ours, IDS * 8, 2))) == 1  # read as a whole, and nothing fits after it
+    text = IDS * 7
+    whole = text + [choice.token for choice in generate(ours, text, 10)]
+    assert len(whole) == ours.config.n_positions
+    for start in range(len(text), len(whole) + 1):
+        added = [choice.token for choice in generate(ours, whole[:start], 10)]
+        assert added == whole[start:], f"from {start} tokens"
     with pytest.raises(gpt2viz.ContextError):
         next(generate(ours, IDS * 9, 1))
 
@@ -115,6 +120,20 @@ def test_rank_and_probability_of_any_token(pair: Any) -> None:
     choice = appraise(trace, third)
     assert choice.rank == 3
     assert choice.probability == pytest.approx(float(p[third]), rel=1e-5)
+
+
+def test_surprise_is_a_number_however_small_the_probability(pair: Any) -> None:
+    """Where one logit is far above all others, −ln p is how far it is above the token's own."""
+    _, ours = pair
+    plain = gpt2viz.trace(ours, IDS)
+    trace = with_stages(plain, {("final_norm", None): 1e4 * plain.stage("final_norm")})
+    bits = surprise(trace)
+    for position, token in enumerate(IDS[1:]):
+        logits = trace.logits_at(position).astype(float)
+        choice = appraise(trace, token, position)
+        assert choice.probability == 0
+        assert choice.surprise == pytest.approx((logits.max() - logits[token]) / np.log(2))
+        assert choice.surprise == pytest.approx(bits[position + 1])
 
 
 def test_settings_that_mean_nothing(pair: Any) -> None:
