@@ -6,9 +6,10 @@ Reads the checkpoint's files itself: a mistake in loading shows as well as one i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import erf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -105,38 +106,51 @@ def hide(scaled: np.ndarray, causal: bool, pairs: Iterable[tuple[int, int]]) -> 
 
 
 def reference(
-    folder: Path,
+    of: Path | Checkpoint,
     ids: list[int],
     causal: bool,
     *,
     heads_become: Callable[[int, np.ndarray], np.ndarray] = nothing,
     silent: Collection[str] = (),
     pairs: Iterable[tuple[int, int]] = (),
+    becomes: Mapping[tuple[str, int], Callable[[np.ndarray], np.ndarray]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Every stage of every layer: {"weights": [layer 0 (nh, T, T), …], …, "logits": (T, V)}.
 
+    ``of`` is a checkpoint, or its folder.
+
     Edited where asked for: ``heads_become`` takes a layer and its heads (nh, T, hs), parts such as
-    "h.1.attn" that are ``silent`` add 0, and the ``pairs`` (query, key) are hidden.
+    "h.1.attn" that are ``silent`` add 0, and the ``pairs`` (query, key) are hidden. After all that
+    ``becomes`` takes what a stage of a layer is, such as ("q", 1), and gives what goes on.
     """
-    model = read(folder)
+
+    def go_on(stage: str, x: np.ndarray) -> np.ndarray:
+        return becomes.get((stage, layer), np.asarray)(x)
+
+    model = read(of) if isinstance(of, Path) else of
     config, w = model
     out: dict[str, Any] = {key: [] for key in PER_LAYER}
     x = w["wte.weight"][ids] + w["wpe.weight"][: len(ids)]
     out["embedding"] = x
     for layer in range(config["n_layer"]):
         h = f"h.{layer}"
+        x = go_on("residual_in", x)
         qkv = model.linear(model.norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn")
-        q, k, v = (by_head(part, config["n_head"]) for part in np.split(qkv, 3, axis=1))
+        q, k, v = (
+            go_on(name, by_head(part, config["n_head"]))
+            for name, part in zip("qkv", np.split(qkv, 3, axis=1), strict=True)
+        )
         scores = np.einsum("hid,hjd->hij", q, k)
         deeper = layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1
         scaled = scores / q.shape[-1] ** 0.5 / deeper
         masked = hide(scaled, causal, pairs)
-        weights = softmax(masked)
+        weights = go_on("weights", softmax(masked))
         heads = heads_become(layer, np.einsum("hij,hjd->hid", weights, v))
+        heads = go_on("head_output", heads)
         attention = model.linear(np.concatenate(list(heads), axis=1), f"{h}.attn.c_proj")
-        attention = attention * (f"{h}.attn" not in silent)
+        attention = go_on("attention_output", attention * (f"{h}.attn" not in silent))
         middle = x + attention
-        mlp = model.mlp(middle, h) * (f"{h}.mlp" not in silent)
+        mlp = go_on("mlp_output", model.mlp(middle, h) * (f"{h}.mlp" not in silent))
         x = middle + mlp
         made = (q, k, v, scores, scaled, masked, weights, heads, attention, middle, mlp, x)
         for key, value in zip(PER_LAYER, made, strict=True):

@@ -32,7 +32,7 @@ from gpt2viz.analysis.patching import AT_ONCE, put, stream
 from gpt2viz.errors import EditError, PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Block
-from gpt2viz.run.edits import Edit
+from gpt2viz.run.edits import Edit, attention_is_off
 from gpt2viz.run.means import Reference
 from gpt2viz.run.pieces import module_of
 
@@ -179,7 +179,8 @@ def _written(runs: PairedRuns, layer: int) -> Tensor:
     nh, _, hs = outputs[0].shape
     by_head = project.view(len(project), nh, hs).permute(1, 2, 0)  # (nh, hs, C)
     with torch.inference_mode():
-        return torch.from_numpy(outputs[0] - outputs[1]).to(project.device) @ by_head
+        written = torch.from_numpy(outputs[0] - outputs[1]).to(project.device) @ by_head
+        return torch.zeros_like(written) if attention_is_off(runs.into.edits, layer) else written
 
 
 def _patched(to: _Receiver, into: Into, written: Tensor) -> Numbers:
@@ -188,7 +189,8 @@ def _patched(to: _Receiver, into: Into, written: Tensor) -> Numbers:
     here = stream(runs.into, layer, written.device)  # (1, T, C)
     pieces = _read(to, into, here + written)  # (B, T, hs)
     change = partial(put, indices=[(n, head) for n in range(len(pieces))], pieces=[*pieces])
-    return runs.on(layer, here.expand(len(pieces), -1, -1), [(module_of(into, layer), change)])
+    streams = here.expand(len(pieces), -1, -1)
+    return runs.on(layer, streams, [(module_of(into, layer), change)], edited=False)
 
 
 def _read(to: _Receiver, into: Into, streams: Tensor) -> Tensor:

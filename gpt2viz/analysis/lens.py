@@ -20,7 +20,7 @@ from gpt2viz.analysis.sampling import CHUNK
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
-from gpt2viz.run.edits import attention_is_off
+from gpt2viz.run.edits import attention_is_off, check_sums
 from gpt2viz.run.trace import Trace
 
 Numbers = NDArray[np.float64]
@@ -156,6 +156,7 @@ def contributions(
     vocabulary, ``ValueError`` for a trace of another model.
     """
     trace.check_made_by(model)
+    check_sums(trace.edits)
     for wanted in (token, versus):
         _inside(wanted or 0, 0, model.config.vocab_size, "token id")
     T = len(trace.token_ids)

@@ -55,14 +55,26 @@ class PairedRuns(NamedTuple):
         """The metric of logits (n_vocab,) after the last token."""
         return measured(logits, self.clean, self.answer, self.metric)
 
-    def on(self, layer: int, streams: Tensor, wanted: Sequence[tuple[str, Change]]) -> Numbers:
-        """The metric (B,) of runs that go on from streams (B, T, C) before a layer."""
+    def on(
+        self,
+        layer: int,
+        streams: Tensor,
+        wanted: Sequence[tuple[str, Change]],
+        *,
+        edited: bool = True,
+    ) -> Numbers:
+        """The metric (B,) of runs that go on from streams (B, T, C) before a layer.
+
+        What is ``wanted`` there stands in for what the runs' edits had made of it; or, where it
+        isn't ``edited``, for what these act on.
+        """
         explicit = any(name.endswith(".weights") for name, _ in wanted)
+        own = [one for one in self.wanted if _layer_of(one[0]) >= layer]
         logits = run_from(
             self.model,
             layer,
             streams,
-            [*(one for one in self.wanted if _layer_of(one[0]) >= layer), *wanted],
+            [*own, *wanted] if edited else [*wanted, *own],
             causal=self.into.causal,
             explicit=explicit,
             hidden=self.into.forbidden,

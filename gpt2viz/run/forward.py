@@ -132,7 +132,11 @@ def gradients(
     ):
         batch = torch.tensor([list(ids)]).to(device)  # (B, T)
         logits = network(batch, causal=causal, explicit=True, last_only=True, forbidden=pairs)
-        slopes = torch.autograd.grad(metric(logits[:, -1]), [made[name] for name in places])
+        slopes = torch.autograd.grad(
+            metric(logits[:, -1]),
+            [made[name] for name in places],
+            materialize_grads=True,  # 0 for what a change left without effect
+        )
     return [devices.double(slope[0]) for slope in slopes]
 
 

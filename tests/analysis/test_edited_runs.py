@@ -1,20 +1,21 @@
 """Every analysis of a run with every kind of edit, against the NumPy GPT-2, edited by other means.
 
-What a key gives to a query is found here by a second computation without that key's value.
+What a key gives to a query is found here by a second computation without that key's value, and what
+a path carries by a second run of its sender's layer. A test names all edits that it fails with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from safetensors.numpy import load_file
 
 import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run, rollout, taken, value_weighted
@@ -26,18 +27,25 @@ from gpt2viz.analysis.comparison import (
     path,
     stream_places,
 )
+from gpt2viz.analysis.direct_paths import WAYS
 from gpt2viz.analysis.generation import appraise, draw
+from gpt2viz.analysis.reasons import reason
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.analysis.scores import head_scores
-from gpt2viz.run.edits import REFERENCE_TEXT
+from gpt2viz.analysis.similarity import similarities
+from gpt2viz.run.edit_kinds import KINDS, EditKind
+from gpt2viz.run.edits import OF_HEADS, REFERENCE_TEXT, STREAMS
 from tests.analysis.head_scores import expected_scores
 from tests.checkpoints import with_stages, write_checkpoint
-from tests.numpy_gpt2 import Tolerance, layer_norm, reference, softmax
+from tests.numpy_gpt2 import Checkpoint, Tolerance, by_head, layer_norm, read, reference, softmax
 
 IDS = [5, 300, 17, 17, 219, 88, 5, 300, 41]
+#: The text to patch into, and a right and a wrong answer.
+CORRUPTED, ANSWER = [5, 300, 23, 17, 91, 88, 5, 300, 41], (12, 40)
 N_LAYER, N_HEAD, HS, C = 3, 4, 6, 24
 LAST = len(IDS) - 1
 CLOSE: Tolerance = {"rtol": 2e-4, "atol": 2e-5}
+Change = Callable[[np.ndarray], np.ndarray]
 
 #: The edits, and what they come to: heads that become (factor × what they were, or the mean of a
 #: reference run × factor), parts that add nothing, pairs that are hidden.
@@ -77,19 +85,23 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Case:
-    """A run of ours and the oracle's of the same: its stages, its edits, its weights' file."""
+#: Edits that others declare, which no run can be taken apart after: what becomes of a head's stage.
+OWN: dict[str, dict[str, Any]] = {
+    "bentq:2.1": {"own": {("q", 2, 1): np.tanh}},
+    "bentoutput:0.1,attn:1": {"own": {("head_output", 0, 1): np.tanh}, "silent": ["h.1.attn"]},
+}
 
-    model: gpt2viz.Model
-    run: gpt2viz.Trace
-    plain: gpt2viz.Trace
-    theirs: dict[str, Any]
-    theirs_plain: dict[str, Any]
-    weights: dict[str, np.ndarray]
+
+class Edited(NamedTuple):
+    """What a list of edits comes to, as the oracle is told of it."""
+
+    of: Checkpoint
+    causal: bool
     heads: dict[tuple[int, int], float]
     means: dict[tuple[int, int], np.ndarray]
-    silent: list[str]
+    silent: Sequence[str]
+    pairs: Sequence[tuple[int, int]]
+    own: dict[tuple[str, int, int], Change]
 
     def become(self, layer: int, heads: np.ndarray) -> np.ndarray:
         """What the edits make of a layer's heads (nh, T, hs)."""
@@ -101,133 +113,213 @@ class Case:
                 changed[head] = heads[head] * self.heads.get((layer, head), 1)
         return changed
 
-    def written(self, layer: int, heads: np.ndarray) -> np.ndarray:
-        """What the heads (nh, T, hs) of a layer add to the stream, each alone: (nh, T, C)."""
-        by_head = self.weights[f"h.{layer}.attn.c_proj.weight"].reshape(N_HEAD, HS, C)
-        return np.einsum("htd,hdc->htc", heads, by_head) * self.loud(layer, "attn")
-
-    def given(self, layer: int, query: int, keys: list[int]) -> np.ndarray:
-        """What a query gets from keys, by head: the change where their values are 0, (nh, C)."""
-        weights, v = self.theirs["weights"][layer], self.theirs["v"][layer]
-        without = v.copy()
-        without[:, keys] = 0
-        kept, lost = (
-            self.written(layer, self.become(layer, np.einsum("hij,hjd->hid", weights, values)))
-            for values in (v, without)
+    def run(
+        self, ids: list[int], patch: tuple[str, int, Change] | None = None, before: bool = False
+    ) -> dict[str, Any]:
+        """The oracle's run of a text; a ``patch`` is of a layer's stage, ``before`` others' edits
+        or after them.
+        """
+        changes: dict[tuple[str, int], list[Change]] = {}
+        for (stage, layer, head), bend in self.own.items():
+            changes[stage, layer] = [lambda x, h=head, bend=bend: replaced(x, h, bend(x[h]))]
+        if patch is not None:
+            every = changes.setdefault(patch[:2], [])
+            every.insert(0 if before else len(every), patch[2])
+        return reference(
+            self.of,
+            ids,
+            self.causal,
+            heads_become=self.become,
+            silent=self.silent,
+            pairs=self.pairs,
+            becomes={place: one_by_one(some) for place, some in changes.items()},
         )
-        found: np.ndarray = (kept - lost)[:, query]
-        return found
 
     def loud(self, layer: int, part: str) -> bool:
         return f"h.{layer}.{part}" not in self.silent
 
+    def written(self, layer: int, heads: np.ndarray) -> np.ndarray:
+        """What the heads (nh, T, hs) of a layer add to the stream, each alone: (nh, T, C)."""
+        by_head = self.of.w[f"h.{layer}.attn.c_proj.weight"].reshape(N_HEAD, HS, C)
+        return np.einsum("htd,hdc->htc", heads, by_head) * self.loud(layer, "attn")
+
+
+def one_by_one(changes: Sequence[Change]) -> Change:
+    def change(x: np.ndarray) -> np.ndarray:
+        for each in changes:
+            x = each(x)
+        return x
+
+    return change
+
+
+def replaced(x: np.ndarray, index: Any, piece: np.ndarray) -> np.ndarray:
+    """An array with another piece at an index."""
+    x = x.copy()
+    x[index] = piece
+    return x
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Case:
+    """A run of ours and the oracle's of the same."""
+
+    name: str
+    model: gpt2viz.Model
+    run: gpt2viz.Trace
+    plain: gpt2viz.Trace
+    edited: Edited
+    theirs: dict[str, Any]
+    theirs_plain: dict[str, Any]
+    known: dict[tuple[int, tuple[int, ...]], np.ndarray]
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        return self.edited.of.w
+
+    def passed(self, layer: int, keys: Sequence[int]) -> np.ndarray:
+        """What a head's output is of keys: the change where their values are 0, (nh, T, hs)."""
+        place = layer, tuple(keys)
+        if place not in self.known:
+            weights, v = self.theirs["weights"][layer], self.theirs["v"][layer]
+            without = v.copy()
+            without[:, keys] = 0
+            with_, less = (
+                self.edited.become(layer, np.einsum("hij,hjd->hid", weights, values))
+                for values in (v, without)
+            )
+            self.known[place] = with_ - less
+        return self.known[place]
+
+    def given(self, layer: int, keys: Sequence[int]) -> np.ndarray:
+        """What keys give to every query, by head: (nh, T, C)."""
+        return self.edited.written(layer, self.passed(layer, keys))
+
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, gpt2viz.Model]:
-    folder = tmp_path_factory.mktemp("edited")
-    write_checkpoint(folder)
-    return folder, gpt2viz.load_model(folder)
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("edited")
+    write_checkpoint(path)
+    return path
 
 
 @pytest.fixture(scope="module")
-def means(pair: tuple[Path, gpt2viz.Model]) -> list[np.ndarray]:
-    """Mean output (nh, hs) of every head of every layer over the reference text, by NumPy."""
-    folder, model = pair
+def model(checkpoint: Path) -> gpt2viz.Model:
+    return gpt2viz.load_model(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def edited(checkpoint: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edited]:
+    """What makes the oracle's side of edits, with the mask or without."""
+    of = read(checkpoint)
     ids = model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions]
-    return [heads.mean(axis=1) for heads in reference(folder, list(ids), True)["head_output"]]
+    means = [heads.mean(axis=1) for heads in reference(of, list(ids), True)["head_output"]]
 
-
-@pytest.fixture(params=["captured", "derived"])
-def explicit(request: pytest.FixtureRequest) -> bool:
-    return request.param == "captured"
-
-
-@pytest.fixture(params=[True, False], ids=["masked", "unmasked"])
-def causal(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
-@pytest.fixture(scope="module")
-def cases(
-    pair: tuple[Path, gpt2viz.Model], means: list[np.ndarray]
-) -> Callable[[str, bool, bool], Case]:
-    """What makes a case of its edits, with the mask or without, captured or derived: each once."""
-    folder, model = pair
-    stored = reference_weights(folder)
-
-    @cache
-    def case(edits: str, causal: bool, explicit: bool) -> Case:
-        made = CASES[edits]
-        half = Case(
-            model,
-            gpt2viz.trace(model, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(edits)),
-            gpt2viz.trace(model, IDS, causal),
-            {},
-            reference(folder, IDS, causal),
-            stored,
+    def make(edits: str, causal: bool) -> Edited:
+        made = (CASES | OWN)[edits]
+        return Edited(
+            of,
+            causal,
             made.get("heads", {}),
             {at: factor * means[at[0]][at[1]] for at, factor in made.get("means", {}).items()},
-            made.get("silent", []),
+            made.get("silent", ()),
+            made.get("pairs", ()),
+            made.get("own", {}),
         )
-        theirs = reference(
-            folder,
-            IDS,
-            causal,
-            heads_become=half.become,
-            silent=half.silent,
-            pairs=made.get("pairs", ()),
-        )
-        assert_allclose(half.run.logits[0], theirs["logits"], **CLOSE)
-        return replace(half, theirs=theirs)
 
-    return case
+    return make
 
 
-@pytest.fixture(params=CASES)
-def case(
-    request: pytest.FixtureRequest,
-    cases: Callable[[str, bool, bool], Case],
-    causal: bool,
-    explicit: bool,
-) -> Case:
-    return cases(request.param, causal, explicit)
+@pytest.fixture(scope="module")
+def cases(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> list[Case]:
+    """All edits, with the mask and without, captured and derived."""
+    found = []
+    for causal in (True, False):
+        plain, theirs_plain = gpt2viz.trace(model, IDS, causal), edited("", causal).run(IDS)
+        for edits in CASES:
+            oracle, known = edited(edits, causal), dict[Any, np.ndarray]()
+            theirs = oracle.run(IDS)
+            for explicit in (True, False):
+                run = gpt2viz.trace(
+                    model, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(edits)
+                )
+                name = f"{named(edits, causal)}, {'captured' if explicit else 'derived'}"
+                found.append(Case(name, model, run, plain, oracle, theirs, theirs_plain, known))
+    return found
 
 
-def reference_weights(folder: Path) -> dict[str, np.ndarray]:
-    stored = load_file(folder / "model.safetensors")
-    return {name.removeprefix("transformer."): x.astype(float) for name, x in stored.items()}
+def named(edits: str, causal: bool) -> str:
+    return f"{edits or 'no edit'}, mask {'on' if causal else 'off'}"
 
 
-@pytest.mark.parametrize("position", [0, 4, -1])
-def test_contributions(case: Case, position: int) -> None:
+def check_all(cases: Sequence[Any], check: Callable[[Any], None]) -> None:
+    """Name each case in which a check fails, with what is wrong there."""
+    wrong = []
+    for case in cases:
+        try:
+            check(case)
+        except Exception as error:
+            told = " ".join(f"{type(error).__name__}: {error}".split())
+            wrong.append(f"{case.name}: {told:.200}")
+    assert not wrong, "\n".join([f"{len(wrong)} of {len(cases)}:", *wrong])
+
+
+ANALYSES: list[Callable[[Case], None]] = []
+
+
+def analysis(check: Callable[[Case], None]) -> Callable[[Case], None]:
+    """Have a check made of all cases."""
+    ANALYSES.append(check)
+    return check
+
+
+@analysis
+def the_run(case: Case) -> None:
+    assert_allclose(case.run.logits[0], case.theirs["logits"], **CLOSE)
+
+
+@analysis
+def contributions(case: Case) -> None:
     """Each part is what the logit loses where the part's own vector is taken from the stream."""
-    found = gpt2viz.contributions(case.model, case.run, 301, 7, position)
-    w, end = case.weights, case.theirs["residual_out"][-1][position]
-    sigma = np.sqrt(end.var() + 1e-5)
+    w = case.weights
     u = w["wte.weight"][301] - w["wte.weight"][7]
+    for position in (0, 4, -1):
+        found = gpt2viz.contributions(case.model, case.run, 301, 7, position)
+        end = case.theirs["residual_out"][-1][position]
+        sigma, direction = np.sqrt(end.var() + 1e-5), w["ln_f.weight"] * u
 
-    def logit(x: np.ndarray) -> float:
-        return float(((x - x.mean()) / sigma * w["ln_f.weight"] + w["ln_f.bias"]) @ u)
+        def share(x: np.ndarray, sigma: float = sigma, direction: np.ndarray = direction) -> float:
+            return float((x - x.mean()) / sigma @ direction)
 
-    def share(x: np.ndarray) -> float:
-        return logit(end) - logit(end - x)
+        logits = case.theirs["logits"][position]
+        place = range(len(IDS))[position]
+        theirs = case.theirs
+        expected = [
+            logits[301] - logits[7],
+            logits[301] - logits[7],
+            share(w["wte.weight"][IDS[place]]),
+            share(w["wpe.weight"][place]),
+            w["ln_f.bias"] @ u,
+            *(
+                share(w[f"h.{n}.attn.c_proj.bias"] * case.edited.loud(n, "attn"))
+                for n in range(N_LAYER)
+            ),
+            *(share(theirs["mlp_output"][n][place]) for n in range(N_LAYER)),
+            *(
+                share(x)
+                for n in range(N_LAYER)
+                for x in case.edited.written(n, theirs["head_output"][n])[:, place]
+            ),
+        ]
+        ones = found.token_embedding, found.position_embedding, found.norm_bias
+        parts = found.attention_bias, found.mlp, found.heads.ravel()
+        assert_allclose(
+            [found.logit, found.total, *ones, *np.concatenate(parts)], expected, atol=1e-4
+        )
 
-    logits = case.theirs["logits"][position]
-    assert found.logit == pytest.approx(logits[301] - logits[7], abs=1e-4)
-    assert found.total == pytest.approx(logits[301] - logits[7], abs=1e-4)
-    place = range(len(IDS))[position]
-    assert found.token_embedding == pytest.approx(share(w["wte.weight"][IDS[place]]), abs=1e-4)
-    assert found.position_embedding == pytest.approx(share(w["wpe.weight"][place]), abs=1e-4)
-    for layer in range(N_LAYER):
-        heads = case.written(layer, case.theirs["head_output"][layer])[:, place]
-        assert_allclose(found.heads[layer], [share(x) for x in heads], atol=1e-4)
-        bias = w[f"h.{layer}.attn.c_proj.bias"] * case.loud(layer, "attn")
-        assert found.attention_bias[layer] == pytest.approx(share(bias), abs=1e-4)
-        mlp = case.theirs["mlp_output"][layer][place]
-        assert found.mlp[layer] == pytest.approx(share(mlp), abs=1e-4)
 
-
-def test_logit_lens(case: Case) -> None:
+@analysis
+def logit_lens(case: Case) -> None:
     found, w = gpt2viz.logit_lens(case.model, case.run), case.weights
     answer = case.theirs["logits"].argmax(axis=1)
     assert_array_equal(found.answer, answer)
@@ -242,60 +334,52 @@ def test_logit_lens(case: Case) -> None:
         assert_array_equal(found.rank[n], 1 + (logits > own).sum(axis=1))
 
 
-def test_value_weighted(case: Case) -> None:
+@analysis
+def value_weighted_lengths(case: Case) -> None:
     for layer in range(N_LAYER):
-        expected = np.zeros((N_HEAD, len(IDS), len(IDS)))
-        for query in range(len(IDS)):
-            for key in range(len(IDS)):
-                given = case.given(layer, query, [key])
-                expected[:, query, key] = np.linalg.norm(given, axis=-1)
-        assert_allclose(value_weighted(case.model, case.run, layer), expected, **CLOSE)
+        lengths = [np.linalg.norm(case.given(layer, [key]), axis=-1) for key in range(len(IDS))]
+        found = value_weighted(case.model, case.run, layer)
+        assert_allclose(found, np.stack(lengths, axis=-1), **CLOSE)
 
 
-@pytest.mark.parametrize("keys", [[3], [0, 2, 5]])
-def test_what_several_keys_give_together(case: Case, keys: list[int]) -> None:
-    for layer in range(N_LAYER):
-        expected = np.linalg.norm(case.given(layer, LAST, keys), axis=-1)
+@analysis
+def what_several_keys_give_together(case: Case) -> None:
+    for layer, keys in product(range(N_LAYER), ([3], [0, 2, 5])):
+        expected = np.linalg.norm(case.given(layer, keys)[:, LAST], axis=-1)
         assert_allclose(taken(case.model, case.run, layer, LAST, keys), expected, **CLOSE)
 
 
-def test_rollout(case: Case) -> None:
+@analysis
+def attention_rollout(case: Case) -> None:
     """Of the heads in which some key gives something to some query; none of a silent layer."""
     mixed, T = np.eye(len(IDS)), len(IDS)
     for layer in range(N_LAYER):
-        heads = [
-            weights
-            for head, weights in enumerate(case.theirs["weights"][layer])
-            if any(case.given(layer, query, list(range(T)))[head].any() for query in range(T))
-        ]
-        mean = sum(heads) / len(heads) if heads else np.eye(T)
+        used = case.given(layer, range(T)).any(axis=(1, 2))
+        mean = case.theirs["weights"][layer][used].mean(axis=0) if used.any() else np.eye(T)
         mixed = (mean + np.eye(T)) / 2 @ mixed
         found = rollout(case.run, layer)
         assert_allclose(found, mixed, **CLOSE)
         assert_allclose(found.sum(axis=1), 1, **CLOSE)
 
 
-@pytest.mark.parametrize(("query", "key"), [(LAST, 0), (5, 2), (5, 5), (2, 6)])
-def test_the_cell_written_out(case: Case, query: int, key: int) -> None:
-    for layer in range(N_LAYER):
-        theirs = {name: case.theirs[name][layer] for name in ("scores", "weights", "v")}
-        without = theirs["v"].copy()
-        without[:, key] = 0
-        kept, lost = (
-            case.become(layer, np.einsum("hij,hjd->hid", theirs["weights"], values))
-            for values in (theirs["v"], without)
-        )
-        for head in range(N_HEAD):
-            cell = cell_arithmetic(case.run, layer, head, query, key)
-            assert cell.score == pytest.approx(theirs["scores"][head, query, key], abs=1e-4)
-            assert_allclose(cell.weights, theirs["weights"][head, query], **CLOSE)
-            assert_allclose(cell.contribution, (kept - lost)[head, query], **CLOSE)
-            assert_allclose(cell.output, kept[head, query], **CLOSE)
-            assert cell.largest_difference < 1e-4
-            assert cell.masked == (theirs["weights"][head, query, key] == 0)
+@analysis
+def cells_written_out(case: Case) -> None:
+    for layer, (query, key) in product(range(N_LAYER), [(LAST, 0), (5, 2), (5, 5), (2, 6)]):
+        theirs, everything = case.theirs, case.theirs["head_output"][layer][:, query]
+        cells = [cell_arithmetic(case.run, layer, head, query, key) for head in range(N_HEAD)]
+        scores = theirs["scores"][layer][:, query, key]
+        assert_allclose([cell.score for cell in cells], scores, atol=1e-4)
+        weights = theirs["weights"][layer][:, query]
+        assert_allclose([cell.weights for cell in cells], weights, **CLOSE)
+        contributions = case.passed(layer, [key])[:, query]
+        assert_allclose([cell.contribution for cell in cells], contributions, **CLOSE)
+        assert_allclose([cell.output for cell in cells], everything, **CLOSE)
+        assert max(cell.largest_difference for cell in cells) < 1e-4
+        assert_array_equal([cell.masked for cell in cells], weights[:, key] == 0)
 
 
-def test_the_proof(case: Case) -> None:
+@analysis
+def the_proof(case: Case) -> None:
     for layer in range(N_LAYER):
         difference, largest = difference_from_run(case.model, case.run, layer)
         expected = np.abs(case.theirs["attention_output"][layer]).max()
@@ -303,19 +387,21 @@ def test_the_proof(case: Case) -> None:
         assert difference < 1e-5
 
 
-def test_the_proof_shows_weights_that_were_not_used(case: Case) -> None:
-    """Each head's in turn, wherever the head's keys still give something."""
+@analysis
+def the_proof_of_weights_that_were_not_used(case: Case) -> None:
+    """It fails for each head's in turn, wherever the head's keys still give something."""
     run, layer = case.run, 1
     for head in range(N_HEAD):
         weights = run.stage("weights", layer).copy()
         weights[0, head, LAST] = weights[0, head, LAST, ::-1]
         spoilt = with_stages(run, {("weights", layer): weights})
-        used = case.given(layer, LAST, list(range(len(IDS))))[head].any()
+        used = case.given(layer, range(len(IDS)))[head, LAST].any()
         alike = np.ptp(weights[0, head, LAST]) < 1e-3
         assert (difference_from_run(case.model, spoilt, layer)[0] > 1e-4) == (used and not alike)
 
 
-def test_scores_of_heads(case: Case) -> None:
+@analysis
+def scores_of_heads(case: Case) -> None:
     found = head_scores(case.run)
     for layer in range(N_LAYER):
         expected = expected_scores(case.theirs["weights"][layer], IDS)
@@ -323,19 +409,25 @@ def test_scores_of_heads(case: Case) -> None:
             assert_allclose(found[name][layer], values, **CLOSE, err_msg=name)
 
 
-def test_some_queries_weights(case: Case) -> None:
+@analysis
+def weights_of_some_queries_or_heads(case: Case) -> None:
     for layer in range(N_LAYER):
+        expected = case.theirs["weights"][layer]
         found = case.run.weights_of_queries(layer, slice(3, 6))
-        assert_allclose(found, case.theirs["weights"][layer][:, 3:6], **CLOSE)
+        assert_allclose(found, expected[:, 3:6], **CLOSE)
+        heads = [one.copy() for one in case.run.weights_of_heads(layer)]
+        assert_allclose(heads, expected, **CLOSE)
 
 
-def test_each_heads_weights(case: Case) -> None:
-    for layer in range(N_LAYER):
-        found = [one.copy() for one in case.run.weights_of_heads(layer)]
-        assert_allclose(found, case.theirs["weights"][layer], **CLOSE)
+@analysis
+def how_alike_heads_are(case: Case) -> None:
+    rows = np.concatenate(case.theirs["weights"])[:, 1:].reshape(N_LAYER * N_HEAD, -1)
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert_allclose(similarities(case.run), rows @ rows.T, **CLOSE)
 
 
-def test_comparison_with_the_run_as_it_is(case: Case) -> None:
+@analysis
+def comparison_with_the_run_as_it_is(case: Case) -> None:
     same = [(n, n) for n in range(len(IDS))]
     found = largest_differences(case.plain, case.run, same)
     apart = np.abs(np.array(case.theirs["weights"]) - np.array(case.theirs_plain["weights"]))
@@ -355,7 +447,8 @@ def test_comparison_with_the_run_as_it_is(case: Case) -> None:
                 assert np.isnan(both.cosine[n])
 
 
-def test_nearest_tokens(case: Case) -> None:
+@analysis
+def nearest_tokens(case: Case) -> None:
     places, rows = stream_places(N_LAYER)[1:], case.weights["wte.weight"]
     found = nearest(case.run, LAST, places, top=3)
     for n, (key, layer) in enumerate(places):
@@ -365,7 +458,8 @@ def test_nearest_tokens(case: Case) -> None:
         assert_allclose(found.cosine[n], np.sort(cosines)[:-4:-1], **CLOSE)
 
 
-def test_what_comes_next(case: Case) -> None:
+@analysis
+def what_comes_next(case: Case) -> None:
     p = softmax(case.theirs["logits"][LAST])
     assert draw(case.run) == p.argmax()
     for token in (int(p.argmax()), 7, 301):
@@ -384,9 +478,161 @@ def test_what_comes_next(case: Case) -> None:
     assert_allclose(surprise(case.run)[1:], bits, **CLOSE)
 
 
+@analysis
+def a_score_taken_apart(case: Case) -> None:
+    """By what each part wrote; and of a part that is a head, what it had read."""
+    layer, head, query, w, theirs = 2, 1, 6, case.weights, case.theirs
+    parts = {"token": w["wte.weight"][IDS], "position": w["wpe.weight"][: len(IDS)]}
+    for n in range(layer):
+        wrote = case.edited.written(n, theirs["head_output"][n])
+        parts |= {f"head {n}.{h}": x for h, x in enumerate(wrote)}
+        bias = w[f"h.{n}.attn.c_proj.bias"] * case.edited.loud(n, "attn")
+        parts |= {f"bias {n}": np.tile(bias, (len(IDS), 1)), f"mlp {n}": theirs["mlp_output"][n]}
+    before = theirs["residual_out"][layer - 1]
+    sigma = np.sqrt(before.var(axis=1, keepdims=True) + 1e-5)
+
+    def read_as(which: int, x: np.ndarray, shift: np.ndarray | float = 0.0) -> np.ndarray:
+        made = np.split(x @ w[f"h.{layer}.attn.c_attn.weight"] + shift, 3, axis=1)[which]
+        return by_head(made, N_HEAD)[head]
+
+    tables = []
+    for which in (0, 1):
+        gain, bias = w[f"h.{layer}.ln_1.weight"], w[f"h.{layer}.ln_1.bias"]
+        normed = [(x - x.mean(axis=1, keepdims=True)) / sigma * gain for x in parts.values()]
+        shift = w[f"h.{layer}.attn.c_attn.bias"]
+        constant = read_as(which, np.tile(bias, (len(IDS), 1)), shift)
+        tables.append(np.array([*(read_as(which, x) for x in normed), constant]))
+    q, k = tables  # (parts, T, hs)
+    row = gpt2viz.explain_row(case.model, case.run, layer, head, query)
+    assert row.names == (*parts, "constant")
+    assert_array_equal(row.keys, np.flatnonzero(theirs["weights"][layer][head, query]))
+    for key in row.keys.tolist():
+        assert_allclose(row.table(key), q[:, query] @ k[:, key].T, rtol=1e-3, atol=1e-4)
+    pairs = reason(row, query).pairs
+    reads = {pair.query_part: pair.query_read for pair in pairs}
+    reads |= {pair.key_part: pair.key_read for pair in pairs}
+    for part, had_read in reads.items():
+        if not part.startswith("head "):
+            assert had_read is None
+            continue
+        n, h = map(int, part.removeprefix("head ").split("."))
+        assert (had_read is not None) == case.given(n, range(len(IDS)))[h].any()
+        if had_read is not None:
+            weights = theirs["weights"][n][h, query]
+            assert weights[had_read.token] == pytest.approx(weights.max(), abs=1e-5)
+
+
+@pytest.mark.parametrize("check", ANALYSES, ids=lambda check: check.__name__)
+def test_every_analysis_of_every_edited_run(
+    cases: list[Case], check: Callable[[Case], None]
+) -> None:
+    check_all(cases, check)
+
+
+class Pair(NamedTuple):
+    """Two texts that the same edits act on, ours to patch and the oracle's."""
+
+    name: str
+    model: gpt2viz.Model
+    edited: Edited
+    clean: dict[str, Any]
+    corrupted: dict[str, Any]
+    given: dict[str, Any]
+
+    def metric(self, run: dict[str, Any]) -> float:
+        return float(run["logits"][-1][ANSWER[0]] - run["logits"][-1][ANSWER[1]])
+
+    def patched(self, stage: str, layer: int, index: Any, mix: float = 1) -> float:
+        """The metric where a piece of the clean run, or so much of it, is in the corrupted one."""
+        source = self.clean[stage][layer] if stage != "residual_in" else self.before(layer)
+        piece = source[index]
+
+        def change(x: np.ndarray) -> np.ndarray:
+            return replaced(x, index, mix * piece + (1 - mix) * x[index])
+
+        return self.metric(self.edited.run(CORRUPTED, (stage, layer, change)))
+
+    def before(self, layer: int) -> np.ndarray:
+        """The clean stream before a layer."""
+        stream: np.ndarray = (
+            self.clean["residual_out"][layer - 1] if layer else (self.clean["embedding"])
+        )
+        return stream
+
+
+def bent(made: Any) -> Any:
+    return made.tanh()
+
+
+@pytest.fixture(scope="module")
+def pairs(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterator[list[Pair]]:
+    """All edits, those of others too, with the mask and without."""
+    for name, stage in (("bentq", "q"), ("bentoutput", "head_output")):
+        gpt2viz.register_edit(EditKind(name, "is bent", bent, stage=stage))  # type: ignore[arg-type]
+    found = []
+    for edits, causal in product(CASES | OWN, (True, False)):
+        oracle = edited(edits, causal)
+        given = {"answer": ANSWER, "causal": causal, "edits": gpt2viz.parse_edits(edits)}
+        runs = [oracle.run(ids) for ids in (IDS, CORRUPTED)]
+        found.append(Pair(named(edits, causal), model, oracle, *runs, given))
+    yield found
+    for name in ("bentq", "bentoutput"):
+        KINDS._known.pop(name)
+
+
+def paths(pair: Pair) -> None:
+    """The receiver reads what the sender makes its whole layer add, in a second run of that."""
+    layer, head, of = 2, 1, pair.edited.of
+    found = gpt2viz.patch_paths(pair.model, IDS, CORRUPTED, (layer, head), **pair.given)
+    before = pair.corrupted["residual_out"][layer - 1]
+    expected = np.empty(found.values.shape)
+    for first, writer in product(range(layer), range(N_HEAD)):
+        piece = pair.clean["head_output"][first][writer]
+        sends = ("head_output", first, lambda x, w=writer, piece=piece: replaced(x, w, piece))
+        wrote = pair.edited.run(CORRUPTED, sends)["attention_output"][first]
+        stream = before + wrote - pair.corrupted["attention_output"][first]
+        made = of.linear(of.norm(stream, f"h.{layer}.ln_1"), f"h.{layer}.attn.c_attn")
+        for n, way in enumerate(WAYS):
+            new = by_head(np.split(made, 3, axis=1)[n], N_HEAD)[head]
+            reads = way, layer, lambda x, new=new: replaced(x, head, new)
+            expected[n, first, writer] = pair.metric(pair.edited.run(CORRUPTED, reads, before=True))
+    assert_allclose(found.values, expected, **CLOSE)
+    assert found.corrupted == pytest.approx(pair.metric(pair.corrupted), abs=1e-4)
+    one = gpt2viz.patch_path(pair.model, IDS, CORRUPTED, "0.1", "2.1", "v", **pair.given)
+    assert one.value == pytest.approx(found.values[2, 0, 1], abs=1e-5)
+
+
+#: A piece of every layer of each stage.
+PIECES: dict[str, list[Any]] = {stage: [2, 5, LAST] for stage in STREAMS} | {
+    stage: [(1, slice(None)), (2, slice(None)), (1, slice(None))] for stage in OF_HEADS
+}
+
+
+def sweeps_and_estimates(pair: Pair, stages: Sequence[str]) -> None:
+    """An estimate is the slope of a thousandth of the patch."""
+    step = 1e-3
+    for stage in stages:
+        sweep = gpt2viz.patch_sweep(pair.model, IDS, CORRUPTED, stage, **pair.given)
+        estimate = gpt2viz.patch_estimate(pair.model, IDS, CORRUPTED, stage, **pair.given)
+        for layer, index in enumerate(PIECES[stage]):
+            place = (layer, index) if stage in STREAMS else (layer, index[0])
+            expected = pair.patched(stage, layer, index)
+            assert sweep.values[place] == pytest.approx(expected, rel=2e-4, abs=2e-5), stage
+            up, down = (pair.patched(stage, layer, index, mix) for mix in (step, -step))
+            slope = estimate.values[place] - estimate.corrupted
+            assert slope == pytest.approx((up - down) / (2 * step), rel=2e-3, abs=2e-5), stage
+
+
+def test_every_path_and_patch_of_edited_runs(pairs: list[Pair]) -> None:
+    """Patches with the mask on or off, and of half of the stages: all of them take a minute."""
+    check_all(pairs, paths)
+    in_turn = [pair for n, pair in enumerate(pairs) if n % 4 in (0, 3)]
+    for half in (0, 1):
+        check_all(in_turn[half::2], partial(sweeps_and_estimates, stages=[*PIECES][half::2]))
+
+
 @pytest.mark.parametrize("edits", ["off:1.2", "scale:1.2:-2", "mean:1.2", "attn:1", "mlp:1"])
-def test_a_text_of_one_token(pair: tuple[Path, gpt2viz.Model], edits: str) -> None:
-    _, model = pair
+def test_a_text_of_one_token(model: gpt2viz.Model, edits: str) -> None:
     run = gpt2viz.trace(model, [17], edits=gpt2viz.parse_edits(edits))
     parts = gpt2viz.contributions(model, run, 301)
     assert parts.total == pytest.approx(float(run.logits[0, 0, 301]), abs=1e-4)
@@ -400,11 +646,8 @@ def test_a_text_of_one_token(pair: tuple[Path, gpt2viz.Model], edits: str) -> No
 
 
 @pytest.mark.parametrize("edits", ["off:1.2", "mean:1.2", "attn:1"])
-def test_what_is_switched_off_gives_0_whatever_it_held(
-    pair: tuple[Path, gpt2viz.Model], edits: str
-) -> None:
+def test_what_is_switched_off_gives_0_whatever_it_held(model: gpt2viz.Model, edits: str) -> None:
     """A head may be too large for float32: the run without it has numbers, and so has the rest."""
-    _, model = pair
     run = gpt2viz.trace(model, IDS, edits=gpt2viz.parse_edits(edits))
     spoilt: dict[tuple[str, int | None], np.ndarray] = {
         (key, 1): run.stage(key, 1).copy() for key in ("weights", "v")
