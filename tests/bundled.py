@@ -47,8 +47,8 @@ def hardest(of: np.ndarray) -> np.ndarray:
 
 
 def opening(text: str = CRANE) -> tuple[int, int]:
-    """The head whose hardest looks come nearest to half of a row's weight."""
-    return place(-((hardest(weights(text)) - 0.5) ** 2).mean(axis=-1))
+    """The head whose hardest looks differ least, on average, from half of a row's weight."""
+    return place(-np.abs(hardest(weights(text)) - 0.5).mean(axis=-1))
 
 
 def back() -> tuple[int, int]:

@@ -69,13 +69,14 @@ class Looks:
         ]
 
     def opening(self, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
-        """(layer, head) whose hardest looks come nearest to half of a row's weight.
+        """(layer, head) whose hardest looks differ least from half of a row's weight.
 
-        Nearest in the mean of squares over all tokens; of equal heads the first. Such a head does
-        something else than rest, and its rows are divided, so that its picture has shades. One of
-        a ``layer``, or with the number ``head``, where that is given.
+        By the mean over all tokens of |weight − 0.5|, 0 being the weight where there is no look,
+        as for the first token in every head; of equal heads the first. Such a head does something
+        else than rest, and its rows are divided, so that its picture has shades. One of a
+        ``layer``, or with the number ``head``, where that is given.
         """
-        apart = ((self.weights.astype(np.float64) - 0.5) ** 2).mean(axis=-1)
+        apart = np.abs(self.weights.astype(np.float64) - 0.5).mean(axis=-1)
         layers, heads = np.indices(apart.shape)
         among = (layers == layer) | (layer is None), (heads == head) | (head is None)
         best = np.where(among[0] & among[1], apart, np.inf).argmin()

@@ -57,7 +57,7 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
                 if weight:
                     expected.append(Look(layer, head, key, weight))
                 place = layer, head
-                apart[place] = apart.get(place, 0) + (weight - 0.5) ** 2 / n_tokens
+                apart[place] = apart.get(place, 0) + abs(weight - 0.5) / n_tokens
         expected.sort(key=lambda look: (-look.weight, look.layer, look.head))
         assert found.hardest(query) == expected[:5]
         assert found.hardest(query, most=99) == expected

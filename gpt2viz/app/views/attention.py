@@ -215,7 +215,7 @@ def _opened(view: View, chosen: _Chosen) -> str:
         return ""
     return (
         f"Opened on head {chosen.layer}.{chosen.head}: of {among}, its hardest looks (at another "
-        "token that isn't the first) are on average nearest to half of a row's weight"
+        "token that isn't the first) differ least, on average, from half of a row's weight"
         + (", with the mask on." if not view.trace.causal else ".")
     )
 
