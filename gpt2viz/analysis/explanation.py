@@ -9,7 +9,7 @@ That the scale is held is a convention: a part that is taken away for real chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -161,6 +161,17 @@ class RowExplanation:
         rest = self._q.sum(axis=0) - self._q[place]  # what both share is taken once
         less = of_query + self._stream.along(self.keys, rest, place)
         return float(self._softmax(self.scores - less)[n])
+
+    def by_token(
+        self, query_parts: NDArray[np.bool_], key: int, carried: Mapping[str, Array]
+    ) -> Numbers:
+        """What each token of the vocabulary would add to q·k in place of a key's own: (n_vocab,).
+
+        To the query's parts that are chosen (n,), by the key's parts that are ``carried``: "token",
+        and heads by their names, with the weights (T,) that they gave to where the token stands.
+        Its embedding alone is exchanged; all LayerNorms' scales are held, as everywhere here.
+        """
+        return self._stream.by_token(key, self._q[query_parts].sum(axis=0), carried)
 
     def _softmax(self, scores: Numbers) -> Numbers:
         scaled = (scores - scores.max()) / self.divisor
@@ -320,6 +331,22 @@ class _Stream:
         by_token: Numbers = taken @ (W_O @ self.reading(side)[0]) / self.scale([place])
         return by_token
 
+    def by_token(self, key: int, asked: Numbers, carried: Mapping[str, Array]) -> Numbers:
+        """``RowExplanation.by_token`` for what a query asks (hs,)."""
+        wanted = self.reading("key")[0] @ asked / self.scale([key])[0]  # (C,)
+        along = np.zeros_like(wanted)
+        for name, weights in carried.items():
+            if name == "token":
+                along += wanted
+                continue
+            layer, head = map(int, name.removeprefix("head ").split("."))
+            shares = weights / _sigma(self.model, self.trace, layer)  # (T,)
+            factor = passed_on(self.trace.edits, layer, self.model.config.n_head)[head]
+            written = self._merging(layer)[0][head] @ wanted  # (hs,)
+            along += factor * shares.sum() * (reading(self.model, layer, head, "v")[0] @ written)
+        embedding = self.model.network.wte.weight.detach().cpu().numpy()  # (n_vocab, C)
+        return (embedding @ along.astype(np.float32)).astype(np.float64)
+
     def reading(self, side: Side) -> tuple[Numbers, Numbers]:
         """W_Q or W_K of the head, folded (C, hs), and what is read whatever was written (hs,)."""
         return reading(self.model, self.layer, self.head, "k" if side == "key" else "q")
@@ -330,10 +357,15 @@ class _Stream:
 
     @cached_property
     def _scales(self) -> Numbers:
-        before = ("residual_out", self.layer - 1) if self.layer else ("embedding", None)
-        x = self.trace.stage(*before)[0].astype(np.float64)  # (T, C)
-        sigma: Numbers = np.sqrt(x.var(axis=-1) + self.model.config.layer_norm_epsilon)
-        return sigma
+        return _sigma(self.model, self.trace, self.layer)
+
+
+def _sigma(model: Model, trace: Trace, layer: int) -> Numbers:
+    """The σ of a layer's ln_1 at every token: (T,)."""
+    before = ("residual_out", layer - 1) if layer else ("embedding", None)
+    x = trace.stage(*before)[0].astype(np.float64)  # (T, C)
+    sigma: Numbers = np.sqrt(x.var(axis=-1) + model.config.layer_norm_epsilon)
+    return sigma
 
 
 def _names(layer: int, n_head: int) -> tuple[str, ...]:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 HALF = 0.5
 #: A rule is told of a key with so many times the weight that it would have if all keys were alike.
 STANDS_OUT = 1.5
+#: A token counts as looked for where no more of the vocabulary's other tokens would have scored as
+#: high in its place: a permutation test (Phipson & Smyth 2010, "Permutation P-values Should Never
+#: Be Zero"), which weights that know of no token pass in so small a share of cases.
+RARE = 0.01
 #: Pairs that are told of.
 LEADING = 3
 
@@ -199,6 +203,22 @@ class Reason:
             ]
         )  # fmt: skip
 
+    def rivals(self, query_parts: NDArray[np.bool_], tokens: NDArray[np.bool_]) -> float:
+        """The share of the vocabulary's other tokens that would score as high as one of the text's.
+
+        ``tokens`` (T,) are the places where that one stands. Every part of the key that carries it
+        is given each other token of the vocabulary in its place (``RowExplanation.by_token``).
+        """
+        reads = self._weights["key"]
+        carried = {
+            name: reads.get(name, tokens) * tokens
+            for name, carries in zip(self.row.names, self.carries("key", tokens), strict=True)
+            if carries
+        }
+        scores = self.row.by_token(query_parts, self.key, carried)
+        token = self.ids[tokens][0]
+        return float((np.delete(scores, token) >= scores[token]).sum() / max(1, len(scores) - 1))
+
     def part(self, name: str) -> NDArray[np.bool_]:
         """One part by its name, as a choice among all: (n,)."""
         return np.array([part == name for part in self.row.names])
@@ -277,15 +297,24 @@ def _own(case: Reason) -> NDArray[np.bool_]:
     return case.carries("query", case.ids == case.ids[case.row.query])
 
 
+def _looked_for(case: Reason, tokens: NDArray[np.bool_]) -> float:
+    """The share of the query's own token with what carries the one at some places (T,).
+
+    0 where it wouldn't matter much which token that is: then it isn't looked for.
+    """
+    share = case.share(own := _own(case), case.carries("key", tokens))
+    return share if share >= HALF and case.rivals(own, tokens) <= RARE else 0.0
+
+
 def _follows(case: Reason) -> float:
     ids, query, key = case.ids, case.row.query, case.key
     if not 1 <= key <= query or ids[key - 1] != ids[query]:
         return 0.0
-    return case.share(_own(case), case.carries("key", np.arange(len(ids)) == key - 1))
+    return _looked_for(case, np.arange(len(ids)) == key - 1)
 
 
 def _alike(case: Reason) -> float:
-    return case.share(_own(case), case.carries("key", case.ids == case.ids[case.key]))
+    return _looked_for(case, case.ids == case.ids[case.key])
 
 
 def _duplicate(case: Reason) -> float:
@@ -309,27 +338,30 @@ def _rests(case: Reason) -> float:
     return float(weight_on(weights, first_token(row.trace.token_ids)))
 
 
+_RARELY = f"; at most {100 * RARE:g} % of all other tokens would score as high in its place"
+
 #: The reasons that have a name, in the order in which they are tried.
 RULES = (
     Rule(
         "induction",
         "So it looks for what followed the same token before.",
         "of what raises it pairs the query's own token with a head's copy, at the key, of the "
-        "token before the key, and these two are the same token",
+        "token before the key, and these two are the same token" + _RARELY,
         _follows,
         "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
     ),
     Rule(
         "duplicate token",
         "So it looks for the same token elsewhere.",
-        "of what raises it pairs the query's own token with the key's, which is the same",
+        "of what raises it pairs the query's own token with the key's, which is the same" + _RARELY,
         _duplicate,
         "Wang et al. 2023, Interpretability in the Wild, section 3.1",
     ),
     Rule(
         "same token",
         "So it looks for its own token, here at its own place.",
-        "of what raises it pairs the query's own token with the key's, which is the query itself",
+        "of what raises it pairs the query's own token with the key's, which is the query itself"
+        + _RARELY,
         _same,
         "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
     ),

@@ -301,6 +301,68 @@ def test_a_bland_model_has_no_rule() -> None:
         assert {named(reason(row, key)) for key in row.keys.tolist()} == {""}
 
 
+def test_a_token_is_looked_for_only_where_no_other_would_do() -> None:
+    """Untrained models of one layer: each other token in the key's place, by loops."""
+    claims, refused = 0, 0
+    for seed in range(6):
+        torch.manual_seed(seed)
+        config = GPT2Config(vocab_size=150, n_positions=16, n_embd=24, n_layer=1, n_head=4)
+        network = GPT2(config).eval()
+        with torch.no_grad():
+            for name, weight in network.named_parameters():
+                weight.normal_(std=0.1 if "wpe" in name else 0.6)
+        model = gpt2viz.Model("untrained", config, network, gpt2viz.load_model().tokenizer)
+        trace = gpt2viz.trace(model, [3, 7, 1, 9, 3, 7, 7])
+        wte = network.get_parameter("wte.weight").detach().double().numpy()
+        gain = network.get_parameter("h.0.ln_1.weight").detach().double().numpy()
+        qkv = network.get_parameter("h.0.attn.c_attn.weight").detach().double().numpy()
+        read = (wte - wte.mean(axis=1, keepdims=True)) * gain
+        for head, query in np.ndindex(4, 7):
+            q, k = (read @ qkv[n * 24 + head * 6 :][:6].T for n in (0, 1))  # (n_vocab, hs)
+            row = explain_row(model, trace, 0, head, query)
+            for key in row.keys.tolist():
+                token, scores = trace.token_ids[key], k @ q[trace.token_ids[query]]
+                rivals = np.mean([s >= scores[token] for n, s in enumerate(scores) if n != token])
+                case = reason(row, key)
+                tokens = case.ids == token
+                assert case.rivals(case.part("token"), tokens) == pytest.approx(rivals)
+                if named(case) in ("same token", "duplicate token"):
+                    claims += 1
+                    assert rivals <= 0.01
+                elif token == trace.token_ids[query] and rivals > 0.1:
+                    stands_out = case.above and case.weight * len(row.keys) >= 1.5
+                    refused += stands_out and case.share(*2 * [case.part("token")]) >= 0.5
+    assert claims
+    assert refused
+
+
+def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path) -> None:
+    """The change of a token's embedding, step by step through both heads, scales held."""
+    write_checkpoint(tmp_path)
+    model = gpt2viz.load_model(tmp_path)
+    trace = gpt2viz.trace(model, IDS, edits=parse_edits("scale:0.1:-2"))
+    config, w = papers(tmp_path)
+    ones = np.ones(config["n_embd"])
+    layer, head, query, key, writer = 1, 2, 5, 4, 1
+    row = explain_row(model, trace, layer, head, query)
+    weights = trace.stage("weights", 0, writer)[key]
+    found = row.by_token(np.ones(len(row.names), bool), key, {f"head 0.{writer}": weights})
+    rows = slice(writer * 6, writer * 6 + 6)
+    sigmas = []
+    for before in (trace.stage("embedding")[0], trace.stage("residual_out", 0)[0]):
+        x = before.astype(float)
+        sigmas.append(np.sqrt(x.var(axis=1) + config["layer_norm_epsilon"]))
+    q = trace.stage("q", layer, head)[query].astype(float)
+    for a, b in ((17, 300), (5, 41)):
+        change = w["wte.weight"][a] - w["wte.weight"][b]
+        read = [(change - change.mean() * ones) / s * w["h.0.ln_1.weight"] for s in sigmas[0]]
+        values = np.array(read) @ w["h.0.attn.c_attn.weight"][:, 48:][:, rows]
+        wrote = -2 * weights @ values @ w["h.0.attn.c_proj.weight"][rows]
+        wrote = (wrote - wrote.mean()) / sigmas[1][key] * w["h.1.ln_1.weight"]
+        k = wrote @ w["h.1.attn.c_attn.weight"][:, 24:48][:, head * 6 : head * 6 + 6]
+        assert found[a] - found[b] == pytest.approx(q @ k, rel=1e-3, abs=1e-4)
+
+
 def test_heads_that_change_places_change_names(model: gpt2viz.Model, cat: gpt2viz.Trace) -> None:
     order, hs = list(reversed(range(N_HEAD))), model.config.head_dim
     other = gpt2viz.load_model()
