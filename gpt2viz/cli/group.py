@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -48,9 +50,11 @@ class Group(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         """Tune this process, run a command, exit: 0, ``FAILED``, ``USAGE`` or ``INTERRUPTED``."""
-        tune_process()
         named["standalone_mode"] = False
         try:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, _interrupt)
+            tune_process()
             code = super().main(args, *rest, **named)
         except click.exceptions.NoArgsIsHelpError as error:  # nothing was asked: what there is
             click.echo(error.format_message())
@@ -70,6 +74,11 @@ class Group(click.Group):
         except (click.Abort, KeyboardInterrupt):
             code = _say("stopped", INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    """End by SIGTERM as by Ctrl-C: what was begun is put away, and one line says so."""
+    raise KeyboardInterrupt
 
 
 def _say(message: str, code: int) -> int:

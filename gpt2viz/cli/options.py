@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -56,6 +57,9 @@ class _Changes(NamedTuple):
     patch_from: str | None
     mean_over: Path | None
 
+
+#: What a bar has beside its label and itself: brackets, the share, and the time that is left.
+_BESIDE = 24
 
 #: Runs the model on what the command was given: the model and its trace.
 Run = Callable[[], tuple[gpt2viz.Model, gpt2viz.Trace]]
@@ -137,6 +141,7 @@ def bar(silent: bool, label: str, length: int, start: int = 0) -> Iterator[Calla
         file=sys.stderr,
         show_eta=True,
         hidden=not terminal,
+        width=max(1, min(36, shutil.get_terminal_size().columns - len(label) - _BESIDE)),
     ) as drawn:
 
         def tell(now: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,6 +97,34 @@ def sha256_of(*files: Path) -> str:
     They are taken in the order of their paths, each under its own name.
     """
     return _of_all([(file.name, _sha256(file)) for file in sorted(files)])
+
+
+def equal_files(files: Mapping[int, Sequence[Path]]) -> tuple[tuple[int, ...], ...]:
+    """Which of some numbers have files that are equal byte by byte: groups of two or more.
+
+    Sizes are compared first, then some bytes in the middle, and checksums of what is left alone.
+    """
+    groups = [[number for number, some in files.items() if some]]
+    tells: tuple[Callable[[Sequence[Path]], Hashable], ...] = (
+        lambda some: tuple(file.stat().st_size for file in some),
+        lambda some: b"".join(map(_middle, some)),
+        lambda some: sha256_of(*some),
+    )
+    for tell in tells:
+        split: list[list[int]] = []
+        for group in groups:
+            alike: dict[Hashable, list[int]] = {}
+            for number in group:
+                alike.setdefault(tell(files[number]), []).append(number)
+            split += [some for some in alike.values() if len(some) > 1]
+        groups = split
+    return tuple(tuple(group) for group in groups)
+
+
+def _middle(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        opened.seek(file.stat().st_size // 2)
+        return opened.read(4096)
 
 
 def _of_all(found: Sequence[tuple[str, str]]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -24,7 +25,7 @@ from gpt2viz.files import is_there, read_json, steps_in
 from gpt2viz.model import devices, memory, places
 from gpt2viz.model.checkpoint import Model, assemble, read_config, read_model
 from gpt2viz.model.config import GPT2Config
-from gpt2viz.model.fingerprint import WeightFiles
+from gpt2viz.model.fingerprint import WeightFiles, equal_files
 from gpt2viz.model.packed import read_packed, weight_sizes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.settings import BUNDLED, real
@@ -71,6 +72,32 @@ class Steps(Mapping[int, Model]):
         return read_model(path, name, self._place, self.tokenizer)
 
     @cached_property
+    def alike(self) -> tuple[tuple[int, ...], ...]:
+        """The steps whose files hold the same weights, byte by byte; none as it should be.
+
+        Of such steps all but one were stored under a wrong number, so that nothing can be said of
+        when something came between them.
+        """
+        files = {
+            step: [path] if path.suffix == ".safetensors" else sorted(path.glob("*.safetensors"))
+            for step, path in self._found.items()
+        }
+        try:
+            return equal_files(files)
+        except OSError:  # reading one of them will say what is wrong
+            return ()
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What ``alike`` means for whoever looks at the training: some sentences a group."""
+        return tuple(
+            f"{self.name}: steps {', '.join(f'{step:,}' for step in same)} have the same weights. "
+            "All but one of them are stored under a wrong number: what changed between them can't "
+            "be told, nor when a head was born there."
+            for same in self.alike
+        )
+
+    @cached_property
     def config(self) -> GPT2Config:
         """The sizes of every one of them."""
         return read_config(self.folder)
@@ -98,8 +125,9 @@ def load_steps(folder: str | Path = BUNDLED, name: str | None = None, device: st
 
     ``folder`` is a model's, by its name or its path as for ``load_model``, or one that holds
     nothing but checkpoints. Of a folder that is itself a checkpoint, those beside it. There may be
-    none. Raises ``CheckpointError`` where two have one number, or where ``steps.json`` can't be
-    read, and ``DeviceError`` for a device that isn't here.
+    none. Warns where some have the same weights (``Steps.alike``). Raises ``CheckpointError``
+    where two have one number, or where ``steps.json`` can't be read, and ``DeviceError`` for a
+    device that isn't here.
     """
     place = devices.find(device)
     called, folder = places.find(folder)
@@ -116,7 +144,10 @@ def load_steps(folder: str | Path = BUNDLED, name: str | None = None, device: st
                 f"{INDEX}: the model's own step must come after step {max(found)}, not {last!r:.40}"
             )
         found[last] = folder
-    return Steps(name or called, folder, found, place)
+    steps = Steps(name or called, folder, found, place)
+    for doubt in steps.doubts:
+        warnings.warn(doubt, stacklevel=2)
+    return steps
 
 
 def _around(folder: Path) -> Iterator[Path]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
@@ -49,7 +52,11 @@ def model_at(folder: Path, step: int | None) -> gpt2viz.Model:
 
     Raises ``KeyError`` for a step that isn't there, and what ``load_model`` raises.
     """
-    return gpt2viz.load_model(folder) if step is None else gpt2viz.load_steps(folder)[step]
+    if step is None:
+        return gpt2viz.load_model(folder)
+    with warnings.catch_warnings():  # of equal checkpoints the survey's start has warned
+        warnings.simplefilter("ignore")
+        return gpt2viz.load_steps(folder)[step]
 
 
 _kept = lru_cache(maxsize=1)(model_at)
@@ -78,6 +85,34 @@ def _end_with(parent: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
+@contextmanager
+def _ended_at_once() -> Iterator[None]:
+    """End the processes that were begun meanwhile where an error or Ctrl-C ends the work: their
+    pool would wait for what they are at.
+    """
+    before = active_children()
+    try:
+        yield
+    except BaseException:
+        for process in active_children():
+            if process not in before:
+                process.terminate()
+        raise
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Let processes that are begun meanwhile never hear of Ctrl-C; here it waits so long."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def local(workers: int) -> Engine:
     """Score in so many processes of this machine, or in this one for a single worker."""
 
@@ -87,12 +122,16 @@ def local(workers: int) -> Engine:
             return
         tasks = iter(tasks)
         context = get_context("spawn")
-        with ProcessPoolExecutor(workers, context, _end_with, (os.getpid(),)) as pool:
+        with (
+            ProcessPoolExecutor(workers, context, _end_with, (os.getpid(),)) as pool,
+            _ended_at_once(),
+        ):
             running: set[Future[tuple[int, Sums]]] = set()
             while True:
                 # Two tasks a worker: none waits, and memory holds no more of the corpus.
-                fresh = islice(tasks, 2 * workers - len(running))
-                running |= {pool.submit(work, task) for task in fresh}
+                fresh = list(islice(tasks, 2 * workers - len(running)))
+                with _deaf_to_ctrl_c():  # which is the caller's, who ends them
+                    running |= {pool.submit(work, task) for task in fresh}
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)

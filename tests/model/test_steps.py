@@ -247,3 +247,24 @@ def test_the_models_own_step_comes_last(packed: Path, own: Any) -> None:
     (packed / "steps" / "steps.json").write_text(json.dumps({"model": own}), encoding="utf-8")
     with pytest.raises(gpt2viz.CheckpointError, match=r"steps\.json: .* must come after step 10"):
         gpt2viz.load_steps(packed)
+
+
+def test_checkpoints_with_the_same_weights_are_named(tmp_path: Path) -> None:
+    """In folders and packed; a file of one size with other numbers isn't one of them."""
+    write_steps(tmp_path / "run")
+    for step in (11, 40):
+        shutil.copytree(tmp_path / "run" / "step-10", tmp_path / "run" / f"step-{step}")
+    with pytest.warns(UserWarning, match="steps 10, 11, 40 have the same weights"):
+        steps = gpt2viz.load_steps(tmp_path / "run")
+    assert steps.alike == ((10, 11, 40),)
+    shutil.rmtree(tmp_path / "run" / "step-11")
+    shutil.rmtree(tmp_path / "run" / "step-40")
+    weights = dict(gpt2viz.load_steps(tmp_path / "run")[2].network.named_parameters())
+    for step in (3, 4):
+        write_packed(weights, tmp_path / "run" / f"step-{step}.safetensors")
+    with pytest.warns(UserWarning, match="steps 3, 4 have"):
+        assert gpt2viz.load_steps(tmp_path / "run").alike == ((3, 4),)
+
+
+def test_no_two_checkpoints_of_the_bundled_model_are_the_same() -> None:
+    assert gpt2viz.load_steps().alike == ()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -532,3 +534,32 @@ def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) 
     said = r"^A survey on Ray needs ray: pip install 'gpt2viz\[ray\]'$"
     with pytest.raises(gpt2viz.MissingExtraError, match=said):
         on_ray(1, None)
+
+
+def test_a_survey_that_is_stopped_says_so_in_one_line(tmp_path: Path, tiny_folder: Path) -> None:
+    """By Ctrl-C, which its processes get too, and by SIGTERM; and none of these is left."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join([" ".join(TEXTS)] * 9000), encoding="utf-8")
+    for number, send in ((signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)):
+        out = tmp_path / number.name
+        given = f"-c {corpus} -m {tiny_folder} -o {out} --workers 2 --tokens 12 --quiet"
+        command = [sys.executable, "-m", "gpt2viz", "heads", *given.split()]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as run:
+            while not (out / "survey.json").is_file() and run.poll() is None:
+                time.sleep(0.05)
+            send(run.pid, number)
+            _, said = run.communicate()
+        assert (run.returncode, said.decode().split()) == (130, ["gpt2viz:", "stopped"])
+        end = time.monotonic() + 30
+        while is_left(run.pid) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not is_left(run.pid)
+
+
+def is_left(group: int) -> bool:
+    """Whether a process of a group still runs."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -61,9 +61,11 @@ def offer(view: View, layer: int, head: int) -> None:
 def draw(view: View) -> bool:
     """Draw the training as a slider; whether there was anything to draw."""
     try:
-        steps = list(moments.steps(view.model.name))
-        if not steps:
+        training = moments.steps(view.model.name)
+        if not (steps := list(training)):
             return False
+        for doubt in training.doubts:
+            st.warning(literal(doubt), icon=":material/warning:")
         at = _step(steps)
         with st.spinner("Reading the checkpoints …"):
             seen = moments.known(view.trace.key, at)
