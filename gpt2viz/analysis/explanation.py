@@ -345,7 +345,8 @@ class _Stream:
             written = self._merging(layer)[0][head] @ wanted  # (hs,)
             along += factor * shares.sum() * (reading(self.model, layer, head, "v")[0] @ written)
         embedding = self.model.network.wte.weight.detach().cpu().numpy()  # (n_vocab, C)
-        return (embedding @ along.astype(np.float32)).astype(np.float64)
+        added: Numbers = (embedding @ along.astype(np.float32)).astype(np.float64)
+        return added
 
     def reading(self, side: Side) -> tuple[Numbers, Numbers]:
         """W_Q or W_K of the head, folded (C, hs), and what is read whatever was written (hs,)."""

@@ -159,9 +159,8 @@ def contributions(
     check_sums(trace.edits)
     for wanted in (token, versus):
         _inside(wanted or 0, 0, model.config.vocab_size, "token id")
-    T = len(trace.token_ids)
+    T, network = len(trace.token_ids), model.network
     position = _inside(position, -T, T, "position") % T
-    network = model.network
     u = double(network.lm_head.weight[token])
     if versus is not None:
         u = u - double(network.lm_head.weight[versus])

@@ -211,7 +211,7 @@ class Reason:
         """
         reads = self._weights["key"]
         carried = {
-            name: reads.get(name, tokens) * tokens
+            name: np.where(tokens, reads.get(name, np.float32(1)), np.float32(0))
             for name, carries in zip(self.row.names, self.carries("key", tokens), strict=True)
             if carries
         }

@@ -96,17 +96,17 @@ def _ended_at_once() -> Iterator[None]:
     except BaseException:
         for process in active_children():
             if process not in before:
-                process.terminate()
+                process.kill()  # they don't hear of SIGTERM either
         raise
 
 
 @contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Let processes that are begun meanwhile never hear of Ctrl-C; here it waits so long."""
+def _deaf_to_signals() -> Iterator[None]:
+    """Let processes that are begun meanwhile never hear of Ctrl-C or SIGTERM; here these wait."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
@@ -130,7 +130,7 @@ def local(workers: int) -> Engine:
             while True:
                 # Two tasks a worker: none waits, and memory holds no more of the corpus.
                 fresh = list(islice(tasks, 2 * workers - len(running)))
-                with _deaf_to_ctrl_c():  # which is the caller's, who ends them
+                with _deaf_to_signals():  # those are the caller's, who ends them
                     running |= {pool.submit(work, task) for task in fresh}
                 if not running:
                     return

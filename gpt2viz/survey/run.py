@@ -44,9 +44,8 @@ def survey(
     what ``load_model`` raises.
     """
     read = model_at(model, step)
-    most = read.config.n_positions
-    if not 2 <= n_tokens <= most:
-        raise SurveyError(f"--tokens must be from 2 to {most} for this model.")
+    if not 2 <= n_tokens <= read.config.n_positions:
+        raise SurveyError(f"--tokens must be from 2 to {read.config.n_positions} for this model.")
     corpus = texts if isinstance(texts, Corpus) else Corpus(texts)
     n_shards = sum(1 for _ in shards(corpus))
     if not n_shards:

@@ -121,7 +121,7 @@ class Edited(NamedTuple):
         """
         changes: dict[tuple[str, int], list[Change]] = {}
         for (stage, layer, head), bend in self.own.items():
-            changes[stage, layer] = [lambda x, h=head, bend=bend: replaced(x, h, bend(x[h]))]
+            changes[stage, layer] = [partial(bent_head, head=head, bend=bend)]
         if patch is not None:
             every = changes.setdefault(patch[:2], [])
             every.insert(0 if before else len(every), patch[2])
@@ -151,6 +151,10 @@ def one_by_one(changes: Sequence[Change]) -> Change:
         return x
 
     return change
+
+
+def bent_head(x: np.ndarray, head: int, bend: Change) -> np.ndarray:
+    return replaced(x, head, bend(x[head]))
 
 
 def replaced(x: np.ndarray, index: Any, piece: np.ndarray) -> np.ndarray:
@@ -574,7 +578,7 @@ def pairs(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterat
         oracle = edited(edits, causal)
         given = {"answer": ANSWER, "causal": causal, "edits": gpt2viz.parse_edits(edits)}
         runs = [oracle.run(ids) for ids in (IDS, CORRUPTED)]
-        found.append(Pair(named(edits, causal), model, oracle, *runs, given))
+        found.append(Pair(named(edits, causal), model, oracle, runs[0], runs[1], given))
     yield found
     for name in ("bentq", "bentoutput"):
         KINDS._known.pop(name)
