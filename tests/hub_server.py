@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import constants, file_download
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -194,6 +194,7 @@ def point_the_client_at(hub: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch) 
     """Set the client's endpoint and cache as the environment would set them."""
     template = hub.address + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "ENDPOINT", hub.address)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    for module in (constants, file_download):  # before 1.0 the latter has a name of its own for it
+        monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)

@@ -10,6 +10,7 @@ import click
 
 from gpt2viz.errors import ExportError
 from gpt2viz.export import pixels
+from gpt2viz.export.kinds import check_installed
 
 
 def file_option(kinds: Sequence[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -32,12 +33,16 @@ def in_pixels(_context: click.Context, _option: click.Parameter, length: str | N
 
 
 def kind_of(path: Path, kinds: Sequence[str]) -> str:
-    """The ending of a file. Raises ``click.BadParameter`` where it is none of ``kinds``, and
-    where the file's folder isn't there: before any work is done."""
+    """The ending of a file, checked before any work is done.
+
+    Raises ``click.BadParameter`` where it is none of ``kinds``, and where the file's folder isn't
+    there; ``MissingExtraError`` where such a file can't be written for want of an extra.
+    """
     kind = path.suffix.removeprefix(".").lower()
     if kind not in kinds:
         known = ", ".join(f".{kind}" for kind in kinds)
         raise click.BadParameter(f"{path.name} must end with one of {known}", param_hint="--out")
     if not path.parent.is_dir():
         raise click.BadParameter(f"there is no folder {path.parent}", param_hint="--out")
+    check_installed(kind)
     return kind

@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from gpt2viz.errors import GPT2VizError
-from gpt2viz.extras import needed
 from gpt2viz.labels import spelled
 from gpt2viz.model.tuning import tune_process
 
@@ -39,8 +38,7 @@ class Group(click.Group):
         """The command ``name`` of ``gpt2viz.cli.name``, or None where there is none."""
         if cmd_name not in self.told:
             return None
-        with needed(f"gpt2viz {cmd_name}", "survey" if cmd_name == "heads" else "export"):
-            command: click.Command = getattr(import_module(f"gpt2viz.cli.{cmd_name}"), cmd_name)
+        command: click.Command = getattr(import_module(f"gpt2viz.cli.{cmd_name}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

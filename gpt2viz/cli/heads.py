@@ -9,18 +9,22 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import pandas as pd
 
 from gpt2viz.analysis.births import HABITS, birth
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import options
+from gpt2viz.extras import needed
 from gpt2viz.model import places
 from gpt2viz.survey.corpus import FIELD, Corpus
 from gpt2viz.survey.engines import local, on_ray
 from gpt2viz.survey.run import survey, survey_steps
 from gpt2viz.survey.stored import HEADS, STEPS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @click.command()
@@ -96,6 +100,8 @@ def heads(
         zcat books.gz | gpt2viz heads --corpus -
     """
     where = on_ray(workers, address) if engine == "ray" else local(workers)
+    with needed("gpt2viz heads", "survey"):  # before any work is done
+        import pandas as pd
     with ExitStack() as stack:
         kept = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = out or kept

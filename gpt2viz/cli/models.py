@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gpt2viz import CheckpointError, settings
-from gpt2viz.cli import options
+from gpt2viz.cli import columns, options
 from gpt2viz.labels import spelled
 from gpt2viz.model import places
 from gpt2viz.model.checkpoint import read_config, weight_bytes
@@ -46,15 +45,7 @@ def models(as_json: bool, quiet: bool) -> None:
         options.print_json(rows)
     else:
         shown = [row | {"weights": spell(row["weights"]), "run": spell(row["run"])} for row in rows]
-        click.echo(spelled("\n".join(_columns(shown))))
-
-
-def _columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Lines of a table, each column as wide as its longest entry, which end at its right."""
-    table = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        yield "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
+        click.echo(spelled(columns.of_rows(shown)))
 
 
 def _row(name: str, source: str, folder: Path) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from gpt2viz.cli import options
+from gpt2viz.cli import columns, options
 from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.export import TABLE_KINDS, about, save_table
-from gpt2viz.pictures import tables
+from gpt2viz.pictures.shapes import shape_rows
 
 #: What a terminal's line has room for; the other columns are in --json and in files.
 SHOWN = ("layer", "tensor", "axes", "shape", "bytes", "parameters", "operation")
@@ -29,12 +29,13 @@ def shapes(run: options.Run, as_json: bool, quiet: bool, out: tuple[Path, ...]) 
     for path in out:
         kind_of(path, TABLE_KINDS)
     _, made = run()
-    table = tables.shape_table(made)
+    rows = shape_rows(made)
     for path in out:
-        save_table(table, path, about(made, "shapes"))
+        from gpt2viz.pictures.tables import shape_table  # pandas takes a while
+
+        save_table(shape_table(made), path, about(made, "shapes"))
         options.note(quiet, f"Wrote {path}")
-    plain = table.astype(object)
     if as_json:
-        options.print_json(plain.where(table.notna(), None).to_dict("records"))
+        options.print_json(rows)
     elif not out:
-        click.echo(plain.where(table.notna(), "")[list(SHOWN)].to_string(index=False))
+        click.echo(columns.of_rows(rows, SHOWN))

@@ -6,11 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from gpt2viz import GPT2VizError, Trace, files
+from gpt2viz import GPT2VizError, Trace, export, files
 from gpt2viz.cli.options import finite
 from gpt2viz.export import (
     PICTURE_KINDS,
@@ -18,22 +16,20 @@ from gpt2viz.export import (
     TRACE_KINDS,
     About,
     about,
-    save_figure,
-    save_page,
-    save_table,
-    save_trace,
 )
 from gpt2viz.labels import label
-from gpt2viz.pictures import tables
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
-from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import pool_panel
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpt2viz.pictures.plotly.base import Figure
 
 #: The endings of files, pictures first.
 KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS, "json", *TRACE_KINDS)
@@ -74,7 +70,9 @@ class Tensor:
     @property
     def table(self) -> pd.DataFrame:
         """The numbers as a table whose rows and columns have names."""
-        return tables.panel_table(self.panel)
+        from gpt2viz.pictures.tables import panel_table
+
+        return panel_table(self.panel)
 
     @property
     def figure(self) -> Figure:
@@ -82,6 +80,8 @@ class Tensor:
         if self.layer is not None and self.head is not None:
             of_head: Figure = self.run.heatmap(self.layer, self.head, self.key)
             return of_head
+        from gpt2viz.pictures.plotly.render import render
+
         panel = pool_panel(self.panel, GRID)
         height = min(_HIGH, max(_LOW, 120 + _ROW * len(panel.values)))
         scale = STAGE[self.key].scale
@@ -108,17 +108,17 @@ class Tensor:
         """
         kind = path.suffix.removeprefix(".").lower()
         if kind in TRACE_KINDS:
-            save_trace(self.run, path)
+            export.save_trace(self.run, path)
         elif kind in TABLE_KINDS:
-            save_table(self.table, path, self.about)
+            export.save_table(self.table, path, self.about)
         elif kind == "json":
             written = json.dumps(finite(self.document), ensure_ascii=False)
             files.save(path, f"{written}\n".encode())
         elif kind == "html":
             title = self.panel.title
-            save_page(path, [(title, self.figure)], self.about, [("Its numbers", self.table)])
+            export.save_page(path, [(title, self.figure)], self.about, [("Its numbers", self.table)])
         else:
-            save_figure(self.figure, path, self.about, width=width)
+            export.save_figure(self.figure, path, self.about, width=width)
 
 
 def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from gpt2viz.cli import options
+from gpt2viz.cli import columns, options
 from gpt2viz.cli.files import file_option, in_pixels, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
 from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
 from gpt2viz.labels import spelled
+from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES
 
 #: The stages whose numbers a run keeps.
@@ -78,14 +79,7 @@ def trace(
         options.print_json(tensor.document)
     elif not out:
         click.echo(spelled(f"{tensor.panel.title} · {tensor.run.model_name}"))
-        click.echo(
-            tensor.table.to_string(
-                float_format=lambda x: f"{x:.3f}",
-                max_rows=PRINTED,
-                max_cols=PRINTED,
-                line_width=None,
-            )
-        )
+        click.echo(_table(tensor.panel))
         if max(tensor.panel.values.shape) > PRINTED:
             options.note(quiet, "Shortened; --json and --out give all of it.")
 
@@ -96,3 +90,27 @@ def _check_place(stage: str, layer: int | None, head: int | None) -> None:
         raise click.UsageError(f"{stage} belongs to no layer: leave --layer out")
     if head is not None and stage not in HEAD_STAGES:
         raise click.UsageError(f"{stage} belongs to no head: leave --head out")
+
+
+def _table(panel: Panel) -> str:
+    """A matrix's rows and columns with their names; of many, the first and the last."""
+    rows, across = (_printed(len(axis.labels)) for axis in (panel.rows, panel.columns))
+    down, names = panel.rows.plain_names(), panel.columns.plain_names()
+    table = [
+        [panel.columns.title, *("…" if m is None else names[m] for m in across)],
+        [panel.rows.title, *("" for _ in across)],
+    ]
+    for n in rows:
+        numbers = (
+            "…" if n is None or m is None else f"{panel.values[n, m]:.3f}" for m in across
+        )
+        table.append(["…" if n is None else down[n], *numbers])
+    return columns.aligned(table, left=1)
+
+
+def _printed(n_names: int) -> list[int | None]:
+    """The rows or columns that are printed; None stands for those between."""
+    if n_names <= PRINTED:
+        return list(range(n_names))
+    half = PRINTED // 2
+    return [*range(half), None, *range(n_names - half, n_names)]

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 import gpt2viz
-from gpt2viz import GPT2VizError, Reason
-from gpt2viz.cli import options
+from gpt2viz import GPT2VizError, Reason, export
+from gpt2viz.cli import columns, options
 from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.cli.tensor import check_head
-from gpt2viz.export import PICTURE_KINDS, TABLE_KINDS, about, save_figure, save_table
+from gpt2viz.export import PICTURE_KINDS, TABLE_KINDS, about
 from gpt2viz.labels import spelled
-from gpt2viz.pictures.explanation import pair_table, reason_map
+from gpt2viz.pictures.explanation import pair_rows, reason_map
 
 #: Endings of files: the table of all parts as a picture, or as numbers.
 KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS)
@@ -60,8 +60,10 @@ def why(
     picture = reason_map(case, raw=raw)
     for path in out:
         said = about(case.row.trace, picture.what)
-        save = save_table if kind_of(path, KINDS) in TABLE_KINDS else save_figure
-        save(picture.table() if save is save_table else picture, path, said)
+        if kind_of(path, KINDS) in TABLE_KINDS:
+            export.save_table(picture.table(), path, said)
+        else:
+            export.save_figure(picture, path, said)
         options.note(quiet, f"Wrote {path}")
     if as_json:
         options.print_json(_document(case, raw))
@@ -69,7 +71,7 @@ def why(
         click.echo(spelled("\n".join(case.words())))
         if case.pairs:
             click.echo()
-            click.echo(pair_table(case).to_string(index=False, float_format=lambda x: f"{x:.2f}"))
+            click.echo(columns.of_rows(pair_rows(case)))
 
 
 def _reason(

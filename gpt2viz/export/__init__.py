@@ -5,19 +5,38 @@ export.save_trace(trace, "crane.npz")  # gpt2viz.load_trace reads it
 export.save_figure(trace.heatmap(1, 0), "crane.svg", export.about(trace, "weights", 1, 0))
 """
 
-from gpt2viz.extras import needed
+from __future__ import annotations
 
-with needed("gpt2viz.export", "export"):
-    from gpt2viz.export.about import About, about, about_runs, file_name
-    from gpt2viz.export.arrays import TRACE_KINDS, TraceKind, save_trace, trace_bytes
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gpt2viz.export.about import About, about, about_runs, file_name
+from gpt2viz.export.arrays import save_trace, trace_bytes
+from gpt2viz.export.chromium import can_draw
+from gpt2viz.export.kinds import PICTURE_KINDS, TABLE_KINDS, TRACE_KINDS, TraceKind
+from gpt2viz.export.sheets import figure_table, save_table, table_bytes
+from gpt2viz.export.sized import PLOTLY_DPI, pixels
+from gpt2viz.export.spoken import spoken
+from gpt2viz.extras import needed
+from gpt2viz.run.session import Session, read_session
+
+if TYPE_CHECKING:
     from gpt2viz.export.card import Card, draw_card
     from gpt2viz.export.page import page_html, save_page
     from gpt2viz.export.paper import on_paper
-    from gpt2viz.export.pictures import DPI, PICTURE_KINDS, can_draw, figure_bytes, save_figure
-    from gpt2viz.export.sheets import TABLE_KINDS, figure_table, save_table, table_bytes
-    from gpt2viz.export.sized import PLOTLY_DPI, pixels
-    from gpt2viz.export.spoken import spoken
-    from gpt2viz.run.session import Session, read_session
+    from gpt2viz.export.pictures import DPI, figure_bytes, save_figure
+
+# What needs Plotly, and the module that it comes from when it is first asked for.
+_LATER = {
+    "Card": "card",
+    "DPI": "pictures",
+    "draw_card": "card",
+    "figure_bytes": "pictures",
+    "on_paper": "paper",
+    "page_html": "page",
+    "save_figure": "pictures",
+    "save_page": "page",
+}
 
 __all__ = [
     "DPI",
@@ -48,3 +67,15 @@ __all__ = [
     "table_bytes",
     "trace_bytes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with needed(f"{__name__}.{name}", "export" if name == "figure_bytes" else "notebook"):
+        found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

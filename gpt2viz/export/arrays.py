@@ -6,7 +6,6 @@ import io
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +14,10 @@ from safetensors.numpy import save
 from gpt2viz import files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import about
+from gpt2viz.export.kinds import TRACE_KINDS, TraceKind
 from gpt2viz.run.captured import array_name
 from gpt2viz.run.stages import STAGES
 from gpt2viz.run.trace import Trace
-
-TraceKind = Literal["npz", "safetensors"]
-TRACE_KINDS: tuple[TraceKind, ...] = ("npz", "safetensors")
 
 
 def save_trace(trace: Trace, path: str | Path) -> Path:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from queue import Empty, Queue
 from typing import Any
 
@@ -16,8 +19,47 @@ from gpt2viz.errors import ExportError
 #: Seconds that a picture may take, and that it may wait for others.
 LIMIT = 60
 
+#: Where a person may name the browser, in the environment.
+_NAMED = ("CHROMIUM", "BROWSER_PATH")
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
 # One Chromium at a time: each takes a quarter of a gigabyte.
 _TURN = threading.Lock()
+
+
+def can_draw() -> bool:
+    """Whether this machine has what ``figure_bytes`` needs: kaleido, and Chromium or Chrome."""
+    return not missing()
+
+
+def missing() -> str:
+    """What this machine lacks for ``figure_bytes``, and the commands that mend it; or ""."""
+    lacks = []
+    if find_spec("kaleido") is None:
+        lacks.append(f"kaleido (`{sys.executable} -m pip install 'gpt2viz[export]'`)")
+    if browser() is None:
+        lacks.append(
+            "Chromium or Chrome (such as `apt-get install chromium`, or `kaleido_get_chrome`)"
+        )
+    if not lacks:
+        return ""
+    named = next((f" {name} names no program." for name in _NAMED if os.environ.get(name)), "")
+    return (
+        "A picture as .svg, .pdf or .png is drawn by Chromium through kaleido. Missing here: "
+        f"{' and '.join(lacks)}.{named if browser() is None else ''} One as .html needs neither."
+    )
+
+
+def browser() -> str | None:
+    """Chromium or another browser of its kind; ``CHROMIUM`` and ``BROWSER_PATH`` come first."""
+    for name in _NAMED:
+        if os.environ.get(name):
+            return shutil.which(os.environ[name])
+    if find_spec("choreographer") is None:  # it comes with kaleido
+        return next(filter(None, map(shutil.which, _CHROMIUM)), None)
+    from choreographer.browsers.chromium import Chromium
+
+    return Chromium.find_browser(skip_local=False)
 
 
 def draw(figure: Mapping[str, Any], options: Mapping[str, Any], browser: str | None) -> bytes:

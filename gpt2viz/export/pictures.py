@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import html
-import os
 import re
-import shutil
-import sys
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import plotly.graph_objects as go
 
@@ -17,47 +12,18 @@ from gpt2viz import __version__, files
 from gpt2viz.errors import ExportError
 from gpt2viz.export import pdf, png
 from gpt2viz.export.about import About
-from gpt2viz.export.chromium import draw
+from gpt2viz.export.chromium import browser, draw, missing
+from gpt2viz.export.kinds import PICTURE_KINDS, PictureKind
 from gpt2viz.export.page import page_html
 from gpt2viz.export.paper import on_paper
 from gpt2viz.export.sized import PLOTLY_DPI, pixels
 from gpt2viz.pictures.picture import Picture
-
-PictureKind = Literal["svg", "pdf", "png"]
-PICTURE_KINDS: tuple[PictureKind, ...] = ("svg", "pdf", "png")
 
 #: Pixels an inch of a PNG.
 DPI = 300
 #: The random name that plotly.js gives to the parts of every picture, and ours.
 _NAME = re.compile(rb'id="defs-([0-9a-f]+)"')
 _SAME = b"gpt2viz"
-
-#: Where a person may name the browser, in the environment.
-_NAMED = ("CHROMIUM", "BROWSER_PATH")
-_CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-
-
-def can_draw() -> bool:
-    """Whether this machine has what ``figure_bytes`` needs: kaleido, and Chromium or Chrome."""
-    return not missing()
-
-
-def missing() -> str:
-    """What this machine lacks for ``figure_bytes``, and the commands that mend it; or ""."""
-    lacks = []
-    if find_spec("kaleido") is None:
-        lacks.append(f"kaleido (`{sys.executable} -m pip install 'gpt2viz[export]'`)")
-    if _browser() is None:
-        lacks.append(
-            "Chromium or Chrome (such as `apt-get install chromium`, or `kaleido_get_chrome`)"
-        )
-    if not lacks:
-        return ""
-    named = next((f" {name} names no program." for name in _NAMED if os.environ.get(name)), "")
-    return (
-        "A picture as .svg, .pdf or .png is drawn by Chromium through kaleido. Missing here: "
-        f"{' and '.join(lacks)}.{named if _browser() is None else ''} One as .html needs neither."
-    )
 
 
 def save_figure(
@@ -107,7 +73,7 @@ def figure_bytes(
         raise ExportError(lacks)
     scale = DPI / PLOTLY_DPI if kind == "png" else 1
     size = {"width": drawn.layout.width, "height": drawn.layout.height}
-    made = draw(drawn.to_dict(), {"format": kind, "scale": scale, **size}, _browser())
+    made = draw(drawn.to_dict(), {"format": kind, "scale": scale, **size}, browser())
     try:
         return _told(made, kind, about)
     except ValueError as error:  # another Chromium may write its files in another way
@@ -139,15 +105,3 @@ def _named_alike(picture: bytes) -> bytes:
         return picture
     parts = rb"(?<=[\"#])((?:top)?defs-|clip|legend|g|p)" + random[1]
     return re.sub(parts, rb"\1" + _SAME, picture)
-
-
-def _browser() -> str | None:
-    """Chromium or another browser of its kind; ``CHROMIUM`` and ``BROWSER_PATH`` come first."""
-    for name in _NAMED:
-        if os.environ.get(name):
-            return shutil.which(os.environ[name])
-    if find_spec("choreographer") is None:  # it comes with kaleido
-        return next(filter(None, map(shutil.which, _CHROMIUM)), None)
-    from choreographer.browsers.chromium import Chromium
-
-    return Chromium.find_browser(skip_local=False)

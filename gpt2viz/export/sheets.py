@@ -6,20 +6,18 @@ import io
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
-
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from gpt2viz import files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import About
+from gpt2viz.export.kinds import TABLE_KINDS, TableKind, check_installed
 from gpt2viz.pictures.picture import Picture
-from gpt2viz.pictures.plotly.base import Figure
 
-TableKind = Literal["csv", "parquet"]
-TABLE_KINDS: tuple[TableKind, ...] = ("csv", "parquet")
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpt2viz.pictures.plotly.base import Figure
 
 #: A text that begins with one of these can be run as a formula when a spreadsheet opens it
 #: (OWASP, "CSV Injection"); the last four are the full-width forms that some take too.
@@ -52,6 +50,7 @@ def table_bytes(table: pd.DataFrame, kind: TableKind, about: About | None = None
     that no spreadsheet runs it, and ``about`` says in how many cells. Numbers stay as they are.
     UTF-8, with the mark by which Excel knows it.
     """
+    check_installed(kind)
     flat = _flat(table)
     if kind == "parquet":
         return _parquet(flat, about)
@@ -88,6 +87,8 @@ def picture_of(figure: Picture | Figure) -> Picture:
 
 def _flat(table: pd.DataFrame) -> pd.DataFrame:
     """The table with its index as a column, unless that only counts the rows."""
+    import pandas as pd
+
     if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
         return table.copy()
     return table.reset_index(names=table.index.name or "row")
@@ -95,6 +96,8 @@ def _flat(table: pd.DataFrame) -> pd.DataFrame:
 
 def _without_formulas(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """The table with an apostrophe before every text that could be run, and how many there are."""
+    import pandas as pd
+
     changed = 0
 
     def safe(value: object) -> object:
@@ -118,11 +121,15 @@ def _text_cell(text: str) -> str:
 
 
 def _parquet(table: pd.DataFrame, about: About | None) -> bytes:
+    import pandas as pd
+    import pyarrow as pa
+    from pyarrow import parquet
+
     table.columns = pd.Index([str(name) for name in table.columns])
     found = pa.Table.from_pandas(table, preserve_index=False)
     if about is not None:
         said = {"gpt2viz": json.dumps(asdict(about), ensure_ascii=False)}
         found = found.replace_schema_metadata({**(found.schema.metadata or {}), **said})
     file = io.BytesIO()
-    pq.write_table(found, file)
+    parquet.write_table(found, file)
     return file.getvalue()

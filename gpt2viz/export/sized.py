@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from gpt2viz.errors import ExportError
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 #: Pixels an inch, as Plotly and browsers draw.
 PLOTLY_DPI = 96
@@ -59,6 +61,8 @@ def fitted(figure: go.Figure, width: int) -> go.Figure:
     the room that they need, and the matrices get the rest. Numbers in cells that are too small
     for them are left out. Raises ``ExportError`` where nothing would be left for the matrices.
     """
+    import plotly.graph_objects as go
+
     ratio = shrunk(figure, width)
     made = go.Figure(figure)
     made.layout = _smaller(figure.layout.to_plotly_json(), ratio)

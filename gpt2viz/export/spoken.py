@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from gpt2viz.export.sheets import picture_of
 from gpt2viz.labels import counted, isolated
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture, Series
-from gpt2viz.pictures.plotly.base import Figure
+
+if TYPE_CHECKING:
+    from gpt2viz.pictures.plotly.base import Figure
 
 #: Of so many matrices or curves each is described; of more, only what stands out.
 FEW = 4

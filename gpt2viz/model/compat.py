@@ -1,6 +1,6 @@
 """What is used of the hub's client beyond what its documentation promises; a test each.
 
-Read in huggingface_hub 1.31 and 2.4.
+Read in huggingface_hub 0.30, 0.36, 1.31 and 2.4.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def folder_of(name: str) -> str:
 def transport_error() -> type[Exception]:
     """What the client lets through where there is no network, from the library that it speaks by.
 
-    That is ``httpx2`` in 2 and ``httpx`` before.
+    That is ``httpx2`` in 2, ``httpx`` in 1 and ``requests`` before.
     """
     library = import_module(type(get_session()).__module__.partition(".")[0])
-    return cast(type[Exception], library.TransportError)
+    name = "RequestException" if library.__name__ == "requests" else "TransportError"
+    return cast(type[Exception], getattr(library, name))

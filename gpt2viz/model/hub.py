@@ -246,6 +246,8 @@ def _plain_words(name: str) -> Iterator[None]:
         ) from None
     except RevisionNotFoundError:
         raise HubError(f"{name} has no such revision on {where}.") from None
+    except (OfflineModeIsEnabled, LocalEntryNotFoundError):  # before 1.0 an HfHubHTTPError too
+        raise _no_connection() from None
     except HfHubHTTPError as error:
         status = error.response.status_code
         if status in (401, 403, 404):
@@ -254,8 +256,12 @@ def _plain_words(name: str) -> Iterator[None]:
                 "a token: `hf auth login`, or HF_TOKEN."
             ) from None
         raise HubError(f"{where} answers {status} for {name}. Try again later.") from None
-    except (compat.transport_error(), OfflineModeIsEnabled, LocalEntryNotFoundError):
-        have = ", ".join(cached()) or "nothing"
-        raise HubError(f"No connection to {where}. In the cache: {have}.") from None
+    except compat.transport_error():
+        raise _no_connection() from None
     except OSError as error:
         raise HubError(f"{name} could not be fetched: {error}") from None
+
+
+def _no_connection() -> HubError:
+    have = ", ".join(cached()) or "nothing"
+    return HubError(f"No connection to {constants.ENDPOINT}. In the cache: {have}.")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
@@ -15,6 +14,8 @@ from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import Heatmaps
 
 if TYPE_CHECKING:  # torch stays out of the pictures
+    import pandas as pd
+
     from gpt2viz.analysis.reasons import Read, Reason
     from gpt2viz.analysis.strongest_path import Hop
 
@@ -112,9 +113,16 @@ def path_map(hops: Sequence[Hop], tiles: Array, masked: Mask, labels: Sequence[s
 
 
 def pair_table(case: Reason) -> pd.DataFrame:
+    """``pair_rows`` as a table."""
+    import pandas as pd
+
+    return pd.DataFrame(pair_rows(case))
+
+
+def pair_rows(case: Reason) -> list[dict[str, Any]]:
     """The leading pairs of parts, one row each, with the tokens that their heads had read."""
     labels = case.row.trace.labels
-    return pd.DataFrame(
+    return [
         {
             "the query's part": pair.query_part,
             "the key's part": pair.key_part,
@@ -125,7 +133,7 @@ def pair_table(case: Reason) -> pd.DataFrame:
             "the key's head had read": _read(pair.key_read, labels),
         }
         for pair in case.pairs
-    )
+    ]
 
 
 def _read(read: Read | None, labels: Sequence[str]) -> str:

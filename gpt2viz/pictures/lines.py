@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.extras import needed
 from gpt2viz.pictures.panel import Axis, Matrix, Panel
 from gpt2viz.pictures.picture import Picture
 
@@ -85,7 +86,8 @@ class Lines(Picture):
 
     def table(self) -> pd.DataFrame:
         """One row a line: which matrix, from which query to which key, and its number."""
-        import pandas as pd
+        with needed("A picture's table", "notebook"):
+            import pandas as pd
 
         ends = [
             [f"{axis.position(n)} {text}" for n, text in enumerate(axis.labels)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from gpt2viz.extras import needed
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.stages import Scale
 
@@ -82,7 +83,8 @@ class Picture(Fixed):
         curves, bars and edges: ``series`` (its name, or what is drawn where it has none), ``x``,
         ``y``. No rows where there are no numbers.
         """
-        import pandas as pd
+        with needed("A picture's table", "notebook"):
+            import pandas as pd
 
         parts = [_cells(panel) for panel in self.matrices]
         parts += [

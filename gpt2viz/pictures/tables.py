@@ -13,9 +13,9 @@ from gpt2viz.analysis.cell import CellArithmetic
 from gpt2viz.arrays import largest
 from gpt2viz.labels import counted
 from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.shapes import shape_rows
 from gpt2viz.run.stages import AXES, axis_sizes
 from gpt2viz.run.trace import Trace
-from gpt2viz.run.transformer_lens import name_of
 
 if TYPE_CHECKING:  # torch stays out of the tables
     from gpt2viz.analysis.generation import Choice
@@ -23,29 +23,8 @@ if TYPE_CHECKING:  # torch stays out of the tables
 
 
 def shape_table(trace: Trace) -> pd.DataFrame:
-    """Every tensor of the run in the order in which it was made, one row each.
-
-    Where ``shared`` is true the bytes are the row before's: see ``gpt2viz.TensorRecord``.
-    """
-    return pd.DataFrame(
-        {
-            "step": n,
-            "layer": record.layer,
-            "tensor": record.name,
-            "key": record.key,
-            "axes": f"({', '.join(record.axes)})",
-            "shape": f"({', '.join(map(str, record.shape))})",
-            "dtype": record.dtype,
-            "bytes": record.nbytes,
-            "shared": record.shared,
-            "parameters": record.n_parameters,
-            "operation": record.operation,
-            "line": record.line,
-            "code": record.code,
-            "TransformerLens": name_of(record.key, record.layer),
-        }
-        for n, record in enumerate(trace.tensors)
-    ).astype({"layer": "Int64"})
+    """``shape_rows`` as a table."""
+    return pd.DataFrame(shape_rows(trace)).astype({"layer": "Int64"})
 
 
 def containing(table: pd.DataFrame, text: str) -> pd.DataFrame:

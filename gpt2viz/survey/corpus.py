@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import parquet
-
 from gpt2viz.errors import SurveyError
+from gpt2viz.extras import needed
 from gpt2viz.model.fingerprint import sha256_of
 
 #: Where a row of JSON or Parquet has its text, unless another field is named.
@@ -56,14 +54,18 @@ class Corpus:
         for path in self.files:
             try:
                 yield from self._texts(path)
-            except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-                why = " ".join(str(error).split())
-                raise SurveyError(f"{path}: can't be read: {why:.300}") from error
+            except (OSError, UnicodeDecodeError) as error:
+                raise _unreadable(path, error) from error
 
     def _texts(self, path: Path) -> Iterator[str]:
         kind = path.suffix.lower()
         if kind == ".parquet":
-            yield from self._column(path)
+            with needed(f"{path.name}, which is Parquet,", "survey"):
+                import pyarrow as pa
+            try:
+                yield from self._column(path)
+            except pa.ArrowException as error:
+                raise _unreadable(path, error) from error
         elif kind in _ROWS:
             with path.open(encoding="utf-8-sig") as lines:
                 for n, line in enumerate(lines, start=1):
@@ -86,6 +88,9 @@ class Corpus:
         yield text
 
     def _column(self, path: Path) -> Iterator[str]:
+        import pyarrow as pa
+        from pyarrow import parquet
+
         with parquet.ParquetFile(path) as file:
             self._check_field(file.schema_arrow.names, str(path))
             name = self.field or FIELD
@@ -102,6 +107,10 @@ class Corpus:
                 f"{where}: no field {self.field or FIELD!r}. There are: "
                 f"{', '.join(names) or 'none'!s:.200}. Name the one with the text: --field NAME"
             )
+
+
+def _unreadable(path: Path, error: Exception) -> SurveyError:
+    return SurveyError(f"{path}: can't be read: {' '.join(str(error).split()):.300}")
 
 
 def _object(line: str, where: str) -> dict[str, Any]:

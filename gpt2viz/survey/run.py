@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import gpt2viz
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.errors import SurveyError
+from gpt2viz.extras import needed
 from gpt2viz.files import read_json, whole
 from gpt2viz.survey.corpus import Corpus
 from gpt2viz.survey.documents import shards
 from gpt2viz.survey.engines import Engine, Task, model_at
 from gpt2viz.survey.stored import INTERVALS, RECORD
 from gpt2viz.survey.sums import load, merged, save
-from gpt2viz.survey.tables import write, write_steps
 
 #: Hears how many shards are done, and of how many.
 Progress = Callable[[int, int], None]
@@ -40,9 +41,13 @@ def survey(
     at the start and after each shard how many are done, and of how many. ``step`` is for a
     checkpoint of the model's training in place of the model itself. Raises ``SurveyError``
     where ``out`` holds another survey, texts can't be read or there are none, or passages are
-    longer than the model's context; ``DeviceError`` where a machine has no such ``device``; and
-    what ``load_model`` raises.
+    longer than the model's context; ``DeviceError`` where a machine has no such ``device``;
+    ``MissingExtraError`` without PyArrow and SciPy; and what ``load_model`` raises.
     """
+    with needed("A survey", "survey"):  # before any work is done
+        import_module("scipy.special")
+        from gpt2viz.survey.tables import write
+
     read = model_at(model, step)
     if not 2 <= n_tokens <= read.config.n_positions:
         raise SurveyError(f"--tokens must be from 2 to {read.config.n_positions} for this model.")
@@ -96,6 +101,8 @@ def survey_steps(
     for before, step in enumerate(steps):
         told = partial(_of_all, progress, before, len(steps))
         survey(texts, model, out / f"step-{step}", n_tokens, device, engine, about, told, step=step)
+    from gpt2viz.survey.tables import write_steps
+
     write_steps(out, steps)
 
 

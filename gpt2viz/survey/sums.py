@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from gpt2viz.files import whole
 
@@ -84,6 +83,8 @@ class Sums:
         Steigerwald 2017, "Asymptotic Behavior of a t-Test Robust to Cluster Heterogeneity").
         NaN for fewer than ``FEWEST`` documents.
         """
+        from scipy.special import stdtrit
+
         number, n2, n3, nt, t2 = self.closed().documents
         with np.errstate(invalid="ignore", divide="ignore"):
             mean, n = self.mean, np.where(number < FEWEST, np.nan, self.count)

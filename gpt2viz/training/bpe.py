@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from gpt2viz.extras import needed
 from gpt2viz.files import whole
 from gpt2viz.training.corpus import SEPARATOR, CorpusError
 
@@ -79,7 +80,8 @@ def train_bpe(
     Deterministic for the same texts. Raises ``CorpusError`` where the texts are too short to give
     so many.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    with needed("gpt2viz.training", "train"):
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -111,7 +113,8 @@ def save_bpe(tokenizer: Tokenizer, folder: Path) -> None:
 
 def load_bpe(folder: Path) -> Tokenizer:
     """Read the two files of :func:`save_bpe` again."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    with needed("gpt2viz.training", "train"):
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     tokenizer = Tokenizer(model)

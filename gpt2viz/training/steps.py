@@ -21,11 +21,12 @@ import torch
 import gpt2viz
 from gpt2viz.analysis.scores import recorded
 from gpt2viz.anatomy.training_record import RECORD
-from gpt2viz.extras import needed
 from gpt2viz.files import read_json, whole
 from gpt2viz.model.packed import BITS, write_packed
 from gpt2viz.model.steps import FOLDER, INDEX
 from gpt2viz.training.batches import Ids
+from gpt2viz.training.bpe import load_bpe
+from gpt2viz.training.corpus import read_corpus
 from gpt2viz.training.held_out import held_out_rows
 from gpt2viz.training.train import measure
 
@@ -118,11 +119,7 @@ def main() -> None:
 
 
 def _from_files(given: argparse.Namespace) -> list[int]:
-    with needed("python -m gpt2viz.training.steps", "train"):
-        from gpt2viz.training.bpe import load_bpe
-        from gpt2viz.training.corpus import read_corpus
-
-        tokenizer = load_bpe(given.model)
+    tokenizer = load_bpe(given.model)
     n_positions = gpt2viz.load_model(given.model).config.n_positions
     held_out = held_out_rows(tokenizer, read_corpus(given.corpus), n_positions)
     return keep_steps(given.run, given.model, held_out, given.count, given.bits)

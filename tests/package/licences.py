@@ -39,24 +39,31 @@ says; `make licences` writes this table. The browser parts come inside `streamli
 |---|---|"""
 
 
-def asked(*extras: str) -> set[Requirement]:
+def extras() -> dict[str, list[str]]:
+    """What pyproject.toml lists for each extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found: dict[str, list[str]] = project["optional-dependencies"]
+    return found
+
+
+def asked(*names: str) -> set[Requirement]:
     """What pyproject.toml lists for the library, and for these extras on top."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found: set[Requirement] = set()
-    waiting = [*project["dependencies"], f"gpt2viz[{','.join(extras)}]"]
+    waiting = [*project["dependencies"], f"gpt2viz[{','.join(names)}]"]
     while waiting:
         one = Requirement(waiting.pop())
         if one.name == "gpt2viz":
-            waiting += [line for e in one.extras for line in project["optional-dependencies"][e]]
+            waiting += [line for e in one.extras for line in extras()[e]]
         else:
             found.add(one)
     return found
 
 
-def closure(*extras: str) -> set[str]:
+def closure(*names: str) -> set[str]:
     """All that ``asked`` brings on this system, as canonical names."""
     found: set[str] = set()
-    waiting = list(asked(*extras))
+    waiting = list(asked(*names))
     while waiting:
         name = canonicalize_name(waiting.pop().name)
         if name not in found:

@@ -27,7 +27,7 @@ from packaging.utils import canonicalize_name
 
 import gpt2viz
 from tests.bundled import N_HEAD
-from tests.package.licences import asked, closure
+from tests.package.licences import asked, closure, extras
 from tests.servers import answers, free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -151,12 +151,6 @@ def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:
     assert "gpt2viz/py.typed" in found
     assert licence == (ROOT / "LICENSE").read_bytes()
     assert weights == (ROOT / MODEL / "model.safetensors").read_bytes()
-
-
-def extras() -> dict[str, list[str]]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found: dict[str, list[str]] = project["optional-dependencies"]
-    return found
 
 
 def test_the_wheel_asks_for_what_the_project_lists(wheel: Path) -> None:
@@ -336,84 +330,3 @@ def test_a_plain_install_runs_and_reads_a_model(
     made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
     assert (made.returncode, made.stderr) == (0, "")
     assert made.stdout.startswith(f"(1, {N_HEAD}, 4, 4) ('A', ' crane', ' ate', ' fish') (1, 4, ")
-
-
-#: What asks for an extra in Python, and what it is told.
-FOR_PYTHON = {
-    "trace.heatmap(0, 0)": r"A trace's picture or table needs \w+: pip install 'gpt2viz[notebook]'",
-    "trace.table(0, 0)": r"A trace's picture or table needs \w+: pip install 'gpt2viz[notebook]'",
-    "gpt2viz.show(trace).selected": (
-        r"What is selected in a notebook needs anywidget: pip install 'gpt2viz[widget]'"
-    ),
-    "from gpt2viz import export": r"gpt2viz.export needs \w+: pip install 'gpt2viz[export]'",
-    "import gpt2viz.offline": r"gpt2viz.offline needs plotly: pip install 'gpt2viz[notebook]'",
-    "import gpt2viz.survey": r"gpt2viz.survey needs pyarrow: pip install 'gpt2viz[survey]'",
-}
-ASK = """
-import sys
-import gpt2viz
-trace = gpt2viz.trace(gpt2viz.load_model(), "A")
-for asked_for in sys.argv[1:]:
-    try:
-        exec(asked_for)
-    except gpt2viz.MissingExtraError as error:
-        assert isinstance(error, ImportError)
-        print(error)
-shown = trace._repr_mimebundle_()
-print(shown["text/plain"].splitlines()[-1], *shown)
-"""
-
-
-def test_python_is_told_which_extra_is_missing(
-    light: Path, tmp_path: Path, alone: dict[str, str]
-) -> None:
-    command = [str(light / "python"), "-c", ASK, *FOR_PYTHON]
-    made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
-    assert (made.returncode, made.stderr) == (0, "")
-    *told, shown = made.stdout.splitlines()
-    for found, expected in zip(told, FOR_PYTHON.values(), strict=True):
-        assert re.fullmatch(re.sub(r"[][]", r"\\\g<0>", expected), found), found
-    assert shown == f"{told[0]} text/plain"
-
-
-COMMANDS = {
-    "app": "gpt2viz: gpt2viz app needs streamlit: pip install 'gpt2viz[app]', or uvx --from "
-    "'gpt2viz[app]' gpt2viz app",
-    "heads --corpus x.txt": "gpt2viz: gpt2viz heads needs pandas: pip install 'gpt2viz[survey]'",
-    "trace A": "gpt2viz: gpt2viz.export needs plotly: pip install 'gpt2viz[export]'",
-    "shapes A": "gpt2viz: gpt2viz.export needs plotly: pip install 'gpt2viz[export]'",
-}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_says_which_extra_is_missing(
-    light: Path, tmp_path: Path, alone: dict[str, str], command: str
-) -> None:
-    (tmp_path / "x.txt").write_text("A crane ate fish.", encoding="utf-8")
-    made = subprocess.run(
-        [str(light / "gpt2viz"), *command.split()],
-        cwd=tmp_path,
-        env=alone,
-        capture_output=True,
-        text=True,
-    )
-    assert (made.returncode, made.stdout, made.stderr) == (1, "", f"{COMMANDS[command]}\n")
-
-
-def test_training_says_which_extra_is_missing(
-    light: Path, tmp_path: Path, alone: dict[str, str]
-) -> None:
-    command = [str(light / "python"), "-m", "gpt2viz.training", "--corpus", "x", "--out", "y"]
-    made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
-    said = "python -m gpt2viz.training needs tokenizers: pip install 'gpt2viz[train]'\n"
-    assert (made.returncode, made.stderr) == (1, said)
-
-
-def test_the_commands_of_a_plain_install(
-    light: Path, tmp_path: Path, alone: dict[str, str]
-) -> None:
-    for command, said in ((["--help"], "Open the app"), (["models"], "\nstories  bundled")):
-        program = [str(light / "gpt2viz"), *command]
-        made = subprocess.run(program, cwd=tmp_path, env=alone, capture_output=True, text=True)
-        assert (made.returncode, made.stderr) == (0, "")
-        assert said in made.stdout

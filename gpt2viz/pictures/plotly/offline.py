@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from importlib.util import find_spec
 from typing import Any
 
 import plotly.io as pio
 from plotly.io.base_renderers import MimetypeRenderer, PlotlyRenderer
 from plotly.offline import get_plotlyjs
+
+from gpt2viz.errors import ExportError
 
 #: What plotly.js is told of a picture wherever it isn't Streamlit that draws it: no button uploads
 #: it ("Share chart …"), and no logo leads to a site. What stays saves it, or takes a drag back.
@@ -63,8 +66,11 @@ def offline(in_each: bool = False) -> None:
 
     plotly.js (4.8 MB) is put into the output of that cell once, for all figures of the notebook:
     JupyterLab and VS Code draw figures themselves, the classic notebook uses it. Where every
-    output stands in a frame of its own, as in Colab, ``in_each`` puts it into each figure.
+    output stands in a frame of its own, as in Colab, ``in_each`` puts it into each figure. Raises
+    ``ExportError`` where there is no IPython, and so no notebook.
     """
+    if find_spec("IPython") is None:
+        raise ExportError("offline() is for notebooks, and there is no IPython here.")
     pio.renderers[_NAME] = _Offline(in_each)
     pio.renderers.default = _NAME
     if not in_each:

@@ -1,0 +1,35 @@
+"""Every tensor of a run as a row, for tables and the command line; needs no pandas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpt2viz.run.trace import Trace
+from gpt2viz.run.transformer_lens import name_of
+
+
+def shape_rows(trace: Trace) -> list[dict[str, Any]]:
+    """Every tensor of the run in the order in which it was made, one row each.
+
+    ``layer`` is None where the tensor belongs to none. Where ``shared`` is true the bytes are the
+    row before's: see ``gpt2viz.TensorRecord``.
+    """
+    return [
+        {
+            "step": n,
+            "layer": record.layer,
+            "tensor": record.name,
+            "key": record.key,
+            "axes": f"({', '.join(record.axes)})",
+            "shape": f"({', '.join(map(str, record.shape))})",
+            "dtype": record.dtype,
+            "bytes": record.nbytes,
+            "shared": record.shared,
+            "parameters": record.n_parameters,
+            "operation": record.operation,
+            "line": record.line,
+            "code": record.code,
+            "TransformerLens": name_of(record.key, record.layer),
+        }
+        for n, record in enumerate(trace.tensors)
+    ]

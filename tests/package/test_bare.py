@@ -1,0 +1,98 @@
+"""A plain install and each extra alone do what they are for, and name what the rest needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from gpt2viz.cli import COMMANDS
+from tests import layouts
+from tests.checkpoints import write_checkpoint
+from tests.package import bare
+from tests.package.licences import ROOT, asked, extras
+
+#: Line -> the extra that it needs, "" for none.
+NEEDS = {
+    line: extra
+    for table in (bare.COMMANDS, bare.PYTHON)
+    for extra, lines in table.items()
+    for line in lines
+}
+NEEDS |= {f"{name} --help": "" for name in COMMANDS}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """Extra -> line -> what it says where something is missing."""
+    folder = tmp_path_factory.mktemp("bare")
+    write_checkpoint(folder / "tiny")
+    network = layouts.random_weights(layouts.Today(nano=True, bias=True, mask=False))
+    layouts.save_nano(network, folder / "ckpt.pt", True, False)
+    (folder / "texts.txt").write_text("A crane ate fish. A crane ate corn.\n" * 3)
+    home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "HF_HUB_OFFLINE": "1"}
+    none = {"CHROMIUM": str(folder / "no browser"), "OMP_NUM_THREADS": "1"}
+    made = subprocess.run(
+        [sys.executable, "-m", "tests.package.bare", str(folder)],
+        cwd=ROOT,
+        env=os.environ | home | none,
+        capture_output=True,
+        text=True,
+    )
+    assert not made.returncode, made.stderr
+    found: dict[str, dict[str, str]] = json.loads(made.stdout)
+    return found
+
+
+def brings(extra: str) -> set[str]:
+    """What an extra brings beyond a plain install, by name; nothing for ""."""
+    return {one.name for one in asked(*filter(None, [extra])) - asked()}
+
+
+def test_each_does_what_it_is_for_and_names_what_the_rest_needs(
+    outcomes: dict[str, dict[str, str]],
+) -> None:
+    wrong = []
+    for here, said in outcomes.items():
+        assert said.keys() == NEEDS.keys()
+        for line, wanted in NEEDS.items():
+            named = set(re.findall(r"pip install 'gpt2viz\[(\w+)\]'", said[line]))
+            enough = brings(wanted) <= brings(here)
+            # One that isn't enough may bring what the line needs all the same.
+            if said[line] and (enough or named != {wanted}):
+                wrong.append(f"[{here}] {line}: {said[line]}")
+            if not said[line] and not here and wanted:
+                wrong.append(f"[] {line}: doesn't need [{wanted}]")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_smaller_extra_would_do(outcomes: dict[str, dict[str, str]]) -> None:
+    wrong = [
+        f"{line} needs no more than [{other}]"
+        for line, wanted in NEEDS.items()
+        for other in extras()
+        if brings(other) < brings(wanted) and not outcomes[other][line]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_command_and_every_function_of_the_docs_is_among_them() -> None:
+    """And whatever else the reference names is there in a plain install."""
+    assert {line.split()[0] for line in NEEDS} >= COMMANDS.keys()
+    lines = "\n".join(line for lines in bare.PYTHON.values() for line in lines)
+    called = set(re.findall(r"[A-Za-z_]\w*", lines))
+    names = re.findall(r"^::: (gpt2viz[\w.]*)$", (ROOT / "docs/api.md").read_text("utf-8"), re.M)
+    names += [f"gpt2viz.export.{name}" for name in import_module("gpt2viz.export").__all__]
+    missing = [
+        name
+        for module, _, last in (name.rpartition(".") for name in names)
+        for name in [f"{module}.{last}"]
+        if type(getattr(import_module(module), last)).__name__ == "function" and last not in called
+    ]
+    assert not missing
