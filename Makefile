@@ -9,6 +9,10 @@ MODEL ?= $(GPT2VIZ_MODELS)
 ALLOW ?= $(GPT2VIZ_ALLOW_MODEL)
 # Where the models compute: make run DEVICE=cuda, or mps
 DEVICE ?= cpu
+# On Linux, PyPI's PyTorch brings CUDA with it, some gigabytes. Without CUDA=1, or DEVICE=cuda, a new
+# clone takes the build for processors, from PyTorch's own index: make run CUDA=1
+CUDA ?= $(filter cuda%,$(DEVICE))
+CPU_TORCH ?= https://download.pytorch.org/whl/cpu
 # The text file that the bundled model is trained on: make train CORPUS=books.txt.xz, then
 # make survey CORPUS=books.txt.xz, as a survey belongs to the weights that it was made with
 CORPUS ?=
@@ -127,9 +131,23 @@ ifdef LOCKED
 PINS := --require-hashes -r requirements.lock
 else
 PINS := -r requirements.txt -c $(VERSIONS)
+ifeq ($(shell uname -s),Linux)
+TORCH := .venv/.torch$(if $(strip $(CUDA)),_cuda)
+endif
 endif
 
-$(RUNTIME): requirements.txt pyproject.toml $(VERSIONS)
+# Alone, so that nothing else comes from there. Where nobody answers, PyPI's takes its place.
+.venv/.torch: $(VERSIONS)
+	@echo "Taking PyTorch for processors from $(CPU_TORCH); make run CUDA=1 takes PyPI's"
+	@$(PIP) --no-deps --timeout 5 --retries 0 --index-url $(CPU_TORCH) -c $(VERSIONS) torch >$@.log 2>&1 \
+	  || echo "It can't be had from there ($@.log): taking PyPI's, which brings CUDA"
+	touch $@
+
+.venv/.torch_cuda: $(VERSIONS)
+	$(PIP) --no-deps --force-reinstall -c $(VERSIONS) torch
+	touch $@
+
+$(RUNTIME): requirements.txt pyproject.toml $(VERSIONS) $(TORCH)
 	$(PIP) $(PINS)
 	touch $@
 

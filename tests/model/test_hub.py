@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import constants, utils
 from numpy.testing import assert_array_equal
 from packaging.version import Version
 
@@ -187,13 +187,20 @@ def test_what_cannot_be_read_is_refused_before_its_weights_are_fetched(
     assert not server.asked("pytorch_model")
 
 
+def forget_sessions() -> None:
+    """Before 1.0 a session of the client's is offline from its start or never."""
+    getattr(utils, "reset_sessions", lambda: None)()
+
+
 def test_without_network_one_line_names_what_is_in_the_cache(
     server: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get()
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    forget_sessions()
     refused(r"^No connection to http://127\S+\. In the cache: someone/tiny\.$", "someone/else")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    forget_sessions()
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     refused(r"^No connection to http://127\.0\.0\.1:9\. In the cache: someone/tiny\.$")
 

@@ -1,0 +1,120 @@
+"""`make run` and the container take PyTorch without CUDA, and PyPI's where that can't be had."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from zipfile import ZipFile
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.package.licences import ROOT
+from tests.package.test_lock import entries
+
+TORCH = next(one for one in entries() if one.asked.name == "torch")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder and says nothing of it."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def index(folder: Path) -> Iterator[str]:
+    """The address of an index whose only file is a PyTorch for processors."""
+    name = f"torch-{TORCH.version}+cpu"
+    (folder / "torch").mkdir(parents=True)
+    told = f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH.version}+cpu\nRequires-Dist: no-such\n"
+    with ZipFile(folder / "torch" / f"{name}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.dist-info/METADATA", told)
+        wheel.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{name}.dist-info/RECORD", "")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def taken(folder: Path, address: str) -> tuple[str, list[str]]:
+    """What `make` prints in a new clone with that index, and what is installed then."""
+    folder.mkdir()
+    for name in ("Makefile", "requirements.lock"):
+        shutil.copy(ROOT / name, folder)
+    venv.create(folder / ".venv", symlinks=True, with_pip=False)
+    pip = f"{sys.executable} -m pip --python .venv/bin/python install --quiet"
+    alone = {n: v for n, v in os.environ.items() if not n.startswith(("PIP_", "MAKE", "CUDA"))}
+    made = subprocess.run(
+        ["make", "--silent", ".venv/.torch", f"PIP={pip}", f"CPU_TORCH={address}"],
+        cwd=folder,
+        env=alone | {"PIP_CONFIG_FILE": os.devnull},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (made.returncode, made.stderr) == (0, "")
+    return made.stdout, [path.name for path in folder.glob(".venv/lib/*/site-packages/*-info")]
+
+
+def test_make_takes_it_alone_and_does_without_where_nobody_answers(tmp_path: Path) -> None:
+    with index(tmp_path / "index") as address:
+        printed, found = taken(tmp_path / "there", address)
+    assert found == [f"torch-{TORCH.version}+cpu.dist-info"]
+    assert len(printed.splitlines()) == 1
+    with silent() as address:
+        waited, nothing = taken(tmp_path / "silent", address)
+    refused, none = taken(tmp_path / "refused", address)
+    assert nothing == none == []
+    for said in (waited, refused):
+        assert len(said.splitlines()) == 2
+        assert "PyPI's, which brings CUDA" in said.splitlines()[1]
+
+
+@pytest.mark.parametrize(("cuda", "reached"), [("", True), ("", False), ("1", True)])
+def test_the_container_drops_of_the_lock_what_is_cudas(
+    tmp_path: Path, cuda: str, reached: bool
+) -> None:
+    text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", "")
+    (script,) = re.findall(r"^RUN (if .*)$", text, re.MULTILINE)
+    shutil.copy(ROOT / "requirements.lock", tmp_path)
+    pip = tmp_path / "pip"
+    fails = "" if reached else 'case "$*" in *--index-url*) exit 1;; esac\n'
+    pip.write_text(f'#!/bin/sh\necho "$*" >> asked\n{fails}')
+    pip.chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CUDA": cuda}
+    subprocess.run(["sh", "-c", script], cwd=tmp_path, env=variables, check=True)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked[-1].endswith("--require-hashes -r requirements.lock")
+    assert [line.endswith(f" {TORCH.asked}") for line in asked[:-1]] == [True] * (not cuda)
+    left = entries(tmp_path / "requirements.lock")
+    gone = {one.asked.name for one in entries()} - {one.asked.name for one in left}
+    if cuda or not reached:
+        assert not gone
+        return
+    assert all(one.hashes for one in left)
+    assert "torch" in gone
+    assert {one for one in gone if not one.startswith(("nvidia-", "cuda-"))} == {"torch", "triton"}
+    assert not [one for one in left if Requirement(str(one.asked)).name.startswith("nvidia")]
