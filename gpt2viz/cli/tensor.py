@@ -116,7 +116,9 @@ class Tensor:
             files.save(path, f"{written}\n".encode())
         elif kind == "html":
             title = self.panel.title
-            export.save_page(path, [(title, self.figure)], self.about, [("Its numbers", self.table)])
+            export.save_page(
+                path, [(title, self.figure)], self.about, [("Its numbers", self.table)]
+            )
         else:
             export.save_figure(self.figure, path, self.about, width=width)
 

@@ -101,9 +101,7 @@ def _table(panel: Panel) -> str:
         [panel.rows.title, *("" for _ in across)],
     ]
     for n in rows:
-        numbers = (
-            "…" if n is None or m is None else f"{panel.values[n, m]:.3f}" for m in across
-        )
+        numbers = ("…" if n is None or m is None else f"{panel.values[n, m]:.3f}" for m in across)
         table.append(["…" if n is None else down[n], *numbers])
     return columns.aligned(table, left=1)
 

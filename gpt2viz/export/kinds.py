@@ -16,7 +16,7 @@ PICTURE_KINDS: tuple[PictureKind, ...] = ("svg", "pdf", "png")
 
 #: Ending -> the smallest extra that writes such a file, and the modules that it brings for that.
 #: What a picture needs besides, `export.chromium.missing` says.
-_NEEDS = {
+_NEEDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "html": ("notebook", ("plotly", "pandas")),
     "csv": ("notebook", ("pandas",)),
     "parquet": ("export", ("pandas", "pyarrow")),

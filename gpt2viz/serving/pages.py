@@ -15,7 +15,8 @@ HEAVY = (
     "gpt2viz.run.tracer",
     "gpt2viz.pictures.plotly.render",
     "gpt2viz.model.hub",
-    "gpt2viz.export",
+    "gpt2viz.export.card",
+    "gpt2viz.export.pictures",
 )
 
 

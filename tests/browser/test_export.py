@@ -22,7 +22,7 @@ from pypdf import PdfReader
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.cli.tensor import choose
-from gpt2viz.export.pictures import PictureKind
+from gpt2viz.export.kinds import PictureKind
 from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline

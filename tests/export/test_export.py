@@ -32,7 +32,7 @@ from safetensors import safe_open
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.analysis.comparison import align
-from gpt2viz.export import can_draw, chromium, figure_bytes, pictures
+from gpt2viz.export import can_draw, chromium, figure_bytes
 from gpt2viz.export.pdf import with_metadata as with_pdf_metadata
 from gpt2viz.export.png import with_metadata
 from gpt2viz.export.sheets import FORMULA
@@ -307,8 +307,8 @@ def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
     if chromium:
         program.touch(mode=0o755)
     monkeypatch.setenv("CHROMIUM", str(program))
-    monkeypatch.setattr(pictures, "find_spec", lambda name: name if kaleido else None)
-    said = pictures.missing()
+    monkeypatch.setattr(chromium, "find_spec", lambda name: name if kaleido else None)
+    said = chromium.missing()
     assert export.can_draw() == (said == "") == (kaleido and chromium)
     assert ("pip install 'gpt2viz[export]'" in said) == (not kaleido)
     assert ("apt-get install chromium" in said) == (not chromium)
@@ -328,8 +328,8 @@ def test_a_browser_is_found_without_kaleido_too(
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "google-chrome").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(pictures, "find_spec", lambda _name: None)
-    said = pictures.missing()
+    monkeypatch.setattr(chromium, "find_spec", lambda _name: None)
+    said = chromium.missing()
     assert "kaleido" in said
     assert "apt-get" not in said
 

@@ -25,9 +25,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.package.licences import closure, extras
+from tests.package.licences import brought, closure, extras
 
 #: Command lines of ``gpt2viz``, by the extra that each needs; "" needs none.
 COMMANDS = {
@@ -116,7 +117,7 @@ PYTHON = {
         "heads.weight_scores(tiny)",
         "engines.local(1)",
         "stored.read_survey(gpt2viz.BUNDLED, model.weights, 4, 8)",
-        "gpt2viz.group_words(trace.stage('weights', 0)[0, 0], gpt2viz.word_starts(trace.token_bytes))",
+        "gpt2viz.group_words(trace.stage('weights', 0)[0, 0], gpt2viz.word_starts([b'A'] * 4))",
         "gpt2viz.load_trace(export.save_trace(trace, 'run.npz'))",
         "gpt2viz.show(trace).save('attention.html')",
         "trace._repr_mimebundle_()",
@@ -173,8 +174,9 @@ MODULES = {
 }
 #: Where a line ends that has all that pip brings: no network, no cluster, no browser, no file.
 AS_FAR_AS = re.compile(
-    r"No connection to|No Ray cluster answers|can't be used: Cannot assign|Missing here: Chromium"
-    r"|No such file or directory|the text gives only|needs the program caddy|needs Linux|is for notebooks"
+    r"No connection to|No Ray cluster answers|can't be used: Cannot assign|is for notebooks"
+    r"|Missing here: Chromium"
+    r"|No such file or directory|the text gives only|needs the program caddy|needs Linux"
 )
 
 
@@ -190,7 +192,7 @@ class Hiding(PathFinder):
         spec = super().find_spec(fullname, *rest, **named)
         if spec is None or fullname not in cls.hidden:
             return spec
-        file = Path(spec.origin or list(spec.submodule_search_locations or ())[0])
+        file = Path(spec.origin or next(iter(spec.submodule_search_locations or ())))
         return None if cls.site in file.parents[:2] else spec
 
 
@@ -198,8 +200,8 @@ _owners = cache(packages_distributions)
 
 
 def hide_all_but(*wanted: str, also: Iterable[str] = ()) -> None:
-    """Leave gpt2viz in this process what these extras bring, and other packages by name."""
-    allowed = {"gpt2viz", *closure(*wanted), *map(canonicalize_name, also)}
+    """Leave gpt2viz in this process what these extras bring, and what other packages do."""
+    allowed = {"gpt2viz", *closure(*wanted), *brought(map(Requirement, also))}
     owners = _owners()
     hidden = {n for n, by in owners.items() if not allowed & set(map(canonicalize_name, by))}
     loaded = hidden & sys.modules.keys() - {"colorama"}  # tqdm's, where it is there

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from importlib.metadata import PackageMetadata, distribution
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,13 @@ def asked(*names: str) -> set[Requirement]:
 
 def closure(*names: str) -> set[str]:
     """All that ``asked`` brings on this system, as canonical names."""
+    return brought(asked(*names))
+
+
+def brought(requirements: Iterable[Requirement]) -> set[str]:
+    """All that these bring on this system, themselves included, as canonical names."""
     found: set[str] = set()
-    waiting = list(asked(*names))
+    waiting = list(requirements)
     while waiting:
         name = canonicalize_name(waiting.pop().name)
         if name not in found:

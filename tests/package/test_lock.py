@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -77,9 +78,7 @@ def test_the_tools_are_locked_to_what_is_asked_for_and_to_what_the_app_has() -> 
     assert {(canonicalize_name(e.asked.name), e.version) for e in entries()} <= locked
 
 
-@pytest.mark.parametrize(
-    ("lock", "extras"), [(LOCK, ["app"]), (TOOLS_LOCK, ["app", "export", "ray", "train", "widget"])]
-)
+@pytest.mark.parametrize(("lock", "extras"), [(LOCK, ["app"]), (TOOLS_LOCK, ["all"])])
 def test_the_tests_run_with_what_is_locked(lock: Path, extras: list[str]) -> None:
     """But for torch's build: +cpu has the version and not the file of PyPI's."""
     here = {canonicalize_name(e.asked.name): e.version for e in entries(lock) if e.here}
@@ -104,6 +103,9 @@ def test_make_installs_the_locked_versions() -> None:
         return made.stdout
 
     assert "-r requirements.txt -c .venv/.versions" in commands("run")
+    for cuda in ("CUDA=1", "DEVICE=cuda:1", "LOCKED=1"):
+        assert "--index-url" not in commands("run", cuda), cuda
+    assert ("--no-deps" in commands("unit")) == (sys.platform == "linux")
     assert "-r requirements-dev.txt -c requirements-dev.lock" in commands("unit")
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["-e .[app]"]

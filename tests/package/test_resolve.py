@@ -70,7 +70,7 @@ def test_a_notebook_keeps_all_that_it_has() -> None:
 
 @pytest.mark.parametrize("python", OTHERS)
 def test_every_other_python_that_is_named_has_wheels_of_all(python: str) -> None:
-    every = list(asked("app", "export", "ray", "train"))
+    every = list(asked("all"))
     assert {canonicalize_name(one.name) for one in every} <= resolved(every, python).keys()
 
 

@@ -38,9 +38,9 @@ def index(folder: Path) -> Iterator[str]:
     """The address of an index whose only file is a PyTorch for processors."""
     name = f"torch-{TORCH.version}+cpu"
     (folder / "torch").mkdir(parents=True)
-    told = f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH.version}+cpu\nRequires-Dist: no-such\n"
+    told = f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH.version}+cpu\n"
     with ZipFile(folder / "torch" / f"{name}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{name}.dist-info/METADATA", told)
+        wheel.writestr(f"{name}.dist-info/METADATA", f"{told}Requires-Dist: no-such\n")
         wheel.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr(f"{name}.dist-info/RECORD", "")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))

@@ -1,11 +1,11 @@
-"""The library's tests with the oldest versions that it allows, and with the newest.
+"""The tests with the oldest versions that are allowed, and with the newest.
 
-python -m tests.package.versions          both
-python -m tests.package.versions oldest   or "newest"
+python -m tests.package.versions            all of ``SETS``
+python -m tests.package.versions oldest     or another by its name
 
-Each gets an environment of its own below build/versions: what a plain ``pip install gpt2viz``
-brings, in the oldest or newest version of each range, and the tests' own tools. PyPI's PyTorch for
-Linux brings CUDA: 5 GB an environment.
+Each gets an environment of its own below build/versions: what ``pip install gpt2viz`` with some
+extras brings, in the oldest or newest version of each range, and the tests' own tools. PyTorch is
+the build for processors where its index can be reached; PyPI's for Linux brings CUDA, 5 GB more.
 """
 
 from __future__ import annotations
@@ -15,53 +15,78 @@ import shutil
 import subprocess
 import sys
 import venv
+from typing import NamedTuple
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from tests.package.licences import ROOT, asked
 
-#: What the tests need on top, in a version that gets on with ours: an independent GPT-2 above all.
-TOOLS = {
-    "oldest": ("transformers==5.0.0", "pytest>=9,<10", "hypothesis>=6.150,<7"),
-    "newest": ("transformers>=5.20,<6", "pytest>=9,<10", "hypothesis>=6.150,<7"),
-}
-TESTS = (
+CPU_TORCH = "https://download.pytorch.org/whl/cpu"
+TOOLS = ("pytest>=9,<10", "hypothesis>=6.150,<7", "pypdf>=6,<8")
+#: An independent GPT-2 above all, in a version that gets on with ours.
+OLD, NEW = "transformers==4.57.6", "transformers>=5.20,<6"
+LIBRARY = (
     "tests/analysis/test_lens.py",
     *(f"tests/model/test_{name}.py" for name in ("checkpoint", "tokenizer", "hub", "compat")),
     *(f"tests/run/test_{name}.py" for name in ("parity", "edits_parity", "tracing")),
     # What the old tokenizers, an oracle too, says of how it reads its own files.
     "-Wignore:Deprecated in 0.9.0:DeprecationWarning",
-    # It asks `gpt2viz trace`, which needs an extra.
-    "--deselect=tests/model/test_hub.py::"
-    "test_the_command_says_the_size_first_and_goes_on_where_it_was",
 )
+PICTURES = ("tests/pictures",)
+FILES = ("tests/export/test_export.py", *PICTURES)
 
 
-def wanted(which: str) -> list[str]:
+class Set(NamedTuple):
+    """What is installed, and the tests that run there."""
+
+    oldest: bool
+    extras: tuple[str, ...]
+    oracle: str
+    tests: tuple[str, ...]
+
+
+SETS = {
+    "oldest": Set(True, ("notebook", "survey"), OLD, (*LIBRARY, *PICTURES)),
+    "oldest-export": Set(True, ("export", "survey"), OLD, FILES),
+    "newest": Set(False, ("export", "survey"), NEW, (*LIBRARY, *FILES)),
+}
+
+
+def wanted(which: Set) -> list[str]:
     """What pip is asked for: each range's oldest version, or the range itself."""
-    if which == "newest":
-        return [str(one) for one in asked()]
-    return [f"{one.name}=={least(one)}" for one in asked()]
+    every = asked(*which.extras)
+    if not which.oldest:
+        return sorted(map(str, every))
+    found: dict[str, Version] = {}
+    for one in every:
+        found[one.name] = max(least(one), found.get(one.name, least(one)))
+    return [f"{name}=={version}" for name, version in sorted(found.items())]
 
 
-def least(one: Requirement) -> str:
+def least(one: Requirement) -> Version:
     """The oldest version of a range."""
-    return next(bound.version for bound in one.specifier if bound.operator == ">=")
+    return next(Version(bound.version) for bound in one.specifier if bound.operator == ">=")
 
 
-def check(which: str) -> int:
+def check(name: str) -> int:
     """Make the environment anew and run the tests there; pytest's exit code."""
-    folder = ROOT / "build" / "versions" / which
+    which = SETS[name]
+    folder = ROOT / "build" / "versions" / name
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True)
     python = str(folder / "bin" / "python")
     install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
-    subprocess.run([*install, *wanted(which), *TOOLS[which]], check=True)
-    print(f"\n{which}: {' '.join(wanted(which))}", flush=True)
-    alone = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS]
-    return subprocess.run(command, cwd=ROOT, env=alone).returncode
+    packages = wanted(which)
+    (torch,) = (one for one in packages if Requirement(one).name == "torch")
+    alone = ["--no-deps", "--timeout", "5", "--retries", "0", "--index-url", CPU_TORCH]
+    subprocess.run([*install, *alone, torch], check=False)
+    subprocess.run([*install, *packages, which.oracle, *TOOLS], check=True)
+    print(f"\n{name}: {' '.join(packages)}", flush=True)
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *which.tests]
+    return subprocess.run(command, cwd=ROOT, env=variables).returncode
 
 
 if __name__ == "__main__":
-    sys.exit(max(map(check, sys.argv[1:] or TOOLS)))
+    sys.exit(max(map(check, sys.argv[1:] or SETS)))
