@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from gpt2viz.cli import options
 from gpt2viz.extras import needed
 from gpt2viz.model import places
 from gpt2viz.survey.corpus import FIELD, Corpus
-from gpt2viz.survey.engines import local, on_ray
+from gpt2viz.survey.engines import Engine, local, on_ray
 from gpt2viz.survey.run import survey, survey_steps
 from gpt2viz.survey.stored import HEADS, STEPS
 
@@ -99,25 +100,32 @@ def heads(
         gpt2viz heads --corpus posts.jsonl --field body --json > heads.json
         zcat books.gz | gpt2viz heads --corpus -
     """
-    where = on_ray(workers, address) if engine == "ray" else local(workers)
-    with needed("gpt2viz heads", "survey"):  # before any work is done
-        import pandas as pd
+    where = _engine(engine, workers, address)  # says what is missing before any work is done
     with ExitStack() as stack:
         kept = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = out or kept
         texts = Corpus(_spooled(kept, field) if str(corpus) == "-" else corpus, field)
         try:
-            with _Progress(quiet) as progress:
+            with _Progress(quiet) as tell:
                 score = survey_steps if steps else survey
-                score(texts, places.find(model)[1], folder, tokens, device, where, about, progress)
+                score(texts, places.find(model)[1], folder, tokens, device, where, about, tell)
         except OSError as error:  # a full disk, a folder that may not be written
             raise click.ClickException(f"{folder}: can't be written ({error})") from None
-        found = pd.read_csv(folder / f"{STEPS if steps else HEADS}.csv")
-    _print(found, top, as_json)
+        _print(folder / f"{STEPS if steps else HEADS}.csv", top, as_json)
     options.note(quiet or not out, f"Tables in {out}")
 
 
-def _print(found: pd.DataFrame, top: int, as_json: bool) -> None:
+def _engine(name: str, workers: int, address: str | None) -> Engine:
+    where = on_ray(workers, address) if name == "ray" else local(workers)
+    with needed("gpt2viz heads", "survey"):
+        import_module("pandas")
+    return where
+
+
+def _print(table: Path, top: int, as_json: bool) -> None:
+    import pandas as pd
+
+    found = pd.read_csv(table)
     if as_json:
         options.print_json(found.to_dict("records"))
     else:

@@ -45,7 +45,7 @@ def trace_bytes(trace: Trace, kind: TraceKind) -> bytes:
     if kind == "safetensors":
         return _in_order(save(found, said))
     file = io.BytesIO()
-    np.savez(file, allow_pickle=False, about=np.array(json.dumps(said)), **found)
+    np.savez(file, about=np.array(json.dumps(said)), **found)  # type: ignore[arg-type]
     return file.getvalue()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gpt2viz
@@ -44,10 +45,7 @@ def survey(
     longer than the model's context; ``DeviceError`` where a machine has no such ``device``;
     ``MissingExtraError`` without PyArrow and SciPy; and what ``load_model`` raises.
     """
-    with needed("A survey", "survey"):  # before any work is done
-        import_module("scipy.special")
-        from gpt2viz.survey.tables import write
-
+    tables = _tables()  # before any work is done
     read = model_at(model, step)
     if not 2 <= n_tokens <= read.config.n_positions:
         raise SurveyError(f"--tokens must be from 2 to {read.config.n_positions} for this model.")
@@ -55,7 +53,6 @@ def survey(
     n_shards = sum(1 for _ in shards(corpus))
     if not n_shards:
         raise SurveyError(f"{corpus.path}: holds no text")
-    out.mkdir(parents=True, exist_ok=True)
     made_from = {
         **corpus.record,
         "model": read.weights.sha256 if read.weights else "",
@@ -77,7 +74,7 @@ def survey(
         save(sums, files[number])
         n_done += 1
         progress(n_done, n_shards)
-    write(merged(map(load, files)), out)
+    tables.write(merged(map(load, files)), out)
 
 
 def survey_steps(
@@ -101,9 +98,14 @@ def survey_steps(
     for before, step in enumerate(steps):
         told = partial(_of_all, progress, before, len(steps))
         survey(texts, model, out / f"step-{step}", n_tokens, device, engine, about, told, step=step)
-    from gpt2viz.survey.tables import write_steps
+    _tables().write_steps(out, steps)
 
-    write_steps(out, steps)
+
+def _tables() -> ModuleType:
+    """What writes tables, where all that a survey needs is installed."""
+    with needed("A survey", "survey"):
+        import_module("scipy.special")
+        return import_module("gpt2viz.survey.tables")
 
 
 def _of_all(progress: Progress, before: int, n_steps: int, done: int, of: int) -> None:
@@ -111,6 +113,7 @@ def _of_all(progress: Progress, before: int, n_steps: int, done: int, of: int) -
 
 
 def _same_survey(path: Path, wanted: dict[str, Any], about: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     made = read_json(path) if path.is_file() else wanted
     if {name: made.get(name) for name in wanted} != wanted:
         raise SurveyError(

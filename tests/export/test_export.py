@@ -295,24 +295,24 @@ def test_another_ending_is_refused(trace: gpt2viz.Trace, ending: str, tmp_path: 
 
 
 @pytest.mark.parametrize("kaleido", [True, False])
-@pytest.mark.parametrize("chromium", [True, False])
+@pytest.mark.parametrize("browser", [True, False])
 def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
     trace: gpt2viz.Trace,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     kaleido: bool,
-    chromium: bool,
+    browser: bool,
 ) -> None:
     program = tmp_path / "chromium"
-    if chromium:
+    if browser:
         program.touch(mode=0o755)
     monkeypatch.setenv("CHROMIUM", str(program))
     monkeypatch.setattr(chromium, "find_spec", lambda name: name if kaleido else None)
     said = chromium.missing()
-    assert export.can_draw() == (said == "") == (kaleido and chromium)
+    assert export.can_draw() == (said == "") == (kaleido and browser)
     assert ("pip install 'gpt2viz[export]'" in said) == (not kaleido)
-    assert ("apt-get install chromium" in said) == (not chromium)
-    assert ("CHROMIUM names no program" in said) == (not chromium)
+    assert ("apt-get install chromium" in said) == (not browser)
+    assert ("CHROMIUM names no program" in said) == (not browser)
     figure = heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)
     if said:
         with pytest.raises(gpt2viz.ExportError, match="Missing here") as refused:

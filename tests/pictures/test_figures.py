@@ -288,6 +288,6 @@ def test_a_masked_cell_has_a_sign_where_others_have_a_number() -> None:
     panel = Panel("", values, Axis("query", axis), Axis("key", axis), masked=masked)
     drawn = heatmaps([panel], LIGHT).data[1:4]
     assert [trace.texttemplate for trace in drawn] == ["%{text}"] * 3
-    signs = np.char.add(np.char.add(*(np.array(one.text, str) for one in drawn[:2])), drawn[2].text)
+    signs = np.array([one.text for one in drawn[:3]], object).sum(axis=0)
     assert signs.tolist() == [["", "×", "×"], ["", "", "×"], ["NaN", "", "∞"]]
     assert {trace.texttemplate for trace in heatmaps([panel], LIGHT, numbers=0).data[:4]} == {None}
