@@ -11,8 +11,12 @@ from torch import Tensor
 
 #: Numbers of the largest tensor that is made, and axes of one.
 LARGEST, MOST_AXES = 2**22, 6
+#: Bytes that one evaluation may ask for in all, as if it gave none back before its end.
+MOST_BYTES = 2**27
 #: What one evaluation may do in all: numbers that are made or read; products count 1/64 each.
 MOST_WORK = 2**25
+#: Bytes of the widest number, a whole one.
+_WIDEST = 8
 
 Value = Tensor | bool | int | float | slice | tuple[Any, ...] | EllipsisType | None
 
@@ -22,10 +26,15 @@ class Misfit(ValueError):  # noqa: N818 - as the sentences that it holds
 
 
 class Work:
-    """How much may still be done; one may be shared by several evaluations."""
+    """How much may still be done; several evaluations may share one, one after the other."""
 
     def __init__(self, most: int = MOST_WORK) -> None:
         self.left = most
+        self.begin()
+
+    def begin(self) -> None:
+        """An evaluation begins: of those before it, at most the result is still in memory."""
+        self.bytes_left = MOST_BYTES
 
     def make(self, shape: tuple[int, ...], read: int = 0) -> None:
         """Take what a tensor of that shape costs, made from ``read`` numbers.
@@ -38,8 +47,18 @@ class Work:
         if size > LARGEST:
             raise Misfit(f"this would make {size:,} numbers; {LARGEST:,} are the most here.")
         self.left -= max(size, read)
-        if self.left < 0:
+        self.bytes_left -= size * _WIDEST
+        if self.left < 0 or self.bytes_left < 0:
             raise Misfit("by here this is too much to compute; write something smaller.")
+
+    def cast(self, *values: Value) -> None:
+        """Take what it costs to make whole numbers, True and False into numbers of another kind.
+
+        PyTorch copies such tensors before it computes with them. Raises as ``make``.
+        """
+        for x in values:
+            if isinstance(x, Tensor) and not x.is_floating_point():
+                self.make(tuple(x.shape))
 
 
 def tensor(x: Value) -> Tensor:

@@ -83,14 +83,21 @@ class Expression:
 
         Raises ``ExpressionError`` where it can't be computed or would take too much ``work``.
         """
+        work = work or Work()
+        work.begin()
         with torch.inference_mode():
-            return _Evaluation(self.text, names, work or Work()).value(self._root)
+            return _Evaluation(self.text, names, work).value(self._root)
 
     def tensor(self, names: Mapping[str, Value], work: Work | None = None) -> Tensor:
         """What it comes to, in float32; raises ``ExpressionError`` too where that's no tensor."""
+        work = work or Work()
         found = self.value(names, work)
         if not isinstance(found, Tensor):
             raise ExpressionError(f"`{self.text}`: this isn't a tensor, and one is wanted.")
+        try:
+            work.cast(found)
+        except Misfit as error:
+            raise ExpressionError(f"`{self.text}`: {error}") from None
         return found.to(torch.float32)
 
     def _odd(self) -> str:

@@ -41,6 +41,11 @@ class Gap(NamedTuple):
         (line,) = (line for line in source if f'gap("{self.name}"' in line)
         return _PLACE.sub(BLANK, line.strip())
 
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of what belongs there, as the line's comment names them: (B, T, C), say."""
+        return tuple(self.line.rpartition("# (")[2].rstrip(")").split(", "))
+
 
 class Draft:
     """The eighty lines as a reader fills their gaps: by name, those of what is ``given``."""
@@ -61,19 +66,29 @@ class Draft:
     def read_by(self, model: Model) -> GPT2:
         """The eighty lines with a model's weights, to write ``NEW`` tokens at most.
 
-        Raises ``ExpressionError`` for what can't be read. What can't be computed, or takes too
-        much work, raises it while the eighty lines run.
+        What a gap makes has the shape that belongs there, whatever the length of the text. So
+        the lines round it take what they take in the model itself, and a gap at most
+        ``bounds.MOST_BYTES`` besides. Raises ``ExpressionError`` for what can't be read. What
+        can't be computed, has another shape, or takes too much work raises it as they run.
         """
         expressions = {gap.name: Expression(self.given.get(gap.name, "")) for gap in GAPS}
-        work = Work(NEW * MOST_WORK)
+        work, config = Work(NEW * MOST_WORK), model.config
+        sizes = {"C": config.n_embd, "nh": config.n_head, "n_vocab": config.vocab_size}
 
         def fill(name: str, **names: Value) -> Tensor:
-            found = expressions[name].tensor(names, work)
-            if name == "head" and found.isnan().any():
+            if isinstance(ids := names.get("ids"), Tensor):
+                sizes["B"], sizes["T"] = ids.shape
+            made = expressions[name].tensor(names, work)
+            if made.shape != (shape := tuple(sizes[axis] for axis in _AXES[name])):
+                raise ExpressionError(
+                    f"With {sizes['T']} tokens, `{expressions[name].text}` has the shape "
+                    f"{tuple(made.shape)}, and {shape} is wanted."
+                )
+            if name == "head" and made.isnan().any():
                 raise ExpressionError("the logits are NaN, so no token is the most probable.")
-            return found
+            return made
 
-        return GPT2(model.config, weights(model), fill)
+        return GPT2(config, weights(model), fill)
 
 
 def weights(model: Model) -> dict[str, Tensor]:
@@ -230,3 +245,4 @@ GAPS: tuple[Gap, ...] = (
         },
     ),
 )
+_AXES = {gap.name: gap.axes for gap in GAPS}

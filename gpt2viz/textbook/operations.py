@@ -59,6 +59,7 @@ def between(sign: str, a: Value, b: Value, work: Work) -> Value:
             number(x)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         work.make(joint(a, b))
+        work.cast(a, b)
         of_tensors: Tensor = _ON_TENSORS[sign](a, b)
         return of_tensors
     found = _ON_NUMBERS[sign](a, b)
@@ -91,9 +92,9 @@ def matmul(work: Work, /, left: Value, right: Value) -> Tensor:
             f"of the right, {inner}.{turn}"
         )
     batch = broadcast([tuple(a.shape[:-2]), tuple(b.shape[:-2])])
-    if a.ndim > 2 and b.ndim > 2:  # these are spread over the batch before they are multiplied
-        work.make((*batch, m, k))
-        work.make((*batch, k, n))
+    for x in (a, b):  # one is spread over the batch, or put in order, before it is multiplied
+        if math.prod(batch) > 1 or 1 not in x.stride()[-2:]:
+            work.make((*batch, *x.shape[-2:]))
     work.make((*batch, m, n), read=math.prod(batch) * m * n * k // 64)
     return a @ b
 
@@ -145,14 +146,18 @@ def _each(
     if not isinstance(x, Tensor):
         return one(number(x))
     work.make(tuple(x.shape))
+    work.cast(x)
     return many(x)
 
 
 def _reduced(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def reduce(work: Work, /, x: Value, dim: Value = None, keepdim: Value = False) -> Tensor:
         x = tensor(x)
-        work.make((), read=x.numel())
         axes = tuple(range(x.ndim)) if dim is None else sizes((dim,))
+        gone = {axis % max(x.ndim, 1) for axis in axes}
+        left = (size for axis, size in enumerate(x.shape) if axis not in gone)
+        work.make(tuple(left), read=x.numel())
+        work.cast(x)
         return how(x, axes, bool(keepdim))
 
     return reduce
@@ -173,6 +178,7 @@ def where(work: Work, /, condition: Value, a: Value, b: Value) -> Tensor:
     if condition.dtype != torch.bool:
         raise Misfit("the condition must be True and False: compare with ==, or call .bool().")
     work.make(joint(condition, a, b))
+    work.cast(a, b)
     a, b = (x if isinstance(x, Tensor) else float(number(x)) for x in (a, b))
     return torch.where(condition, a, b)
 

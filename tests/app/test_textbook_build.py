@@ -80,6 +80,19 @@ def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> Non
     assert "You have built" not in text
     at.text_input(key="build_residual").set_value("x * inf - x * inf").run()
     assert "can't write on: the logits are NaN" in said(at)
+    at.text_input(key="build_residual").set_value(BUILT["build_residual"])
+    at.text_input(key="build_softmax").set_value("ones(1, 8, 4, 4) / 4").run()
+    assert "can't write on: With 5 tokens" in said(at)
+    assert right(at) == 7
+    # Right in shape for these four tokens; for five, thousands of rows, which ours would multiply.
+    wide = {
+        "build_embedding": "ones((T-4)*999+1,(5-T)*3+1,256)",
+        "build_softmax": "ones(1,8,(masked.shape[-1]-4)*1800+4,masked.shape[-1])",
+    }
+    at = open_page("textbook", chapter="build", **BUILT | wide)
+    assert "can't write on: With 5 tokens" in said(at)
+    at.text_input(key="build_embedding").set_value(BUILT["build_embedding"]).run()
+    assert "(1, 8, 5, 5) is wanted" in said(at)
 
 
 @pytest.fixture

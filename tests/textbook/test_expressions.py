@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpt2viz.textbook.bounds import LARGEST, MOST_AXES, Value, Work
+from gpt2viz.textbook.bounds import LARGEST, MOST_AXES, MOST_BYTES, Value, Work
 from gpt2viz.textbook.expressions import LONGEST, Expression, ExpressionError
 from gpt2viz.textbook.operations import FUNCTIONS
+from tests.textbook.allocator import peak_bytes
 
 RNG = np.random.default_rng(0)
 T, HS, NH = 3, 4, 2
@@ -287,3 +289,45 @@ def test_what_is_computed_is_what_python_makes_of_the_same_text(text: str) -> No
         return
     expected = eval(text, {**names(), **_PYTORCH, "inf": math.inf})  # noqa: S307 - the oracle
     assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+#: Tensors near the largest that may be made, of shapes that meet in a broadcast or a product.
+_LARGE = [
+    *("ones(1999, 1999)", "ones(90, 256, 5)", "ones(1, 256, 5000)", "ones(256, 5000)"),
+    *("arange(4000000)", "ones(2000, 1)", "ones(1, 2000)", "ones(99, 1, 2, 200)"),
+    *("ones(1, 99, 200, 2)", "(arange(3999999) > 3)", "wide", "wide.mT", "wide[:, ::2]"),
+    *("wide[::2, ::2].mT", "ids", "2"),
+]
+_CHANGED = [
+    *("({}).mT", "softmax({}, 0)", "({}).softmax(-1)", "({}).sum(-1)", "({}).unsqueeze(0)"),
+    *("({}).reshape(-1)", "({}).flatten()", "({}).contiguous()", "({}).bool()", "tril({})"),
+    *("({}).masked_fill(({}) > 0, 1)", "where(({}) > 0, {}, 0)", "({}) ** 0.3", "-({})"),
+    *("({}).transpose(0, -1)", "({})[None]", "wide[({}).bool() * 0 + ids]", "({})[::2]"),
+    *("ones_like({})", "({}).amax(0)", "({}).float()", "exp({})", "triu({}, 3)"),
+]
+
+
+#: Bytes that an operation may take beside, whatever the size of its tensors.
+_BUFFERS = 2**16
+
+
+@settings(max_examples=60)
+@given(
+    st.recursive(
+        st.sampled_from(_LARGE),
+        lambda inner: st.one_of(
+            st.builds(lambda form, x: form.replace("{}", x), st.sampled_from(_CHANGED), inner),
+            st.builds("({}) {} ({})".format, inner, st.sampled_from("@+*/-"), inner),
+        ),
+        max_leaves=3,
+    ).filter(lambda text: len(text) <= LONGEST)
+)
+def test_no_expression_takes_more_memory_than_was_predicted(text: str) -> None:
+    """By the profiler of PyTorch, which sees the copies inside an operation."""
+    work, names = Work(), {"wide": torch.ones(1000, 2000), "ids": torch.tensor([[5, 0, 5]])}
+
+    def act() -> None:
+        with suppress(ExpressionError):
+            Expression(text).tensor(names, work)
+
+    assert peak_bytes(act) <= MOST_BYTES - max(work.bytes_left, 0) + _BUFFERS, text

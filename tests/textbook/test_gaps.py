@@ -11,16 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, settings
+from hypothesis import given as generated
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.analysis.generation import generate
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import eighty_lines, gaps, judge
+from gpt2viz.textbook.bounds import MOST_BYTES
 from gpt2viz.textbook.expressions import ExpressionError
 from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Draft, Gap
 from gpt2viz.textbook.judge import Case, Verdict
 from tests.numpy_gpt2 import reference
+from tests.textbook.allocator import peak_bytes
 
 TEXT = "A crane ate fish and"
 GAP = {gap.name: gap for gap in GAPS}
@@ -231,3 +236,65 @@ def test_it_ends_where_the_app_ends(tiny: gpt2viz.Model) -> None:
         assert len(expected) == n_new
         assert Draft(first).read_by(tiny).write(ids, 5, None) == expected
     assert Draft(first).read_by(tiny).write(ids, 5, expected[0]) == expected[:1]
+
+
+#: Gap -> how many tokens the text has, of what is at hand there.
+LENGTH = {
+    "embedding": "T",
+    "scores": "q.shape[2]",
+    "scale": "scores.shape[2]",
+    "mask": "T",
+    "softmax": "masked.shape[2]",
+    "merge": "T",
+    "residual": "x.shape[1]",
+    "head": "x.shape[1]",
+}
+
+
+def growing(name: str, growth: list[int]) -> str:
+    """Ones of the right shape for these five tokens; each axis has so many more for each other."""
+    axes = zip(cases()[name][0].wanted.shape, growth, strict=False)
+    return f"ones({','.join(f'({LENGTH[name]}-5)*{more}+{size}' for size, more in axes)})"
+
+
+@cache
+def right_bytes() -> int:
+    """What the lines take at once where each gap has what belongs there, after one more token."""
+    right = {name: texts[0] for name, texts in RIGHT.items()}
+    ids = list(run().token_ids)
+    return peak_bytes(lambda: Draft(right).read_by(model()).write([*ids, 0], 1, None))
+
+
+@settings(max_examples=40)
+@example({"embedding": [999, -4, 0], "softmax": [0, 0, 500, 1]})
+@example({"softmax": [0, 0, 0, 0]})
+@generated(
+    st.dictionaries(
+        st.sampled_from(sorted(LENGTH)),
+        st.lists(st.sampled_from([0, 0, 1, 1, -1, 7, 500, 4000]), min_size=4, max_size=4),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_what_does_not_follow_the_text_is_one_sentence_and_takes_no_memory(
+    grown: dict[str, list[int]],
+) -> None:
+    """It is right in shape for this text alone; the lines round the gap are ours, and run on."""
+    ids, given = list(run().token_ids), {name: texts[0] for name, texts in RIGHT.items()}
+    given |= {name: growing(name, growth) for name, growth in grown.items()}
+    assert all(judged(name, given[name]).kind == "values" for name in grown)
+    follows = all(
+        more == (size == "T")
+        for name, growth in grown.items()
+        for more, size in zip(growth, GAP[name].axes, strict=False)
+    )
+
+    def act() -> None:
+        if follows:
+            assert len(Draft(given).read_by(model()).write(ids, 2, None)) == 2
+            return
+        with pytest.raises(ExpressionError, match="is wanted|are the most") as refused:
+            Draft(given).read_by(model()).write(ids, 2, None)
+        assert "\n" not in str(refused.value)
+
+    assert peak_bytes(act) <= right_bytes() + MOST_BYTES

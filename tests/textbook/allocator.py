@@ -1,0 +1,17 @@
+"""What PyTorch asks the system for, counted by its own profiler: copies inside an operation too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+
+from torch.profiler import ProfilerActivity, profile
+
+
+def peak_bytes(act: Callable[[], object]) -> int:
+    """Bytes of tensors that were there at once while ``act`` ran, of those that it made."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        act()
+    events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
+    events.sort(key=lambda event: event.start_ns())
+    return max(accumulate(event.nbytes() for event in events), default=0)
