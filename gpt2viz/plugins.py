@@ -16,10 +16,11 @@ only what you trust.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
-from threading import RLock
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from gpt2viz.errors import PluginError
@@ -42,12 +43,8 @@ class Plugin(NamedTuple):
 
     def load(self) -> Any:
         """What the entry point names. Raises ``PluginError`` for whatever its module raises."""
-        try:
+        with blamed(lambda error: f"{self.entry.value} of {self.by} can't be loaded: {error}"):
             return self.entry.load()
-        except Exception as error:
-            raise PluginError(
-                f"{self.entry.value} of {self.by} can't be loaded: {what_happened(error)}"
-            ) from error
 
 
 def plugins(group: str) -> list[Plugin]:
@@ -85,7 +82,7 @@ class Registry(Mapping[str, T]):
         self._group, self._made, self._public, self._what = group, made, public, what
         self._known = {one.name: one for one in declared}
         self._looked = False
-        self._lock = RLock()  # a package's module may read it while it is looked through
+        self._lock = threading.RLock()  # a package's module may read it while it is looked through
         self._troubles: list[str] = []
 
     def __getitem__(self, name: str) -> T:
@@ -137,7 +134,25 @@ def _owner(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
 
 
-def what_happened(error: Exception) -> str:
+@contextmanager
+def blamed(tell: Callable[[str], str]) -> Iterator[None]:
+    """Code of others runs here: whatever it raises is a ``PluginError``, with what ``tell`` says.
+
+    ``tell`` gets the error in one line. SystemExit counts, and so does Ctrl-C where nobody can have
+    pressed it, outside the main thread; what Streamlit ends a page with doesn't.
+    """
+    try:
+        yield
+    except BaseException as error:
+        pressed = isinstance(error, KeyboardInterrupt) and (
+            threading.current_thread() is threading.main_thread()
+        )
+        if pressed or type(error).__module__.startswith("streamlit."):
+            raise
+        raise PluginError(tell(what_happened(error))) from error
+
+
+def what_happened(error: BaseException) -> str:
     """An error of somebody else's code in one line, such as "KeyError: 'a'"."""
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said:.300}" if said else type(error).__name__

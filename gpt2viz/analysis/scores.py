@@ -157,22 +157,18 @@ class Score:
         """
         if not self.by:
             return self.of(weights, ids)
-        try:
+        with plugins.blamed(lambda error: self._failed(f"raised {error}")):
             found = np.asarray(self.of(weights, ids), np.float64)
-        except Exception as error:
-            raise self._failed(f"raised {plugins.what_happened(error)}") from error
         if found.shape != (heads := weights.shape[:-2]):
-            raise self._failed(
-                f"gave the shape {found.shape} where {heads}, a number a head, is due"
-            )
+            what = f"gave the shape {found.shape} where {heads}, a number a head, is due"
+            raise PluginError(self._failed(what))
         if np.isinf(found).any():
-            raise self._failed("gave ∞; a head without such a number has NaN")
+            raise PluginError(self._failed("gave ∞; a head without such a number has NaN"))
         return found
 
-    def _failed(self, what: str) -> PluginError:
-        return PluginError(
-            f"The head score {self.name!r} of {self.by} {what}. Mend it, or uninstall what adds it."
-        )
+    def _failed(self, what: str) -> str:
+        said = f"The head score {self.name!r} of {self.by} {what}."
+        return f"{said} Mend it, or uninstall what adds it."
 
     @property
     def words(self) -> str:

@@ -7,13 +7,14 @@ gpt2viz.trace(model, "A crane ate fish", edits=gpt2viz.parse_edits("late:1.3"))
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gpt2viz.errors import EditError, PluginError
-from gpt2viz.plugins import EDITS, Registry, what_happened
+from gpt2viz.plugins import EDITS, Registry, blamed
 
 if TYPE_CHECKING:  # torch takes a second, and a list of edits needs none of it
     from torch import Tensor
@@ -78,25 +79,32 @@ class EditKind:
 
         Raises ``PluginError`` where the function raises, or gives something else.
         """
-        try:
+        with blamed(lambda error: self._failed(f"raised {error}")):
             found = self.of(made.clone())
-        except Exception as error:
-            raise self._failed(f"raised {what_happened(error)}") from error
         if not isinstance(found, type(made)) or found.shape != made.shape:
-            shape = tuple(getattr(found, "shape", ()))
-            raise self._failed(
-                f"gave {type(found).__name__} {shape} where a tensor {tuple(made.shape)} is due"
-            )
+            gave = f"{type(found).__name__} {tuple(getattr(found, 'shape', ()))}"
+            due = f"a tensor {tuple(made.shape)}"
+            raise PluginError(self._failed(f"gave {gave} where {due} is due"))
         return found.to(made)
 
-    def _failed(self, what: str) -> PluginError:
-        return PluginError(
-            f"The edit {self.name!r} of {self.by} {what}. Mend it, or uninstall what adds it."
-        )
+    def _failed(self, what: str) -> str:
+        return f"The edit {self.name!r} of {self.by} {what}. Mend it, or uninstall what adds it."
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its name where its function can't be, such as a lambda."""
+        try:
+            pickle.dumps(self.of)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            return _known, (self.name,)
+        return EditKind, tuple(getattr(self, one.name) for one in fields(self))
 
 
 #: The kinds that others declare, by name. Only ``register_edit`` adds to it.
 KINDS = Registry[EditKind]((), EDITS, EditKind, "gpt2viz.EditKind", "edit")
+
+
+def _known(name: str) -> EditKind:
+    return KINDS[name]
 
 
 def fields_of(kind: str) -> tuple[str, ...]:

@@ -109,7 +109,8 @@ def test_the_examples_edit_acts_and_is_offered(seen: Any, run: gpt2viz.Trace) ->
 
 
 def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
-    taken, no_score, not_there = seen["troubles"]
+    taken, no_score, not_there, leaves = seen["troubles"]
+    assert leaves == "leaves:SCORE of broken 2.0 can't be loaded: SystemExit: 3"
     assert taken == (
         "The head score 'entropy' of broken 2.0 is left out: gpt2viz has one of that name. Give it "
         "another."
@@ -122,6 +123,7 @@ def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
             "'raises' of broken 2.0 raised ZeroDivisionError: division by zero",
             "'one number' of broken 2.0 gave the shape () where (8,), a number a head, is due",
             "'beyond' of broken 2.0 gave ∞",
+            "'exits' of broken 2.0 raised SystemExit: enough",
         ),
         strict=True,
     ):
@@ -130,13 +132,19 @@ def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
     measured = {name for name, there in seen["scores then"].items() if there}
     never_twice = {"duplicate token", "induction"}
     assert measured == set(seen["scores"]) - never_twice
-    (taken,) = seen["edit troubles"]
+    taken, leaves = sorted(seen["edit troubles"])
+    assert leaves == "leaves:EDIT of broken 2.0 can't be loaded: SystemExit: 3"
     assert taken.startswith(
         f"The edit 'late' of broken 2.0 is left out: {BY} has one of that name."
     )
     failed = "The edit 'fails' of broken 2.0 raised ZeroDivisionError: integer division or modulo"
     assert [failed in said for said in seen["broken edit"]["warnings"]].count(True) == 1
     assert not seen["broken edit"]["errors"]
+    odd = "The edit 'odd' of broken 2.0 raised Odd: odd"
+    assert [odd in said for said in seen["odd edit"]["warnings"]].count(True) == 1
+    assert "Layer 1 head 3 counts twice" in " ".join(seen["lambda"]["buttons"])
+    assert not seen["lambda"]["errors"]
+    assert any("changed (%)" in table for table in seen["lambda"]["tables"])
     (warned,) = seen["find"]["warnings"]
     told = [*seen["troubles"], *seen["failed"]]
     assert re.sub(r"\\(.)", r"\1", warned).replace("\u2060", "").split("\n\n") == told
@@ -150,6 +158,10 @@ def test_a_page_that_breaks_says_so_in_the_frame(seen: Any) -> None:
     assert "“Worst heads” of broken 2" in said
     assert "raised LookupError" in said
     assert "Attention" in seen["broken page"]["menu"]
+    (said,) = seen["interrupted page"]["errors"]
+    assert "“Interrupts” of broken 2.0 raised KeyboardInterrupt" in said.replace("\\", "")
+    (said,) = seen["page that leaves"]["errors"]
+    assert "can't be loaded: SystemExit: 3" in said.replace("\\", "")
     (nobody,) = seen["no page"]["info"]
     assert "No package here has a page" in nobody
     assert list(seen["no page"]["menu"]).count("Find") == 1

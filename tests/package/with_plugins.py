@@ -17,6 +17,8 @@ import gpt2viz
 TEXT = "A crane ate fish by the river"
 
 BROKEN = """
+import sys
+
 from gpt2viz import EditKind
 from gpt2viz.heads import Score
 
@@ -31,12 +33,27 @@ RAISES = Score("raises", "f", "It divides by zero.", lambda weights, ids: 1 / 0)
 SHAPE = Score("one number", "f", "It has one number for all heads.", wrong)
 INFINITE = Score("beyond", "f", "It is beyond all numbers.", infinite)
 NONE = "no score"
+EXITS = Score("exits", "f", "It ends the program.", lambda weights, ids: sys.exit("enough"))
 FAILS = EditKind("fails", "divides by zero", lambda heads: heads / (1 // 0))
 LATE = EditKind("late", "comes too late", lambda heads: heads)
+TWICE = EditKind("twice", "counts twice", lambda heads: 2 * heads)
+
+class Odd(BaseException):
+    pass
+
+def odd(heads):
+    raise Odd("odd")
+
+ODD = EditKind("odd", "is odd", odd)
 
 def draw(view):
     raise LookupError("nothing")
+
+def interrupt(view):
+    raise KeyboardInterrupt
 """
+#: A module of theirs that ends the program which imports it.
+LEAVES = "raise SystemExit(3)"
 ENTRIES = """
 [gpt2viz.scores]
 a = broken:TAKEN
@@ -45,12 +62,19 @@ c = broken:SHAPE
 d = broken:NONE
 e = broken_too:SCORE
 f = broken:INFINITE
+g = leaves:SCORE
+h = broken:EXITS
 [gpt2viz.edits]
 fails = broken:FAILS
 late = broken:LATE
+twice = broken:TWICE
+odd = broken:ODD
+leaves = leaves:EDIT
 [gpt2viz.pages]
 find = broken:draw
 worst_heads = broken:draw
+interrupts = broken:interrupt
+leaves = leaves:draw
 """
 
 
@@ -59,6 +83,7 @@ def add_broken(folder: Path) -> None:
     told = folder / "broken-2.0.dist-info"
     told.mkdir(parents=True)
     (folder / "broken.py").write_text(BROKEN, encoding="utf-8")
+    (folder / "leaves.py").write_text(LEAVES, encoding="utf-8")
     (told / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 2.0\n")
     (told / "entry_points.txt").write_text(ENTRIES)
     sys.path.append(str(folder))
@@ -123,8 +148,12 @@ def main(folder: Path, example: str) -> None:
         "printed then": surveyed(folder),
         "find": opened("find", habit="confidence", on="sentence"),
         "broken edit": opened("what_if", edits="fails:1.3"),
+        "odd edit": opened("what_if", edits="odd:1.3"),
+        "lambda": opened("what_if", edits="twice:1.3"),
         "page": opened("added", added="surest_heads", query="6"),
         "broken page": opened("added", added="worst_heads"),
+        "interrupted page": opened("added", added="interrupts"),
+        "page that leaves": opened("added", added="leaves"),
         "no page": opened("added", added="nobodys"),
     }
     print(json.dumps(seen))

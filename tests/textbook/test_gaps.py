@@ -293,7 +293,7 @@ def test_what_does_not_follow_the_text_is_one_sentence_and_takes_no_memory(
         if follows:
             assert len(Draft(given).read_by(model()).write(ids, 2, None)) == 2
             return
-        with pytest.raises(ExpressionError, match="is wanted|are the most") as refused:
+        with pytest.raises(ExpressionError, match=r"is wanted|are the most") as refused:
             Draft(given).read_by(model()).write(ids, 2, None)
         assert "\n" not in str(refused.value)
 

@@ -10,7 +10,7 @@ from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.frame import page
 from gpt2viz.app.literal import literal
 from gpt2viz.errors import PluginError
-from gpt2viz.plugins import what_happened
+from gpt2viz.plugins import blamed
 
 _LOG = logging.getLogger("gpt2viz")
 
@@ -28,16 +28,10 @@ def show() -> None:
         )
         return
     view = page.open_page(found)
-    try:
-        found.plugin.load()(view)
-    except PluginError as error:
-        _failed(error, str(error))
-    except Exception as error:  # whatever it does, the other pages go on
-        said = f"The page “{found.title}” of {found.plugin.by} raised {what_happened(error)}."
-        _failed(error, said)
-
-
-def _failed(error: Exception, said: str) -> None:
-    """One message on the page; the traceback, for who wrote it, to the log."""
-    _LOG.error("gpt2viz: %s", said, exc_info=error)
-    st.error(literal(said), icon=":material/extension_off:")
+    try:  # whatever it does, the other pages go on
+        draw = found.plugin.load()
+        with blamed(lambda error: f"The page “{found.title}” of {found.plugin.by} raised {error}."):
+            draw(view)
+    except PluginError as error:  # the traceback, for who wrote it, to the log
+        _LOG.error("gpt2viz: %s", error, exc_info=error)
+        st.error(literal(str(error)), icon=":material/extension_off:")
