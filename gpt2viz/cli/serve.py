@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 import click
@@ -11,6 +12,15 @@ from gpt2viz import settings
 from gpt2viz.cli import served
 from gpt2viz.errors import ServeError
 from gpt2viz.serving import proxy
+
+
+def _origins(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    for one in given:
+        if not re.fullmatch(r"https?://[\w.*-]+(:[0-9]+)?", one):
+            raise click.BadParameter(f"{one!r:.60} isn't a site, as in https://course.example.org")
+    return given
 
 
 @click.command()
@@ -26,6 +36,14 @@ from gpt2viz.serving import proxy
 @served.port
 @served.host
 @served.hosts
+@click.option(
+    "--frame-on",
+    "frames",
+    multiple=True,
+    metavar="ORIGIN",
+    callback=_origins,
+    help="A site whose pages may show these, as https://course.example.org; may be repeated.",
+)
 @click.option(
     "--metrics-port",
     type=click.IntRange(1, 65535),
@@ -46,6 +64,7 @@ def serve(
     port: int,
     host: str,
     hosts: tuple[str, ...],
+    frames: tuple[str, ...],
     metrics_port: int,
     metrics_host: str,
 ) -> None:
@@ -79,6 +98,7 @@ def serve(
         names=hosts,
         desk=(metrics_host, metrics_port),
         given=served.given(folders, names),
+        frames=frames,
         folders=settings.by_name([*folders, *settings.folders()]),
     )
     processes.serve(wanted, lambda line: click.echo(f"gpt2viz: {line}", err=True))

@@ -2,8 +2,9 @@
 
 A page is one websocket and many requests (pictures, files, components), which only its own worker
 can answer. So Caddy gives each browser a cookie with its worker: a whole class may come from one
-address, which tells nobody apart. A worker that refuses a connection is left out for a moment, and
-its visitors get another's cookie. Requests aren't logged: their addresses hold what people type.
+address, which tells nobody apart. A worker that refuses a connection is left out for a moment, one
+that doesn't answer until it does again, and their visitors get another's cookie. Requests aren't
+logged: their addresses hold what people type.
 """
 
 from __future__ import annotations
@@ -11,18 +12,48 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 
+from gpt2viz.app.pages import ADDED, PAGES, added
 from gpt2viz.errors import ServeError
 
 #: What a browser is told by: which worker is its own.
 COOKIE = "gpt2viz_worker"
+#: Connections to one worker at a time; whoever comes then, waits.
+CONNECTIONS = 800
+#: What a worker answers besides pages: Streamlit's own scripts, pictures, files and messages.
+_PARTS = ("/static/*", "/media/*", "/component/*", "/app/static/*", "/_stcore/*")
+_FILES = ("/favicon.png", "/manifest.json")
+
+#: What a page may load, and from where: all of it is ours. Streamlit draws its tables with scripts
+#: that it compiles as it goes, and our components come within its messages.
+POLICY = {
+    "default-src": "'self'",
+    "script-src": "'self' 'unsafe-inline' blob:",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data: blob:",
+    "font-src": "'self' data:",
+    "connect-src": "'self'",
+    "worker-src": "'self' blob:",
+    "object-src": "'none'",
+    "base-uri": "'self'",
+    "form-action": "'self'",
+}
+#: What a browser offers that no page needs.
+_UNUSED = ("camera", "microphone", "geolocation", "payment", "usb", "serial", "midi")
 
 _CONFIGURATION = """\
 # Written by `gpt2viz serve` at each start.
 {{
 	admin off
 	auto_https off
+	servers {{
+		timeouts {{
+			read_header 10s
+			read_body 1m
+			idle 2m
+		}}
+		max_header_size 64KB
+	}}
 	# A request's address and where it came from hold the sentence that somebody typed.
 	log {{
 		output stderr
@@ -38,32 +69,78 @@ _CONFIGURATION = """\
 
 http://:{port} {{
 	bind {host}
+	header {{
+		defer
+		-Server
+		X-Content-Type-Options nosniff
+		Referrer-Policy same-origin
+		Permissions-Policy "{unused}"
+		Content-Security-Policy "{policy}"
+	}}
+	@tls header X-Forwarded-Proto https
+	@plain not header X-Forwarded-Proto https
+	header @tls {{
+		defer
+		Set-Cookie "^({cookie}=[^;]*).*" "$1; Path=/; HttpOnly; {flags}"
+		Set-Cookie "^(_streamlit_xsrf=[^;]*).*" "$1; Path=/; {flags}"
+	}}
+	header @plain {{
+		defer
+		Set-Cookie "^({cookie}=[^;]*).*" "$1; Path=/; HttpOnly; SameSite=Lax"
+	}}
+	request_body {{
+		max_size 4MB
+	}}
 	@desk path /healthz /readyz
 	handle @desk {{
 		reverse_proxy 127.0.0.1:{desk}
 	}}
-	# For their owner, on a port of its own.
-	@metrics path */_stcore/metrics
-	handle @metrics {{
+	# For their owner, on a port of its own; and what no page asks for.
+	@closed path */_stcore/metrics */_stcore/agent/*
+	handle @closed {{
 		respond 404
 	}}
-	handle {{
+	@known path {known}
+	handle @known {{
 		reverse_proxy {workers} {{
 			lb_policy cookie {cookie} {secret}
 			lb_try_duration 10s
 			lb_try_interval 100ms
 			fail_duration 2s
+			health_uri /_stcore/health
+			health_interval 2s
+			health_timeout 4s
+			transport http {{
+				dial_timeout 2s
+				response_header_timeout 30s
+				max_conns_per_host {most}
+			}}
 		}}
+	}}
+	handle {{
+		respond "There is no such page." 404
 	}}
 }}
 """
 
 
-def configuration(host: str, port: int, workers: Sequence[int], desk: int, secret: str) -> str:
+def configuration(
+    host: str,
+    port: int,
+    workers: Sequence[int],
+    desk: int,
+    secret: str,
+    *,
+    frames: Sequence[str] = (),
+) -> str:
     """Caddy's configuration: what comes to ``host`` and ``port`` goes to one of the ``workers``.
 
     ``workers`` and ``desk`` are ports of this machine. Cookies are signed with ``secret``.
+    ``frames`` are other sites whose pages may show these, such as "https://course.example.org".
     """
+    policy = POLICY | {"frame-ancestors": " ".join(["'self'", *frames])}
+    # Within another site's page a browser sends a cookie back only where that is asked for.
+    flags = "Secure; SameSite=None; Partitioned" if frames else "Secure; SameSite=Lax"
     return _CONFIGURATION.format(
         host=host,
         port=port,
@@ -71,7 +148,20 @@ def configuration(host: str, port: int, workers: Sequence[int], desk: int, secre
         desk=desk,
         cookie=COOKIE,
         secret=secret,
+        policy="; ".join(f"{name} {value}" for name, value in policy.items()),
+        unused=", ".join(f"{name}=()" for name in _UNUSED),
+        known=" ".join(_known()),
+        flags=flags,
+        most=CONNECTIONS,
     )
+
+
+def _known() -> list[str]:
+    """The paths that a worker answers; for all others Streamlit would send the first page."""
+    pages = [*PAGES, ADDED, *added()]
+    names = {name for page in pages for name in (page.address, *page.formerly)}
+    paths = [f"/{name}{end}" for name in sorted(names - {""}) for end in ("", "/")]
+    return ["/", *paths, *_PARTS, *_FILES]
 
 
 def find() -> str:
@@ -85,8 +175,12 @@ def find() -> str:
     return found
 
 
-def become(program: str, file: Path) -> None:
-    """Go on as Caddy with that configuration; what it keeps stays in the file's folder."""
-    home = {name: str(file.parent) for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
-    command = [program, "run", "--config", str(file), "--adapter", "caddyfile"]
-    os.execve(program, command, os.environ | home)  # noqa: S606 (no shell is wanted)
+def become(program: str, text: str) -> None:
+    """Go on as Caddy with that configuration, which is written nowhere: it holds the secret."""
+    reading, writing = os.pipe()
+    os.write(writing, text.encode())  # a pipe holds 64 KB
+    os.close(writing)
+    os.dup2(reading, 0)
+    none = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), "/nonexistent")
+    command = [program, "run", "--config", "-", "--adapter", "caddyfile"]
+    os.execve(program, command, os.environ | none)  # noqa: S606 (no shell is wanted)

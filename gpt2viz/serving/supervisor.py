@@ -20,8 +20,8 @@ from dataclasses import dataclass
 SOONEST, LATEST = 0.5, 30.0
 #: Seconds for which a process must have lasted for its end to count as the first.
 STEADY = 60.0
-#: Seconds for which a process may answer nothing, in its first ones and later, until it is killed.
-PATIENCE = 60.0
+#: Seconds without an answer after which a process is killed: before its first one, and later.
+FIRST, PATIENCE = 60.0, 15.0
 #: Seconds that processes have to end by themselves.
 GRACE = 10.0
 
@@ -34,8 +34,9 @@ _PR_SET_PDEATHSIG = 1
 class Part:
     """A process that does ``work``, which may replace the process by another program.
 
-    ``silent`` tells for how many seconds it has answered nothing, where somebody asks it.
-    ``starts`` counts how often it was started; a ``pid`` of 0 stands for none.
+    ``silent`` tells for how many seconds it has answered nothing, where somebody asks it; one that
+    has still to begin is told by less than 0. ``starts`` counts how often it was started; a ``pid``
+    of 0 stands for none.
     """
 
     name: str

@@ -11,7 +11,6 @@ import gc
 import os
 import secrets
 import socket
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +39,7 @@ class Served:
 
     ``host`` and ``port`` are where visitors reach it and ``names`` what they may call it; ``desk``
     is where its metrics are; ``given`` what the app is told, such as the models, which are the
-    ``folders`` by name.
+    ``folders`` by name. Pages of ``frames`` may show it within theirs.
     """
 
     workers: int
@@ -50,6 +49,7 @@ class Served:
     desk: tuple[str, int]
     given: Sequence[str]
     folders: Mapping[str, Path]
+    frames: Sequence[str] = ()
 
 
 def serve(served: Served, tell: Callable[[str], None]) -> None:
@@ -64,27 +64,29 @@ def serve(served: Served, tell: Callable[[str], None]) -> None:
     gc.freeze()
     starts, silence = RawArray("L", served.workers), RawArray("d", served.workers)
     ports = _free_ports(served.workers)
-    with tempfile.TemporaryDirectory(prefix="gpt2viz-") as folder:
-        file = Path(folder, "Caddyfile")
-        secret = secrets.token_hex(16)
-        at = (served.host, served.port, ports, served.desk[1], secret)
-        file.write_text(proxy.configuration(*at), encoding="utf-8")
-        parts = [
-            *(
-                Part(
-                    f"worker {n}", partial(_work, served, port, threads), partial(_told, silence, n)
-                )
-                for n, port in enumerate(ports, 1)
-            ),
-            Part("desk", partial(_attend, *served.desk, ports, starts, silence)),
-            Part("proxy", partial(proxy.become, program, file)),
-        ]
+    configured = proxy.configuration(
+        served.host,
+        served.port,
+        ports,
+        served.desk[1],
+        secrets.token_hex(16),
+        frames=served.frames,
+    )
+    parts = [
+        *(
+            Part(f"worker {n}", partial(_work, served, port, threads), partial(_told, silence, n))
+            for n, port in enumerate(ports, 1)
+        ),
+        Part("desk", partial(_attend, *served.desk, ports, starts, silence)),
+        Part("proxy", partial(proxy.become, program, configured)),
+    ]
 
-        def started(part: Part) -> None:
-            if (n := parts.index(part)) < served.workers:
-                starts[n] = part.starts
+    def started(part: Part) -> None:
+        if (n := parts.index(part)) < served.workers:
+            starts[n] = part.starts
+            silence[n] = supervisor.PATIENCE - supervisor.FIRST  # it has that much longer to begin
 
-        supervisor.run(parts, tell, started)
+    supervisor.run(parts, tell, started)
 
 
 def _work(served: Served, port: int, threads: int) -> None:

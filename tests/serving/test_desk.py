@@ -156,7 +156,7 @@ def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -
     assert pages["upstreams"] == [{"dial": "127.0.0.1:7001"}, {"dial": "127.0.0.1:7002"}]
     policy = pages["load_balancing"]["selection_policy"]  # type: ignore[index]
     assert policy == {"policy": "cookie", "name": proxy.COOKIE, "secret": "5ec4e7"}
-    (closed,) = (one for one in handlers(told) if one["handler"] == "static_response")
+    closed, _ = (one for one in handlers(told) if one["handler"] == "static_response")
     assert closed["status_code"] == 404  # the workers' own metrics
 
 
@@ -176,7 +176,7 @@ def test_the_proxy_logs_no_address_when_something_goes_wrong(
                 time.sleep(0.05)
         process.terminate()
         _, told = process.communicate(timeout=20)
-    assert "connection refused" in told
+    assert "no upstreams available" in told or "connection refused" in told
     assert "Zebras" not in told
 
 

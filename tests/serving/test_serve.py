@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from email.message import Message
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -22,6 +27,7 @@ from websockets.exceptions import ConnectionClosed
 
 from gpt2viz.app.frame import returned
 from gpt2viz.model.tokenizer import load_tokenizer
+from gpt2viz.serving.proxy import COOKIE
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
 from tests.servers import free_ports
@@ -104,6 +110,58 @@ def well(screen: Screen) -> list[np.ndarray]:
 def told(screen: Screen) -> bool:
     """Whether a page says that the connection was lost."""
     return any(returned.SAYS.encode() in part for part in screen.raw)
+
+
+def headers(server: Server, path: str, **asked: str) -> tuple[int, Message]:
+    """Status and headers of an answer."""
+    with closing(HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+        connection.request("GET", path, headers={k.replace("_", "-"): v for k, v in asked.items()})
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, answer.msg
+
+
+def half_sent(server: Server) -> socket.socket:
+    """A visitor who begins to ask and never ends."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Half: ")
+    return connection
+
+
+def test_what_strangers_meet(server: Server) -> None:
+    """Headers, cookies, paths that aren't there; half a request; a worker that hangs."""
+    half = [half_sent(server) for _ in range(20)]
+    for path in ("/", "/textbook", "/_stcore/health", "/readyz"):
+        status, found = headers(server, path)
+        assert status == 200, path
+        assert found["X-Content-Type-Options"] == "nosniff"
+        assert found["Referrer-Policy"] == "same-origin"
+        assert "frame-ancestors 'self'" in found["Content-Security-Policy"]
+        assert len(found.get_all("Server", [])) <= 1
+    for path in (
+        "/metrics",
+        "/nothing",
+        "/wp-login.php",
+        "/_stcore/metrics",
+        "/a/_stcore/agent/mcp",
+    ):
+        assert headers(server, path)[0] == 404, path
+    for proto, flags in (("http", "SameSite=Lax"), ("https", "Secure; SameSite=Lax")):
+        cookies = headers(server, "/", X_Forwarded_Proto=proto)[1].get_all("Set-Cookie", [])
+        (own,) = (one for one in cookies if one.startswith(COOKIE))
+        assert own.endswith(f"; Path=/; HttpOnly; {flags}")
+    assert not list(Path(tempfile.gettempdir()).glob("gpt2viz-*/Caddyfile"))
+    for one in half:
+        with one:  # cut off: with 408, or without a word
+            assert b" 200 " not in one.recv(100)
+
+    hung = server.worker_of(0)
+    hung.send_signal(signal.SIGSTOP)
+    until = time.monotonic() + 120
+    while hung.is_running() and time.monotonic() < until:
+        time.sleep(0.5)
+    assert not hung.is_running()
+    server.wait("2 of 2")
 
 
 def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:

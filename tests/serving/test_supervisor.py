@@ -13,7 +13,7 @@ from select import select
 
 import pytest
 
-from gpt2viz.serving.supervisor import LATEST, PATIENCE, SOONEST, STEADY, Part
+from gpt2viz.serving.supervisor import FIRST, LATEST, PATIENCE, SOONEST, STEADY, Part
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,8 +160,8 @@ def test_who_hangs_is_killed_and_started_again() -> None:
     ("pid", "age", "silent", "hangs"),
     [
         (7, PATIENCE, PATIENCE, True),
-        (7, PATIENCE, 55.0, False),
-        (7, 59.0, 900.0, False),
+        (7, FIRST, PATIENCE - 1, False),
+        (7, PATIENCE - 1, 900.0, False),
         (0, 900.0, 900.0, False),
     ],
     ids=["silent for long", "not yet", "it has just begun", "it isn't there"],
