@@ -2,7 +2,7 @@
 
     python -m tests.mutants             every function of the rooms of numbers
     python -m tests.mutants lens mask   those whose name has one of these words
-    python -m tests.mutants --since HEAD~5 --at-most 40   of the files changed since, some
+    python -m tests.mutants --since HEAD~5   those whose source is another since that commit
 
 A function that returns numbers, alone or as fields of a value, is a mutant: they become 1 % too
 large, an integer one too many, a truth its opposite. Nothing of its source is quoted, so the code
@@ -23,7 +23,6 @@ import importlib.abc
 import importlib.machinery
 import multiprocessing
 import os
-import random
 import re
 import subprocess
 import sys
@@ -63,11 +62,6 @@ class Mutant:
     def __str__(self) -> str:
         return f"{self.module.removeprefix('gpt2viz.')}.{self.function}"
 
-    @property
-    def path(self) -> Path:
-        """The module's file."""
-        return ROOT / (self.module.replace(".", "/") + ".py")
-
     def tests(self) -> list[str]:
         """The files of tests that must notice, those that know most of it first."""
         room, name = self.module.split(".")[1], self.module.split(".")[-1]
@@ -81,23 +75,34 @@ class Mutant:
         return [str(path.relative_to(ROOT)) for path in own + importers or room_tests]
 
 
-def mutants() -> Iterator[Mutant]:
-    """Every function and method of ``ROOMS`` that may return numbers, by its annotation."""
+def mutants(since: str = "") -> Iterator[Mutant]:
+    """Every function and method of ``ROOMS`` that may return numbers, by its annotation.
+
+    With the name of a commit, only those that it lacks or that do another thing there.
+    """
     for room in ROOMS:
         for path in sorted((ROOT / "gpt2viz" / room).rglob("*.py")):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            for function in _numeric(ast.parse(path.read_text(encoding="utf-8")).body):
-                yield Mutant(module.removesuffix(".__init__"), function)
+            name = path.relative_to(ROOT)
+            before = _numeric(_git("show", f"{since}:{name}", missing="")) if since else {}
+            module = ".".join(name.with_suffix("").parts).removesuffix(".__init__")
+            for function, code in _numeric(path.read_text(encoding="utf-8")).items():
+                if before.get(function) != code:
+                    yield Mutant(module, function)
 
 
-def _numeric(body: Sequence[ast.stmt], owner: str = "") -> Iterator[str]:
-    for node in body:
-        if isinstance(node, ast.ClassDef):
-            yield from _numeric(node.body, f"{owner}{node.name}.")
-        elif isinstance(node, ast.FunctionDef):
-            returns = ast.unparse(node.returns) if node.returns else "None"
-            if not NO_NUMBERS.search(returns):
-                yield owner + node.name
+def _numeric(source: str) -> dict[str, str]:
+    """The functions of a module that may return numbers, with their code."""
+
+    def walk(body: Sequence[ast.stmt], owner: str) -> Iterator[tuple[str, str]]:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                yield from walk(node.body, f"{owner}{node.name}.")
+            elif isinstance(node, ast.FunctionDef):
+                returns = ast.unparse(node.returns) if node.returns else "None"
+                if not NO_NUMBERS.search(returns):
+                    yield owner + node.name, ast.dump(node)
+
+    return dict(walk(ast.parse(source).body, ""))
 
 
 def wrong(value: Any) -> Any:
@@ -239,34 +244,24 @@ def survivors(chosen: Sequence[Mutant]) -> list[Mutant]:
     return survived
 
 
-def changed_since(revision: str) -> set[Path]:
-    """The files that differ from a revision's, in the working tree."""
-    return {ROOT / name for name in _git("diff", "--name-only", revision).split()}
-
-
-def _git(*arguments: str) -> str:
+def _git(*arguments: str, missing: str | None = None) -> str:
+    """What git prints, or ``missing`` where it has nothing of that name."""
     command = ["git", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=missing is None)
+    return made.stdout if made.returncode == 0 or missing is None else missing
 
 
 def main() -> int:
     """Try the mutants that the command line names; 0 where each one was noticed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("words", nargs="*")
-    parser.add_argument("--since", help="only those of files that have changed since this commit")
-    parser.add_argument("--at-most", type=int, help="so many of them, drawn by the commit's name")
+    parser.add_argument("--since", default="", help="only what has changed since this commit")
     given = parser.parse_args()
-    every = {str(mutant): mutant for mutant in mutants()}
-    if gone := EXEMPT.keys() - every.keys():
+    if gone := EXEMPT.keys() - set(map(str, mutants())):
         parser.error(f"EXEMPT names functions that are gone: {', '.join(sorted(gone))}")
-    chosen = [mutant for name, mutant in every.items() if name not in EXEMPT]
+    chosen = [mutant for mutant in mutants(given.since) if str(mutant) not in EXEMPT]
     if given.words:
         chosen = [m for m in chosen if any(word in str(m) for word in given.words)]
-    if given.since:
-        changed = changed_since(given.since)
-        chosen = [m for m in chosen if m.path in changed]
-    if given.at_most and len(chosen) > given.at_most:
-        chosen = random.Random(_git("rev-parse", "HEAD")).sample(chosen, given.at_most)
     os.environ["OMP_NUM_THREADS"] = "1"  # each core has a process of its own
     os.chdir(ROOT)
     survived = survivors(chosen)
