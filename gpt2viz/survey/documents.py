@@ -8,8 +8,9 @@ from pathlib import Path
 
 from gpt2viz.survey.corpus import Corpus
 
-#: A shard is closed when its documents have this many characters.
-SHARD = 200_000
+#: A shard is closed when its documents have this many characters: what is done is told and kept
+#: by shards, so they hold little.
+SHARD = 20_000
 #: A longer document is cut, so that a shard fits in memory whatever the file is.
 LONGEST = 1_000_000
 
@@ -26,6 +27,11 @@ class Shard:
     texts: tuple[str, ...]
     part: int = 0
     goes_on: bool = False
+
+    @property
+    def ended(self) -> int:
+        """How many documents end in it."""
+        return len(self.texts) - self.goes_on
 
     @property
     def cut(self) -> set[int]:

@@ -16,12 +16,12 @@ from gpt2viz.errors import SurveyError
 from gpt2viz.extras import needed
 from gpt2viz.files import read_json, whole
 from gpt2viz.survey.corpus import Corpus
-from gpt2viz.survey.documents import shards
+from gpt2viz.survey.documents import SHARD, shards
 from gpt2viz.survey.engines import Engine, Task, model_at
 from gpt2viz.survey.stored import INTERVALS, RECORD
 from gpt2viz.survey.sums import load, merged, save
 
-#: Hears how many shards are done, and of how many.
+#: Hears how many documents are done, and of how many.
 Progress = Callable[[int, int], None]
 
 
@@ -38,8 +38,8 @@ def survey(
 ) -> None:
     """Score what isn't scored yet, then merge all shards and write the tables into ``out``.
 
-    ``about`` says in words what the texts are, for those who see the result; ``progress`` hears
-    at the start and after each shard how many are done, and of how many. ``step`` is for a
+    ``about`` says in words what the texts are, for those who see the result; ``progress`` hears at
+    the start and after each shard how many documents are done, and of how many. ``step`` is for a
     checkpoint of the model's training in place of the model itself. Raises ``SurveyError``
     where ``out`` holds another survey, texts can't be read or there are none, or passages are
     longer than the model's context; ``DeviceError`` where a machine has no such ``device``;
@@ -50,30 +50,31 @@ def survey(
     if not 2 <= n_tokens <= read.config.n_positions:
         raise SurveyError(f"--tokens must be from 2 to {read.config.n_positions} for this model.")
     corpus = texts if isinstance(texts, Corpus) else Corpus(texts)
-    n_shards = sum(1 for _ in shards(corpus))
-    if not n_shards:
+    ended = [shard.ended for shard in shards(corpus)]  # documents, by shard
+    if not ended:
         raise SurveyError(f"{corpus.path}: holds no text")
     made_from = {
         **corpus.record,
         "model": read.weights.sha256 if read.weights else "",
         "tokens": n_tokens,
+        "shard": SHARD,
         "intervals": INTERVALS,
         "scores": list(SCORES),  # what each shard holds, in this order
     }
     _same_survey(out / RECORD, made_from, about)
-    files = [out / f"shard-{number:06}.npz" for number in range(n_shards)]
+    files = [out / f"shard-{number:06}.npz" for number in range(len(ended))]
 
     def missing() -> Iterator[Task]:
         for shard in shards(corpus):
             if not files[shard.number].is_file():
                 yield Task(model, step, n_tokens, device, shard, tuple(SCORES))
 
-    n_done = sum(file.is_file() for file in files)
-    progress(n_done, n_shards)
+    n_done = sum(n for n, file in zip(ended, files, strict=True) if file.is_file())
+    progress(n_done, sum(ended))
     for number, sums in engine(missing()):
         save(sums, files[number])
-        n_done += 1
-        progress(n_done, n_shards)
+        n_done += ended[number]
+        progress(n_done, sum(ended))
     tables.write(merged(map(load, files)), out)
 
 
@@ -89,8 +90,8 @@ def survey_steps(
 ) -> None:
     """Survey each checkpoint of a model's training into ``out/step-N``, then put all together.
 
-    What is done of each is kept, as by ``survey``; ``progress`` hears of the shards of all. Raises
-    ``SurveyError`` where the model has no checkpoints, and what ``survey`` raises.
+    What is done of each is kept, as by ``survey``; ``progress`` hears of the documents of all.
+    Raises ``SurveyError`` where the model has no checkpoints, and what ``survey`` raises.
     """
     steps = list(gpt2viz.load_steps(model))
     if not steps:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -22,7 +24,7 @@ from safetensors.torch import load_file, save_file
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis.scores import SCORES, head_scores
-from gpt2viz.cli import COMMANDS, main
+from gpt2viz.cli import COMMANDS, main, options
 from gpt2viz.model.checkpoint import BUNDLED
 from tests import layouts
 from tests.bundled import PARAMETERS
@@ -145,6 +147,29 @@ def test_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     result = run("models")
     assert result.exit_code == 1
     assert "gpt2viz.toml: can't be read" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no pseudo-terminals")
+def test_a_bar_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    now = count(0, 20_000)  # seconds: so slow that days are left
+    monkeypatch.setattr("time.time", lambda: next(now))
+    reading, writing = os.openpty()
+    with (
+        open(reading, "rb", 0) as terminal,
+        open(writing, "w") as screen,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr("sys.stderr", screen)
+        with options.bar(False, "Scoring", 6000) as tell:
+            for done in range(0, 6001, 60):
+                tell(done)
+        screen.flush()
+        drawn = terminal.read(100_000).decode()
+    lines = [line for line in re.split(r"[\r\n]|\x1b\[[?0-9;]*[A-Za-z]", drawn) if line.strip()]
+    assert len(lines) > 50
+    assert "d " in max(lines, key=len)
+    assert max(map(len, lines)) <= 40
 
 
 def test_heads(run: Run, tiny_folder: Path) -> None:

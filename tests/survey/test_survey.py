@@ -78,6 +78,11 @@ def test_documents_and_shards(tmp_path: Path) -> None:
     file.write_text("one\n\n  two \nthree", encoding="utf-8")
     assert list(documents(file)) == ["one", "two", "three"]
     assert list(shards(file, size=5)) == [Shard(0, 0, ("one", "two")), Shard(1, 2, ("three",))]
+    (tmp_path / "many.txt").write_text("\n".join(["A crane ate fish. " * 36] * 600))
+    ended = [shard.ended for shard in shards(tmp_path / "many.txt")]
+    assert sum(ended) == 600
+    assert max(ended) <= 60  # so that a bar moves
+    (tmp_path / "many.txt").unlink()
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "x.txt").write_text("four\nlines", encoding="utf-8")
     assert list(documents(tmp_path)) == ["four\nlines", "one\n\n  two \nthree"]
@@ -189,6 +194,7 @@ def test_a_long_document_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         Shard(3, 3, ("op",)),
     ]
     assert [shard.cut for shard in cut] == [{1}, {1}, {1}, set()]
+    assert [shard.ended for shard in cut] == [1, 0, 2, 1]
 
 
 def test_sums_of_parts_are_the_sums_of_all() -> None:
@@ -364,7 +370,7 @@ def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -
     out = tmp_path / "out"
     heard: list[tuple[int, int]] = []
     survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), progress=lambda *n: heard.append(n))
-    assert heard == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+    assert heard == [(0, 5), (1, 5), (2, 5), (4, 5), (5, 5)]  # documents, of which a shard has two
     assert len(list(out.glob("shard-*.npz"))) == 4
     whole = score(gpt2viz.load_model(tiny_folder), Shard(0, 0, tuple(TEXTS)), N_TOKENS)
     for kind, read in (("parquet", pd.read_parquet), ("csv", pd.read_csv)):
@@ -431,7 +437,7 @@ def test_every_checkpoint_is_surveyed_and_one_cut_off_goes_on(corpus: Path, tmp_
     survey_steps(*given, notes, progress=lambda *n: heard.append(n))
     assert done == [(step, shard) for step in steps for shard in range(4)]
     assert [now for now, _ in heard] == sorted(now for now, _ in heard)
-    assert (heard[0], heard[-1]) == ((4, 12), (12, 12))  # what was done is counted
+    assert (heard[0], heard[-1]) == ((5, 15), (15, 15))  # what was done is counted
     for found in (pd.read_csv(out / "steps.csv"), pd.read_parquet(out / "steps.parquet")):
         assert found["step"].unique().tolist() == list(steps)
         for step, rows in found.groupby("step"):
