@@ -6,7 +6,9 @@ nothing, and its test says so.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,6 +28,9 @@ from streamlit.runtime.stats import CounterStat, GaugeStat, Stat
 
 _ASKED, _OPENED = "_asked_before", "_opened_page"
 _HANDED, _COMING = "_handed_over", "_comes_for_it"
+_DRAWS, _SINCE = "_draws_first_page", "_draws_since"
+#: Seconds that the first page may take before a server lets visitors in.
+_FIRST_PAGE = 30.0
 #: Seconds after which the server's loop looks again for what a page sends.
 _MOMENT = 0.01
 
@@ -277,6 +282,31 @@ def draw_in(turn: Callable[[], AbstractContextManager[None]]) -> bool:
             run(runner, asked)
 
     ScriptRunner._run_script = run_in_turn  # type: ignore[method-assign, assignment]
+    return True
+
+
+def ready_with_first_page() -> bool:
+    """Have a server say that it is ready once its first page was drawn; whether it does.
+
+    Streamlit says so when it listens, and then the first visitors wait for all that a page imports.
+    Who asks first has the page drawn, for nobody; one that takes ``_FIRST_PAGE`` seconds, or fails,
+    is no reason to keep visitors out: they see why.
+    """
+    listens = vars(Runtime).get("is_ready_for_browser_connection")
+    if listens is None or not hasattr(Runtime, "does_script_run_without_error"):
+        return False
+
+    async def is_ready(server: Any) -> tuple[bool, str]:
+        listening: tuple[bool, str] = await listens.fget(server)
+        if not listening[0]:
+            return listening
+        if not hasattr(server, _DRAWS):
+            setattr(server, _DRAWS, asyncio.ensure_future(server.does_script_run_without_error()))
+            setattr(server, _SINCE, time.monotonic())
+        late = time.monotonic() - getattr(server, _SINCE) > _FIRST_PAGE
+        return listening if late or getattr(server, _DRAWS).done() else (False, "not yet")
+
+    Runtime.is_ready_for_browser_connection = property(is_ready)  # type: ignore[assignment, method-assign]
     return True
 
 

@@ -41,4 +41,4 @@ def app(
     given = [*served.given(folders, names), "--device", device]
     told = pages.flags(host, port, pages.answers(host, hosts), browser)
     click.echo(f"Starting gpt2viz at {served.address(host, port, hosts)}; Ctrl-C ends it.")
-    pages.open_app(told, given)
+    pages.open_app(told, given, at_once=browser)

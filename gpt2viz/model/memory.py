@@ -37,10 +37,10 @@ def free_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     return min(free, max(0, limit - taken + _given_back(cgroup / "memory.stat")))
 
 
-def total_memory() -> int:
-    """Bytes of the machine's memory."""
+def total_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes of the machine's memory, or of a container's, whose files are below ``cgroup``."""
     total: int = psutil.virtual_memory().total
-    return total
+    return min(total, _number(cgroup / "memory.max") or total)
 
 
 def check(name: str, weights: int, config: GPT2Config, free: int) -> None:

@@ -42,8 +42,12 @@ def load_heavy() -> None:
         import_module(name)
 
 
-def open_app(told: Sequence[str], given: Sequence[str]) -> None:
-    """Serve the pages until somebody ends it; ``told`` is Streamlit's, ``given`` the app's own."""
+def open_app(told: Sequence[str], given: Sequence[str], at_once: bool = False) -> None:
+    """Serve the pages until somebody ends it; ``told`` is Streamlit's, ``given`` the app's own.
+
+    The server says that it is ready when its first page is, or ``at_once``: for a browser that is
+    opened with it, which fetches scripts meanwhile, and would ask again only after a while.
+    """
     if not settings.has_home():  # Streamlit looks for its settings there, and raises without one
         os.environ["HOME"] = str(settings.APP)
     # Loaded only here: it takes as long as all the rest.
@@ -51,6 +55,8 @@ def open_app(told: Sequence[str], given: Sequence[str]) -> None:
 
     import_module("gpt2viz.app.guard").stand()  # before anybody can connect
     import_module("gpt2viz.app.sparing").begin()
+    if not at_once:
+        import_module("gpt2viz.app.compat").ready_with_first_page()
     Thread(target=load_heavy, daemon=True).start()
     sys.argv = ["streamlit", "run", str(settings.APP / "app.py"), *told, "--", *given]
     cli.main(sys.argv[1:], prog_name="streamlit", standalone_mode=False)

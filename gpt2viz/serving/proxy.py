@@ -115,6 +115,15 @@ http://:{port} {{
 				response_header_timeout 30s
 				max_conns_per_host {most}
 			}}
+			# For a part that isn't there a worker sends its first page.
+			@page header Content-Type text/html*
+			handle_response @page {{
+				@part path {parts}
+				route {{
+					respond @part "There is no such file." 404
+					copy_response
+				}}
+			}}
 		}}
 	}}
 	handle {{
@@ -151,6 +160,7 @@ def configuration(
         policy="; ".join(f"{name} {value}" for name, value in policy.items()),
         unused=", ".join(f"{name}=()" for name in _UNUSED),
         known=" ".join(_known()),
+        parts=" ".join(_PARTS),
         flags=flags,
         most=CONNECTIONS,
     )

@@ -142,6 +142,8 @@ def _fork(work: Callable[[], object]) -> int:
     code = 1
     try:
         _end_with(parent)
+        for number in _STOP:  # what the command does then is its own business
+            signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
         work()
         code = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import streamlit as st
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
@@ -65,6 +67,39 @@ def test_no_visitor_empties_what_is_kept_for_all() -> None:
     assert run_cache.models() is models
     st.cache_resource.clear()
     assert run_cache.models() is not models
+
+
+def test_a_server_is_ready_once_its_first_page_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    listening, draws = (True, "ok"), list[asyncio.Future[tuple[bool, str]]]()
+
+    async def listens(_: Runtime) -> tuple[bool, str]:
+        return listening
+
+    async def draw(_: Runtime) -> tuple[bool, str]:
+        draws.append(asyncio.get_running_loop().create_future())
+        return await draws[-1]
+
+    async def asked(server: Runtime) -> bool:
+        await asyncio.sleep(0.01)
+        return (await server.is_ready_for_browser_connection)[0]
+
+    async def ask() -> None:
+        nonlocal listening
+        server, slow = object.__new__(Runtime), object.__new__(Runtime)
+        assert [await asked(server), await asked(server)] == [False, False]
+        draws[0].set_result((False, "error"))  # visitors are told why
+        assert [await asked(server), len(draws)] == [True, 1]
+        listening = False, "unavailable"  # it stops
+        assert not await asked(server)
+        listening = True, "ok"
+        assert not await asked(slow)
+        monkeypatch.setattr(compat, "_FIRST_PAGE", 0)
+        assert await asked(slow)
+
+    monkeypatch.setattr(Runtime, "is_ready_for_browser_connection", property(listens))
+    monkeypatch.setattr(Runtime, "does_script_run_without_error", draw)
+    assert compat.ready_with_first_page()
+    asyncio.run(ask())
 
 
 def test_a_new_session_begins_with_its_whole_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,10 +97,14 @@ def test_free_memory_is_what_the_kernel_and_the_container_leave(
     assert memory.free_memory(tmp_path) == 8_192_000
 
 
-def test_the_machines_memory_is_what_the_kernel_says() -> None:
+def test_the_machines_memory_is_what_the_kernel_says(tmp_path: Path) -> None:
     lines = Path("/proc/meminfo").read_text().splitlines()
     (total,) = (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
-    assert memory.total_memory() == total
+    assert memory.total_memory(tmp_path) == total
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.total_memory(tmp_path) == total
+    (tmp_path / "memory.max").write_text("5000000\n")  # a container's
+    assert memory.total_memory(tmp_path) == 5_000_000
     assert 0 < memory.free_memory() <= total
 
 

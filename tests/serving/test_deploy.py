@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from importlib.metadata import distribution
@@ -83,6 +84,19 @@ def test_the_compose_file_is_valid(compose: Parts) -> None:
     service = compose["services"]["gpt2viz"]
     home = (DEPLOY / service["build"]["context"]).resolve()
     assert (home / service["build"]["dockerfile"]).is_file()
+
+
+def test_images_have_an_exact_version_and_memory_a_bound(cluster: Parts, compose: Parts) -> None:
+    """What is built again next year is what was tested."""
+    written = (ROOT / "Containerfile").read_text(encoding="utf-8")
+    stages = re.findall(r"^FROM (\S+)", written, re.M)
+    images = [*stages, *(s["image"] for s in compose["services"].values() if "image" in s)]
+    images.append(container(cluster)["image"])
+    exact = re.compile(r"[\w./-]+(:\d+\.\d+\.\d+(-[\w-]+)?|@sha256:[0-9a-f]{64})")
+    assert [image for image in images if not exact.fullmatch(image)] == []
+    assert len({image for image in images if "/caddy:" in image}) == 1  # one Caddy
+    assert [name for name, s in compose["services"].items() if "mem_limit" not in s] == []
+    assert "memory" in container(cluster)["resources"]["limits"]
 
 
 def commands(cluster: Parts, compose: Parts) -> Iterator[tuple[list[str], Mapping[str, str]]]:
