@@ -15,13 +15,16 @@ from contextlib import AbstractContextManager
 from copy import copy, deepcopy
 from functools import lru_cache, partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import streamlit as st
 from streamlit import config, cursor, runtime
 from streamlit.navigation import page
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.caching.cache_utils import Cache
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import ScriptRunner, get_script_run_ctx
 from streamlit.runtime.stats import CounterStat, GaugeStat, Stat
@@ -101,6 +104,25 @@ def keep_caches() -> bool:
     if not hasattr(AppSession, "_handle_clear_cache_request"):
         return False
     AppSession._handle_clear_cache_request = _nothing  # type: ignore[method-assign, assignment]
+    return True
+
+
+def forget_locks_of_caches() -> bool:
+    """Have Streamlit's caches hold no lock longer than somebody needs it; whether they do.
+
+    Each has a lock for every value that was ever made, so that it is made once, and keeps it when
+    the value is let go: five with each page of another sentence.
+    """
+    if not hasattr(Cache, "compute_value_lock") or not hasattr(Cache(), "_value_locks"):
+        return False
+
+    def lock_of(cache: Any, key: str) -> Any:
+        with cache._value_locks_lock:
+            if not isinstance(cache._value_locks, WeakValueDictionary):
+                cache._value_locks = WeakValueDictionary(cache._value_locks)
+            return cache._value_locks.setdefault(key, Lock())
+
+    Cache.compute_value_lock = lock_of  # type: ignore[method-assign]
     return True
 
 

@@ -1,7 +1,8 @@
 """What Streamlit's own server takes from whoever reaches it, bounded.
 
 A visitor may send files to ``/_stcore/upload_file`` whether or not a page asks for one, and may
-have every cache emptied, with all visitors' models and runs. Streamlit has a setting for neither.
+have every cache emptied, with all visitors' models and runs. Streamlit has a setting for neither,
+nor for the locks that its caches keep of every address that was ever asked for.
 Nor has it one for a browser that lost its server in the middle of a page, or that asks for a part
 of a page that it leaves.
 """
@@ -26,7 +27,7 @@ def stand() -> bool:
 
     Call it before the server starts, or with the first page.
     """
-    bounds = compat.after_upload(_bound), compat.keep_caches()
+    bounds = compat.after_upload(_bound), compat.keep_caches(), compat.forget_locks_of_caches()
     return all((*bounds, compat.whole_page_first(), compat.forget_parts_of_pages_left()))
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import gc
+import re
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +21,8 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from gpt2viz.app import compat, guard, run_cache
+
+ROOT = Path(__file__).parents[2]
 
 
 def files(manager: MemoryUploadedFileManager, session: str) -> list[str]:
@@ -67,6 +74,41 @@ def test_no_visitor_empties_what_is_kept_for_all() -> None:
     assert run_cache.models() is models
     st.cache_resource.clear()
     assert run_cache.models() is not models
+
+
+def locks() -> int:
+    gc.collect()
+    return sum(type(one) is type(threading.Lock()) for one in gc.get_objects())
+
+
+def test_a_cache_keeps_no_lock_of_what_it_let_go() -> None:
+    assert guard.stand()
+
+    @st.cache_data(max_entries=4, show_spinner=False)
+    def doubled(n: int) -> int:
+        return 2 * n
+
+    assert [doubled(n) for n in range(5)] == [0, 2, 4, 6, 8]
+    before = locks()
+    assert [doubled(n) for n in range(500)] == [2 * n for n in range(500)]
+    assert locks() < before + 50
+
+
+def test_every_cache_has_a_bound() -> None:
+    """Of what is kept by an argument, so many or so long; else a visitor's addresses fill it."""
+    unbounded = []
+    for file in sorted((ROOT / "gpt2viz").rglob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                asked = [a.arg for a in function.args.args if a.arg not in ("self", "cls")]
+                unbounded += [
+                    f"{file.relative_to(ROOT)}: {function.name}"
+                    for decorator in map(ast.unparse, function.decorator_list)
+                    if asked
+                    and re.match(r"(functools\.|st\.)?(lru_)?cache(_data|_resource)?\b", decorator)
+                    if not re.search(r"(max_entries|maxsize|ttl)=(?!None)", decorator)
+                ]
+    assert unbounded == []
 
 
 def test_a_server_is_ready_once_its_first_page_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ class Training(Job):
         self.found = found
 
 
-@st.cache_resource(show_spinner=False)
+@st.cache_resource(max_entries=len(SEEDS), show_spinner=False)
 def training(seed: int) -> Training:
     """The training of that seed, one for all visitors."""
     return Training(seed)
