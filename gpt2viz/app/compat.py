@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import streamlit as st
 from streamlit import config, cursor, runtime
@@ -113,16 +113,15 @@ def forget_locks_of_caches() -> bool:
     Each has a lock for every value that was ever made, so that it is made once, and keeps it when
     the value is let go: five with each page of another sentence.
     """
-    if not hasattr(Cache, "compute_value_lock") or not hasattr(Cache(), "_value_locks"):
+    if not hasattr(Cache, "compute_value_lock"):
         return False
+    turn, locks = Lock(), WeakKeyDictionary[Any, WeakValueDictionary[str, Any]]()
 
     def lock_of(cache: Any, key: str) -> Any:
-        with cache._value_locks_lock:
-            if not isinstance(cache._value_locks, WeakValueDictionary):
-                cache._value_locks = WeakValueDictionary(cache._value_locks)
-            return cache._value_locks.setdefault(key, Lock())
+        with turn:
+            return locks.setdefault(cache, WeakValueDictionary()).setdefault(key, Lock())
 
-    Cache.compute_value_lock = lock_of  # type: ignore[method-assign]
+    Cache.compute_value_lock = lock_of  # type: ignore[method-assign, assignment]
     return True
 
 
