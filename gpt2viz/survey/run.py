@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -64,17 +64,16 @@ def survey(
     _same_survey(out / RECORD, made_from, about)
     files = [out / f"shard-{number:06}.npz" for number in range(len(ended))]
 
-    def missing() -> Iterator[Task]:
-        for shard in shards(corpus):
-            if not files[shard.number].is_file():
-                yield Task(model, step, n_tokens, device, shard, tuple(SCORES))
-
+    missing = (
+        Task(model, step, n_tokens, device, shard, tuple(SCORES))
+        for shard in shards(corpus)
+        if not files[shard.number].is_file()
+    )
     n_done = sum(n for n, file in zip(ended, files, strict=True) if file.is_file())
-    progress(n_done, sum(ended))
-    for number, sums in engine(missing()):
+    progress(n_done, of := sum(ended))
+    for number, sums in engine(missing):
         save(sums, files[number])
-        n_done += ended[number]
-        progress(n_done, sum(ended))
+        progress(n_done := n_done + ended[number], of)
     tables.write(merged(map(load, files)), out)
 
 
