@@ -7,12 +7,12 @@ trace.stage("weights", layer=3)  # (B, nh, T, T)
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpt2viz.analysis.sampling import divergence, entropy, sampling_distribution, surprise
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.errors import (
+    ArgumentError,
     AttentionError,
     CheckpointError,
     ContextError,
@@ -20,18 +20,23 @@ from gpt2viz.errors import (
     EditError,
     ExportError,
     GPT2VizError,
+    HubError,
     MissingExtraError,
     PatchError,
+    PlaceError,
+    PluginError,
+    StageError,
+    SurveyError,
     TextError,
     TooLargeError,
 )
-from gpt2viz.extras import needed
+from gpt2viz.extras import later, needed
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.tuning import Tuning, tune_process
 from gpt2viz.run.edit_kinds import EditKind, register_edit
 from gpt2viz.run.edits import Edit, parse_edits
-from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES, Stage
-from gpt2viz.run.trace import TensorRecord, Trace
+from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES, HeadStageName, Stage, StageName
+from gpt2viz.run.trace import NextToken, TensorRecord, Trace
 from gpt2viz.settings import BUNDLED
 
 if TYPE_CHECKING:
@@ -95,15 +100,18 @@ _LATER = {
     "contributions": "analysis.lens",
     "explain_row": "analysis.explanation",
     "explain_score": "analysis.explanation",
+    "export": "export",
     "fewest_heads": "analysis.fewest_heads",
     "from_transformers": "model.from_transformers",
     "generate": "analysis.generation",
     "head_circuit": "analysis.circuits",
+    "heads": "heads",
     "load_model": "model.checkpoint",
     "load_steps": "model.steps",
     "load_trace": "run.saved",
     "logit_lens": "analysis.lens",
     "mean_reference": "run.tracer",
+    "offline": "offline",
     "patch_estimate": "analysis.patching",
     "patch_path": "analysis.direct_paths",
     "patch_paths": "analysis.direct_paths",
@@ -122,6 +130,7 @@ __all__ = [
     "HEAD_STAGES",
     "STAGE",
     "STAGES",
+    "ArgumentError",
     "AttentionError",
     "AttentionView",
     "CheckpointError",
@@ -138,19 +147,27 @@ __all__ = [
     "GPT2Config",
     "GPT2VizError",
     "HeadCircuit",
+    "HeadStageName",
+    "HubError",
     "LogitLens",
     "MeanReference",
     "MissingExtraError",
     "Model",
+    "NextToken",
     "PatchError",
     "PatchSweep",
     "PatchedPath",
     "PathSweep",
+    "PlaceError",
+    "PluginError",
     "Reason",
     "RowExplanation",
     "ScoreExplanation",
     "Stage",
+    "StageError",
+    "StageName",
     "Steps",
+    "SurveyError",
     "TensorRecord",
     "TextError",
     "TooLargeError",
@@ -190,13 +207,4 @@ __all__ = [
     "word_starts",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+__getattr__, __dir__ = later(__name__, _LATER, [*__all__, "__version__"])

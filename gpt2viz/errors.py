@@ -9,6 +9,20 @@ class GPT2VizError(ValueError):
     """Base class: catch this to show any of the messages below to a person."""
 
 
+class ArgumentError(GPT2VizError):
+    """An argument that a function can't do anything with."""
+
+
+class StageError(GPT2VizError, KeyError):
+    """A stage or part that a run or model doesn't have by this name."""
+
+    __str__ = Exception.__str__  # and not KeyError's, which puts quotes round the sentence
+
+
+class PlaceError(GPT2VizError, IndexError):
+    """A layer, head, token or position that isn't there."""
+
+
 class CheckpointError(GPT2VizError):
     """A checkpoint folder that can't be read as a GPT-2."""
 

@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
 
 from gpt2viz.errors import MissingExtraError
 
@@ -26,3 +30,28 @@ def needed(what: str, extra: str) -> Iterator[None]:
         if name in ("", "gpt2viz"):
             raise
         raise missing(what, extra, name) from None
+
+
+def later(
+    package: str,
+    modules: Mapping[str, str],
+    public: Iterable[str],
+    extras: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package that loads some of its names when they are used.
+
+    ``modules`` says which of the package's modules each of them stands in; a module stands for
+    itself. ``public`` is what ``dir`` shows besides, ``extras`` what a name needs: see ``missing``.
+    """
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        whole = f"{package}.{name}"
+        with needed(whole, extras[name]) if name in extras else nullcontext():
+            loaded = import_module(f"{package}.{modules[name]}")
+        found = loaded if loaded.__name__ == whole else getattr(loaded, name)
+        vars(sys.modules[package])[name] = found
+        return found
+
+    return get, lambda: sorted({*public, *modules})

@@ -6,10 +6,9 @@ Reads the checkpoint's files itself: a mistake in loading shows as well as one i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from math import erf
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -34,7 +33,7 @@ def layer_norm(x: np.ndarray, gain: np.ndarray, shift: np.ndarray, eps: float) -
     return centred / np.sqrt(variance + eps) * gain + shift
 
 
-PER_LAYER = [
+PER_LAYER: list[Any] = [
     *("q", "k", "v", "scores", "scaled_scores", "masked_scores", "weights", "head_output"),
     *("attention_output", "residual_mid", "mlp_output", "residual_out"),
 ]
@@ -57,6 +56,11 @@ def nothing(_layer: int, heads: np.ndarray) -> np.ndarray:
     return heads
 
 
+def unchanged(_name: str, made: np.ndarray) -> np.ndarray:
+    """The change of any stage of a run as it is."""
+    return made
+
+
 class Checkpoint(NamedTuple):
     """A checkpoint's config, its weights by their names without a prefix, and the steps of both."""
 
@@ -72,12 +76,18 @@ class Checkpoint(NamedTuple):
         """The Conv1D of that name: (…, its inputs) -> (…, its outputs)."""
         return x @ self.w[f"{name}.weight"] + self.w[f"{name}.bias"]
 
-    def mlp(self, x: np.ndarray, h: str) -> np.ndarray:
-        """What the MLP of the layer ``h``, such as "h.1", adds to a stream: (…, C) -> (…, C)."""
-        act = ACTIVATIONS[self.config["activation_function"]]
-        return self.linear(
-            act(self.linear(self.norm(x, f"{h}.ln_2"), f"{h}.mlp.c_fc")), f"{h}.mlp.c_proj"
-        )
+    def mlp(
+        self,
+        x: np.ndarray,
+        layer: int,
+        becomes: Callable[[str, np.ndarray], np.ndarray] = unchanged,
+    ) -> np.ndarray:
+        """What the MLP of a layer adds to a stream: (…, C) -> (…, C)."""
+        act, h = ACTIVATIONS[self.config["activation_function"]], f"h.{layer}"
+        normed = becomes(f"ln_2.{layer}", self.norm(x, f"{h}.ln_2"))
+        wide = becomes(f"mlp_in.{layer}", self.linear(normed, f"{h}.mlp.c_fc"))
+        active = becomes(f"mlp_act.{layer}", act(wide))
+        return becomes(f"mlp_projected.{layer}", self.linear(active, f"{h}.mlp.c_proj"))
 
 
 def read(folder: Path) -> Checkpoint:
@@ -113,7 +123,7 @@ def reference(
     heads_become: Callable[[int, np.ndarray], np.ndarray] = nothing,
     silent: Collection[str] = (),
     pairs: Iterable[tuple[int, int]] = (),
-    becomes: Mapping[tuple[str, int], Callable[[np.ndarray], np.ndarray]] = MappingProxyType({}),
+    becomes: Callable[[str, np.ndarray], np.ndarray] = unchanged,
 ) -> dict[str, Any]:
     """Every stage of every layer: {"weights": [layer 0 (nh, T, T), …], …, "logits": (T, V)}.
 
@@ -121,41 +131,43 @@ def reference(
 
     Edited where asked for: ``heads_become`` takes a layer and its heads (nh, T, hs), parts such as
     "h.1.attn" that are ``silent`` add 0, and the ``pairs`` (query, key) are hidden. After all that
-    ``becomes`` takes what a stage of a layer is, such as ("q", 1), and gives what goes on.
+    ``becomes`` takes what each stage is by its name, such as "residual_mid.2", or "residual_in.2"
+    for what a layer reads, and gives what goes on.
     """
-
-    def go_on(stage: str, x: np.ndarray) -> np.ndarray:
-        return becomes.get((stage, layer), np.asarray)(x)
-
     model = read(of) if isinstance(of, Path) else of
     config, w = model
     out: dict[str, Any] = {key: [] for key in PER_LAYER}
-    x = w["wte.weight"][ids] + w["wpe.weight"][: len(ids)]
-    out["embedding"] = x
+    tokens = becomes("token_embedding", w["wte.weight"][ids])
+    places = becomes("position_embedding", w["wpe.weight"][: len(ids)])
+    x = out["embedding"] = becomes("embedding", tokens + places)
     for layer in range(config["n_layer"]):
         h = f"h.{layer}"
-        x = go_on("residual_in", x)
-        qkv = model.linear(model.norm(x, f"{h}.ln_1"), f"{h}.attn.c_attn")
+        x = becomes(f"residual_in.{layer}", x)
+        normed = becomes(f"ln_1.{layer}", model.norm(x, f"{h}.ln_1"))
+        qkv = becomes(f"qkv.{layer}", model.linear(normed, f"{h}.attn.c_attn"))
         q, k, v = (
-            go_on(name, by_head(part, config["n_head"]))
+            becomes(f"{name}.{layer}", by_head(part, config["n_head"]))
             for name, part in zip("qkv", np.split(qkv, 3, axis=1), strict=True)
         )
-        scores = np.einsum("hid,hjd->hij", q, k)
+        scores = becomes(f"scores.{layer}", np.einsum("hid,hjd->hij", q, k))
         deeper = layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1
-        scaled = scores / q.shape[-1] ** 0.5 / deeper
-        masked = hide(scaled, causal, pairs)
-        weights = go_on("weights", softmax(masked))
+        scaled = becomes(f"scaled_scores.{layer}", scores / q.shape[-1] ** 0.5 / deeper)
+        masked = becomes(f"masked_scores.{layer}", hide(scaled, causal, pairs))
+        weights = becomes(f"weights.{layer}", softmax(masked))
         heads = heads_become(layer, np.einsum("hij,hjd->hid", weights, v))
-        heads = go_on("head_output", heads)
-        attention = model.linear(np.concatenate(list(heads), axis=1), f"{h}.attn.c_proj")
-        attention = go_on("attention_output", attention * (f"{h}.attn" not in silent))
-        middle = x + attention
-        mlp = go_on("mlp_output", model.mlp(middle, h) * (f"{h}.mlp" not in silent))
-        x = middle + mlp
+        heads = becomes(f"head_output.{layer}", heads)
+        merged = model.linear(np.concatenate(list(heads), axis=1), f"{h}.attn.c_proj")
+        merged = becomes(f"projected.{layer}", merged) * (f"{h}.attn" not in silent)
+        attention = becomes(f"attention_output.{layer}", merged)
+        middle = becomes(f"residual_mid.{layer}", x + attention)
+        mlp = model.mlp(middle, layer, becomes) * (f"{h}.mlp" not in silent)
+        mlp = becomes(f"mlp_output.{layer}", mlp)
+        x = becomes(f"residual_out.{layer}", middle + mlp)
         made = (q, k, v, scores, scaled, masked, weights, heads, attention, middle, mlp, x)
         for key, value in zip(PER_LAYER, made, strict=True):
             out[key].append(value)
-    out["final_norm"] = model.norm(x, "ln_f")
+    out["final_norm"] = becomes("final_norm", model.norm(x, "ln_f"))
     out["logits"] = out["final_norm"] @ w.get("lm_head.weight", w["wte.weight"]).T
+    out["logits"][-1:] = becomes("last_logits", out["logits"][-1:])
     out["next_token_probabilities"] = softmax(out["logits"][-1])
     return out

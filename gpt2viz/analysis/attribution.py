@@ -22,8 +22,8 @@ def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
     Norms", section 3: the weight α times the key's value vector (its bias included), projected
     by the head's rows of W_O. In units of the residual stream, 0 or more. Edits count: scaled
     heads give more or less, and no key gives anything where attention is off, or a head puts out
-    0 or a mean. Raises ``IndexError`` for a layer that the model doesn't have, ``ValueError`` for
-    a trace of another model.
+    0 or a mean. Raises ``PlaceError`` for a layer that the model doesn't have, ``ArgumentError``
+    for a trace of another model.
     """
     weights, v = _mixed(trace, layer)
     with np.errstate(over="ignore", invalid="ignore"):  # the page says so of the run itself
@@ -36,8 +36,8 @@ def taken(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[int
     """‖Σ α v W_O‖: the length of what ``keys`` give to ``query`` together, by head: (nh,).
 
     As ``value_weighted``, which it equals for one key. Several vectors are added before the
-    length is taken: they may point apart. Raises ``IndexError`` for a layer or token that isn't
-    there, ``ValueError`` for a trace of another model.
+    length is taken: they may point apart. Raises ``PlaceError`` for a layer or token that isn't
+    there, ``ArgumentError`` for a trace of another model.
     """
     weights, v = _mixed(trace, layer)
     mixed = np.einsum("hk,hkd->hd", weights[:, query, list(keys)], v[:, list(keys)])  # (nh, hs)
@@ -97,7 +97,7 @@ def rollout(trace: Trace, layer: int) -> Array:
     equation 1): the mean of a layer's heads, half of it kept for the residual stream, multiplied
     down to the first layer. It knows of no values, no MLPs and no norms; but heads by which no key
     gives anything, as they were edited, are left out of the mean, and a layer without any other
-    mixes nothing. Raises ``IndexError`` for a layer that the model doesn't have.
+    mixes nothing. Raises ``PlaceError`` for a layer that the model doesn't have.
     """
     trace.stage("q", layer)  # raises where there is no such layer
     kept: Array = np.eye(len(trace.tokens), dtype=np.float32)

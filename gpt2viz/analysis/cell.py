@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
 from gpt2viz.run.edits import passed_on
+from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 
 Doubles = NDArray[np.float64]
@@ -64,11 +65,11 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     It ends with the head: whether the layer's attention adds to the stream is not in it.
     """
 
-    def of(key: str) -> Array:
+    def of(key: StageName) -> Array:
         stage: Array = trace.stage(key, layer, head)
         return stage
 
-    q, k, v = (of(key).astype(np.float64) for key in "qkv")  # (T, hs)
+    q, k, v = (one.astype(np.float64) for one in (of("q"), of("k"), of("v")))  # (T, hs)
     products = q[i] * k[j]
     score = float(products.sum())
     divisor = math.sqrt(q.shape[1]) * trace.config.layer_divisor(layer)

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.analysis.folding import Numbers, check_head, reading, writing
 from gpt2viz.arrays import Array, Pairs
-from gpt2viz.errors import ContextError
+from gpt2viz.errors import ContextError, PlaceError
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double, read_only
@@ -138,7 +138,7 @@ class HeadCircuit:
     def writes(self, token: int, k: int = 10) -> Ranked:
         """The ``k`` tokens whose logits it raises most, and least, when it looks at a token.
 
-        A row of the full OV circuit, over the token's σ. Raises ``IndexError`` for a token that
+        A row of the full OV circuit, over the token's σ. Raises ``PlaceError`` for a token that
         isn't in the vocabulary.
         """
         wrote = self.ends.normed([token])[0] @ self.W_V @ self.W_O  # (C,)
@@ -156,7 +156,7 @@ class HeadCircuit:
         """The raw scores q·k that a text's tokens and their places alone would give: (T, T).
 
         With all biases, and σ that of the two embeddings' sum: those of a run in layer 0. Deeper
-        down a run's differ by what earlier layers wrote, and by σ. Raises ``IndexError`` as
+        down a run's differ by what earlier layers wrote, and by σ. Raises ``PlaceError`` as
         ``writes`` does, ``ContextError`` for more tokens than there are places.
         """
         x = self.ends.normed(token_ids, placed=True)  # (T, C)
@@ -240,7 +240,7 @@ class HeadCircuit:
 def head_circuit(model: Model, layer: int, head: int) -> HeadCircuit:
     """What a head does by its weights alone, whatever the sentence.
 
-    Raises ``IndexError`` for a layer or head that isn't there.
+    Raises ``PlaceError`` for a layer or head that isn't there.
     """
     check_head(model, layer, head)
     return _circuit(model, layer, head, Ends(model))
@@ -277,7 +277,7 @@ class Ends:
         n_vocab, n_places, T = len(self._embedding), len(self._positions), len(token_ids)
         for token in token_ids:
             if not 0 <= token < n_vocab:
-                raise IndexError(f"no token {token}: the vocabulary has 0 to {n_vocab - 1}")
+                raise PlaceError(f"no token {token}: the vocabulary has 0 to {n_vocab - 1}")
         x = self._embedding[list(token_ids)].astype(np.float64)
         if placed:
             if T > n_places:

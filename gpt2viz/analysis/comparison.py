@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array, largest
+from gpt2viz.errors import ArgumentError
+from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 
 Numbers = NDArray[np.float64]
 #: (stage key, layer), as ``Trace.stage`` takes them.
-Place = tuple[str, int | None]
+Place = tuple[StageName, int | None]
 
 
 class Pair(NamedTuple):
@@ -81,23 +83,25 @@ class Path:
 def stream_places(n_layer: int) -> tuple[Place, ...]:
     """Where the residual stream is read: at the start, then after every layer's two parts."""
     layers = range(n_layer)
-    after = [(key, n) for n in layers for key in ("residual_mid", "residual_out")]
+    parts: tuple[StageName, ...] = ("residual_mid", "residual_out")
+    after = [(key, n) for n in layers for key in parts]
     return (("token_embedding", None), ("embedding", None), *after)
 
 
 def addition_places(n_layer: int) -> tuple[Place, ...]:
     """What every layer's attention and MLP add to the stream."""
-    return tuple((key, n) for n in range(n_layer) for key in ("attention_output", "mlp_output"))
+    parts: tuple[StageName, ...] = ("attention_output", "mlp_output")
+    return tuple((key, n) for n in range(n_layer) for key in parts)
 
 
 def path(a: Trace, b: Trace, at: tuple[int, int], places: Sequence[Place]) -> Path:
     """Compare token ``at[0]`` of one run with token ``at[1]`` of another, place by place.
 
-    In double precision from the runs' float32. Raises ``IndexError`` for a token that isn't
-    there, ``ValueError`` for models with other numbers of channels.
+    In double precision from the runs' float32. Raises ``PlaceError`` for a token that isn't
+    there, ``ArgumentError`` for models with other numbers of channels.
     """
     if a.config.n_embd != b.config.n_embd:
-        raise ValueError(f"one run has {a.config.n_embd} channels, the other {b.config.n_embd}")
+        raise ArgumentError(f"one run has {a.config.n_embd} channels, the other {b.config.n_embd}")
     vectors = [(_vector(a, place, at[0]), _vector(b, place, at[1])) for place in places]
     return Path(
         tuple(places),

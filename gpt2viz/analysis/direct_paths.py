@@ -21,6 +21,7 @@ from torch import Tensor
 
 from gpt2viz.analysis.folding import Into
 from gpt2viz.analysis.paired_runs import (
+    Answer,
     Direction,
     Metric,
     Numbers,
@@ -29,10 +30,10 @@ from gpt2viz.analysis.paired_runs import (
     share_restored,
 )
 from gpt2viz.analysis.patching import AT_ONCE, put, stream
-from gpt2viz.errors import EditError, PatchError
+from gpt2viz.errors import ArgumentError, EditError, PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Block
-from gpt2viz.run.edits import Edit, attention_is_off
+from gpt2viz.run.edits import Edits, attention_is_off
 from gpt2viz.run.means import Reference
 from gpt2viz.run.pieces import module_of
 
@@ -91,12 +92,12 @@ def patch_path(
     sender: str | tuple[int, int],
     receiver: str | tuple[int, int],
     into: Into,
-    answer: int | Sequence[int] | None = None,
+    answer: Answer | None = None,
     *,
     direction: Direction = "denoise",
     metric: Metric = "logit difference",
     causal: bool = True,
-    edits: Sequence[Edit] = (),
+    edits: Edits = (),
     reference: Reference | None = None,
 ) -> PatchedPath:
     """Patch the direct path from a head's output to another head's q, k or v, at all positions.
@@ -112,7 +113,7 @@ def patch_path(
     if second <= first:
         raise PatchError(f"head {second}.{reader} reads before head {first}.{writer} has written.")
     if into not in WAYS:
-        raise ValueError(f"a path leads into q, k or v, not into {into!r}")
+        raise ArgumentError(f"a path leads into q, k or v, not into {into!r}")
     runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
     written = _written(runs, first)[writer : writer + 1]  # (1, T, C)
     (value,) = _patched(_Receiver(runs, second, reader), into, written)
@@ -124,12 +125,12 @@ def patch_paths(
     clean: str | Sequence[int],
     corrupted: str | Sequence[int],
     receiver: str | tuple[int, int],
-    answer: int | Sequence[int] | None = None,
+    answer: Answer | None = None,
     *,
     direction: Direction = "denoise",
     metric: Metric = "logit difference",
     causal: bool = True,
-    edits: Sequence[Edit] = (),
+    edits: Edits = (),
     reference: Reference | None = None,
     progress: Callable[[PathSweep, float], object] | None = None,
 ) -> PathSweep:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.analysis.folding import Numbers, reading
 from gpt2viz.arrays import Array
+from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
@@ -57,7 +58,7 @@ class ScoreExplanation:
         With ``side`` "key", row t is what the head's weight on token t, times that token's value,
         adds to the head's column of ``table``, across the query's parts; over the tokens it sums
         to that column. "query" takes the head's row apart, across the key's parts. A head that an
-        edit switched off has zeros. Raises ``ValueError`` for a part that is no head, and for a
+        edit switched off has zeros. Raises ``ArgumentError`` for a part that is no head, and for a
         head whose output is a mean, which it read from no token of this text.
         """
         place = self.key if side == "key" else self.query
@@ -67,7 +68,7 @@ class ScoreExplanation:
 
     def _head_of(self, name: str) -> tuple[int, int]:
         if name not in self.names or not name.startswith("head "):
-            raise ValueError(f"{name!r} can't be opened; the heads before are: {self._heads()}")
+            raise ArgumentError(f"{name!r} can't be opened; the heads before are: {self._heads()}")
         layer, head = name.removeprefix("head ").split(".")
         return int(layer), int(head)
 
@@ -122,7 +123,7 @@ class RowExplanation:
     def table(self, key: int) -> Numbers:
         """The score with the key at a position, by pairs of parts: (n, n).
 
-        Raises ``IndexError`` for a key that the query doesn't see.
+        Raises ``PlaceError`` for a key that the query doesn't see.
         """
         return self.at(key).table
 
@@ -131,7 +132,7 @@ class RowExplanation:
         return self.table(key) - self.mean
 
     def at(self, key: int) -> ScoreExplanation:
-        """The score with one key, to be opened further. Raises ``IndexError`` as ``table`` does."""
+        """The score with one key, to be opened further. Raises ``PlaceError`` as ``table`` does."""
         score = float(self.scores[self.row_of(key)])
         return self._stream.score(self.query, self._q, key, score)
 
@@ -141,11 +142,11 @@ class RowExplanation:
         """The weight that ``key`` would have if a pair of parts added nothing to any score.
 
         The row's softmax again, LayerNorm's scale held. With one part alone, all its pairs. Raises
-        ``IndexError`` as ``table`` does, ``ValueError`` for an unknown part or none at all. See
+        ``PlaceError`` as ``table`` does, ``ArgumentError`` for an unknown part or none at all. See
         ``without_part`` for a part that is taken from the query and from every key.
         """
         if query_part is None and key_part is None:
-            raise ValueError("name a part of the query, of the key, or one of each")
+            raise ArgumentError("name a part of the query, of the key, or one of each")
         n = self.row_of(key)
         asked = self._q.sum(axis=0) if query_part is None else self._q[self._place_of(query_part)]
         place = None if key_part is None else self._place_of(key_part)
@@ -179,15 +180,15 @@ class RowExplanation:
         return weights
 
     def row_of(self, key: int) -> int:
-        """The place of a key among ``keys``. Raises ``IndexError`` as ``table`` does."""
+        """The place of a key among ``keys``. Raises ``PlaceError`` as ``table`` does."""
         found = np.flatnonzero(self.keys == key)
         if not found.size:
-            raise IndexError(f"query {self.query} doesn't see key {key}")
+            raise PlaceError(f"query {self.query} doesn't see key {key}")
         return int(found[0])
 
     def _place_of(self, part: str) -> int:
         if part not in self.names:
-            raise ValueError(f"there is no part {part!r}; there are: {' · '.join(self.names)}")
+            raise ArgumentError(f"there is no part {part!r}; there are: {' · '.join(self.names)}")
         return self.names.index(part)
 
     def __repr__(self) -> str:
@@ -204,8 +205,8 @@ def explain_score(
     """Take the raw score of a query with a key apart.
 
     Works with the mask off and for keys that the mask hides, and in edited runs, whose own parts
-    are told. Raises ``IndexError`` for a layer, head or token that isn't there, ``ValueError`` for
-    a trace of another model.
+    are told. Raises ``PlaceError`` for a layer, head or token that isn't there, ``ArgumentError``
+    for a trace of another model.
     """
     stream = _Stream(model, trace, layer, head)
     stream.check(query, key)
@@ -238,11 +239,11 @@ class _Stream:
         self.names = _names(layer, model.config.n_head)
 
     def check(self, *places: int) -> None:
-        """Raise ``IndexError`` for a token that isn't there."""
+        """Raise ``PlaceError`` for a token that isn't there."""
         T = len(self.trace.token_ids)
         for place in places:
             if not 0 <= place < T:
-                raise IndexError(f"no token {place}: this text has tokens 0 to {T - 1}")
+                raise PlaceError(f"no token {place}: this text has tokens 0 to {T - 1}")
 
     def score(self, query: int, q: Numbers, key: int, score: float) -> ScoreExplanation:
         """A score, of a query whose parts ``q`` (n, hs) are known."""
@@ -323,7 +324,9 @@ class _Stream:
         if attention_is_off(edits, layer):
             factor = 0.0
         elif factor == 0 and output.any():
-            raise ValueError(f"head {layer}.{head} puts out a mean: it read no token of this text")
+            raise ArgumentError(
+                f"head {layer}.{head} puts out a mean: it read no token of this text"
+            )
         weights = trace.weights_of_queries(layer, slice(place, place + 1))[head, 0]  # (T,)
         v = trace.stage("v", layer, head).astype(np.float64)  # (T, hs)
         taken = factor * weights[:, None] * v if factor else np.zeros_like(v)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpt2viz.analysis.paired_runs import Numbers, PairedRuns, paired_runs
+from gpt2viz.analysis.paired_runs import Answer, Numbers, PairedRuns, paired_runs
 from gpt2viz.analysis.patching import AT_ONCE, stream
 from gpt2viz.arrays import Array
 from gpt2viz.errors import PatchError
@@ -78,7 +78,7 @@ def fewest_heads(
     model: Model,
     clean: str | Sequence[int],
     corrupted: str | Sequence[int],
-    answer: int | Sequence[int] | None = None,
+    answer: Answer | None = None,
     *,
     causal: bool = True,
     reference: Reference | None = None,

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.errors import PlaceError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 
@@ -45,8 +46,8 @@ def writing(model: Model, layer: int, head: int) -> Numbers:
 
 
 def check_head(model: Model, layer: int, head: int) -> None:
-    """Raise ``IndexError`` for a layer or head that isn't there."""
+    """Raise ``PlaceError`` for a layer or head that isn't there."""
     config = model.config
     for name, given, n in (("layer", layer, config.n_layer), ("head", head, config.n_head)):
         if not 0 <= given < n:
-            raise IndexError(f"no {name} {given}: this model has {name}s 0 to {n - 1}")
+            raise PlaceError(f"no {name} {given}: this model has {name}s 0 to {n - 1}")

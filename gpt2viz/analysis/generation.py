@@ -9,7 +9,7 @@ import numpy as np
 
 from gpt2viz.analysis.sampling import log_softmax, sampling_distribution
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, readable
 from gpt2viz.run.tracer import token_ids
 from gpt2viz.run.tracer import trace as run
 
@@ -18,6 +18,7 @@ from gpt2viz.run.tracer import trace as run
 class Choice:
     """One token as the model saw it before it was appended.
 
+    ``text`` is the token's own, for reading; of a part of a character its bytes, as ``\\xNN``.
     ``probability`` is the model's own, over the whole vocabulary; ``rank`` 1 is the most
     probable token; ``surprise`` is −log₂ of the probability, in bits: finite even where the
     probability is too small for a number in double precision, and is 0.
@@ -27,6 +28,7 @@ class Choice:
     probability: float
     rank: int
     surprise: float
+    text: str = ""
 
 
 def draw(
@@ -42,7 +44,7 @@ def draw(
     Drawn from ``sampling_distribution`` with the same arguments; temperature 0, the default,
     takes the most probable token ("greedy"). The draw depends on the seed and the number of
     tokens alone, so that taking a step back and going on gives the same text again. Raises
-    ``ValueError`` for settings that ``sampling_distribution`` refuses.
+    ``ArgumentError`` for settings that ``sampling_distribution`` refuses.
     """
     shares = sampling_distribution(
         trace.logits_at(-1), temperature=temperature, top_k=top_k, top_p=top_p
@@ -58,7 +60,8 @@ def appraise(trace: Trace, token: int, position: int = -1) -> Choice:
     log_probability = log_softmax(logits)[token]
     rank = 1 + int((logits > logits[token]).sum())
     surprise = float(-log_probability / np.log(2)) + 0.0  # no −0
-    return Choice(token, float(np.exp(log_probability)), rank, surprise)
+    text = readable(trace.spell(token))
+    return Choice(token, float(np.exp(log_probability)), rank, surprise, text)
 
 
 def generate(

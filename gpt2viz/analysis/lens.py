@@ -17,11 +17,14 @@ from torch import Tensor
 
 from gpt2viz.analysis.comparison import stream_places
 from gpt2viz.analysis.sampling import CHUNK
+from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.run.edits import attention_is_off, check_sums
+from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
+from gpt2viz.run.tracer import token_id
 
 Numbers = NDArray[np.float64]
 
@@ -55,16 +58,16 @@ def logit_lens(
     model: Model,
     trace: Trace,
     positions: Sequence[int] | None = None,
-    answers: Sequence[int] | None = None,
+    answers: Sequence[int | str] | None = None,
 ) -> LogitLens:
     """Read the stream after every step as if it were the last (nostalgebraist 2020).
 
     "interpreting GPT: the logit lens": final LayerNorm and unembedding of a stream (T, C) that
     they were not trained for; what comes out is a reading, not a prediction of the model. Only
     the last place of the stream gives the model's own one. ``positions`` are the tokens to read
-    at, all by default; no (T, n_vocab) array is kept. ``answers``, one vocabulary id for each
-    position, are followed in place of the model's own, to compare two runs. Raises ``IndexError``
-    for a position that the text doesn't have, ``ValueError`` for a trace of another model or
+    at, all by default; no (T, n_vocab) array is kept. ``answers``, a token for each position by its
+    id or text, are followed in place of the model's own, to compare two runs. Raises ``PlaceError``
+    for a position that the text doesn't have, ``ArgumentError`` for a trace of another model or
     another number of answers.
     """
     trace.check_made_by(model)
@@ -73,9 +76,10 @@ def logit_lens(
     shape = (len(places), len(asked))
     top, rank = np.empty(shape, np.int64), np.empty(shape, np.int64)
     probability, entropy = np.empty(shape), np.empty(shape)
-    answer = np.array([0] * len(asked) if answers is None else answers, np.int64)
+    given = [0] * len(asked) if answers is None else [token_id(model, one) for one in answers]
+    answer = np.array(given, np.int64)
     if len(answer) != len(asked):
-        raise ValueError(f"{len(asked)} positions need as many answers, not {len(answer)}")
+        raise ArgumentError(f"{len(asked)} positions need as many answers, not {len(answer)}")
     at_a_time = max(1, CHUNK // len(places))
     for start in range(0, len(asked), at_a_time):
         some = slice(start, start + at_a_time)
@@ -141,9 +145,15 @@ class Contributions:
 
 
 def contributions(
-    model: Model, trace: Trace, token: int, versus: int | None = None, position: int = -1
+    model: Model,
+    trace: Trace,
+    token: int | str,
+    versus: int | str | None = None,
+    position: int = -1,
 ) -> Contributions:
     """Take a logit after the token at ``position`` apart: who wrote how much of it.
+
+    ``token``, and ``versus`` where the difference of two is asked for, are ids or texts: " fish".
 
     The stream is a sum of what the embeddings, heads and MLPs wrote (Elhage et al. 2021, "A
     Mathematical Framework for Transformer Circuits"). With the final LayerNorm's scale frozen at
@@ -152,13 +162,13 @@ def contributions(
     difference of two rows where ``versus`` is given. Unit: nats of logit. What a part did by
     changing what later parts read is not in it; what an edit switched off wrote nothing.
 
-    Raises ``IndexError`` for a position that the text doesn't have or an id outside the
-    vocabulary, ``ValueError`` for a trace of another model.
+    Raises ``PlaceError`` for a position that the text doesn't have or an id outside the
+    vocabulary, ``ArgumentError`` for a trace of another model.
     """
     trace.check_made_by(model)
     check_sums(trace.edits)
-    for wanted in (token, versus):
-        _inside(wanted or 0, 0, model.config.vocab_size, "token id")
+    token = token_id(model, token)
+    versus = None if versus is None else token_id(model, versus)
     T, network = len(trace.token_ids), model.network
     position = _inside(position, -T, T, "position") % T
     u = double(network.lm_head.weight[token])
@@ -166,7 +176,7 @@ def contributions(
         u = u - double(network.lm_head.weight[versus])
     layers = range(model.config.n_layer)
 
-    def stage(key: str, layer: int | None = None) -> Numbers:
+    def stage(key: StageName, layer: int | None = None) -> Numbers:
         here: Numbers = trace.stage(key, layer)[0][..., position, :].astype(np.float64)
         return here
 
@@ -201,5 +211,5 @@ def _by_head(model: Model, layer: int, head_output: Numbers) -> Numbers:
 
 def _inside(value: int, start: int, stop: int, what: str) -> int:
     if not start <= value < stop:
-        raise IndexError(f"{what} {value} is outside {start} to {stop - 1}")
+        raise PlaceError(f"{what} {value} is outside {start} to {stop - 1}")
     return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -10,19 +10,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpt2viz.analysis.sampling import divergence, sampling_distribution
-from gpt2viz.errors import PatchError
+from gpt2viz.errors import ArgumentError, PatchError, PlaceError
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.run.edits import Edit
+from gpt2viz.run.edits import Edits, read_edits
 from gpt2viz.run.forward import run_from
 from gpt2viz.run.interventions import Change, changes
 from gpt2viz.run.means import Reference
 from gpt2viz.run.pieces import check_as_long
 from gpt2viz.run.trace import Trace
-from gpt2viz.run.tracer import reference_run, token_ids, trace
+from gpt2viz.run.tracer import reference_run, token_id, token_ids, trace
 
 Numbers = NDArray[np.float64]
 N = TypeVar("N", float, NDArray[np.float64])
 Direction = Literal["denoise", "noise"]
+#: One next token, or two: each by its id or its text.
+Answer = int | str | Sequence[int | str]
 Metric = Literal["logit difference", "probability", "divergence"]
 
 
@@ -107,23 +109,24 @@ def paired_runs(
     model: Model,
     clean: str | Sequence[int],
     corrupted: str | Sequence[int],
-    answer: int | Sequence[int] | None,
+    answer: Answer | None,
     direction: Direction,
     metric: Metric,
     causal: bool,
-    edits: Sequence[Edit],
+    edits: Edits,
     reference: Reference | None,
 ) -> PairedRuns:
     """Run both texts, which must differ and have as many tokens.
 
-    Raises ``PatchError`` where they don't, or where right and wrong answer are one; ``ValueError``
-    for an unknown direction or metric; and what ``trace`` raises.
+    Raises ``PatchError`` where they don't, or where right and wrong answer are one;
+    ``ArgumentError`` for an unknown direction or metric; and what ``trace`` raises.
     """
     for value, known in ((direction, Direction), (metric, Metric)):
         if value not in get_args(known):
-            raise ValueError(f"{value!r} is none of: {', '.join(get_args(known))}")
+            raise ArgumentError(f"{value!r} is none of: {', '.join(get_args(known))}")
     ids = [token_ids(model, text) for text in (clean, corrupted)]
     check_pair(model, *ids)
+    edits = read_edits(edits)
     if reference is None and any(edit.kind == "mean" for edit in edits):
         reference = reference_run(model)
     one, other = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
@@ -140,15 +143,19 @@ def check_pair(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> 
     check_as_long(model, clean, corrupted)
 
 
-def _answer(
-    model: Model, clean: Trace, corrupted: Trace, asked: int | Sequence[int] | None
-) -> tuple[int, int]:
+def _answer(model: Model, clean: Trace, corrupted: Trace, asked: Answer | None) -> tuple[int, int]:
     """The right and the wrong next token; those of the runs where they aren't asked for."""
     own = [int(run.logits_at(-1).argmax()) for run in (clean, corrupted)]
-    given = [asked] if isinstance(asked, int) else list(asked or ())
-    right, wrong = [*given, *own[len(given) :]][:2]
-    if max(right, wrong) >= model.config.vocab_size or min(right, wrong) < 0 or len(given) > 2:
-        raise PatchError(f"The answer is one or two ids of the vocabulary, not {asked!r:.40}.")
+    if asked is None:
+        asked = ()
+    given = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
+    try:
+        ids = [token_id(model, one) for one in given]
+    except PlaceError:
+        ids = []
+    if len(given) > 2 or len(ids) < len(given):
+        raise PatchError(f"The answer is one or two tokens of the vocabulary, not {asked!r:.40}.")
+    right, wrong = [*ids, *own[len(ids) :]]
     if right == wrong:
         written = model.tokenizer.decode([right])
         raise PatchError(

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from gpt2viz.analysis.paired_runs import (
+    Answer,
     Direction,
     Metric,
     Numbers,
@@ -26,8 +27,9 @@ from gpt2viz.analysis.paired_runs import (
     paired_runs,
     share_restored,
 )
+from gpt2viz.errors import StageError
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit
+from gpt2viz.run.edits import OF_HEADS, STREAMS, Edits
 from gpt2viz.run.forward import gradients
 from gpt2viz.run.means import Reference
 from gpt2viz.run.pieces import module_of, piece
@@ -81,29 +83,29 @@ def patch_sweep(
     clean: str | Sequence[int],
     corrupted: str | Sequence[int],
     stage: str = "residual_in",
-    answer: int | Sequence[int] | None = None,
+    answer: Answer | None = None,
     *,
     direction: Direction = "denoise",
     metric: Metric = "logit difference",
     by_position: bool = False,
     causal: bool = True,
-    edits: Sequence[Edit] = (),
+    edits: Edits = (),
     reference: Reference | None = None,
     progress: Callable[[PatchSweep, float], object] | None = None,
 ) -> PatchSweep:
     """Patch every piece of a stage, one at a time, from one text's run into the other's.
 
-    ``answer`` is the id of the right next token, or (right, wrong); the runs' own answers where
-    it is left out. ``by_position`` patches what a head has at one position, and not at all of
-    them. ``causal``, ``edits`` and ``reference`` are as for ``trace``, for both runs. ``progress``
-    is called after every batch with the sweep so far and the share that is done; an exception
-    that it raises ends the sweep.
+    ``answer`` is the right next token, or (right, wrong), each by its text, such as " fish", or its
+    id; the runs' own answers where it is left out. ``by_position`` patches what a head has at one
+    position, and not at all of them. ``causal``, ``edits`` and ``reference`` are as for ``trace``,
+    for both runs. ``progress`` is called after every batch with the sweep so far and the share that
+    is done; an exception that it raises ends the sweep.
 
     Raises ``PatchError`` for texts that differ in length or not at all, or without two answers,
-    ``ValueError`` for an unknown stage, direction or metric, and what ``trace`` raises.
+    ``StageError`` for an unknown stage, ``ArgumentError`` for an unknown direction or metric, and
+    what ``trace`` raises.
     """
-    if stage not in (*STREAMS, *OF_HEADS):
-        raise ValueError(f"no stage {stage!r} to patch; there are: {' '.join(STREAMS + OF_HEADS)}")
+    _check(stage)
     runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
     cells = _cells(runs, stage, by_position)
     values = np.full(cells.shape, np.nan)
@@ -127,12 +129,12 @@ def patch_estimate(
     clean: str | Sequence[int],
     corrupted: str | Sequence[int],
     stage: str = "residual_in",
-    answer: int | Sequence[int] | None = None,
+    answer: Answer | None = None,
     *,
     direction: Direction = "denoise",
     by_position: bool = False,
     causal: bool = True,
-    edits: Sequence[Edit] = (),
+    edits: Edits = (),
     reference: Reference | None = None,
 ) -> PatchSweep:
     """All logit differences of ``patch_sweep`` at once, to first order: attribution patching.
@@ -141,8 +143,7 @@ def patch_estimate(
     2023, "Attribution Patching"). Wrong where the model is far from linear, as where a softmax
     saturates. Arguments and errors are those of ``patch_sweep``.
     """
-    if stage not in (*STREAMS, *OF_HEADS):
-        raise ValueError(f"no stage {stage!r} to patch; there are: {' '.join(STREAMS + OF_HEADS)}")
+    _check(stage)
     metric: Metric = "logit difference"
     runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
     right, wrong = runs.answer
@@ -171,6 +172,11 @@ def _sweep(runs: PairedRuns, stage: str, values: Numbers, estimate: bool = False
     """The sweep with those values, beside both runs alone."""
     one, other = (runs.read(run.logits_at(-1)) for run in (runs.clean, runs.corrupted))
     return PatchSweep(stage, runs.answer, runs.direction, runs.metric, values, one, other, estimate)
+
+
+def _check(stage: str) -> None:
+    if stage not in (known := STREAMS + OF_HEADS):
+        raise StageError(f"no stage {stage!r} to patch; there are: {' '.join(known)}")
 
 
 class _Cells(NamedTuple):

@@ -286,7 +286,7 @@ class Reason:
 def reason(row: RowExplanation, key: int) -> Reason:
     """Why the query of ``row`` gives ``key`` its weight: leading pairs, and a rule if one holds.
 
-    Raises ``IndexError`` for a key that the query doesn't see.
+    Raises ``PlaceError`` for a key that the query doesn't see.
     """
     row.row_of(key)
     return Reason(row, key)

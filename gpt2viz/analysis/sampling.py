@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
+from gpt2viz.errors import ArgumentError
 from gpt2viz.run.trace import Trace
 
 Probabilities = NDArray[np.float64]
@@ -46,15 +47,15 @@ def sampling_distribution(
     ``top_p`` (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1).
     What is left is scaled up to sum to 1. Among equals the lower id comes first.
 
-    Raises ``ValueError`` for a temperature below 0, a ``top_k`` below 1 or a ``top_p`` outside
+    Raises ``ArgumentError`` for a temperature below 0, a ``top_k`` below 1 or a ``top_p`` outside
     (0, 1].
     """
     if not temperature >= 0:  # NaN is neither
-        raise ValueError(f"temperature must be 0 or more, not {temperature}")
+        raise ArgumentError(f"temperature must be 0 or more, not {temperature}")
     if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must be 1 or more, not {top_k}")
+        raise ArgumentError(f"top_k must be 1 or more, not {top_k}")
     if not 0 < top_p <= 1:
-        raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
+        raise ArgumentError(f"top_p must be above 0 and at most 1, not {top_p}")
     order = np.argsort(-logits, kind="stable")
     if temperature == 0:
         order, probabilities = order[:1], np.ones(len(logits))

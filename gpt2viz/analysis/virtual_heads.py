@@ -14,6 +14,7 @@ import numpy as np
 
 from gpt2viz.analysis.circuits import Eigenvalues, HeadCircuit, Ranked, head_circuit
 from gpt2viz.analysis.folding import Numbers
+from gpt2viz.errors import ArgumentError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.trace import Trace
 
@@ -63,12 +64,12 @@ class VirtualHead:
 def virtual_head(model: Model, sender: tuple[int, int], receiver: tuple[int, int]) -> VirtualHead:
     """Two heads, (layer, head) each, as one: what the receiver takes of what the sender took.
 
-    Raises ``IndexError`` for a head that isn't there, ``ValueError`` for a receiver whose layer
+    Raises ``PlaceError`` for a head that isn't there, ``ArgumentError`` for a receiver whose layer
     isn't later.
     """
     one, other = head_circuit(model, *sender), head_circuit(model, *receiver)
     if receiver[0] <= sender[0]:
-        raise ValueError(
+        raise ArgumentError(
             f"head {receiver[0]}.{receiver[1]} reads before head {sender[0]}.{sender[1]} has "
             "written"
         )

@@ -21,6 +21,7 @@ from gpt2viz.analysis.folding import Into, reading
 from gpt2viz.analysis.looks import hardest_looks
 from gpt2viz.analysis.reasons import reason
 from gpt2viz.analysis.scores import Scores
+from gpt2viz.errors import ArgumentError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.run.trace import Trace
@@ -71,7 +72,7 @@ class Carried(NamedTuple):
 
 
 def parse_edge(text: str) -> EdgeName:
-    """Read "0.0:1.4:k". Raises ``ValueError`` for what is none."""
+    """Read "0.0:1.4:k". Raises ``ArgumentError`` for what is none."""
     found = re.fullmatch(r"(\d+)\.(\d+):(\d+)\.(\d+):([qkv])", text, re.ASCII)
     if not found:
         raise ValueError(text)
@@ -128,12 +129,12 @@ def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) ->
 
     From one ``query``, or from the one whose look is the hardest of all. A look is at another
     token that isn't the first; where there is none, the key with the largest weight counts.
-    Raises ``ValueError`` for an edited run or another model's, ``IndexError`` for a token that
+    Raises ``ArgumentError`` for an edited run or another model's, ``PlaceError`` for a token that
     isn't there.
     """
     trace.check_made_by(model)
     if trace.edits:
-        raise ValueError("this run was edited: what an edge carries is told of a run as it is")
+        raise ArgumentError("this run was edited: what an edge carries is told of a run as it is")
     layer, head = edge.receiver
     weights = trace.stage("weights", layer, head)  # (T, T)
     keys, looks = hardest_looks(weights[None])

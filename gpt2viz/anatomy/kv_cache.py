@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpt2viz.errors import ArgumentError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.run.edits import Edit, forbidden
@@ -33,8 +34,8 @@ def last_token_alone(model: Model, trace: Trace) -> tuple[TensorRecord, ...]:
     The run is made, of one token, on what ``trace`` has of those before it. An axis that is T in a
     run of the whole text and 1 here is called "1": queries are (B, nh, 1, hs), scores (B, nh, 1,
     T); keys and values are (B, nh, T, hs), with those that were kept. Of a text of one token
-    nothing is kept. Raises ``ValueError`` for the run of another model, with the mask off or with
-    edits.
+    nothing is kept. Raises ``ArgumentError`` for the run of another model, with the mask off or
+    with edits.
     """
     ids = list(trace.token_ids)
     start = start_of(trace, model, ids, trace.causal, trace.edits)
@@ -61,10 +62,10 @@ def evictions(room: int, first: int) -> Mapping[str, tuple[Edit, ...]]:
     By what they let go of, see ``POLICIES``: nothing; the oldest token; the oldest but for the
     ``first`` of the text, which take up as much of the room. A token that is dropped is hidden from
     every later one. Positions stay the text's own; Xiao et al. count them within the cache. Raises
-    ``ValueError`` unless 0 < first < room.
+    ``ArgumentError`` unless 0 < first < room.
     """
     if not 0 < first < room:
-        raise ValueError(
+        raise ArgumentError(
             f"A cache for {room} tokens can't keep the first {first}: it needs room for one more."
         )
     window = Edit("window", width=room), Edit("window", width=room - first, first=first)

@@ -42,9 +42,9 @@ def contributions(
     options.check_position(trace, position)
     tokenizer = model.tokenizer
     best = int(trace.logits_at(position).argmax())
-    one = best if token is None else options.one_token(tokenizer, token)
-    other = None if versus is None else options.one_token(tokenizer, versus)
-    found = gpt2viz.contributions(model, trace, one, other, position)
+    asked = best if token is None else token
+    found = gpt2viz.contributions(model, trace, asked, versus, position)
+    one, other = found.token, found.versus
     parts = _parts(found)
     if as_json:
         said = {"position": found.position, "token": one, "versus": other, "logit": found.logit}

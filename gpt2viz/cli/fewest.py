@@ -78,7 +78,7 @@ def fewest(
     loaded, ids = options.read(text, model, device, quiet, endoftext, special)
     encode = partial(loaded.tokenizer.encode, end_of_text_first=endoftext, special=special)
     pair, means = (ids, encode(other)), options.means_over(loaded, mean_over, encode)
-    answer = [options.one_token(loaded.tokenizer, one) for one in (right, wrong) if one is not None]
+    answer = [one for one in (right, wrong) if one is not None]
     with options.bar(quiet, "Giving up heads", 100) as tell:
         found = gpt2viz.fewest_heads(
             loaded, *pair, answer, causal=not no_causal, reference=means,

@@ -63,9 +63,6 @@ def generate(
     added = loaded.tokenizer.decode([choice.token for choice in chosen])
     if as_json:
         said = {"model": loaded.name, "version": __version__, "token_ids": ids, **drawn}
-        choices = [
-            asdict(choice) | {"text": loaded.tokenizer.decode([choice.token])} for choice in chosen
-        ]
-        options.print_json(said | {"added": added, "choices": choices})
+        options.print_json(said | {"added": added, "choices": [asdict(one) for one in chosen]})
     else:
         click.echo(spelled(loaded.tokenizer.decode([*ids, *(c.token for c in chosen)])))

@@ -19,7 +19,6 @@ from gpt2viz import settings
 from gpt2viz.errors import EditError, GPT2VizError, TextError
 from gpt2viz.labels import spelled
 from gpt2viz.model import places
-from gpt2viz.model.tokenizer import Tokenizer
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr.")
@@ -217,14 +216,6 @@ def note_special(silent: bool, typed: Iterable[str]) -> None:
             f"Special tokens in the text are read as ordinary text ({names}); --special reads "
             "them as tokens, as transformers does.",
         )
-
-
-def one_token(tokenizer: Tokenizer, text: str) -> int:
-    """The id of a text that is one token. Raises ``GPT2VizError`` for any other."""
-    ids = tokenizer.encode(text)
-    if len(ids) != 1:
-        raise GPT2VizError(f"{text!r:.80} is {len(ids)} tokens of this model; give one")
-    return ids[0]
 
 
 def check_position(trace: gpt2viz.Trace, position: int) -> None:

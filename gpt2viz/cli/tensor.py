@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gpt2viz import GPT2VizError, Trace, export, files
 from gpt2viz.cli.options import finite
@@ -24,7 +24,7 @@ from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import pool_panel
-from gpt2viz.run.stages import HEAD_STAGES, STAGE
+from gpt2viz.run.stages import HEAD_STAGES, STAGE, HeadStageName, StageName
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ class Tensor:
         labels = [label(part) for part in self.run.token_bytes]
         if self.layer is not None and self.head is not None:
             return head_stage(self.run, labels, self.key, self.layer, self.head, self.about.title)
-        values = self.run.stage(self.key, self.layer)
+        values = self.run.stage(cast("StageName", self.key), self.layer)
         return Panel(
             title=self.about.title,
             values=values[0] if values.ndim == 3 else values,
@@ -78,7 +78,8 @@ class Tensor:
     def figure(self) -> Figure:
         """The numbers as a heatmap; above 256 rows or columns each point is a block's largest."""
         if self.layer is not None and self.head is not None:
-            of_head: Figure = self.run.heatmap(self.layer, self.head, self.key)
+            key = cast("HeadStageName", self.key)
+            of_head: Figure = self.run.heatmap(self.layer, self.head, key)
             return of_head
         from gpt2viz.pictures.plotly.render import render
 

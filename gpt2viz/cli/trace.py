@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from gpt2viz.cli import columns, options
 from gpt2viz.cli.files import file_option, in_pixels, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
+from gpt2viz.errors import StageError
 from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
 from gpt2viz.labels import spelled
 from gpt2viz.pictures.panel import Panel
+from gpt2viz.run import transformer_lens
 from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES
 
 #: The stages whose numbers a run keeps.
 KEPT = [stage.key for stage in STAGES if stage.kept]
+#: More layers than any model has: which there are is known when the model is loaded.
+_ANY_LAYER = 10**7
 #: Rows and columns that are printed; all of them are in files and in --json.
 PRINTED = 12
+
+
+class _StageName(click.ParamType[tuple[str, int | None]]):
+    """A stage by our name, or by TransformerLens', which says the layer too: (stage, layer)."""
+
+    name = "STAGE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int | None]:
+        """Fails for what is no name of a stage that a trace keeps."""
+        if isinstance(value, tuple):
+            return value
+        if value in KEPT:
+            return value, None
+        try:
+            return transformer_lens.stage_of(value, _ANY_LAYER)
+        except StageError:
+            self.fail(f"{value!r} is not one of {', '.join(map(repr, KEPT))}.", param, ctx)
 
 
 @click.command()
@@ -27,9 +51,8 @@ PRINTED = 12
 @click.option(
     "-s",
     "--stage",
-    type=click.Choice(KEPT),
-    metavar="STAGE",
-    help=f"One of: {' '.join(KEPT)}.",
+    type=_StageName(),
+    help=f"One of: {' '.join(KEPT)}; or TransformerLens' name of one, which has the layer in it.",
     default="weights",
     show_default=True,
 )
@@ -46,7 +69,7 @@ def trace(
     quiet: bool,
     layer: int | None,
     head: int | None,
-    stage: str,
+    stage: tuple[str, int | None],
     out: tuple[Path, ...],
     width: int | None,
 ) -> None:
@@ -64,12 +87,12 @@ def trace(
         gpt2viz trace "A crane ate fish" --out run.npz --out weights.csv
         echo "A crane ate fish" | gpt2viz trace - --json
     """
-    _check_place(stage, layer, head)
+    key, layer = _place(*stage, layer, head)
     kinds = {kind_of(path, KINDS) for path in out}
     if width and not kinds.intersection(PICTURE_KINDS):
         raise click.UsageError("--width is for pictures: name one with --out (svg, pdf, png)")
     _, made = run()
-    tensor = choose(made, stage, layer or 0, head or 0)
+    tensor = choose(made, key, layer or 0, head or 0)
     for path in out:
         tensor.save(path, width)
         options.note(quiet, f"Wrote {path}")
@@ -84,12 +107,21 @@ def trace(
             options.note(quiet, "Shortened; --json and --out give all of it.")
 
 
-def _check_place(stage: str, layer: int | None, head: int | None) -> None:
-    """Raise ``click.UsageError`` for a layer or head of a stage that belongs to none."""
+def _place(
+    stage: str, named: int | None, layer: int | None, head: int | None
+) -> tuple[str, int | None]:
+    """The stage and its layer, by the stage's name or by --layer.
+
+    Raises ``click.UsageError`` for a layer or head of a stage that belongs to none, and for two
+    layers.
+    """
     if layer is not None and not STAGE[stage].per_layer:
         raise click.UsageError(f"{stage} belongs to no layer: leave --layer out")
+    if None not in (named, layer) and named != layer:
+        raise click.UsageError(f"--stage names layer {named}: leave --layer out")
     if head is not None and stage not in HEAD_STAGES:
         raise click.UsageError(f"{stage} belongs to no head: leave --head out")
+    return stage, layer if named is None else named
 
 
 def _table(panel: Panel) -> str:

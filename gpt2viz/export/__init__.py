@@ -7,8 +7,7 @@ export.save_figure(trace.heatmap(1, 0), "crane.svg", export.about(trace, "weight
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpt2viz.export.about import About, about, about_runs, file_name
 from gpt2viz.export.arrays import save_trace, trace_bytes
@@ -17,7 +16,7 @@ from gpt2viz.export.kinds import PICTURE_KINDS, TABLE_KINDS, TRACE_KINDS, TraceK
 from gpt2viz.export.sheets import figure_table, save_table, table_bytes
 from gpt2viz.export.sized import PLOTLY_DPI, pixels
 from gpt2viz.export.spoken import spoken
-from gpt2viz.extras import needed
+from gpt2viz.extras import later
 from gpt2viz.run.session import Session, read_session
 
 if TYPE_CHECKING:
@@ -68,14 +67,6 @@ __all__ = [
     "trace_bytes",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with needed(f"{__name__}.{name}", "export" if name == "figure_bytes" else "notebook"):
-        found = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+__getattr__, __dir__ = later(
+    __name__, _LATER, __all__, {**dict.fromkeys(_LATER, "notebook"), "figure_bytes": "export"}
+)

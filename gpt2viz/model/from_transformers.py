@@ -35,6 +35,11 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
     described: Any = getattr(model, "config", None)
     if not (isinstance(model, nn.Module) and hasattr(described, "to_dict")):
         raise CheckpointError(f"{type(model).__name__} is no model of transformers")
+    if not hasattr(tokenizer, "save_pretrained"):
+        raise CheckpointError(
+            f"A tokenizer of transformers is needed, such as GPT2TokenizerFast, not "
+            f"{tokenizer!r:.60}: from_transformers(model, AutoTokenizer.from_pretrained(name))"
+        )
     config = GPT2Config.from_dict(described.to_dict())
     weights = _weights(model, config)
     with TemporaryDirectory() as folder:

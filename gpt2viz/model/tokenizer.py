@@ -185,7 +185,7 @@ class Tokenizer:
 
     def decode(self, token_ids: Iterable[int]) -> str:
         """The text of a sequence of ids; bytes that form no character become U+FFFD."""
-        return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", errors="replace")
+        return b"".join(map(self.token_bytes, several(token_ids))).decode("utf-8", errors="replace")
 
 
 class TokenList(Tokenizer):
@@ -217,7 +217,7 @@ class TokenList(Tokenizer):
     def decode(self, token_ids: Iterable[int]) -> str:
         """The text of a sequence of ids, with a space between words."""
         between = b" " if self.apart else b""
-        return between.join(map(self.token_bytes, token_ids)).decode()
+        return between.join(map(self.token_bytes, several(token_ids))).decode()
 
     def _ordinary(self, text: str) -> Iterator[int]:
         whole = text.split() if self._separated else [text]
@@ -244,6 +244,13 @@ class TokenList(Tokenizer):
             token = next((t for end in ends if (t := text[place:end]) in self._added), text[place])
             yield token
             place += len(token)
+
+
+def several(token_ids: Iterable[int]) -> Iterable[int]:
+    """The ids themselves. Raises ``TextError`` for what are none, such as a single id."""
+    if isinstance(token_ids, str) or not isinstance(token_ids, Iterable):
+        raise TextError(f"decode takes a list of token ids, such as [5], not {token_ids!r:.60}")
+    return token_ids
 
 
 def _has_space(token: str) -> bool:

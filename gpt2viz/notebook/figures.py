@@ -24,7 +24,7 @@ from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import pool_panel
 from gpt2viz.pictures.tables import panel_table
 from gpt2viz.pictures.thumbnails import thumbnails
-from gpt2viz.run.stages import STAGE
+from gpt2viz.run.stages import STAGE, HeadStageName
 from gpt2viz.run.trace import WRITTEN, Trace
 
 if TYPE_CHECKING:  # torch stays out of the pictures
@@ -39,11 +39,11 @@ _CHIP = (
 )
 
 
-def heatmap(trace: Trace, layer: int, head: int, stage: str = "weights") -> Figure:
+def heatmap(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights") -> Figure:
     """One stage of one head: (T, T) with queries down and keys across, or (T, hs).
 
     ``stage`` is one of ``gpt2viz.HEAD_STAGES``. Above 256 tokens each point is a block's number
-    farthest from 0. Raises ``KeyError`` and ``IndexError`` as ``trace.stage`` does.
+    farthest from 0. Raises ``StageError`` and ``PlaceError`` as ``trace.stage`` does.
     """
     trace.stage(stage, layer, head)  # for its errors, which name what there is
     title = f"{STAGE[stage].label} · Layer {layer} · Head {head}"
@@ -59,7 +59,7 @@ def heatmap(trace: Trace, layer: int, head: int, stage: str = "weights") -> Figu
     return _on_its_own(picture, 660)
 
 
-def heads(trace: Trace, layer: int, stage: str = "weights") -> Figure:
+def heads(trace: Trace, layer: int, stage: HeadStageName = "weights") -> Figure:
     """One stage of every head of a layer, side by side on one scale."""
     across = 3 if trace.config.n_head <= 9 else 4
     panels = [
@@ -83,7 +83,7 @@ def overview(trace: Trace) -> Figure:
     return _on_its_own(_every_head(trace), 130 + 150 * trace.config.n_head)
 
 
-def table(trace: Trace, layer: int, head: int, stage: str = "weights") -> pd.DataFrame:
+def table(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights") -> pd.DataFrame:
     """The numbers of ``heatmap``, whole, with tokens as names of rows and columns."""
     return panel_table(head_stage(trace, trace.labels, stage, layer, head, ""))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Axis, HeadOfRun, Mask, Matrix, Panel
-from gpt2viz.run.stages import STAGE
+from gpt2viz.run.stages import STAGE, HeadStageName
 from gpt2viz.run.trace import Trace
 
 #: The stages on which the mask shows, and what it makes of a number: those before it don't know
@@ -81,7 +81,7 @@ def head_stage(
     ``key`` is one of ``HEAD_STAGES``; ``labels`` are the T tokens as written on screen.
     """
     stage = STAGE[key]
-    values = trace.stage(key, layer, head)
+    values = trace.stage(cast("HeadStageName", key), layer, head)
     pairs = stage.axes[-1] == "T"
     return Panel(
         title=title,

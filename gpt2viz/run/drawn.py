@@ -8,22 +8,23 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from plotly.graph_objects import Figure
 
+    from gpt2viz.run.stages import HeadStageName
     from gpt2viz.run.trace import Trace
 
 
 class Drawer(Protocol):
     """What draws a trace, as the module ``gpt2viz.notebook.figures`` does."""
 
-    def heatmap(self, trace: Trace, layer: int, head: int, stage: str) -> Figure:
+    def heatmap(self, trace: Trace, layer: int, head: int, stage: HeadStageName) -> Figure:
         """One stage of one head."""
 
-    def heads(self, trace: Trace, layer: int, stage: str) -> Figure:
+    def heads(self, trace: Trace, layer: int, stage: HeadStageName) -> Figure:
         """One stage of every head of a layer."""
 
     def overview(self, trace: Trace) -> Figure:
         """The weights of every head of every layer."""
 
-    def table(self, trace: Trace, layer: int, head: int, stage: str) -> DataFrame:
+    def table(self, trace: Trace, layer: int, head: int, stage: HeadStageName) -> DataFrame:
         """The numbers of ``heatmap``."""
 
     def html(self, trace: Trace) -> str:

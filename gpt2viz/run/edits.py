@@ -3,7 +3,7 @@ taken from the run of another text.
 
 An edit has a short form, for the address and for Python:
 
-    gpt2viz.trace(model, "A crane ate fish", edits=gpt2viz.parse_edits("off:1.3,window:2"))
+    gpt2viz.trace(model, "A crane ate fish", edits="off:1.3,window:2")
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from gpt2viz.run.edit_kinds import FIELDS, KINDS, EditKind, fields_of
 STREAMS = ("residual_in", "attention_output", "mlp_output")
 #: … and of a head.
 OF_HEADS = ("head_output", "q", "k", "v", "weights")
+
+#: What a run makes whole only where it is ``explicit``.
+PAIRS = ("scores", "scaled_scores", "masked_scores", "weights")
 
 #: Fields that may be left out.
 OPTIONAL = ("first", "position")
@@ -112,6 +115,11 @@ class Edit:
                 f"scale: the factor must be from {-LARGEST_FACTOR} to {LARGEST_FACTOR}."
             )
 
+    @property
+    def by(self) -> str:
+        """Whose function it is that changes the run; "" for our own kinds of edits."""
+        return "" if self.own is None else self.own.by
+
     def _fields(self) -> tuple[str, ...]:
         """The fields that it needs: a part of the stream belongs to no head."""
         without = "head" if self.stage in STREAMS else None
@@ -130,6 +138,9 @@ class Edit:
         return self.kind in ("forbid", "window", "nofirst")
 
 
+#: How changes to a run are given: the short form, one edit, or several of either, in their order.
+Edits = str | Edit | Sequence[str | Edit]
+
 _INTEGER, _NUMBER = r"([0-9]{1,6})", r"([-+0-9.e]{1,24})"
 _HEAD = rf"{_INTEGER}\.{_INTEGER}"
 _FORMS: dict[str, str] = {
@@ -147,6 +158,21 @@ _FORMS: dict[str, str] = {
 
 #: How a field is read that is no whole number.
 _READ: dict[str, Callable[[str], Any]] = {"factor": float, "stage": str}
+
+
+def read_edits(given: Edits) -> tuple[Edit, ...]:
+    """Edits as they were given. Raises ``EditError`` for what is none."""
+    if isinstance(given, str):
+        return parse_edits(given)
+    parts = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(part, Edit | str) for part in parts):
+        raise EditError(
+            f"Edits are gpt2viz.Edit or their short form, such as 'off:1.3', not {given!r:.80}."
+        )
+    if any(part.kind == "hook" for part in parts if isinstance(part, Edit)):
+        raise EditError("A hook belongs to one run. For another give hooks={stage: function} anew.")
+    read = (parse_edits(part) if isinstance(part, str) else (part,) for part in parts)
+    return tuple(edit for some in read for edit in some)
 
 
 def parse_edits(text: str) -> tuple[Edit, ...]:
@@ -300,15 +326,15 @@ def unsummed(edits: Iterable[Edit]) -> tuple[Edit, ...]:
 
     A patch's piece is made of another text, and what a function of others does isn't known.
     """
-    return tuple(edit for edit in edits if edit.kind == "patch" or edit.own is not None)
+    return tuple(edit for edit in edits if edit.kind == "patch" or edit.by)
 
 
 def check_sums(edits: Iterable[Edit]) -> None:
     """Raise ``EditError`` where a run can't be taken apart into what its tokens gave."""
     for edit in unsummed(edits):
         did = "put a piece of another text's run into it"
-        if edit.own is not None:
-            did = f"changed it by a function of {edit.own.by}"
+        if edit.by:
+            did = f"changed it by a function of {edit.by}"
         raise EditError(f"This run can't be taken apart: {edit} {did}.")
 
 
@@ -318,7 +344,7 @@ def check(
     """Raise ``EditError`` where an edit names a part that isn't there, or a query is left no key.
 
     ``causal`` tells whether later keys are hidden anyway, ``explicit`` whether the run makes
-    weights whole, which else can't be patched.
+    scores and weights whole, which else can't be changed.
     """
     edits = tuple(edits)
     for edit in edits:
@@ -332,10 +358,10 @@ def check(
             value = getattr(edit, name)
             if value is not None and value >= size:
                 raise EditError(f"{edit} names {name} {value}, but {of} 0 to {size - 1}.")
-        if edit.stage == "weights" and not explicit:
+        if edit.stage in PAIRS and not explicit:
             raise EditError(
-                f"{edit}: the run of so long a text makes no weights whole. Patch q, k or "
-                "head_output, or shorten the text."
+                f"{edit}: the run of so long a text makes no {edit.stage} whole. Change q, k or "
+                "head_output, shorten the text, or give explicit=True."
             )
     by_edits = forbidden(edits, n_tokens)
     if by_edits is not None:

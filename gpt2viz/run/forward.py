@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpt2viz.arrays import Array, Pairs
+from gpt2viz.errors import EditError
 from gpt2viz.model import devices, tuning
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import read_only
@@ -21,9 +22,28 @@ from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM
 from gpt2viz.run.hooks import Recording, recording
 from gpt2viz.run.interventions import Change
 
+
+class Turn:
+    """A lock that tells who holds it already from who has to wait."""
+
+    def __init__(self) -> None:
+        self._lock, self._owner = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        """Wait for the lock. Raises ``EditError`` in a function that a run calls."""
+        if self._owner == threading.get_ident():
+            raise EditError("A function that changes a run can't run a model itself.")
+        self._lock.acquire()
+        self._owner = threading.get_ident()
+
+    def __exit__(self, *_error: object) -> None:
+        self._owner = 0
+        self._lock.release()
+
+
 #: Held by whoever runs a network or hooks it. Hooks belong to the module, not to the thread: two
 #: runs of one model at a time would each write into the other's trace, without any error.
-TURN = threading.Lock()
+TURN = Turn()
 
 
 def run_texts(
@@ -42,7 +62,7 @@ def run_texts(
     device, n_tokens = network.wte.weight.device, len(ids) * len(ids[0])
     n_whole = n_tokens + (past[0].k.shape[2] if past else 0)
     left_out = () if explicit else (*FROM_STREAM, *(() if wanted else FROM_HEADS))
-    if any(name.endswith("residual_out") for name, _ in wanted):
+    if any(name.endswith(FROM_STREAM) for name, _ in wanted):
         left_out = ()  # the stream no longer follows from what was added to it
     with (
         devices.enough_memory(f"{n_whole:,} tokens", device),

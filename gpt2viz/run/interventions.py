@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
+from gpt2viz.errors import ArgumentError
 from gpt2viz.run.edit_kinds import EditKind
 from gpt2viz.run.edits import Edit
+from gpt2viz.run.hooked import Hook
 from gpt2viz.run.means import Reference, mean_output
 from gpt2viz.run.pieces import module_of, piece
 from gpt2viz.run.trace import Trace
@@ -26,11 +28,13 @@ def changes(
     """(module name, change of its output) for every edit of a head or a layer, in their order.
 
     ``reference`` is what the means that stand in for heads are taken from, ``source`` the run of
-    as many tokens that patches take their pieces from. Raises ``ValueError`` where one is needed
+    as many tokens that patches take their pieces from. Raises ``ArgumentError`` where one is needed
     and missing; a change raises ``PluginError`` where a function of others fails.
     """
     for edit in edits:
-        if edit.stage is not None and edit.layer is not None:
+        if isinstance(edit, Hook):
+            yield edit.module, edit.changed
+        elif edit.stage is not None and edit.layer is not None:
             yield module_of(edit.stage, edit.layer), _patch(edit, source)
         elif edit.own is not None and edit.layer is not None:
             yield module_of(edit.own.stage, edit.layer), _own(edit.own, edit.head or 0)
@@ -42,7 +46,7 @@ def changes(
 
 def _of_head(edit: Edit, reference: Reference | None) -> Change:
     if edit.kind == "mean" and reference is None:
-        raise ValueError(f"{edit} needs a reference run")
+        raise ArgumentError(f"{edit} needs a reference run")
     layer, head = edit.layer or 0, edit.head or 0
 
     def change(heads: Tensor) -> Tensor:
@@ -70,7 +74,7 @@ def _own(kind: EditKind, head: int) -> Change:
 
 def _patch(edit: Edit, source: Trace | None) -> Change:
     if source is None or edit.stage is None or edit.layer is None:
-        raise ValueError(f"{edit} needs a run to take its piece from")
+        raise ArgumentError(f"{edit} needs a run to take its piece from")
     positions = slice(None) if edit.position is None else edit.position
     index = (positions,) if edit.head is None else (edit.head, positions)
     new = torch.from_numpy(piece(source, edit.stage, edit.layer)[index].copy())

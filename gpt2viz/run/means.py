@@ -29,7 +29,7 @@ class MeanReference:
     ids: str
 
     def check_made_by(self, model: Model) -> None:
-        """Raise ``ValueError`` where another model made the runs, as ``Trace.check_made_by``."""
+        """Raise ``ArgumentError`` where another model made the runs, as ``Trace.check_made_by``."""
         self.first.check_made_by(model)
 
     def __repr__(self) -> str:

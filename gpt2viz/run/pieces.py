@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from gpt2viz.arrays import Array
 from gpt2viz.errors import PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.key import alike
+from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 
 
@@ -16,7 +18,7 @@ def piece(run: Trace, stage: str, layer: int) -> Array:
     if stage == "residual_in":
         found = run.stage("residual_out", layer - 1) if layer else run.stage("embedding")
     else:
-        found = run.stage(stage, layer)
+        found = run.stage(cast("StageName", stage), layer)
     own: Array = found[0].copy()  # torch warns of arrays that nobody may write to
     return own
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 
+from gpt2viz.errors import ArgumentError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Past
 from gpt2viz.run.captured import Captured, Parts, Place
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.key import alike
+from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 
 #: From this share of an earlier run's tokens on, its rows are kept where they are, and not copied:
@@ -58,7 +61,8 @@ class Start:
         captured = self.earlier.captured
         if place in captured:
             return tuple(part.to(device) for part in captured.first(place, self.n))
-        rows = self.earlier.stage(*place)[..., : self.n, :]  # a long run's streams are sums
+        key, layer = cast("StageName", place[0]), place[1]
+        rows = self.earlier.stage(key, layer)[..., : self.n, :]  # a long run's streams are sums
         return (torch.tensor(rows, device=device),)
 
 
@@ -72,18 +76,18 @@ def start_of(
 ) -> Start | None:
     """The first tokens of ``ids`` whose numbers an earlier run of the model has; None without any.
 
-    At least the last token is left to run: what comes next is said after it. Raises ``ValueError``
-    for a run of another model, and where either run has the mask off or edits.
+    At least the last token is left to run: what comes next is said after it. Raises
+    ``ArgumentError`` for a run of another model, and where either run has the mask off or edits.
     """
     if earlier is None:
         return None
     earlier.check_made_by(model)
     if not (causal and earlier.causal):
-        raise ValueError(
+        raise ArgumentError(
             "Only with the causal mask on, in both runs, can one reuse the other: without it a "
             "token's numbers depend on those after it."
         )
     if edits or earlier.edits:
-        raise ValueError("A run with edits can't reuse another, nor be reused.")
+        raise ArgumentError("A run with edits can't reuse another, nor be reused.")
     n = min(alike(ids, earlier.token_ids), len(ids) - 1)
     return Start(earlier, n) if n else None

@@ -19,7 +19,7 @@ from gpt2viz.run.captured import Captured, Place, array_name
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
 from gpt2viz.run.edits import check, forbidden, parse_edits
 from gpt2viz.run.stages import STAGES
-from gpt2viz.run.trace import TensorRecord, Trace
+from gpt2viz.run.trace import TensorRecord, Trace, readable
 from gpt2viz.run.tracer import token_ids, trace
 
 
@@ -65,6 +65,11 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
     """The trace, once all that the file says has been held against the model and itself."""
     ids = token_ids(model, [int(i) for i in found["token_ids"]])
     causal = bool(json.loads(said["causal"]))
+    if any(part.startswith("hook:") for part in said["edits"].split(",")):
+        raise ExportError(
+            "hooks, functions that no file holds, changed its run; numpy.load or safetensors reads "
+            "its arrays"
+        )
     edits, explicit = parse_edits(said["edits"]), "weights.0" in found
     config, T = model.config, len(ids)
     check(edits, config, T, causal, explicit)
@@ -94,7 +99,7 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
         config=config,
         text=said["text"],
         token_ids=tuple(ids),
-        tokens=tuple(part.decode("utf-8", errors="backslashreplace") for part in token_bytes),
+        tokens=tuple(map(readable, token_bytes)),
         token_bytes=token_bytes,
         causal=causal,
         explicit=explicit,
@@ -110,6 +115,7 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
         mean_over=said.get("mean_over", ""),
         weights=model.weights,
         apart=model.tokenizer.apart,
+        spell=model.tokenizer.token_bytes,
     )
 
 

@@ -101,7 +101,7 @@ def session_of(key: RunKey, text: str, weights: WeightFiles | None) -> Session:
     """
     if key.patch_from or key.mean_over:
         raise ExportError(f"A run with patches, or means over texts of its own, {_NO_SESSION}")
-    if any(edit.own and edit.own.by == THIS_PROGRAM for edit in key.edits):
+    if any(edit.by == THIS_PROGRAM for edit in key.edits):
         raise ExportError(f"A run with edits of this program alone {_NO_SESSION}")
     found = _cut(key, text)
     if found is None:

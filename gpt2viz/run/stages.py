@@ -8,17 +8,45 @@ The last two axes of the (T, T) stages are query (rows) and key (columns).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal
 
+from gpt2viz.errors import PlaceError, StageError
 from gpt2viz.model.config import GPT2Config
+from gpt2viz.run import transformer_lens
 
 #: "unit" runs over [0, 1], "amount" from 0 up, "signed" to both sides of 0.
 Scale = Literal["signed", "unit", "amount"]
 
+
+#: The stages that have a number for every query and key …
+PairStageName = Literal["scores", "scaled_scores", "masked_scores", "weights"]
+#: … the eight stages of one head …
+HeadStageName = Literal["q", "k", "v", PairStageName, "head_output"]
+#: … and all that a run makes; of some it keeps the shape alone: see ``Stage.kept``.
+StageName = Literal[
+    HeadStageName,
+    "token_embedding",
+    "position_embedding",
+    "embedding",
+    "ln_1",
+    "qkv",
+    "projected",
+    "attention_output",
+    "residual_mid",
+    "ln_2",
+    "mlp_in",
+    "mlp_act",
+    "mlp_projected",
+    "mlp_output",
+    "residual_out",
+    "final_norm",
+    "last_logits",
+]
 
 #: What the letters of the axes mean.
 AXES: Mapping[str, str] = MappingProxyType(
@@ -44,7 +72,7 @@ class Stage:
     ``kept`` stages have their numbers in the trace; of the others only the shape is kept.
     """
 
-    key: str
+    key: StageName
     label: str
     formula: str
     path: str
@@ -120,7 +148,7 @@ STAGES: tuple[Stage, ...] = (
 STAGE: Mapping[str, Stage] = MappingProxyType({stage.key: stage for stage in STAGES})
 
 #: The eight stages of one head, in the order in which they are computed.
-HEAD_STAGES = (
+HEAD_STAGES: tuple[HeadStageName, ...] = (
     "q",
     "k",
     "v",
@@ -130,6 +158,28 @@ HEAD_STAGES = (
     "weights",
     "head_output",
 )
+
+
+def place_of(name: str, n_layer: int) -> tuple[Stage, int | None]:
+    """A stage and its layer from a name such as "weights.3" or "embedding".
+
+    Or from one of TransformerLens', such as "blocks.3.attn.hook_pattern". Raises ``StageError`` for
+    an unknown one, and ``PlaceError`` for a layer that a model of ``n_layer`` layers, or the stage,
+    doesn't have.
+    """
+    if "hook_" in name:
+        key, layer = transformer_lens.stage_of(name, n_layer)
+        return STAGE[key], layer
+    key, _, number = name.partition(".")
+    if key not in STAGE or not re.fullmatch("[0-9]{0,6}", number):
+        raise StageError(f"There is no stage {name!r:.80}. There are: {' '.join(STAGE)}.")
+    stage = STAGE[key]
+    if stage.per_layer != bool(number):
+        needs = f"needs a layer, as in {key}.0" if stage.per_layer else "belongs to no layer"
+        raise PlaceError(f"{name!r}: stage {key} {needs}.")
+    if number and int(number) >= n_layer:
+        raise PlaceError(f"{name!r}: this model has layers 0 to {n_layer - 1}.")
+    return stage, int(number) if number else None
 
 
 @lru_cache(maxsize=16)

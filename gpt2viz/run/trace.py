@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array, Pairs
-from gpt2viz.errors import MissingExtraError
+from gpt2viz.arrays import Array, Pairs, largest
+from gpt2viz.errors import ArgumentError, MissingExtraError, PlaceError, StageError
 from gpt2viz.labels import counted, label
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.run import transformer_lens
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.key import RunKey
-from gpt2viz.run.stages import STAGE, STAGES
+from gpt2viz.run.stages import STAGE, STAGES, HeadStageName, StageName
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,7 +45,7 @@ class TensorRecord:
     """
 
     name: str
-    key: str
+    key: StageName
     layer: int | None
     axes: tuple[str, ...]
     shape: tuple[int, ...]
@@ -56,6 +56,19 @@ class TensorRecord:
     line: int
     code: str
     shared: bool = False
+
+
+class NextToken(NamedTuple):
+    """A token that may come next: its ``text``, its ``id``, and its ``probability``."""
+
+    text: str
+    id: int
+    probability: float
+
+
+def readable(token: bytes) -> str:
+    """A token as a text to read; of a part of a character its bytes, as ``\\xNN``."""
+    return token.decode("utf-8", errors="backslashreplace")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +86,9 @@ class Trace:
     ``mean_over`` names the texts of a ``reference`` that was given for means, if any;
     ``patch_text`` is the text that patches took their pieces from, ``patch_from`` its token ids.
     ``weights`` are the files that the model was read from, for their checksum. ``apart`` says that
-    the tokens are words, with the white space between them in none.
+    the tokens are words, with the white space between them in none; ``spell`` gives the bytes of
+    any token of the vocabulary. ``last_logits`` (B, n_vocab) are the run's own where a hook changed
+    them, and None where they follow from the last stage.
 
     ``reused`` is how many first tokens' numbers were taken from an earlier run, ``reuse``, and not
     computed again: those that both texts begin with, as the causal mask lets none see what comes
@@ -104,6 +119,8 @@ class Trace:
     weights: WeightFiles | None = None
     apart: bool = False
     reused: int = 0
+    spell: Callable[[int], bytes] = bytes
+    last_logits: Array | None = None
 
     drawn_by: ClassVar[Callable[[], Drawer]]
     """Gives what draws a trace, which stands above traces: set by ``gpt2viz``."""
@@ -125,51 +142,71 @@ class Trace:
         """The T tokens as they are written on screen, each in one line and with its spaces."""
         return tuple(map(label, self.token_bytes))
 
+    @overload
+    def stage(self, key: StageName, layer: int | None = None, head: int | None = None) -> Array: ...
+
+    @overload  # for TransformerLens' names, which have the layer in them
+    def stage(self, key: str, layer: None = None, head: int | None = None) -> Array: ...
+
     def stage(self, key: str, layer: int | None = None, head: int | None = None) -> Array:
         """The numbers of one stage, shaped as ``gpt2viz.STAGES`` declares.
 
         ``layer`` is needed for the stages that every layer has, and must be left out for the
         others, and for TransformerLens' names, such as "blocks.0.attn.hook_pattern", which
         ``gpt2viz.run.transformer_lens`` lists. With ``head``, those of one head alone, (T, T) or
-        (T, hs): in a long text much faster. Raises ``KeyError`` for an unknown key and
-        ``IndexError`` for a layer or head that the model or stage doesn't have.
+        (T, hs): in a long text much faster. Raises ``StageError``, a ``KeyError``, for an unknown
+        key and ``PlaceError``, an ``IndexError``, for a layer or head that the model or stage
+        doesn't have.
         """
         if "hook_" in key and layer is None:
             key, layer = transformer_lens.stage_of(key, self.config.n_layer)
         stage = STAGE.get(key)
         if stage is None or not stage.kept:
             known = " ".join(s.key for s in STAGES if s.kept)
-            raise KeyError(f"no stage {key!r} in a trace; there are: {known}")
+            raise StageError(f"no stage {key!r} in a trace; there are: {known}")
         if stage.per_layer != (layer is not None):
             needs = "needs a layer" if stage.per_layer else "belongs to no layer"
-            raise IndexError(f"stage {key!r} {needs}")
+            raise PlaceError(f"stage {key!r} {needs}")
         if layer is not None and not 0 <= layer < self.config.n_layer:
             last = self.config.n_layer - 1
-            raise IndexError(f"no layer {layer}: this model has layers 0 to {last}")
+            raise PlaceError(f"no layer {layer}: this model has layers 0 to {last}")
         if head is not None and not ("nh" in stage.axes and 0 <= head < self.config.n_head):
-            raise IndexError(f"stage {key!r} has no head {head}")
+            raise PlaceError(f"stage {key!r} has no head {head}")
         if layer is None or (key, layer) in self.captured:
             whole = self.captured[key, layer]
             return whole if head is None else whole[0, head]
         return self.derived.stage(key, layer, head)
+
+    def all_layers(self, key: StageName, head: int | None = None) -> Array:
+        """One stage of every layer in one array, layers first: (n_layer, B, nh, T, T) of weights.
+
+        A copy, which takes as much memory as all layers together. With ``head``, that head's of
+        every layer, (n_layer, T, T) or (n_layer, T, hs). Raises what ``stage`` raises.
+        """
+        layers = range(self.config.n_layer)
+        whole: Array = np.stack([self.stage(key, layer, head) for layer in layers])
+        whole.flags.writeable = False
+        return whole
 
     def hidden_pairs(self) -> Pairs:
         """True where a query (row) could not see a key (column), by mask or edits: (T, T)."""
         return self.derived.hidden()
 
     def check_made_by(self, model: Model) -> None:
-        """Raise ``ValueError`` where another model made this trace: by name, sizes or weights.
+        """Raise ``ArgumentError`` where another model made this trace: by name, sizes or weights.
 
         Of a run of this very model no file is read; else the checksum of either's weights, once.
         """
+        if not hasattr(model, "network"):
+            raise ArgumentError(f"The model that made the trace is needed, not {model!r:.80}")
         if (model.name, model.config) != (self.model_name, self.config):
-            raise ValueError(f"this trace was made by {self.model_name}, not by {model.name}")
+            raise ArgumentError(f"this trace was made by {self.model_name}, not by {model.name}")
         if model.weights is None or self.weights is None:
             same = np.shares_memory(model.unembedding, self.unembedding)
         else:
             same = model.weights.same(self.weights)
         if not same:
-            raise ValueError(f"this trace was made by another {model.name}, with other weights")
+            raise ArgumentError(f"this trace was made by another {model.name}, with other weights")
 
     def weights_of_queries(self, layer: int, queries: slice) -> Array:
         """Some queries' attention weights over all keys, in every head of a layer: (nh, r, T).
@@ -223,18 +260,40 @@ class Trace:
     @cached_property
     def logits(self) -> Array:
         """Scores of every vocabulary entry after every token, (B, T, n_vocab)."""
-        logits = self.stage("final_norm") @ self.unembedding.T
+        logits: Array = self.stage("final_norm") @ self.unembedding.T
+        if self.last_logits is not None:
+            logits[:, -1] = self.last_logits
         logits.flags.writeable = False
         return logits
 
     def logits_at(self, position: int) -> Array:
         """Scores of every vocabulary entry after one token, (n_vocab,).
 
-        ``position`` counts from 0, or from the end where it is negative. Raises ``IndexError``
+        ``position`` counts from 0, or from the end where it is negative. Raises ``PlaceError``
         for a position that the text doesn't have. Unlike ``logits`` it keeps no (T, n_vocab).
         """
+        T = len(self.token_ids)
+        if not -T <= position < T:
+            raise PlaceError(f"no token {position}: this text has tokens 0 to {T - 1}")
+        if self.last_logits is not None and position % T == T - 1:
+            last: Array = self.last_logits[0]
+            return last
         logits: Array = self.unembedding @ self.stage("final_norm")[0, position]
         return logits
+
+    def next_tokens(self, k: int = 10, position: int = -1) -> tuple[NextToken, ...]:
+        """The ``k`` most probable tokens after one, the most probable first.
+
+        Among equals the lower id comes first. ``position`` is as for ``logits_at``, which says what
+        is raised; ``k`` is 1 or more, else ``ArgumentError``.
+        """
+        if k < 1:
+            raise ArgumentError(f"k must be 1 or more, not {k}")
+        logits = self.logits_at(position).astype(np.float64)
+        shares = np.exp(logits - logits.max())
+        shares /= shares.sum()
+        best = largest(shares, min(k, len(shares))).tolist()
+        return tuple(NextToken(readable(self.spell(n)), n, float(shares[n])) for n in best)
 
     def __repr__(self) -> str:
         n_tokens, config = len(self.token_ids), self.config
@@ -251,11 +310,11 @@ class Trace:
             f"mask {'on' if self.causal else 'off'}{edits}\n{' '.join(written)}{more}"
         )
 
-    def heatmap(self, layer: int, head: int, stage: str = "weights") -> Figure:
+    def heatmap(self, layer: int, head: int, stage: HeadStageName = "weights") -> Figure:
         """A Plotly figure of one stage of one head: see ``gpt2viz.notebook.figures.heatmap``."""
         return Trace.drawn_by().heatmap(self, layer, head, stage)
 
-    def heads(self, layer: int, stage: str = "weights") -> Figure:
+    def heads(self, layer: int, stage: HeadStageName = "weights") -> Figure:
         """A Plotly figure of one stage of every head of a layer."""
         return Trace.drawn_by().heads(self, layer, stage)
 
@@ -263,7 +322,7 @@ class Trace:
         """A Plotly figure of the weights of every head of every layer."""
         return Trace.drawn_by().overview(self)
 
-    def table(self, layer: int, head: int, stage: str = "weights") -> DataFrame:
+    def table(self, layer: int, head: int, stage: HeadStageName = "weights") -> DataFrame:
         """One stage of one head as a pandas DataFrame, with tokens as names."""
         return Trace.drawn_by().table(self, layer, head, stage)
 

@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from gpt2viz.arrays import Pairs
-from gpt2viz.errors import ContextError, EditError, TextError
+from gpt2viz.errors import ArgumentError, ContextError, EditError, PlaceError, TextError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import read_only
 from gpt2viz.run.captured import Captured
@@ -21,19 +22,22 @@ from gpt2viz.run.derived import Derived
 from gpt2viz.run.edits import (
     REFERENCE_TEXT,
     Edit,
+    Edits,
     check,
     forbidden,
     patches,
+    read_edits,
     without_patches,
 )
 from gpt2viz.run.forward import run_texts
+from gpt2viz.run.hooked import Hook, Hooks, read_hooks
 from gpt2viz.run.hooks import Recording, shape_table, whole_table
 from gpt2viz.run.interventions import Change, changes
 from gpt2viz.run.means import MeanReference, Reference, fingerprint, over
 from gpt2viz.run.pieces import check_as_long
 from gpt2viz.run.prefix import Start, start_of
 from gpt2viz.run.stages import axis_sizes, masking
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, readable
 
 #: Tokens that run together in a batch: more at a time are no faster.
 TOGETHER = 4096
@@ -47,7 +51,8 @@ def trace(
     causal: bool = True,
     *,
     explicit: bool | None = None,
-    edits: Sequence[Edit] = (),
+    edits: Edits = (),
+    hooks: Hooks = MappingProxyType({}),
     reference: Reference | None = None,
     patch_from: str | Sequence[int] | Trace | None = None,
     reuse: Trace | None = None,
@@ -59,25 +64,33 @@ def trace(
     lifts the mask: every token sees every other, which the model never met in training.
     ``explicit`` makes scores and weights in the run itself (True) or derives them later from its
     q, k and v with the same code (False); by default it depends on their size. ``edits`` change
-    the run, in their order; ``reference`` is what means that stand in for heads are taken from, a
-    run of this model or ``mean_reference``, by default ``reference_run(model)``. ``patch_from`` is
-    the other text, of as many tokens, whose run patches take their pieces from; or that run, made
-    with the same mask and the same edits but for the patches. ``reuse`` is an earlier run: what
-    it has of the tokens that both texts begin with is taken, and not computed again; see
-    ``Trace.reused``.
+    the run, in their order: ``gpt2viz.Edit``, or their short form, "off:1.3,window:2".
+    ``reference`` is what means that stand in for heads are taken from, a run of this model or
+    ``mean_reference``, by default ``reference_run(model)``. ``patch_from`` is the other text, of as
+    many tokens, whose run patches take their pieces from; or that run, made with the same mask and
+    the same edits but for the patches. ``reuse`` is an earlier run: what it has of the tokens that
+    both texts begin with is taken, and not computed again; see ``Trace.reused``.
+
+    ``hooks`` are functions of your own for this run, after its edits: {"residual_mid.2": function}
+    gives the function what layer 2's stage put out, a float32 array shaped as ``gpt2viz.STAGES``
+    declares, which is its own to change, and the run goes on with the array that it gives back. Any
+    stage can be named, TransformerLens' names too. The trace has them among its ``edits``, and its
+    ``key`` is that of no other run. What a function raises comes out as it is.
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
-    for more tokens than the model has positions, ``EditError`` for an edit that doesn't fit,
+    for more tokens than the model has positions, ``EditError`` for an edit or hook that doesn't
+    fit, ``StageError`` and ``PlaceError`` for a hook's stage and layer that aren't there,
     ``PluginError`` for one of others that fails, ``PatchError`` for a ``patch_from`` of another
-    length, ``ValueError`` for a run of another model, one to patch from with another mask or other
-    edits, or a ``reuse`` without the mask or with edits, and ``TooLargeError`` where a GPU's memory
-    is too small. Safe for many threads.
+    length, ``ArgumentError`` for a run of another model, one to patch from with another mask or
+    other edits, or a ``reuse`` without the mask or with edits, and ``TooLargeError`` where a GPU's
+    memory is too small. Safe for many threads.
     """
-    ids, edits = token_ids(model, text), _edits(edits)
+    ids = token_ids(model, text)
+    edits = (*read_edits(edits), *read_hooks(hooks, model.config.n_layer))
     explicit = _explicit(model, ids, explicit)
     check(edits, model.config, len(ids), causal, explicit)
     reference = _reference(model, edits, reference)
-    source = _source(model, ids, causal, edits, reference, patch_from)
+    source = _source(model, ids, causal, edits, hooks, reference, patch_from)
     hidden, wanted = forbidden(edits, len(ids)), list(changes(edits, reference, source))
     start = start_of(reuse, model, ids, causal, edits)
     return replace(
@@ -105,7 +118,9 @@ def _run(
         rest, past = ids[start.n :], start.past(network.wte.weight.device, explicit)
     logits, seen = run_texts(network, [rest], causal, explicit, hidden, wanted, past)
     if start is None:
-        return _trace(model, ids, causal, explicit, hidden, logits, seen)
+        made = _trace(model, ids, causal, explicit, hidden, logits, seen)
+        changed = any(name == "lm_head" for name, _ in wanted)
+        return replace(made, last_logits=read_only(logits[:, -1])) if changed else made
     captured, sizes = start.captured(seen.kept, len(ids)), axis_sizes(model.config, len(ids))
     return replace(
         _trace(model, ids, causal, explicit, hidden, logits, seen, captured),
@@ -120,7 +135,7 @@ def trace_many(
     causal: bool = True,
     *,
     explicit: bool | None = None,
-    edits: Sequence[Edit] = (),
+    edits: Edits = (),
     reference: Reference | None = None,
 ) -> list[Trace]:
     """Run ``model`` on many texts, each as ``trace`` does, in less time than one after the other.
@@ -131,7 +146,9 @@ def trace_many(
     another text, are refused with ``EditError``. Raises what ``trace`` raises, before the first run
     where it is about a text or an edit.
     """
-    given, edits = list(texts), _edits(edits)
+    if isinstance(texts, str):  # else each letter would pass for a text
+        raise TextError("Texts are several, in a list: trace_many(model, [text]).")
+    given, edits = list(texts), read_edits(edits)
     read = [token_ids(model, text) for text in given]
     if patched := patches(edits):
         raise EditError(f"{patched[0]} takes from another text: use gpt2viz.trace")
@@ -193,7 +210,7 @@ def _trace(
         config=model.config,
         text=model.tokenizer.decode(ids),
         token_ids=tuple(ids),
-        tokens=tuple(part.decode("utf-8", errors="backslashreplace") for part in token_bytes),
+        tokens=tuple(map(readable, token_bytes)),
         token_bytes=token_bytes,
         causal=causal,
         explicit=explicit,
@@ -205,6 +222,7 @@ def _trace(
         forbidden=hidden,
         weights=model.weights,
         apart=model.tokenizer.apart,
+        spell=model.tokenizer.token_bytes,
     )
 
 
@@ -277,6 +295,7 @@ def _source(
     ids: list[int],
     causal: bool,
     edits: tuple[Edit, ...],
+    hooks: Hooks,
     reference: Reference | None,
     patch_from: str | Sequence[int] | Trace | None,
 ) -> Trace | None:
@@ -289,11 +308,12 @@ def _source(
     if not isinstance(patch_from, Trace):
         second = token_ids(model, patch_from)
         check_as_long(model, ids, second)
-        return trace(model, second, causal, edits=others, reference=reference)
+        plain = [edit for edit in others if not isinstance(edit, Hook)]
+        return trace(model, second, causal, edits=plain, hooks=hooks, reference=reference)
     check_as_long(model, ids, patch_from.token_ids)
     patch_from.check_made_by(model)
     if (patch_from.causal, patch_from.edits) != (causal, others):
-        raise ValueError("The run to patch from must have the same mask and the other edits.")
+        raise ArgumentError("The run to patch from must have the same mask and the other edits.")
     return patch_from
 
 
@@ -302,6 +322,12 @@ def token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
 
     Warns where the name of a special token stands in the text, and raises, as ``trace`` does.
     """
+    if not isinstance(model, Model):
+        swapped = "The model comes first, and then the text" if isinstance(text, Model) else ""
+        raise ArgumentError(
+            f"{swapped or f'A model is needed, not {type(model).__name__}'}: model = "
+            "gpt2viz.load_model(), and then gpt2viz.trace(model, text)."
+        )
     config = model.config
     if isinstance(text, str) and (typed := model.tokenizer.special_in(text)):
         warnings.warn(
@@ -327,16 +353,29 @@ def _whole_numbers(values: Sequence[int]) -> list[int]:
     try:
         return [operator.index(value) for value in values]
     except TypeError:
-        raise TextError(f"Token ids are whole numbers, not {values!r:.80}") from None
+        raise TextError(
+            f"Token ids are whole numbers, not {values!r:.80}. A text is a str."
+        ) from None
 
 
-def _edits(given: Sequence[Edit]) -> tuple[Edit, ...]:
-    if isinstance(given, str) or not all(isinstance(edit, Edit) for edit in given):
-        raise EditError(
-            f"Edits are made with gpt2viz.Edit, not {given!r:.80}. gpt2viz.parse_edits reads their "
-            "short form."
-        )
-    return tuple(given)
+def token_id(model: Model, token: int | str) -> int:
+    """The id of a token that is given by its id, or by its text, such as " fish".
+
+    Raises ``TextError`` for a text that isn't one token, and ``PlaceError`` for an id outside the
+    vocabulary.
+    """
+    if isinstance(token, str):
+        ids = model.tokenizer.encode(token)
+        if len(ids) != 1:
+            raise TextError(f"{token!r:.80} is {len(ids)} tokens of this model; give one")
+        return ids[0]
+    try:
+        found = operator.index(token)
+    except TypeError:
+        raise TextError(f"A token is its id or its text, not {token!r:.80}") from None
+    if not 0 <= found < (n_vocab := model.config.vocab_size):
+        raise PlaceError(f"token id {found} is outside 0 to {n_vocab - 1}")
+    return found
 
 
 def _fits(model: Model, n_tokens: int) -> bool:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from gpt2viz.errors import PlaceError, StageError
+
 #: Its name, N a layer's number -> the stage's key. A layer's ``hook_resid_pre`` is what the layer
 #: before left: see ``stage_of``.
 NAMES: Mapping[str, str] = MappingProxyType(
@@ -37,18 +39,19 @@ _IN_LAYER = re.compile(r"blocks\.([0-9]{1,6})\.(.+)")
 def stage_of(name: str, n_layer: int) -> tuple[str, int | None]:
     """Stage and layer of one of its names, such as "blocks.0.attn.hook_pattern".
 
-    Raises ``KeyError`` for what isn't one of ``NAMES``, and ``IndexError`` for a layer that a model
-    of ``n_layer`` layers doesn't have.
+    Raises ``StageError`` for what isn't one of ``NAMES``, and ``PlaceError`` for a layer that a
+    model of ``n_layer`` layers doesn't have.
     """
     found = _IN_LAYER.fullmatch(name)
     key = NAMES.get(f"blocks.N.{found[2]}" if found else name)
     if key is None or (found is None and name.startswith("blocks.")):
-        raise KeyError(f"no {name!r:.80} in a trace; of TransformerLens' names: {' '.join(NAMES)}")
+        known = " ".join(NAMES)
+        raise StageError(f"no {name!r:.80} in a trace; of TransformerLens' names: {known}")
     if found is None:
         return key, None
     layer = int(found[1])
     if layer >= n_layer:
-        raise IndexError(f"no layer {layer}: this model has layers 0 to {n_layer - 1}")
+        raise PlaceError(f"no layer {layer}: this model has layers 0 to {n_layer - 1}")
     if found[2] == "hook_resid_pre":
         return (key, layer - 1) if layer else ("embedding", None)
     return key, layer

@@ -16,6 +16,7 @@ from torch import Tensor
 from gpt2viz.arrays import Array
 from gpt2viz.labels import difference
 from gpt2viz.model.checkpoint import Model
+from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 from gpt2viz.textbook.bounds import Value, Work
 from gpt2viz.textbook.eighty_lines import GPT2
@@ -81,7 +82,7 @@ def _stages(trace: Trace, T: int) -> dict[str, Iterator[Tensor]]:
     """For each gap, the run's own tensors in the order in which they are asked for."""
     layers = range(trace.config.n_layer)
 
-    def every(key: str) -> Iterator[Tensor]:
+    def every(key: StageName) -> Iterator[Tensor]:
         return (_copy(trace.stage(key, n)[:, :, :T, :T]) for n in layers)
 
     def merged() -> Iterator[Tensor]:
@@ -89,7 +90,8 @@ def _stages(trace: Trace, T: int) -> dict[str, Iterator[Tensor]]:
             heads = _copy(trace.stage("head_output", n)[0, :, :T])  # (nh, T, hs)
             yield torch.cat(list(heads), dim=-1)[None]  # (1, T, C)
 
-    stream = ((key, n) for n in layers for key in ("residual_mid", "residual_out"))
+    parts: tuple[StageName, ...] = ("residual_mid", "residual_out")
+    stream = ((key, n) for n in layers for key in parts)
     last = trace.stage("final_norm")[:, :T]  # (1, T, C)
     return {
         "embedding": iter([_copy(trace.stage("embedding")[:, :T])]),

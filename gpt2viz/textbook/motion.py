@@ -12,6 +12,7 @@ from torch import Tensor
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import read_only
+from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 from gpt2viz.textbook.steps import hide_later, rows
 
@@ -72,7 +73,7 @@ def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Sto
     another model.
     """
     trace.check_made_by(model)
-    places: list[tuple[str, int | None, Array]] = [
+    places: list[tuple[StageName, int | None, Array]] = [
         ("token_embedding", None, trace.stage("token_embedding")[0, position]),
         ("embedding", None, trace.stage("position_embedding")[position]),
     ]

@@ -193,7 +193,7 @@ def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: f
     assert one.token_ids[:n] == other.token_ids[:n]
     assert (len(one.tokens) == len(other.tokens)) == (apart == 0)
     for (key, layer), array in one.captured.items():
-        there = other.stage(key, layer)
+        there = other.stage(gpt2viz.STAGE[key].key, layer)
         cut = (..., slice(n), slice(n if gpt2viz.STAGE[key].axes[-1] == "T" else None))
         found, wanted = array[cut], there[cut]
         assert_array_equal(np.isfinite(found), np.isfinite(wanted))

@@ -125,6 +125,11 @@ class Edited(NamedTuple):
         if patch is not None:
             every = changes.setdefault(patch[:2], [])
             every.insert(0 if before else len(every), patch[2])
+
+        def becomes(name: str, made: np.ndarray) -> np.ndarray:
+            stage, _, layer = name.partition(".")
+            return one_by_one(changes.get((stage, int(layer or -1)), ()))(made)
+
         return reference(
             self.of,
             ids,
@@ -132,7 +137,7 @@ class Edited(NamedTuple):
             heads_become=self.become,
             silent=self.silent,
             pairs=self.pairs,
-            becomes={place: one_by_one(some) for place, some in changes.items()},
+            becomes=becomes,
         )
 
     def loud(self, layer: int, part: str) -> bool:

@@ -58,7 +58,7 @@ def read_on(folder: Path, ids: list[int], room: int | None, first: int) -> np.nd
             shares = softmax(np.stack(scores, axis=-1))  # (nh, tokens kept)
             heads = sum(shares[:, n, None] * v for n, (_, v) in enumerate(cache))
             x = x + model.linear(np.ravel(heads), f"{h}.attn.c_proj")
-            x = x + model.mlp(x, h)
+            x = x + model.mlp(x, layer)
         logits.append(w["wte.weight"] @ model.norm(x, "ln_f"))
     assert {len(cache) for cache in caches} == {min(len(ids), room or len(ids))}
     return np.stack(logits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> N
     right = gpt2viz.Trace.stage
 
     def wrong(
-        run: gpt2viz.Trace, key: str, layer: int | None = None, head: int | None = None
+        run: gpt2viz.Trace, key: Any, layer: int | None = None, head: int | None = None
     ) -> Array:
         found = right(run, key, layer, head)
         return found[..., ::-1] if key == "weights" else found

@@ -84,7 +84,7 @@ def every_line(monkeypatch: pytest.MonkeyPatch) -> AppTest:
 def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None:
     assert sent(every_line)["chosen"] == line("variance =")
     run = gpt2viz.trace(gpt2viz.load_model(), TEXT)
-    shapes = {r.key: str(r.shape) for r in run.tensors if r.layer in (None, 2)}
+    shapes = {str(r.key): str(r.shape) for r in run.tensors if r.layer in (None, 2)}
     assert shapes["weights"] == "(1, 8, 5, 5)"
     shapes["last_logits"] = "(1, 5, 5120)"  # of all tokens
     written = tables_of(every_line)

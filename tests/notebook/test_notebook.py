@@ -91,7 +91,9 @@ def test_a_long_run_shows_no_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", gpt2viz.HEAD_STAGES)
-def test_a_figure_holds_the_runs_numbers(trace: gpt2viz.Trace, stage: str) -> None:
+def test_a_figure_holds_the_runs_numbers(
+    trace: gpt2viz.Trace, stage: gpt2viz.HeadStageName
+) -> None:
     drawn = np.asarray(trace.heatmap(2, 3, stage).data[0].z)
     np.testing.assert_array_equal(drawn, trace.stage(stage, 2)[0, 3])
     np.testing.assert_array_equal(trace.table(2, 3, stage).to_numpy(), drawn)
@@ -135,7 +137,7 @@ def test_a_reason_shows_itself(trace: gpt2viz.Trace) -> None:
 
 def test_what_is_not_there_is_said(trace: gpt2viz.Trace) -> None:
     with pytest.raises(KeyError, match="no stage 'wights'"):
-        trace.heatmap(0, 0, "wights")
+        trace.heatmap(0, 0, "wights")  # type: ignore[arg-type]
     with pytest.raises(IndexError, match="no layer 9"):
         trace.heatmap(9, 0)
 

@@ -25,7 +25,7 @@ from gpt2viz.pictures.wiring import Wire, Wiring
 
 #: Tokens as they come from outside: markup, formulas, the name of a colour, the same one twice.
 LABELS = ("<b>", "$x$", "#93a8ff", "cat", "cat")
-PLACES = ("embedding", None), ("residual_mid", 0), ("residual", 0)
+PLACES: Any = ("embedding", None), ("residual_mid", 0), ("residual", 0)
 
 
 def heatmaps(panels: Sequence[Panel], colors: Palette, **options: Any) -> Figure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -274,7 +275,7 @@ def test_the_overview_says_which_head_and_block_a_cell_is(n_tokens: int) -> None
 @pytest.mark.parametrize("added", [[np.nan, -0.6], [-0.6, np.nan], [np.nan, np.nan]])
 def test_a_path_has_room_for_its_lowest_point(added: list[float]) -> None:
     """Where a part is switched off, what it adds points nowhere."""
-    places = (("attention_output", 0), ("mlp_output", 0))
+    places: Any = (("attention_output", 0), ("mlp_output", 0))
     stream = Path(places, np.array([1.0, 0.5]), np.zeros(2))
     parts = Path(places, np.array(added), np.zeros(2))
     low, high = render(path_lines("what", {"a": (stream, parts)}), LIGHT).layout.yaxis.range

@@ -89,7 +89,7 @@ def test_a_function_of_what_a_head_puts_out(
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
 @pytest.mark.parametrize("stage", ["q", "k", "v"])
 def test_a_function_of_its_queries_keys_or_values(
-    pair: Any, add: Callable[..., EditKind], stage: str, explicit: bool, tmp_path: Path
+    pair: Any, add: Callable[..., EditKind], stage: Any, explicit: bool, tmp_path: Path
 ) -> None:
     """Three times of it is a checkpoint with three times the weights that make it."""
     folder, model = pair

@@ -44,7 +44,7 @@ def test_softmax_holds(extreme: Path, explicit: bool, causal: bool) -> None:
         weights = trace.stage("weights", layer).astype(np.float64)
         assert np.isfinite(weights).all()
         assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-6)
-        q, k = (trace.stage(key, layer).astype(np.float64) for key in "qk")
+        q, k = (trace.stage(key, layer).astype(np.float64) for key in gpt2viz.HEAD_STAGES[:2])
         exact = q @ k.swapaxes(-1, -2) / np.sqrt(12)
         assert_allclose(scores, exact, rtol=0, atol=1e-6 * np.abs(exact).max())
         if causal:

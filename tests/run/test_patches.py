@@ -14,7 +14,7 @@ from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit, describe, moved, parse_edits
 from tests.analysis.test_patching import ANSWER, CLEAN, CORRUPTED, Oracle
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import Tolerance
+from tests.numpy_gpt2 import PER_LAYER, Tolerance
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 TEXTS = CLEAN, CORRUPTED
@@ -82,7 +82,7 @@ def test_what_is_derived_is_of_the_patched_run(
             for explicit in (True, False)
         )
         for layer in range(3):
-            for key in (*gpt2viz.HEAD_STAGES, "residual_mid", "residual_out", "attention_output"):
+            for key in PER_LAYER:
                 here, there = captured.stage(key, layer), derived.stage(key, layer)
                 assert_allclose(here, there, **TOLERANCE, err_msg=key)
 

@@ -23,6 +23,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.labels import counted, signed
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
+from gpt2viz.run.stages import StageName
 from gpt2viz.textbook import neurons
 
 #: What the chips above do.
@@ -101,7 +102,7 @@ def _lines(view: View, layer: int | None, *stages: str) -> None:
     code(*(Line(view.trace, stage, layer) for stage in stages))
 
 
-def _row(view: View, stage: str, layer: int | None = None) -> Array:
+def _row(view: View, stage: StageName, layer: int | None = None) -> Array:
     """The vector (C,) of the token that is followed."""
     found: Array = view.trace.stage(stage, layer)[0][_followed(view)]
     return found

@@ -88,7 +88,7 @@ def _step(view: View, whole: Trace) -> None:
 
 def _shapes(whole: Trace, alone: tuple[TensorRecord, ...]) -> pd.DataFrame:
     """One row a tensor of a layer: its axes and shape, of all tokens at once and of the last."""
-    made = {record.key: record for record in alone if record.layer in (0, None)}
+    made = {str(record.key): record for record in alone if record.layer in (0, None)}
     at_once = {key: whole.record(key, 0) for key in _STAGES}
     return pd.DataFrame(
         {

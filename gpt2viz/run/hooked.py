@@ -1,0 +1,87 @@
+"""Functions of one's own on any stage of one run: ``gpt2viz.trace``'s ``hooks``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpt2viz.arrays import Array
+from gpt2viz.errors import EditError
+from gpt2viz.plugins import THIS_PROGRAM
+from gpt2viz.run.edits import Edit
+from gpt2viz.run.stages import STAGE, place_of
+
+#: From a stage's name, such as "residual_mid.2", to what makes another array of it.
+Hooks = Mapping[str, Callable[[Array], Any]]
+
+
+@dataclass(frozen=True)
+class Hook(Edit):
+    """A function that changed what one ``stage`` of one run put out: see ``gpt2viz.trace``.
+
+    A trace names it among its edits, as "hook:residual_mid.2". What a function does isn't known, so
+    ``run`` is each run's own: no two are the same, and none is taken for another run.
+    """
+
+    function: Callable[[Array], Any] = np.asarray
+    run: str = field(default_factory=lambda: uuid4().hex)
+
+    def __post_init__(self) -> None:
+        """An edit's checks are of fields that a hook doesn't have."""
+
+    @property
+    def by(self) -> str:
+        """Whose function it is."""
+        return THIS_PROGRAM
+
+    @property
+    def module(self) -> str:
+        """The module that puts the stage out."""
+        return STAGE[self.stage or ""].path.format(layer=self.layer)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.stage}" + ("" if self.layer is None else f".{self.layer}")
+
+    def changed(self, made: Tensor) -> Tensor:
+        """What goes on in place of what the stage's module made, of the same shape.
+
+        Raises ``EditError`` where the function gives something else, and what it raises itself.
+        """
+        given = self.function(made.detach().cpu().numpy().copy())
+        try:
+            found = np.asarray(given, np.float32)
+        except (TypeError, ValueError, RuntimeError):
+            found = None
+        if found is None or given is None or found.shape != tuple(made.shape):
+            got = "" if found is None or given is None else f" {found.shape}"
+            raise EditError(
+                f"{self} gave back {type(given).__name__}{got}, and must give back the array, "
+                f"{tuple(made.shape)}."
+            )
+        return torch.from_numpy(found.copy()).to(made)
+
+
+def read_hooks(hooks: Hooks, n_layer: int) -> tuple[Hook, ...]:
+    """The hooks of one run of a model of ``n_layer`` layers, in their order.
+
+    Raises ``StageError`` and ``PlaceError`` for a stage or layer that isn't there, ``EditError``
+    for what is no function.
+    """
+    if not isinstance(hooks, Mapping):
+        raise EditError(
+            "Hooks are a dictionary from stages to functions, such as "
+            f"{{'residual_mid.2': function}}, not {type(hooks).__name__}."
+        )
+    found = []
+    for name, function in hooks.items():
+        stage, layer = place_of(str(name), n_layer)
+        if not callable(function):
+            raise EditError(f"The hook of {name} is a function of an array, not {function!r:.40}.")
+        found.append(Hook("hook", layer, stage=stage.key, function=function))
+    return tuple(found)

@@ -1,0 +1,179 @@
+"""What the calls of the library take: texts where the command line takes texts, and a sentence of
+our own for what they can't do anything with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpt2viz
+from gpt2viz.run.edits import Edit, parse_edits, read_edits
+from tests.checkpoints import write_checkpoint
+from tests.numpy_gpt2 import reference
+
+IDS = [5, 300, 17, 9]
+#: The library as it is called without types.
+g: Any = gpt2viz
+
+
+def test_edits_are_given_as_text_or_by_themselves(tiny: gpt2viz.Model) -> None:
+    edits = parse_edits("off:1.1,window:2")
+    off, window = edits
+    given: Any
+    for given in ("off:1.1,window:2", edits, list(edits), ["off:1.1", window], iter(edits)):
+        assert read_edits(given) == edits
+    assert read_edits(off) == read_edits("off:1.1") == (off,)
+    assert read_edits("") == read_edits(()) == ()
+    expected = gpt2viz.trace(tiny, IDS, edits=[off]).logits
+    for one in ("off:1.1", off):
+        assert_array_equal(gpt2viz.trace(tiny, IDS, edits=one).logits, expected)
+        (batched,) = gpt2viz.trace_many(tiny, [IDS], edits=one)
+        assert_array_equal(batched.logits, expected)
+    pair: Any = (tiny, IDS, [5, 300, 17, 8])
+    calls: list[Callable[[Any], Any]] = [
+        lambda e: g.patch_sweep(*pair, "q", [1, 2], edits=e).values,
+        lambda e: g.patch_estimate(*pair, "q", [1, 2], edits=e).values,
+        lambda e: g.patch_path(*pair, "0.1", "2.0", "k", [1, 2], edits=e).value,
+        lambda e: g.patch_paths(*pair, "2.0", [1, 2], edits=e).values,
+    ]
+    for call in calls:
+        for one in ("off:1.1", off):
+            assert_array_equal(call(one), call([off]))
+    for wrong in (3, [3], None, {"off": 1}, "of:1.1"):
+        with pytest.raises(gpt2viz.EditError):
+            gpt2viz.trace(tiny, IDS, edits=wrong)  # type: ignore[arg-type]
+
+
+def test_a_token_is_given_by_its_text(tiny: gpt2viz.Model) -> None:
+    one, other = " t", "he"
+    ids: list[int] = [n for text in (one, other) for n in tiny.tokenizer.encode(text)]
+    assert len(ids) == 2
+    run, pair = gpt2viz.trace(tiny, IDS), (tiny, IDS, [5, 300, 17, 8])
+    calls: list[Callable[[Any, Any], Any]] = [
+        lambda a, b: gpt2viz.contributions(tiny, run, a, b).heads,
+        lambda a, b: gpt2viz.logit_lens(tiny, run, [0, 3], [a, b]).rank,
+        lambda a, b: g.patch_sweep(*pair, "q", (a, b)).values,
+        lambda a, b: g.patch_estimate(*pair, "q", [a, b]).values,
+        lambda a, b: g.patch_path(*pair, "0.1", "2.0", "k", (a, b)).value,
+        lambda a, b: g.patch_paths(*pair, "2.0", (a, b)).values,
+        lambda a, b: g.fewest_heads(*pair, (a, b)).faithfulness,
+    ]
+    for call in calls:
+        assert_array_equal(call(one, other), call(*ids))
+    for answer in (one, ids[0], np.int64(ids[0]), [one]):
+        assert g.patch_sweep(*pair, answer=answer).answer[0] == ids[0]
+
+
+def test_what_comes_next_by_its_text(tiny: gpt2viz.Model, tiny_folder: Path) -> None:
+    run = gpt2viz.trace(tiny, IDS)
+    expected = reference(tiny_folder, IDS, True)
+    for position in (-1, 1):
+        logits = expected["logits"][position]
+        shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        found = run.next_tokens(5, position)
+        assert [one.id for one in found] == np.argsort(-shares, kind="stable")[:5].tolist()
+        assert_allclose([one.probability for one in found], np.sort(shares)[:-6:-1], rtol=1e-4)
+        for text, n, _ in found:
+            assert text == tiny.tokenizer.token_bytes(n).decode(errors="backslashreplace")
+    assert len(run.next_tokens()) == 10
+    assert len(run.next_tokens(10**6)) == tiny.config.vocab_size
+    for choice in gpt2viz.generate(tiny, IDS, 3):
+        assert choice.text == tiny.tokenizer.token_bytes(choice.token).decode(
+            errors="backslashreplace"
+        )
+
+
+def test_a_stage_of_all_layers_is_that_of_each(tiny: gpt2viz.Model) -> None:
+    for explicit in (True, False):
+        run = gpt2viz.trace(tiny, IDS, explicit=explicit)
+        for key in gpt2viz.HEAD_STAGES:
+            for head in (None, 2):
+                whole = run.all_layers(key, head)
+                assert not whole.flags.writeable
+                assert_array_equal(whole, [run.stage(key, n, head) for n in range(3)])
+    assert run.all_layers("residual_out").shape == (3, 1, 4, 24)
+
+
+def test_every_error_is_one_that_a_program_can_catch(tiny: gpt2viz.Model, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "other", seed=3)
+    other = gpt2viz.load_model(tmp_path / "other")
+    run, far = g.trace(tiny, IDS), g.trace(other, IDS)
+    decode: Any = tiny.tokenizer.decode
+    pair = (tiny, IDS, [5, 300, 17, 8])
+    row = g.explain_row(tiny, run, 1, 1, 2)
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("The model comes first", lambda: g.trace("A", tiny)),
+        ("The model comes first", lambda: next(g.generate("A", tiny, 1))),
+        ("A model is needed, not str", lambda: g.patch_sweep("A", "B", "C")),
+        ("The model that made the trace", lambda: g.contributions("A", run, 3)),
+        ("in a list: trace_many", lambda: g.trace_many(tiny, "A")),
+        ("Token ids are whole numbers, not 5", lambda: g.trace(tiny, 5)),
+        ("decode takes a list of token ids, such as [5]", lambda: decode(5)),
+        ("decode takes a list of token ids", lambda: decode("fish")),
+        ("no stage 'wieghts' in a trace", lambda: run.stage("wieghts", 0)),
+        ("no stage 'ln_1' in a trace", lambda: run.stage("ln_1", 0)),
+        ("needs a layer", lambda: run.stage("weights")),
+        ("belongs to no layer", lambda: run.stage("embedding", 0)),
+        ("no layer 3", lambda: run.stage("weights", 3)),
+        ("has no head 4", lambda: run.stage("weights", 0, 4)),
+        ("no 'blocks.0.hook_x'", lambda: run.stage("blocks.0.hook_x")),
+        ("no layer 9", lambda: run.all_layers("weights") is run.stage("blocks.9.hook_resid_mid")),
+        ("belongs to no layer", lambda: run.all_layers("embedding")),
+        ("no token 4", lambda: run.logits_at(4)),
+        ("no token -5", lambda: run.next_tokens(3, -5)),
+        ("k must be 1 or more", lambda: run.next_tokens(0)),
+        ("made by other, not by tiny", lambda: g.contributions(tiny, far, 3)),
+        ("tokens of this model; give one", lambda: g.contributions(tiny, run, " fish corn")),
+        ("outside 0 to 419", lambda: g.contributions(tiny, run, 420)),
+        ("its id or its text", lambda: g.contributions(tiny, run, 1.5)),
+        ("outside -4 to 3", lambda: g.contributions(tiny, run, 1, position=7)),
+        ("need as many answers", lambda: g.logit_lens(tiny, run, [0], [1, 2])),
+        ("temperature must be", lambda: g.sampling_distribution(run.logits_at(0), temperature=-1)),
+        ("top_k must be", lambda: list(g.generate(tiny, IDS, 1, top_k=0))),
+        ("top_p must be", lambda: list(g.generate(tiny, IDS, 1, top_p=2))),
+        ("to patch; there are", lambda: g.patch_sweep(*pair, "wieghts")),
+        ("to patch; there are", lambda: g.patch_estimate(*pair, "wieghts")),
+        ("is none of: denoise", lambda: g.patch_sweep(*pair, direction="up")),
+        ("one or two tokens", lambda: g.patch_sweep(*pair, answer=(1, 2, 3))),
+        ("one or two tokens of", lambda: g.patch_sweep(*pair, answer=420)),
+        ("into q, k or v", lambda: g.patch_path(*pair, "0.1", "2.0", "w")),
+        ("no token 9", lambda: g.explain_row(tiny, run, 1, 1, 9)),
+        ("doesn't see key 3", lambda: g.reason(row, key=3)),
+        ("no layer 7", lambda: g.head_circuit(tiny, 7, 0)),
+        ("no head 7", lambda: g.head_circuit(tiny, 0, 7)),
+        ("There is no edit", lambda: g.trace(tiny, IDS, edits=Edit("of", 1, 1))),
+    ]
+    for message, call in calls:
+        with pytest.raises(gpt2viz.GPT2VizError) as raised:
+            pytest.fail(f"{message}: {call()!r}")
+        assert message in str(raised.value)
+        assert "\n" not in str(raised.value)
+    assert isinstance(gpt2viz.StageError("x"), KeyError)
+    assert isinstance(gpt2viz.PlaceError("x"), IndexError)
+    assert str(gpt2viz.StageError("a sentence")) == "a sentence"
+
+
+def test_mypy_knows_the_names_of_stages(tiny: gpt2viz.Model) -> None:
+    """``make lint`` refuses a comment here that hides no error."""
+    run = gpt2viz.trace(tiny, IDS)
+    assert set(get_args(gpt2viz.StageName)) == set(gpt2viz.STAGE)
+    assert get_args(gpt2viz.HeadStageName) == gpt2viz.HEAD_STAGES
+    with pytest.raises(gpt2viz.StageError):
+        run.stage("wieghts", 1)  # type: ignore[call-overload]
+    with pytest.raises(gpt2viz.StageError):
+        run.all_layers("wieghts")  # type: ignore[arg-type]
+    with pytest.raises(gpt2viz.AttentionError):
+        gpt2viz.show(run, stage="wieghts")  # type: ignore[arg-type]
+
+
+def test_dir_shows_what_is_public() -> None:
+    shown = dir(gpt2viz)
+    assert set(shown) == {*gpt2viz.__all__, "__version__", "export", "heads", "offline"}
+    for name in shown:
+        assert getattr(gpt2viz, name) is not None
