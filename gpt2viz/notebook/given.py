@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
@@ -26,15 +27,22 @@ _HOOK = re.compile(r"blocks\.([0-9]{1,6})\.(attn\.hook_\w+)")
 _SPACES = ("Ġ", "▁")
 
 
+#: A score of so little or less is what a mask was filled with, such as −1e4 or a type's least
+#: number: softmax makes 0 of it.
+FILL = -5000
+
+
 class Given(NamedTuple):
     """``layer`` reads one of ``n_layer`` layers, (nh, T, S), anew each time it is asked; the labels
-    are those of T queries and S keys. ``model`` is its name, where that is known."""
+    are those of T queries and S keys. ``model`` is its name, where that is known; ``filled`` says
+    that some scores were a mask's fill, and are −∞ here."""
 
     n_layer: int
     layer: Callable[[int], Array]
     queries: Sequence[str]
     keys: Sequence[str]
     model: str = ""
+    filled: bool = False
 
 
 def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -> Given:
@@ -43,11 +51,17 @@ def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -
         raise AttentionError(
             f"Stage {stage!r} has no number for each query and key; these have: {' '.join(PAIRS)}."
         )
-    layers = _layers(attention, stage)
+    if not (text is None or isinstance(text, int)):
+        raise AttentionError(f"text={text!r:.40} must be a number: texts count from 0.")
+    layers, generated = _layers(attention, stage, text)
     shape = _one_text(layers[0](), text).shape
+    masked = stage == "masked_scores" and not isinstance(attention, Trace)
+    filled = masked and any(_fills(_one_text(read(), text)).any() for read in layers)
 
     def layer(n: int) -> Array:
         found = _one_text(layers[n](), text)
+        if filled:
+            found = np.where(_fills(found), -np.inf, found)
         if found.shape != shape:
             raise AttentionError(
                 f"Layer {n} is of {_size(found.shape)}, but layer 0 of {_size(shape)}: show layers "
@@ -58,7 +72,17 @@ def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -
     model = attention.model_name if isinstance(attention, Trace) else ""
     if isinstance(attention, Trace) and tokens is None:
         return Given(len(layers), layer, attention.labels, attention.labels, model)
-    return Given(len(layers), layer, *_labels(_named(tokens, ids, text), *shape[1:]), model)
+    if generated and tokens is not None and ids is None and hasattr(attention, "keys"):
+        ids = attention["sequences"] if "sequences" in list(attention.keys()) else None
+    names = _named(tokens, ids, text)
+    if generated and names is not None and len(names) == shape[1] + 1:
+        names = names[:-1]  # the last one was written, and no longer read
+    return Given(len(layers), layer, *_labels(names, *shape[1:]), model, filled)
+
+
+def _fills(scores: Array) -> NDArray[np.bool_]:
+    filled: NDArray[np.bool_] = np.isfinite(scores) & (scores <= FILL)
+    return filled
 
 
 def _size(shape: tuple[int, ...]) -> str:
@@ -66,38 +90,74 @@ def _size(shape: tuple[int, ...]) -> str:
     return f"{counted(heads, 'heads')} with {queries:,} queries and {keys:,} keys"
 
 
-def _layers(attention: Any, stage: str) -> list[Callable[[], Any]]:
-    """A call for each layer that gives its numbers: (B, nh, T, S), (nh, T, S) or (T, S)."""
+def _layers(attention: Any, stage: str, text: int | None) -> tuple[list[Callable[[], Any]], bool]:
+    """A call for each layer that gives its numbers: (B, nh, T, S), (nh, T, S) or (T, S).
+
+    And whether they were put together of the steps in which a text was written.
+    """
     if isinstance(attention, Trace):
-        return [partial(attention.stage, stage, n) for n in range(attention.config.n_layer)]
+        of_run: Callable[..., Array] = attention.stage
+        return [partial(of_run, stage, n) for n in range(attention.config.n_layer)], False
     if hasattr(attention, "keys"):
         attention = _from_names(attention, stage)
+    if isinstance(attention, list | tuple) and attention and all(map(_nested, attention)):
+        return _steps(attention), True
     if not (isinstance(attention, list | tuple) and all(_is_array(one) for one in attention)):
-        attention = _split(attention)
+        attention = _split(attention, text)
     if not attention:
         raise AttentionError("Attention has 0 layers: give at least one.")
-    return [partial(_as_array, one) for one in attention]
+    return [partial(_as_array, one) for one in attention], False
 
 
 def _is_array(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
-def _split(attention: Any) -> list[Any]:
-    """The layers of one array: all but those of three axes and fewer, which are one layer."""
+def _split(attention: Any, text: int | None) -> list[Any]:
+    """The layers of one array: all but those of three axes and fewer, which are one layer.
+
+    So are four axes where the first are texts.
+    """
     if isinstance(attention, list | tuple) and any(one is None for one in attention):
         raise AttentionError(_NO_ATTENTION)
-    if isinstance(attention, list | tuple) and any(map(_nested, attention)):
-        raise AttentionError(
-            f"Attention is {len(attention):,} lists of arrays, as generate() returns one a step: "
-            "show one step's, attention[0]."
-        )
     whole = attention if _is_array(attention) else _as_array(attention)
-    return list(whole) if len(whole.shape) > 3 else [whole]
+    return list(whole) if len(whole.shape) > 3 + (text is not None) else [whole]
 
 
 def _nested(value: Any) -> bool:
-    return isinstance(value, list | tuple) and any(map(_is_array, value))
+    return isinstance(value, list | tuple) and bool(value) and all(map(_is_array, value))
+
+
+def _steps(steps: Sequence[Sequence[Any]]) -> list[Callable[[], Any]]:
+    """The layers of what transformers' ``generate`` returns: for each step the layers' arrays."""
+    if len(sizes := {len(step) for step in steps}) > 1:
+        raise AttentionError(
+            f"The steps have {min(sizes)} to {max(sizes)} layers: give those of one generate()."
+        )
+    return [partial(_stitched, [step[n] for step in steps]) for n in range(len(steps[0]))]
+
+
+def _stitched(steps: Sequence[Any]) -> Array:
+    """A layer's rows of all steps, one below the other: (…, T, S).
+
+    A step has rows for the tokens that it read. With a cache that is the new one alone; without it
+    they are all, once more. Keys that a row didn't have yet are 0.
+    """
+    parts = [_as_array(step) for step in steps]
+    rows, keys = ([part.shape[axis] for part in parts] for axis in (-2, -1))
+    if len(set(keys)) == 1:  # the keys are another text's
+        again = len(parts) > 1 and max(rows[1:]) > 1
+        return parts[-1] if again else np.concatenate(parts, axis=-2)
+    whole = np.zeros((*parts[-1].shape[:-2], keys[-1], keys[-1]), np.float32)
+    end = 0
+    for part, T, S in zip(parts, rows, keys, strict=True):
+        if not (part.shape[:-2] == whole.shape[:-2] and T <= S <= keys[-1] and S - T <= end <= S):
+            raise AttentionError(
+                f"The steps don't follow each other: {T:,} queries and {S:,} keys come after "
+                f"{end:,} tokens. Give those of one generate(), in their order."
+            )
+        whole[..., S - T : S, :S], end = part, S
+    return whole
 
 
 _NO_ATTENTION = (
@@ -122,6 +182,10 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
                 "pass a list of those that you want to see."
             )
         return [found[hooks[n]] for n in sorted(hooks)]
+    if "beam_indices" in names and found["beam_indices"] is not None:
+        raise AttentionError(
+            "Beam search changes from text to text between its steps: generate with num_beams=1."
+        )
     ends = (name for name in names if name.endswith("attentions"))
     kinds = [name for name in ends if found[name] is not None and len(found[name])]
     if len(kinds) > 1:
@@ -138,6 +202,12 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
         there = " ".join(key for key in PAIRS if transformer_lens.name_of(key, 0))
         raise AttentionError(
             f"TransformerLens keeps nothing of stage {stage!r}. Of these it does: {there}."
+        )
+    if type(found) is dict and names:
+        raise AttentionError(
+            f"This dictionary has no 'attentions' but {names[0]!r:.60}"
+            f"{' and others' if len(names) > 1 else ''}: pass its arrays in the order of the "
+            "layers, list(found.values())."
         )
     raise AttentionError(_NO_ATTENTION)
 
@@ -161,7 +231,12 @@ def _as_array(values: Any) -> Array:
 def _one_text(layer: Any, text: int | None) -> Array:
     """One text's part of a layer: (nh, T, S)."""
     whole = _as_array(layer)
-    if whole.ndim == 4:
+    if text is not None and whole.ndim < 3:
+        raise AttentionError(
+            f"text={text} chooses along the first axis, and a layer's axes are queries and keys "
+            "alone: leave it out."
+        )
+    if whole.ndim == 4 or text is not None:
         n_texts = len(whole)
         if text is None and n_texts != 1:
             raise AttentionError(
@@ -183,13 +258,44 @@ def _one_text(layer: Any, text: int | None) -> Array:
 
 def _named(tokens: Any, ids: Any, text: int | None) -> Any:
     """The tokens; where a tokenizer stands in their place, those of the ids."""
+    if hasattr(tokens, "keys"):
+        return _of_encoding(tokens, text or 0)
     if not hasattr(tokens, "decode") or isinstance(tokens, bytes | str):
         return tokens
     if ids is None:
         raise AttentionError("A tokenizer needs the ids too: show(output, tokenizer, ids).")
-    ids = ids["input_ids"] if hasattr(ids, "keys") else ids
-    rows = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
-    return [_written(tokens, int(n)) for n in (rows[text or 0] if rows.ndim == 2 else rows)]
+    if isinstance(ids, tuple) and len(ids) == 2 and not isinstance(ids[0], int):
+        return [_written_of(tokens, side, text) for side in ids]
+    return _written_of(tokens, ids, text)
+
+
+def _of_encoding(encoding: Any, text: int) -> list[str]:
+    """The tokens that a fast tokenizer's output has of one text, by their names there."""
+    try:
+        names = encoding.tokens(text)
+    except (AttributeError, TypeError, ValueError, IndexError):
+        raise AttentionError(
+            "These are a tokenizer's ids: give the tokenizer before them, show(attention, "
+            "tokenizer, encoding)."
+        ) from None
+    return [f" {name[1:]}" if name.startswith(_SPACES) else name for name in names]
+
+
+def _written_of(tokenizer: Any, ids: Any, text: int | None) -> list[str]:
+    """The texts of ids: one text's, or those of one ``text`` among several."""
+    found = ids["input_ids"] if hasattr(ids, "keys") else getattr(ids, "ids", ids)
+    found = found.detach().cpu() if hasattr(found, "detach") else found
+    try:
+        rows = np.asarray(found)
+        row = rows[text or 0] if rows.ndim == 2 else rows
+    except (TypeError, ValueError, IndexError):
+        row = np.zeros(())
+    if row.ndim != 1 or row.dtype.kind not in "iu":
+        raise AttentionError(
+            f"The ids are {type(ids).__name__}: pass the whole numbers that the model was given, "
+            "such as tokenizer(text)['input_ids']; for cross-attention (ids of queries, of keys)."
+        )
+    return [_written(tokenizer, int(n)) for n in row]
 
 
 def _written(tokenizer: Any, token: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import ceil, floor, isqrt, log10
 from pathlib import Path
@@ -15,17 +15,18 @@ from gpt2viz.analysis.looks import Looks, hardest_looks
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import counted
-from gpt2viz.notebook.given import Given, given
-from gpt2viz.notebook.stored import Stored, deflated, pooled, pooled_mask, stored
+from gpt2viz.notebook.given import FILL, Given, given
+from gpt2viz.notebook.stored import STEPS, Stored, deflated, pooled, pooled_mask, stored
 from gpt2viz.notebook.view import AttentionView
 from gpt2viz.pictures import canvas, lines
 from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import block_starts
+from gpt2viz.pictures.scales import decimals
 from gpt2viz.pictures.thumbnails import THUMBNAIL
 from gpt2viz.run.session import Session, open_session, run_of, session_of
-from gpt2viz.run.stages import STAGE, Scale
+from gpt2viz.run.stages import STAGE, PairStageName, Scale
 from gpt2viz.run.trace import Trace
 
 #: Up to so many numbers are kept as they are …
@@ -34,6 +35,12 @@ EXACT = 600_000
 #: pooled to ``SIDE`` blocks along a side or fewer, but for the layers that are asked for.
 WHOLE = 144 * 256**2
 SIDE = 256
+#: So many steps at least lie below the number at which colours end …
+SHADES = 64
+#: … and how many of them codes of 16 bits have room for.
+MOST_STEPS = 65_000
+#: Weights below this are hardly seen on colours that end at 1.
+FAINT = 0.1
 #: A row's sum may be so far from 1: bfloat16 has three digits.
 NEAR = 0.01
 
@@ -49,12 +56,16 @@ _LOOKS = ", and the heads that look hardest from it stand here"
 class _Facts(NamedTuple):
     """What all layers have in common.
 
-    Finite numbers lie between ``low`` and ``high``. ``hidden`` (T, S) are the cells that are
-    ``nothing``, 0 or −∞, in every head; ``sums`` are those of all rows.
+    Finite numbers lie between ``low`` and ``high``; ``weights`` says that they are attention
+    weights. Colours end at ``peak``, above which a share of ``beyond`` lies. ``hidden`` (T, S) are
+    the cells that are ``nothing``, 0 or −∞, in every head; ``sums`` are those of all rows.
     """
 
     low: float
     high: float
+    weights: bool
+    peak: float
+    beyond: float
     scale: Scale
     quantity: str
     hidden: Mask
@@ -62,14 +73,15 @@ class _Facts(NamedTuple):
     sums: NDArray[np.float64]
 
     @property
-    def peak(self) -> float:
-        """Where the colours end."""
-        return 1.0 if self.scale == "unit" else max(-self.low, self.high) or 1.0
-
-    @property
     def ends(self) -> tuple[float, float]:
         """Between which the steps of numbers are."""
-        return (0.0, 1.0) if self.scale == "unit" else (self.low, self.high)
+        return (0.0, 1.0) if self.weights else (self.low, self.high)
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps there are: as many as can be seen of what is below the ``peak``."""
+        low, high = self.ends
+        return min(MOST_STEPS, max(STEPS, ceil(SHADES * (high - low) / self.peak)))
 
     @property
     def of_block(self) -> str:
@@ -89,8 +101,11 @@ def show(
     ids: Any = None,
     *,
     layers: Iterable[int] = (),
-    stage: str = "weights",
+    stage: PairStageName = "weights",
     text: int | None = None,
+    title: str | None = None,
+    head: tuple[int, int] | None = None,
+    vmax: float | None = None,
 ) -> AttentionView:
     """Show the attention of any model: every head small, one large, in a notebook or as a file.
 
@@ -98,14 +113,21 @@ def show(
     (T, S), of torch, NumPy or JAX: L layers, B texts, H heads, T queries down, S keys across. Or a
     ``Trace``, an output of transformers with ``output_attentions=True``, TransformerLens' cache, or
     the file of a session that the app saved: its sentence is run again, and its head is shown.
-    ``tokens`` are T texts; for cross-attention two lists, (queries, keys); or a tokenizer, with the
-    ``ids`` of the text. Without them positions have their numbers.
+    What ``generate`` of transformers returns, step by step, is put together again, a row for every
+    token that was read. ``tokens`` are T texts; for cross-attention two lists, (queries, keys); or
+    what a fast tokenizer returned; or a tokenizer, with the ``ids`` of the text, or of both texts.
+    Without them positions have their numbers.
 
     Up to 600,000 numbers are kept as they are, more of them in steps of a thousandth. Above 9.4
     million (12 layers of 12 heads at 256 tokens) the largest of every block is kept, but for the
     ``layers`` of which all numbers are wanted. ``stage`` names another stage of a trace or cache,
-    such as "masked_scores"; ``text`` says which of several texts. Raises ``AttentionError`` where
-    these don't fit together, and ``ExportError`` for a file that is no session.
+    such as "masked_scores", in which what a mask was filled with (−5,000 or less) is shown as −∞.
+    ``text`` says which of several texts, along a layer's first axis: one array (B, H, T, S) is then
+    one layer. ``head`` is (layer, head), the one that is large at first, and ``title`` what stands
+    above. Colours of weights end at ``vmax``: 1 if it isn't given, or where most rows have no
+    weight of 0.1, as in attention that is spread over a long text, at what half of them have.
+    Raises ``AttentionError`` where these don't fit together, and ``ExportError`` for a file that is
+    no session.
     """
     opened = open_session(attention) if isinstance(attention, str | Path) else None
     attention = attention if opened is None else run_of(opened)
@@ -113,17 +135,18 @@ def show(
     asked = sorted(set(layers))
     if wrong := [n for n in asked if not 0 <= n < found.n_layer]:
         raise AttentionError(f"There is no layer {wrong[0]}: layers are 0 to {found.n_layer - 1}.")
-    facts = _facts(found, stage)
+    facts = _facts(found, stage, vmax)
     read = _read(found, facts, asked)
     n_head = read.tiles.shape[1]
     what = f"{facts.quantity}s of {counted(found.n_layer, 'layers')} of {counted(n_head, 'heads')}"
-    title = " · ".join(filter(None, [found.model, what[0].upper() + what[1:]]))
+    if title is None:
+        title = " · ".join(filter(None, [found.model, what[0].upper() + what[1:]]))
     run = attention if isinstance(attention, Trace) else None
     return AttentionView(
         title,
         tuple(_said(found, facts, read)),
         tuple(read.layers),
-        _about(found, facts, read) | _chosen(found, read, asked, opened),
+        _about(found, facts, read) | _chosen(found, read, asked, opened, head),
         read.parts,
         partial(session_of, run.key, run.text, run.weights) if run else None,
     )
@@ -143,11 +166,17 @@ def _about(found: Given, facts: _Facts, read: _Read) -> dict[str, Any]:
     }
 
 
-def _chosen(found: Given, read: _Read, asked: list[int], opened: Session | None) -> dict[str, int]:
+def _chosen(
+    found: Given,
+    read: _Read,
+    asked: list[int],
+    opened: Session | None,
+    given_head: tuple[int, int] | None,
+) -> dict[str, int]:
     """The head that is large at first, by its place among all, and the token whose row is lit.
 
-    Those of a session that was opened, where it names some; else a head that looks hard, in the
-    first layer that was ``asked`` for, and no token, -1.
+    The one that was given, or those of a session that was opened, where it names some; else a head
+    that looks hard, in the first layer that was ``asked`` for, and no token, -1.
     """
     n_head = read.tiles.shape[1]
     layer, head = read.looks.opening(asked[0] if asked else None) if read.looks else (0, 0)
@@ -156,7 +185,20 @@ def _chosen(found: Given, read: _Read, asked: list[int], opened: Session | None)
         token = _number(opened, "query", len(found.queries))
         named = _number(opened, "layer", found.n_layer), _number(opened, "head", n_head)
         layer, head = named if min(named) >= 0 else (layer, head)
+    if given_head is not None:
+        layer, head = _head(given_head, found.n_layer, n_head)
     return {"chosen": layer * n_head + head, "token": token}
+
+
+def _head(given_head: Any, n_layer: int, n_head: int) -> tuple[int, int]:
+    there = [(layer, head) for layer in range(n_layer) for head in range(n_head)]
+    if not isinstance(given_head, tuple) or given_head not in there:
+        raise AttentionError(
+            f"There is no head {given_head!r:.40}: head=(layer, head), with layers 0 to "
+            f"{n_layer - 1} and heads 0 to {n_head - 1}."
+        )
+    layer, head = given_head
+    return int(layer), int(head)
 
 
 def _number(session: Session, name: str, end: int) -> int:
@@ -165,8 +207,8 @@ def _number(session: Session, name: str, end: int) -> int:
     return int(raw) if raw in map(str, range(end)) else -1
 
 
-def _facts(found: Given, stage: str) -> _Facts:
-    low, high, sums = np.inf, -np.inf, []
+def _facts(found: Given, stage: PairStageName, vmax: float | None) -> _Facts:
+    low, high, sums, most = np.inf, -np.inf, [], []
     T, S = len(found.queries), len(found.keys)
     zero, minus = np.ones((T, S), bool), np.ones((T, S), bool)
     for heads in map(found.layer, range(found.n_layer)):
@@ -176,6 +218,7 @@ def _facts(found: Given, stage: str) -> _Facts:
         zero &= (heads == 0).all(axis=0)
         minus &= np.isneginf(heads).all(axis=0)
         sums.append(heads.sum(axis=-1, dtype=np.float64).ravel())
+        most.append(heads.max(axis=-1).ravel())
     if low > high:  # no number is finite
         low = high = 0.0
     weights = stage == "weights" and low >= 0 and high <= 1 + NEAR
@@ -183,8 +226,35 @@ def _facts(found: Given, stage: str) -> _Facts:
     hidden, nothing = (zero, "0") if weights else (minus, "−∞")
     if hidden.all():
         hidden = np.zeros_like(hidden)
-    scale: Scale = "unit" if weights else "signed" if low < 0 else "amount"
-    return _Facts(low, high, scale, quantity, hidden, nothing, np.concatenate(sums))
+    peak = _peak(vmax, 1.0 if weights else max(-low, high), most if weights else ())
+    full = weights and peak == 1
+    scale: Scale = "unit" if full else "signed" if low < 0 else "amount"
+    beyond = 0.0 if full or max(-low, high) <= peak else _beyond(found, peak)
+    return _Facts(
+        low, high, weights, peak, beyond, scale, quantity, hidden, nothing, np.concatenate(sums)
+    )
+
+
+def _beyond(found: Given, peak: float) -> float:
+    """The share of all numbers that are farther from 0 than the colours reach."""
+    shares = [(np.abs(found.layer(n)) > peak).mean() for n in range(found.n_layer)]
+    return float(np.mean(shares))
+
+
+def _peak(vmax: float | None, whole: float, most: Sequence[Array]) -> float:
+    """Where the colours end: at ``vmax``, or at the end of the ``whole`` scale.
+
+    Or nearer, where half of the rows' largest weights, ``most``, would hardly be seen on it.
+    """
+    if vmax is not None:
+        if not (isinstance(vmax, int | float) and 0 < vmax < np.inf):
+            raise AttentionError(f"vmax={vmax!r:.40} must be a number above 0: colours end there.")
+        return float(vmax)
+    typical = float(np.median(np.concatenate(most))) if most else 1.0
+    if not 0 < typical < FAINT:
+        return whole or 1.0
+    unit = 10.0 ** floor(log10(typical))
+    return float(f"{ceil(typical / unit * (1 - 1e-4)) * unit:.1g}")
 
 
 class _Read(NamedTuple):
@@ -217,7 +287,8 @@ def _read(found: Given, facts: _Facts, asked: list[int]) -> _Read:
         heads = found.layer(n)
         tiles.append(pooled(heads, facts.hidden, THUMBNAIL))
         looks.append(_looks(heads))
-        layers.append(stored(heads if n in whole else pooled(heads, facts.hidden, side), ends))
+        kept = heads if n in whole else pooled(heads, facts.hidden, side)
+        layers.append(stored(kept, ends, facts.n_steps))
     small = np.stack(tiles)
     shares = canvas.shaded(facts.shares(small), pooled_mask(facts.hidden, THUMBNAIL))
     parts = {"map": deflated(shares.tobytes())}
@@ -225,9 +296,7 @@ def _read(found: Given, facts: _Facts, asked: list[int]) -> _Read:
         parts["whole"] = _bits(facts.hidden)
         parts["blocks"] = _bits(pooled_mask(facts.hidden, side))
     keys, weights = map(np.stack, zip(*looks, strict=True))
-    return _Read(
-        layers, whole, side, small, Looks(keys, weights) if facts.scale == "unit" else None, parts
-    )
+    return _Read(layers, whole, side, small, Looks(keys, weights) if facts.weights else None, parts)
 
 
 def _looks(heads: Array) -> tuple[NDArray[np.int64], Array]:
@@ -254,9 +323,10 @@ def _map(found: Given, facts: _Facts, read: _Read) -> dict[str, Any]:
     query, key = Axis("query", found.queries), Axis("key", found.keys)
     starts = block_starts(len(found.queries), rows)
     same = len(found.queries) == len(found.keys)
+    digits = decimals(facts.peak)
     only = " (at another token that isn't the first)" if same else ""
     looks = read.looks and [
-        [(one.layer * n_head + one.head, one.key, f"{one.weight:.2f}") for one in of_token]
+        [(one.layer * n_head + one.head, one.key, f"{one.weight:.{digits}f}") for one in of_token]
         for of_token in read.looks.hardest_of_each()
     ]
     return {
@@ -298,7 +368,7 @@ def _lines(facts: _Facts) -> dict[str, Any] | None:
     if facts.scale == "signed":
         return None
     said = {"alt": "One head, as lines from each query to its keys.", "hint": lines.HINT}
-    return said | {"peak": facts.peak, "decimals": 2} | lines.LEFT_OUT
+    return said | {"peak": facts.peak, "decimals": decimals(facts.peak)} | lines.LEFT_OUT
 
 
 def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:
@@ -322,19 +392,28 @@ def _said(found: Given, facts: _Facts, read: _Read) -> list[str]:
     """What has to be known of the numbers, a sentence each."""
     T, S = facts.hidden.shape
     said = [f"Queries down: {T:,}. Keys across: {S:,}."]
-    if facts.scale != "unit":
+    if not facts.weights:
         colors = f"{ABOVE} above 0, {BELOW} below" if facts.scale == "signed" else "from 0 up"
         said.append(
             f"The numbers lie between {facts.low:.4g} and {facts.high:.4g}: not attention weights. "
             f"Colours: {colors}."
         )
+    if facts.beyond:
+        said.append(
+            f"Colours end at {facts.peak:.3g}, and {facts.beyond:.2%} of the numbers are larger: "
+            "these have the last colour."
+        )
+    elif facts.weights and facts.peak != 1:
+        said.append(f"Colours end at {facts.peak:.3g}.")
     off = facts.sums[~(np.abs(facts.sums - 1) <= NEAR)]
-    if facts.scale == "unit" and len(off):
+    if facts.weights and len(off):
         of, finite = f"{len(off):,} of {counted(len(facts.sums), 'rows')}", off[np.isfinite(off)]
         sums = f"{finite.min():.3g} to {finite.max():.3g}" if len(finite) else "not finite"
         said.append(f"{of} don't sum to 1: their sums are {sums}.")
     if facts.hidden.any():
         said.append(f"Grey: {facts.nothing} in every head of every layer.")
+    if found.filled:
+        said.append(f"Scores of {FILL:,} or less are a mask's fill, and shown as −∞.")
     return [*said, *_kept(found, facts, read)]
 
 

@@ -50,13 +50,13 @@ def pooled_mask(hidden: Mask, side: int) -> Mask:
     return np.asarray(seen[0] == 0)
 
 
-def stored(heads: Array, ends: tuple[float, float] | None) -> Stored:
+def stored(heads: Array, ends: tuple[float, float] | None, n_steps: int = STEPS) -> Stored:
     """A layer's numbers as they are, or in steps between the ``ends`` of all finite ones."""
     _, rows, columns = heads.shape
     if ends is None:
         return Stored(rows, columns, 0.0, 0.0, 0.0, deflated(heads.astype("<f4").tobytes()))
     low, high = ends
-    step = (high - low) / STEPS or 1.0
+    step = (high - low) / n_steps or 1.0
     finite = np.isfinite(heads)
     whole = np.where(finite, heads, low).astype(np.float64)
     codes = np.rint((whole - low) / step).astype(np.uint16)

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 import gpt2viz
+from gpt2viz.labels import label
 from gpt2viz.notebook import show as module
 from gpt2viz.notebook.stored import pooled, stored
 
@@ -131,7 +132,7 @@ def test_the_largest_error_of_all_layers_is_said() -> None:
     given = np.zeros((2, 10, 250, 250), np.float32)
     given[0] = 0.004  # on a step
     given[1] = 0.0042
-    assert "in steps of 0.001, at most 0.0002 off" in " ".join(gpt2viz.show(given).said)
+    assert "in steps of 0.001, at most 0.0002 off" in " ".join(gpt2viz.show(given, vmax=1).said)
 
 
 def test_the_hardest_looks_across_two_texts() -> None:
@@ -144,8 +145,126 @@ def test_the_hardest_looks_across_two_texts() -> None:
 
 def test_one_of_several_texts() -> None:
     given = weights(2, 3, 4, 5, 5)
-    found = decoded(gpt2viz.show(given, list("abcde"), text=2).html())
-    np.testing.assert_array_equal(found, given[:, 2])
+    for case, expected in (
+        (given, given[:, 2]),
+        (given[0], given[:1, 2]),  # one layer: where a text is named, the first axis is texts
+        (list(given), given[:, 2]),
+        (given[0, :, 0], given[:1, 2, :1]),  # of one head, as nn.MultiheadAttention's mean is
+    ):
+        found = decoded(gpt2viz.show(case, list("abcde"), text=2).html())
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_what_a_mask_was_filled_with_is_no_number() -> None:
+    scores = rng.normal(size=(2, 3, 6, 6)).astype(np.float32)
+    later = np.triu(np.ones((6, 6), bool), 1)
+    plain = np.where(later, -np.inf, scores)
+    for fill in (-1e4, -1e9, np.finfo(np.float16).min, np.finfo(np.float32).min):
+        given = np.where(later, scores + fill, scores)  # as transformers adds it
+        given[0, 1, 4, 2], plain[0, 1, 4, 2] = fill, -np.inf  # in one head alone
+        view = gpt2viz.show(list(given), stage="masked_scores")
+        np.testing.assert_array_equal(decoded(view.html()), plain)
+        assert view.about["large"]["panels"][0]["high"] == np.abs(plain[np.isfinite(plain)]).max()
+        assert any("a mask's fill" in sentence for sentence in view.said)
+    assert not any("fill" in one for one in gpt2viz.show(plain, stage="masked_scores").said)
+
+
+def test_colours_end_where_small_weights_are_seen() -> None:
+    faint = np.array([np.tril(weights(300, 300)) for _ in range(4)], np.float32)
+    faint /= faint.sum(axis=-1, keepdims=True)
+    most = float(np.median(faint.max(axis=-1)))
+    view = gpt2viz.show(faint)
+    end = view.about["lines"]["peak"]
+    assert most <= end <= 2 * most
+    assert view.about["large"]["panels"][0]["high"] == pytest.approx(end)
+    cells = np.frombuffer(text_of(view.html(), 'data-part="map"'), np.uint8).reshape(4, 40, 40)
+    pooled_ = [blocks(head, 40) for head in faint]
+    seen = np.tri(40, dtype=bool)
+    wanted = np.clip(np.array(pooled_) / end, 0, 1)[:, seen]
+    np.testing.assert_allclose(cells[:, seen] / 252, wanted, atol=0.5 / 252 + 1e-6)
+    assert f"{(faint > end).mean():.2%} of the numbers are larger" in " ".join(view.said)
+    found = np.stack(decoded(view.html()))[0]
+    assert np.abs(found - faint).max() < end / 64  # a step is a colour that is told from the next
+    for given, vmax, expected in (
+        (faint, 1, 1.0),
+        (faint, 0.5, 0.5),
+        (weights(3, 8, 8), None, 1.0),
+        (-faint, 0.2, 0.2),
+    ):
+        panel = gpt2viz.show(given, vmax=vmax).about["large"]["panels"][0]
+        assert panel["high"] == pytest.approx(expected)
+
+
+def test_title_and_head_are_those_that_were_asked_for() -> None:
+    view = gpt2viz.show(weights(2, 3, 4, 4), title="Mine <b>", head=(1, 2))
+    assert view.title == "Mine <b>"
+    assert "<title>Mine &lt;b&gt;" in view.html()
+    assert view.about["chosen"] == 5
+
+
+class Tokens:
+    """A tokenizer of transformers, as far as is asked of it."""
+
+    def decode(self, ids: list[int]) -> str:
+        return chr(ids[0])
+
+
+def test_what_generate_returns_is_stitched_into_one_picture() -> None:
+    model = GPT2LMHeadModel(
+        GPT2Config(
+            n_layer=2,
+            n_head=2,
+            n_embd=8,
+            vocab_size=128,
+            n_positions=32,
+            bos_token_id=1,
+            eos_token_id=2,
+        )
+    ).eval()
+    model.set_attn_implementation("eager")
+    ids = torch.tensor([list(b"abc"), list(b"xyz")])
+    asked: dict[str, Any] = {"do_sample": False, "return_dict_in_generate": True, "pad_token_id": 0}
+    asked |= {"max_new_tokens": 4, "output_attentions": True}
+    written = [model.generate(ids, use_cache=cache, **asked) for cache in (True, False)]
+    whole = model(written[0].sequences[:, :-1], output_attentions=True).attentions
+    texts = [chr(n).encode() for n in written[0].sequences[1, :-1]]
+    for output in written:
+        for given, rest in (
+            (output, (Tokens(),)),
+            (output.attentions, (Tokens(), output.sequences)),
+            (output.attentions, (texts,)),
+        ):
+            view = gpt2viz.show(given, *rest, text=1)
+            expected = np.stack([layer[1].detach().numpy() for layer in whole])
+            np.testing.assert_allclose(decoded(view.html()), expected, atol=1e-6)
+            assert [name.split(" ", 1)[1] for name in view.about["keys"]] == list(map(label, texts))
+    with pytest.raises(gpt2viz.AttentionError, match="num_beams=1"):
+        gpt2viz.show(model.generate(ids, num_beams=2, **asked), Tokens(), text=0)
+
+
+def test_steps_over_another_text_are_put_below_each_other() -> None:
+    cross = weights(5, 2, 4, 7)  # what five steps read of seven keys
+    steps = [[step[:, :1]] for step in cross]
+    found = decoded(gpt2viz.show(steps, (list("abcde"), list("uvwxyz!"))).html())
+    np.testing.assert_array_equal(found, cross[:, :, 0].transpose(1, 0, 2)[None])
+
+
+def test_a_fast_tokenizers_output_names_the_tokens() -> None:
+    class Encoding(dict[str, Any]):
+        def tokens(self, text: int = 0) -> list[str]:
+            return [["A", "Ġcrane", "▁ate"], ["x", "y", "z"]][text]
+
+    given, encoding = weights(2, 3, 3, 3), Encoding(input_ids=[[1, 2, 3]])
+    view = gpt2viz.show(given[:, None], encoding)
+    assert view.about["queries"] == ["0 A", "1 ·crane", "2 ·ate"]
+    view = gpt2viz.show(given, encoding, text=1)
+    assert view.about["keys"] == ["0 x", "1 y", "2 z"]
+
+
+def test_ids_of_both_texts() -> None:
+    ids = torch.tensor([[97, 98]]), torch.tensor([[99, 100, 101]])
+    view = gpt2viz.show(weights(1, 2, 2, 3), Tokens(), ids)
+    assert (view.about["queries"], view.about["keys"]) == (["0 a", "1 b"], ["0 c", "1 d", "2 e"])
 
 
 def test_rows_that_do_not_sum_to_1_are_said() -> None:
@@ -186,7 +305,7 @@ def test_a_file_is_no_larger_than_promised() -> None:
     Rows drawn evenly from all that sum to 1: numbers of no other distribution with their mean,
     1/256 and 1/1,024, have so large an entropy (the geometric one's), and nothing is masked.
     """
-    view = gpt2viz.show([weights(10, 256, 256)])
+    view = gpt2viz.show([weights(10, 256, 256)], vmax=1)
     head, tile = (len(text) / 10 for text in (view.layers[0].text, view.parts["map"]))
     rest = len(view.html()) - 10 * (head + tile) + 144 * tile
     assert view.layers[0].step == 0.001
@@ -199,7 +318,7 @@ def test_a_file_is_no_larger_than_promised() -> None:
 
 def test_small_pictures_have_the_largest_of_their_blocks() -> None:
     given = weights(1, 2, 90, 60)
-    html = gpt2viz.show(given, (list("q" * 90), list("k" * 60))).html()
+    html = gpt2viz.show(given, (list("q" * 90), list("k" * 60)), vmax=1).html()
     cells = np.frombuffer(text_of(html, 'data-part="map"'), np.uint8).reshape(2, 40, 40)
     for head, found in zip(given[0], cells, strict=True):
         np.testing.assert_allclose(found / 252, blocks(head, 40), atol=0.5 / 252 + 1e-6)
@@ -291,6 +410,8 @@ def test_a_cache_of_transformer_lens() -> None:
         gpt2viz.show({"hook_embed": patterns})
 
 
+DECODER = SimpleNamespace(decode=lambda ids: chr(ids[0]))
+
 WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "few tokens": ((weights(2, 3, 4, 4), ["a"] * 3), {}, "4 queries, but 3 tokens .* one a pos"),
     "few keys": ((weights(3, 4, 7), (["a"] * 4, ["b"] * 6)), {}, "7 keys, but 6 tokens were"),
@@ -301,11 +422,22 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "empty": ((np.ones((2, 3, 0, 0)),), {}, r"shape \(3, 0, 0\), and 3 axes"),
     "sizes": (([weights(3, 4, 4), weights(2, 4, 4)],), {}, "Layer 1 is of 2 heads .* of 3 heads"),
     "no layers": (([],), {}, "0 layers"),
-    "steps": (([(weights(3, 4, 4),)],), {}, r"1 list.* attention\[0\]"),
+    "other steps": (([[weights(3, 4, 4)], [weights(3, 1, 9)]],), {}, "9 keys come after 4 tokens"),
+    "steps of layers": (([[weights(3, 4, 4)], []],), {}, "can't be read from list"),
     "a layer": ((weights(3, 4, 4),), {"layers": [1]}, "no layer 1: layers are 0 to 0"),
     "a stage": ((weights(3, 4, 4),), {"stage": "q"}, "Stage 'q' has no number"),
     "another text": ((weights(1, 2, 3, 4, 4),), {"text": 2}, "no text 2 among 2"),
     "words": ((["a", "b"],), {}, "can't be read from list"),
+    "a text of layers": ((weights(2, 3, 4, 4),), {"text": 7}, "no text 7 among 2"),
+    "a text of one head": ((weights(4, 4),), {"text": 0}, "chooses along the first axis"),
+    "no number of a text": ((weights(2, 3, 4, 4),), {"text": "b"}, "text='b' must be a number"),
+    "a tokenizer's text": ((weights(4, 4), DECODER, "abcd"), {}, r"ids are str: .*\['input_ids'\]"),
+    "ragged ids": ((weights(4, 4), DECODER, [[1], [2, 3]]), {}, "ids are list: pass the whole"),
+    "ids without their tokenizer": ((weights(4, 4), {"input_ids": []}), {}, "give the tokenizer"),
+    "a dictionary": (({"h.0.attn": weights(4, 4)},), {}, r"'h\.0\.attn': .* list\(found\.values"),
+    "a head": ((weights(3, 4, 4),), {"head": (0, 3)}, "layers 0 to 0 and heads 0 to 2"),
+    "a head's number": ((weights(3, 4, 4),), {"head": 1}, r"no head 1: head=\(layer, head\)"),
+    "no end of colours": ((weights(3, 4, 4),), {"vmax": 0}, "vmax=0 must be a number above 0"),
 }
 
 
