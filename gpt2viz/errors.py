@@ -14,7 +14,7 @@ class ArgumentError(GPT2VizError):
 
 
 class StageError(GPT2VizError, KeyError):
-    """A stage or part that a run or model doesn't have by this name."""
+    """A stage of a run, or a step of a training, that isn't there by this name."""
 
     __str__ = Exception.__str__  # and not KeyError's, which puts quotes round the sentence
 

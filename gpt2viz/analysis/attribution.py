@@ -12,7 +12,7 @@ import numpy as np
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import attention_is_off, passed_on
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, check_run
 
 
 def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
@@ -85,7 +85,7 @@ def _mixed(trace: Trace, layer: int) -> tuple[Array, Array]:
 
 def _projection(model: Model, trace: Trace, layer: int) -> Array:
     """W_O of a layer, cut by head: (nh, hs, C)."""
-    trace.check_made_by(model)
+    check_run(trace, model)
     by_head: Array = model.merging(layer)[0].detach().cpu().numpy()
     return by_head
 

@@ -24,7 +24,7 @@ from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.run.edits import attention_is_off, check_sums, passed_on
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, check_run
 
 Places = Sequence[int] | NDArray[np.int64]
 Side = Literal["query", "key"]
@@ -232,7 +232,7 @@ class _Stream:
     """What a head's queries and keys are read from, by who wrote it."""
 
     def __init__(self, model: Model, trace: Trace, layer: int, head: int) -> None:
-        trace.check_made_by(model)
+        check_run(trace, model)
         check_sums(trace.edits)
         trace.stage("q", layer, head)  # raises for a layer or head that isn't there
         self.model, self.trace, self.layer, self.head = model, trace, layer, head

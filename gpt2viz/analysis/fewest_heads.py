@@ -25,7 +25,7 @@ from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import run_from
 from gpt2viz.run.interventions import Change
-from gpt2viz.run.means import Reference, mean_output
+from gpt2viz.run.means import Reference, check_reference, mean_output
 from gpt2viz.run.pieces import module_of
 
 Head = tuple[int, int]
@@ -205,7 +205,7 @@ def _circuit(runs: PairedRuns, reference: Reference | None) -> _Circuit:
     if whole == 0:
         raise PatchError("Both runs give the same by these answers: name others.")
     if reference is not None:
-        reference.check_made_by(model)
+        check_reference(reference, model)
     means, T = [], len(runs.clean.token_ids)
     for layer in range(model.config.n_layer):
         mean = np.mean([run.stage("head_output", layer)[0] for run in both], axis=0)

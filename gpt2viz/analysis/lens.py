@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.run.edits import attention_is_off, check_sums
 from gpt2viz.run.stages import StageName
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.run.tracer import token_id
 
 Numbers = NDArray[np.float64]
@@ -70,8 +71,11 @@ def logit_lens(
     for a position that the text doesn't have, ``ArgumentError`` for a trace of another model or
     another number of answers.
     """
-    trace.check_made_by(model)
-    asked = list(range(len(trace.token_ids)) if positions is None else positions)
+    check_run(trace, model)
+    T = len(trace.token_ids)
+    asked = list(range(T) if positions is None else positions)
+    for position in asked:
+        _inside(position, -T, T, "position")
     places = stream_places(model.config.n_layer)[1:]  # not the token without its position
     shape = (len(places), len(asked))
     top, rank = np.empty(shape, np.int64), np.empty(shape, np.int64)
@@ -153,19 +157,18 @@ def contributions(
 ) -> Contributions:
     """Take a logit after the token at ``position`` apart: who wrote how much of it.
 
-    ``token``, and ``versus`` where the difference of two is asked for, are ids or texts: " fish".
-
     The stream is a sum of what the embeddings, heads and MLPs wrote (Elhage et al. 2021, "A
     Mathematical Framework for Transformer Circuits"). With the final LayerNorm's scale frozen at
     the one of this run, the logit is linear in the stream: each part x adds
     ((x − mean x) / σ · gain) · u, where u is the token's row of the unembedding, or the
-    difference of two rows where ``versus`` is given. Unit: nats of logit. What a part did by
-    changing what later parts read is not in it; what an edit switched off wrote nothing.
+    difference of two rows where ``versus`` is given; both are ids or texts. Unit: nats of logit.
+    What a part did by changing what later parts read is not in it; what an edit switched off wrote
+    nothing.
 
     Raises ``PlaceError`` for a position that the text doesn't have or an id outside the
     vocabulary, ``ArgumentError`` for a trace of another model.
     """
-    trace.check_made_by(model)
+    check_run(trace, model)
     check_sums(trace.edits)
     token = token_id(model, token)
     versus = None if versus is None else token_id(model, versus)
@@ -175,11 +178,7 @@ def contributions(
     if versus is not None:
         u = u - double(network.lm_head.weight[versus])
     layers = range(model.config.n_layer)
-
-    def stage(key: StageName, layer: int | None = None) -> Numbers:
-        here: Numbers = trace.stage(key, layer)[0][..., position, :].astype(np.float64)
-        return here
-
+    stage = partial(_at, trace, position)
     end = stage("residual_out", layers[-1])  # (C,)
     sigma = np.sqrt(end.var() + network.ln_f.eps)
     direction = double(network.ln_f.weight) * u / sigma  # (C,)
@@ -200,6 +199,12 @@ def contributions(
         mlp=np.array([stage("mlp_output", layer) @ direction for layer in layers]),
         norm_bias=float(double(network.ln_f.bias) @ u),
     )
+
+
+def _at(trace: Trace, position: int, key: StageName, layer: int | None = None) -> Numbers:
+    """A stage at one position, in double: (C,), or (nh, hs)."""
+    here: Numbers = trace.stage(key, layer)[0][..., position, :].astype(np.float64)
+    return here
 
 
 def _by_head(model: Model, layer: int, head_output: Numbers) -> Numbers:

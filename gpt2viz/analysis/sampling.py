@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, check_trace
 
 Probabilities = NDArray[np.float64]
 
@@ -76,6 +76,7 @@ def surprise(trace: Trace) -> Probabilities:
     Shannon 1948, "A Mathematical Theory of Communication". With the mask off the numbers say how
     well the model *recognises* a token that it has already seen, not how well it predicts it.
     """
+    check_trace(trace)
     bits = np.full(len(trace.token_ids), np.nan)
     states = trace.stage("final_norm")[0]  # (T, C)
     for start in range(0, len(bits) - 1, CHUNK):

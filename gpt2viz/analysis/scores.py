@@ -23,7 +23,7 @@ from gpt2viz import plugins
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import PluginError
 from gpt2viz.run.stages import Scale
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, check_trace
 
 Scores = NDArray[np.float64]
 TokenIds = Sequence[int]
@@ -293,6 +293,7 @@ def head_scores(
     Raises ``PluginError`` where a score that others added can't be computed; with ``failed``, that
     is called with the error instead, and the score is NaN.
     """
+    check_trace(trace)
     sizes = trace.config.n_layer, trace.config.n_head
     found = {name: np.full(sizes, np.nan) for name in SCORES}
     wanted = list(SCORES.values())

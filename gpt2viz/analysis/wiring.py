@@ -24,7 +24,7 @@ from gpt2viz.analysis.scores import Scores
 from gpt2viz.errors import ArgumentError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, check_run
 
 #: How probable chance is to lift even one of a model's pairs above the limit, were z normal.
 CHANCE = 0.05
@@ -132,7 +132,7 @@ def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) ->
     Raises ``ArgumentError`` for an edited run or another model's, ``PlaceError`` for a token that
     isn't there.
     """
-    trace.check_made_by(model)
+    check_run(trace, model)
     if trace.edits:
         raise ArgumentError("this run was edited: what an edge carries is told of a run as it is")
     layer, head = edge.receiver

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpt2viz.arrays import Array
+from gpt2viz.errors import ArgumentError
 from gpt2viz.model.config import END_OF_TEXT
 
 
@@ -67,8 +68,14 @@ def group_words(weights: Array, starts: Sequence[int]) -> Array:
 
     A word's row is the mean of its tokens' rows, its column the sum of its tokens' columns, so
     that rows still sum to 1 (Clark et al. 2019, "What Does BERT Look At? An Analysis of BERT's
-    Attention", section 4.1). ``starts`` (W,) are those of ``word_starts``.
+    Attention", section 4.1). ``starts`` (W,) are those of ``word_starts``. Raises ``ArgumentError``
+    for others.
     """
+    if tuple(starts) != tuple(sorted({0, *starts})) or starts[-1] >= weights.shape[-1]:
+        raise ArgumentError(
+            f"Words start at tokens in ascending order from 0, of {weights.shape[-1]:,}: give what "
+            "gpt2viz.word_starts returns."
+        )
     sizes = np.diff([*starts, weights.shape[-1]]).astype(np.float32)  # (W,)
     columns = np.add.reduceat(weights, starts, axis=-1)  # (…, T, W)
     sums = np.add.reduceat(columns, starts, axis=-2)  # (…, W, W)

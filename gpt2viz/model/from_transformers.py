@@ -34,11 +34,14 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
     """
     described: Any = getattr(model, "config", None)
     if not (isinstance(model, nn.Module) and hasattr(described, "to_dict")):
-        raise CheckpointError(f"{type(model).__name__} is no model of transformers")
-    if not hasattr(tokenizer, "save_pretrained"):
         raise CheckpointError(
-            f"A tokenizer of transformers is needed, such as GPT2TokenizerFast, not "
-            f"{tokenizer!r:.60}: from_transformers(model, AutoTokenizer.from_pretrained(name))"
+            f"{type(model).__name__} is no model of transformers: pass a GPT2LMHeadModel, or read "
+            "files with gpt2viz.load_model"
+        )
+    if isinstance(tokenizer, type) or not hasattr(tokenizer, "save_pretrained"):
+        raise CheckpointError(
+            f"The tokenizer is {type(tokenizer).__name__}, and must be one of transformers: pass "
+            "AutoTokenizer.from_pretrained(name), or PreTrainedTokenizerFast(tokenizer_object=…)"
         )
     config = GPT2Config.from_dict(described.to_dict())
     weights = _weights(model, config)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpt2viz import settings
-from gpt2viz.errors import CheckpointError
+from gpt2viz.errors import ArgumentError, CheckpointError
 
 
 def known(folders: Iterable[Path] | None = None) -> dict[str, Path]:
@@ -27,6 +27,8 @@ def find(given: str | Path) -> tuple[str, Path]:
     A name goes before a folder that is called so; a path, or a text that begins like one
     (``./gpt2``), is a folder. Raises ``CheckpointError`` for what is neither.
     """
+    if not isinstance(given, str | Path):
+        raise ArgumentError(f"A model is given by its name or folder, not {type(given).__name__}.")
     if isinstance(given, Path) or given.startswith(("/", "./", "../", "~")):
         folder = settings.expanded(str(given))
         return settings.called(folder), settings.model_in(folder)

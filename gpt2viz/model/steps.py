@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from gpt2viz.errors import CheckpointError
+from gpt2viz.errors import CheckpointError, StageError
 from gpt2viz.files import is_there, read_json, steps_in
 from gpt2viz.model import devices, memory, places
 from gpt2viz.model.checkpoint import Model, assemble, read_config, read_model
@@ -59,8 +59,12 @@ class Steps(Mapping[int, Model]):
     def __getitem__(self, step: int) -> Model:
         """The model after so many steps, called "name, step 500".
 
-        Raises ``KeyError`` for a step that isn't there, and what ``load_model`` raises.
+        Raises ``StageError``, a ``KeyError``, for a step that isn't there, and what ``load_model``
+        raises.
         """
+        if step not in self._found:
+            there = ", ".join(map(str, self)) or "none"
+            raise StageError(f"no step {step} of {self.name}; it has {there}")
         path, name = self._found[step], f"{self.name}, step {step:,}"
         if path.suffix == ".safetensors":
             return self._packed(path, name)

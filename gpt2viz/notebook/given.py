@@ -51,7 +51,7 @@ def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -
         raise AttentionError(
             f"Stage {stage!r} has no number for each query and key; these have: {' '.join(PAIRS)}."
         )
-    if not (text is None or isinstance(text, int)):
+    if isinstance(text, bool) or not isinstance(text, int | np.integer | None):
         raise AttentionError(f"text={text!r:.40} must be a number: texts count from 0.")
     layers, generated = _layers(attention, stage, text)
     shape = _one_text(layers[0](), text).shape
@@ -320,7 +320,12 @@ def _labels(tokens: Any, n_queries: int, n_keys: int) -> tuple[Sequence[str], Se
             f"The tokens are one text, but attention is of {n_queries:,} queries: pass a list of "
             "them, one a position."
         )
-    sides = list(tokens)
+    try:
+        sides = list(tokens)
+    except TypeError:
+        raise AttentionError(
+            f"The tokens are {type(tokens).__name__}: pass a list of texts, one a position."
+        ) from None
     if len(sides) != 2 or not all(isinstance(one, list | tuple | np.ndarray) for one in sides):
         if n_queries != n_keys:
             raise AttentionError(

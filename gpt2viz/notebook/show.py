@@ -104,7 +104,7 @@ def show(
     stage: PairStageName = "weights",
     text: int | None = None,
     title: str | None = None,
-    head: tuple[int, int] | None = None,
+    head: str | tuple[int, int] | None = None,
     vmax: float | None = None,
 ) -> AttentionView:
     """Show the attention of any model: every head small, one large, in a notebook or as a file.
@@ -113,21 +113,19 @@ def show(
     (T, S), of torch, NumPy or JAX: L layers, B texts, H heads, T queries down, S keys across. Or a
     ``Trace``, an output of transformers with ``output_attentions=True``, TransformerLens' cache, or
     the file of a session that the app saved: its sentence is run again, and its head is shown.
-    What ``generate`` of transformers returns, step by step, is put together again, a row for every
-    token that was read. ``tokens`` are T texts; for cross-attention two lists, (queries, keys); or
-    what a fast tokenizer returned; or a tokenizer, with the ``ids`` of the text, or of both texts.
-    Without them positions have their numbers.
+    What ``generate`` of transformers returns is put together again, a row for every token that was
+    read. ``tokens`` are T texts; for cross-attention two lists, (queries, keys); or what a fast
+    tokenizer returned; or a tokenizer, with the ``ids`` of the text, or of both texts. Without them
+    positions have their numbers.
 
     Up to 600,000 numbers are kept as they are, more of them in steps of a thousandth. Above 9.4
     million (12 layers of 12 heads at 256 tokens) the largest of every block is kept, but for the
     ``layers`` of which all numbers are wanted. ``stage`` names another stage of a trace or cache,
-    such as "masked_scores", in which what a mask was filled with (−5,000 or less) is shown as −∞.
-    ``text`` says which of several texts, along a layer's first axis: one array (B, H, T, S) is then
-    one layer. ``head`` is (layer, head), the one that is large at first, and ``title`` what stands
-    above. Colours of weights end at ``vmax``: 1 if it isn't given, or where most rows have no
-    weight of 0.1, as in attention that is spread over a long text, at what half of them have.
-    Raises ``AttentionError`` where these don't fit together, and ``ExportError`` for a file that is
-    no session.
+    such as "masked_scores"; −5,000 or less is what a mask was filled with there, shown as −∞.
+    ``text`` says which of several texts, along a layer's first axis. ``head``, (layer, head) or
+    "1.3", is large at first, and ``title`` stands above. Colours of weights end at ``vmax``: at 1,
+    or where most rows have no weight of 0.1, as over a long text, at what half of them have. Raises
+    ``AttentionError`` where these don't fit together, ``ExportError`` for a file of another kind.
     """
     opened = open_session(attention) if isinstance(attention, str | Path) else None
     attention = attention if opened is None else run_of(opened)
@@ -137,19 +135,21 @@ def show(
         raise AttentionError(f"There is no layer {wrong[0]}: layers are 0 to {found.n_layer - 1}.")
     facts = _facts(found, stage, vmax)
     read = _read(found, facts, asked)
-    n_head = read.tiles.shape[1]
-    what = f"{facts.quantity}s of {counted(found.n_layer, 'layers')} of {counted(n_head, 'heads')}"
-    if title is None:
-        title = " · ".join(filter(None, [found.model, what[0].upper() + what[1:]]))
     run = attention if isinstance(attention, Trace) else None
     return AttentionView(
-        title,
+        _title(found, facts, read) if title is None else title,
         tuple(_said(found, facts, read)),
         tuple(read.layers),
         _about(found, facts, read) | _chosen(found, read, asked, opened, head),
         read.parts,
         partial(session_of, run.key, run.text, run.weights) if run else None,
     )
+
+
+def _title(found: Given, facts: _Facts, read: _Read) -> str:
+    n_layer, n_head = found.n_layer, read.tiles.shape[1]
+    what = f"{facts.quantity}s of {counted(n_layer, 'layers')} of {counted(n_head, 'heads')}"
+    return " · ".join(filter(None, [found.model, what[0].upper() + what[1:]]))
 
 
 def _about(found: Given, facts: _Facts, read: _Read) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def _chosen(
     read: _Read,
     asked: list[int],
     opened: Session | None,
-    given_head: tuple[int, int] | None,
+    given_head: str | tuple[int, int] | None,
 ) -> dict[str, int]:
     """The head that is large at first, by its place among all, and the token whose row is lit.
 
@@ -191,14 +191,17 @@ def _chosen(
 
 
 def _head(given_head: Any, n_layer: int, n_head: int) -> tuple[int, int]:
-    there = [(layer, head) for layer in range(n_layer) for head in range(n_head)]
-    if not isinstance(given_head, tuple) or given_head not in there:
+    named = given_head.split(".") if isinstance(given_head, str) else given_head
+    try:
+        layer, head = map(int, named)
+    except (TypeError, ValueError):
+        layer = head = -1
+    if not (0 <= layer < n_layer and 0 <= head < n_head):
         raise AttentionError(
             f"There is no head {given_head!r:.40}: head=(layer, head), with layers 0 to "
             f"{n_layer - 1} and heads 0 to {n_head - 1}."
         )
-    layer, head = given_head
-    return int(layer), int(head)
+    return layer, head
 
 
 def _number(session: Session, name: str, end: int) -> int:

@@ -23,10 +23,16 @@ Hooks = Mapping[str, Callable[[Array], Any]]
 
 @dataclass(frozen=True)
 class Hook(Edit):
-    """A function that changed what one ``stage`` of one run put out: see ``gpt2viz.trace``.
+    """A function of your own that changes what one ``stage`` of one run puts out.
 
-    A trace names it among its edits, as "hook:residual_mid.2". What a function does isn't known, so
-    ``run`` is each run's own: no two are the same, and none is taken for another run.
+    Made of ``gpt2viz.trace``'s ``hooks``, such as {"residual_mid.2": function}. The function gets
+    what that stage of layer 2 put out, a float32 array shaped as ``gpt2viz.STAGES`` declares, which
+    is its own to change; the run goes on with the array of that shape that it gives back. Any stage
+    can be named, also as TransformerLens names it. What a function raises comes out as it is, and
+    it can't run a model itself.
+
+    The trace names it among its ``edits``, as "hook:residual_mid.2". What a function does isn't
+    known, so ``run`` is each run's own: no two are the same, and none is taken for another run.
     """
 
     function: Callable[[Array], Any] = np.asarray

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpt2viz.arrays import Array
-from gpt2viz.errors import EditError
+from gpt2viz.errors import ArgumentError, EditError
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.key import RunKey
@@ -39,6 +39,16 @@ class MeanReference:
 
 #: Where means can be taken from; of one run, over all of its tokens.
 Reference = Trace | MeanReference
+
+
+def check_reference(given: Reference, model: Model) -> None:
+    """Raise ``ArgumentError`` where means can't be taken from it, or another model made it."""
+    if not isinstance(given, Trace | MeanReference):
+        raise ArgumentError(
+            "Means are taken from a run or gpt2viz.mean_reference(model, texts), not from "
+            f"{type(given).__name__}."
+        )
+    given.check_made_by(model)
 
 
 def mean_output(reference: Reference, layer: int, head: int, n_tokens: int) -> Array:

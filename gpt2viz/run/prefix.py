@@ -22,7 +22,7 @@ from gpt2viz.run.captured import Captured, Parts, Place
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.key import alike
 from gpt2viz.run.stages import StageName
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, check_run
 
 #: From this share of an earlier run's tokens on, its rows are kept where they are, and not copied:
 #: they keep all of it in memory.
@@ -81,7 +81,7 @@ def start_of(
     """
     if earlier is None:
         return None
-    earlier.check_made_by(model)
+    check_run(earlier, model)
     if not (causal and earlier.causal):
         raise ArgumentError(
             "Only with the causal mask on, in both runs, can one reuse the other: without it a "

@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from gpt2viz.errors import ExportError, GPT2VizError
 from gpt2viz.model.checkpoint import Model, load_model
+from gpt2viz.model.config import GPT2Config
 from gpt2viz.run.captured import Captured, Place, array_name
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
 from gpt2viz.run.edits import check, forbidden, parse_edits
@@ -74,13 +76,7 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
     config, T = model.config, len(ids)
     check(edits, config, T, causal, explicit)
     patch_from = tuple(int(i) for i in found.get("patch_from", ()))
-    sizes = {"B": 1, "T": T, "C": config.n_embd, "nh": config.n_head, "hs": config.head_dim}
-    kept = {}
-    for place, axes in _places(found, config.n_layer):
-        array, size = found[array_name(place)], tuple(sizes[axis] for axis in axes)
-        if array.shape != size or array.dtype != np.float32:
-            raise ExportError(f"{array_name(place)} is {array.shape} of {array.dtype}, not {size}")
-        kept[place] = torch.from_numpy(array.copy())
+    kept = dict(_kept(found, config, T))
     _check_weights(said, model, kept["token_embedding", None][0], ids)
     captured, hidden = Captured(kept), forbidden(edits, T)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
@@ -117,6 +113,18 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
         apart=model.tokenizer.apart,
         spell=model.tokenizer.token_bytes,
     )
+
+
+def _kept(
+    found: Mapping[str, NDArray[Any]], config: GPT2Config, T: int
+) -> Iterator[tuple[Place, Tensor]]:
+    """What the run kept, of T tokens. Raises ``ExportError`` for another size or type."""
+    sizes = {"B": 1, "T": T, "C": config.n_embd, "nh": config.n_head, "hs": config.head_dim}
+    for place, axes in _places(found, config.n_layer):
+        array, size = found[array_name(place)], tuple(sizes[axis] for axis in axes)
+        if array.shape != size or array.dtype != np.float32:
+            raise ExportError(f"{array_name(place)} is {array.shape} of {array.dtype}, not {size}")
+        yield place, torch.from_numpy(array.copy())
 
 
 def _places(found: Collection[str], n_layer: int) -> Iterator[tuple[Place, tuple[str, ...]]]:

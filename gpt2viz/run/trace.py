@@ -158,7 +158,9 @@ class Trace:
         key and ``PlaceError``, an ``IndexError``, for a layer or head that the model or stage
         doesn't have.
         """
-        if "hook_" in key and layer is None:
+        if "hook_" in key:
+            if layer is not None:
+                raise PlaceError(f"{key!r} has the layer in it: leave layer={layer!r} out")
             key, layer = transformer_lens.stage_of(key, self.config.n_layer)
         stage = STAGE.get(key)
         if stage is None or not stage.kept:
@@ -341,3 +343,17 @@ class Trace:
         """Bytes held now, for caches that are bounded in bytes; looking at stages may add some."""
         logits = vars(self)["logits"].nbytes if "logits" in vars(self) else 0
         return logits + self.captured.nbytes + self.derived.nbytes
+
+
+def check_run(given: Trace, model: Model) -> None:
+    """Raise ``ArgumentError`` for what is no trace, or one that another model made."""
+    check_trace(given)
+    given.check_made_by(model)
+
+
+def check_trace(given: Trace) -> None:
+    """Raise ``ArgumentError`` for what is no trace."""
+    if not isinstance(given, Trace):
+        raise ArgumentError(
+            f"A trace is needed, not {type(given).__name__}: gpt2viz.trace(model, text) makes one."
+        )

@@ -33,7 +33,7 @@ from gpt2viz.run.forward import run_texts
 from gpt2viz.run.hooked import Hook, Hooks, read_hooks
 from gpt2viz.run.hooks import Recording, shape_table, whole_table
 from gpt2viz.run.interventions import Change, changes
-from gpt2viz.run.means import MeanReference, Reference, fingerprint, over
+from gpt2viz.run.means import MeanReference, Reference, check_reference, fingerprint, over
 from gpt2viz.run.pieces import check_as_long
 from gpt2viz.run.prefix import Start, start_of
 from gpt2viz.run.stages import axis_sizes, masking
@@ -64,26 +64,20 @@ def trace(
     lifts the mask: every token sees every other, which the model never met in training.
     ``explicit`` makes scores and weights in the run itself (True) or derives them later from its
     q, k and v with the same code (False); by default it depends on their size. ``edits`` change
-    the run, in their order: ``gpt2viz.Edit``, or their short form, "off:1.3,window:2".
-    ``reference`` is what means that stand in for heads are taken from, a run of this model or
+    the run, in their order: ``gpt2viz.Edit``, or their short form, "off:1.3,window:2". After them
+    ``hooks``, functions of your own, do: {"residual_mid.2": function}; see ``Hook``. ``reference``
+    is what means that stand in for heads are taken from, a run of this model or
     ``mean_reference``, by default ``reference_run(model)``. ``patch_from`` is the other text, of as
     many tokens, whose run patches take their pieces from; or that run, made with the same mask and
     the same edits but for the patches. ``reuse`` is an earlier run: what it has of the tokens that
     both texts begin with is taken, and not computed again; see ``Trace.reused``.
 
-    ``hooks`` are functions of your own for this run, after its edits: {"residual_mid.2": function}
-    gives the function what layer 2's stage put out, a float32 array shaped as ``gpt2viz.STAGES``
-    declares, which is its own to change, and the run goes on with the array that it gives back. Any
-    stage can be named, TransformerLens' names too. The trace has them among its ``edits``, and its
-    ``key`` is that of no other run. What a function raises comes out as it is.
-
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
     for more tokens than the model has positions, ``EditError`` for an edit or hook that doesn't
-    fit, ``StageError`` and ``PlaceError`` for a hook's stage and layer that aren't there,
-    ``PluginError`` for one of others that fails, ``PatchError`` for a ``patch_from`` of another
-    length, ``ArgumentError`` for a run of another model, one to patch from with another mask or
-    other edits, or a ``reuse`` without the mask or with edits, and ``TooLargeError`` where a GPU's
-    memory is too small. Safe for many threads.
+    fit, ``StageError`` and ``PlaceError`` for a hook's stage that isn't there, ``PluginError`` for
+    an edit of others that fails, ``PatchError`` for a ``patch_from`` of another length,
+    ``ArgumentError`` for runs that can't be combined, and ``TooLargeError`` where a GPU's memory
+    is too small. Safe for many threads.
     """
     ids = token_ids(model, text)
     edits = (*read_edits(edits), *read_hooks(hooks, model.config.n_layer))
@@ -258,6 +252,8 @@ def mean_reference(model: Model, texts: Iterable[str | Sequence[int]]) -> MeanRe
     lose what belongs to a text (Wang et al. 2023, section 2.2). The unedited model reads them with
     the mask on. Raises ``TextError`` where there is none, and what ``trace`` raises.
     """
+    if isinstance(texts, str):  # else each letter would pass for a text
+        raise TextError("Texts are several, in a list: mean_reference(model, [text]).")
     first: Trace | None = None
     sums: dict[int, NDArray[np.float64]] = {}
     counts, read = np.zeros(model.config.n_positions), []
@@ -286,7 +282,7 @@ def _reference(model: Model, edits: Sequence[Edit], given: Reference | None) -> 
         return None
     if given is None:
         return reference_run(model)
-    given.check_made_by(model)
+    check_reference(given, model)
     return given
 
 
@@ -373,8 +369,8 @@ def token_id(model: Model, token: int | str) -> int:
         found = operator.index(token)
     except TypeError:
         raise TextError(f"A token is its id or its text, not {token!r:.80}") from None
-    if not 0 <= found < (n_vocab := model.config.vocab_size):
-        raise PlaceError(f"token id {found} is outside 0 to {n_vocab - 1}")
+    if not 0 <= found < model.config.vocab_size:
+        raise PlaceError(f"token id {found} is outside 0 to {model.config.vocab_size - 1}")
     return found
 
 

@@ -50,7 +50,7 @@ Engine = Callable[[Iterable[Task]], Iterator[tuple[int, Sums]]]
 def model_at(folder: Path, step: int | None) -> gpt2viz.Model:
     """The model in a folder, or the checkpoint of its training after so many steps.
 
-    Raises ``KeyError`` for a step that isn't there, and what ``load_model`` raises.
+    Raises ``StageError`` for a step that isn't there, and what ``load_model`` raises.
     """
     if step is None:
         return gpt2viz.load_model(folder)

@@ -13,7 +13,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import read_only
 from gpt2viz.run.stages import StageName
-from gpt2viz.run.trace import Trace
+from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.textbook.steps import hide_later, rows
 
 
@@ -72,7 +72,7 @@ def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Sto
     each layer. ``count`` nearest rows are found at each. Raises ``ValueError`` for a trace of
     another model.
     """
-    trace.check_made_by(model)
+    check_run(trace, model)
     places: list[tuple[StageName, int | None, Array]] = [
         ("token_embedding", None, trace.stage("token_embedding")[0, position]),
         ("embedding", None, trace.stage("position_embedding")[position]),

@@ -434,7 +434,7 @@ def test_texts_that_do_not_line_up_are_told_where(model: gpt2viz.Model) -> None:
     [
         ({"corrupted": CLEAN}, gpt2viz.PatchError, "the same"),
         ({"answer": (7, 7)}, gpt2viz.PatchError, "are both"),
-        ({"answer": (1, 2, 3)}, gpt2viz.PatchError, "one or two ids"),
+        ({"answer": (1, 2, 3)}, gpt2viz.PatchError, "one or two tokens"),
         ({"answer": 420}, gpt2viz.PatchError, "of the vocabulary"),
         ({"answer": -1}, gpt2viz.PatchError, "of the vocabulary"),
         ({"stage": "scores"}, ValueError, "no stage 'scores'"),

@@ -115,6 +115,28 @@ def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run, ids: 
     assert said in run("shapes", typed).stderr
 
 
+def test_a_stage_by_the_name_that_transformer_lens_has(run: Run) -> None:
+    """The name has the layer in it; what goes into a layer is what the one before left."""
+    for name, ours in (
+        ("blocks.2.attn.hook_pattern", ("-s", "weights", "-l", "2", "-H", "1")),
+        ("blocks.2.hook_resid_pre", ("-s", "residual_out", "-l", "1")),
+        ("hook_embed", ("-s", "token_embedding")),
+    ):
+        head = ("-H", "1") if "-H" in ours else ()
+        found, expected = (
+            json.loads(run("trace", TEXT, *given, "--json").stdout)
+            for given in (("-s", name, *head), ours)
+        )
+        assert found == expected
+    again = run("trace", TEXT, "-s", "blocks.2.hook_mlp_out", "-l", "2", "--json")
+    assert again.exit_code == 0
+    for name, layer, code in (("blocks.2.hook_mlp_out", "1", 2), ("blocks.9.hook_mlp_out", "9", 1)):
+        refused = run("trace", TEXT, "-s", name, "-l", layer)
+        assert refused.exit_code == code
+        assert "layer" in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
 def test_a_stage_without_heads_or_layers(run: Run) -> None:
     model = gpt2viz.load_model()
     stream = json.loads(run("trace", TEXT, "-s", "residual_out", "-l", "3", "--json").stdout)

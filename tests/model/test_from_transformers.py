@@ -83,6 +83,16 @@ def test_what_cannot_be_used(tmp_path: Path, made: Any, message: str) -> None:
         gpt2viz.from_transformers(made(theirs), cut)
 
 
+def test_what_is_no_tokenizer(tmp_path: Path) -> None:
+    theirs, cut = held(tmp_path)
+    own = cut.backend_tokenizer
+    for given in (None, "gpt2", own, 5, PreTrainedTokenizerFast, gpt2viz.load_model().tokenizer):
+        with pytest.raises(CheckpointError, match="must be one of transformers: pass"):
+            gpt2viz.from_transformers(theirs, given)
+    made = gpt2viz.from_transformers(theirs, PreTrainedTokenizerFast(tokenizer_object=own))
+    assert made.tokenizer.encode(TEXT) == cut(TEXT)["input_ids"]
+
+
 def test_a_tokenizer_with_more_tokens_than_the_model(tmp_path: Path) -> None:
     theirs, cut = held(tmp_path)
     cut.add_tokens([f"crane{n}" for n in range(100)])

@@ -119,8 +119,9 @@ def test_a_model_without_checkpoints_has_none(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "model")
     write_checkpoint(tmp_path / "step-5")  # a neighbour of another kind
     assert not gpt2viz.load_steps(tmp_path / "model")
-    with pytest.raises(KeyError):
-        gpt2viz.load_steps(tmp_path / "model")[5]
+    for error in (KeyError, gpt2viz.GPT2VizError):
+        with pytest.raises(error, match="no step 5 of model; it has none"):
+            gpt2viz.load_steps(tmp_path / "model")[5]
 
 
 def test_what_is_read_is_what_the_packed_file_says(packed: Path) -> None:

@@ -200,6 +200,8 @@ def test_title_and_head_are_those_that_were_asked_for() -> None:
     assert view.title == "Mine <b>"
     assert "<title>Mine &lt;b&gt;" in view.html()
     assert view.about["chosen"] == 5
+    for head in ([1, 2], np.array([1, 2]), "1.2"):
+        assert gpt2viz.show(weights(2, 3, 4, 4), head=head).about["chosen"] == 5
 
 
 class Tokens:
@@ -437,6 +439,9 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "a dictionary": (({"h.0.attn": weights(4, 4)},), {}, r"'h\.0\.attn': .* list\(found\.values"),
     "a head": ((weights(3, 4, 4),), {"head": (0, 3)}, "layers 0 to 0 and heads 0 to 2"),
     "a head's number": ((weights(3, 4, 4),), {"head": 1}, r"no head 1: head=\(layer, head\)"),
+    "a head's name": ((weights(3, 4, 4),), {"head": "0.x"}, r"no head '0\.x'"),
+    "a truth": ((weights(2, 3, 4, 4),), {"text": True}, "text=True must be a number"),
+    "no tokens": ((weights(3, 4, 4), 4), {}, "tokens are int: pass a list of texts"),
     "no end of colours": ((weights(3, 4, 4),), {"vmax": 0}, "vmax=0 must be a number above 0"),
 }
 
