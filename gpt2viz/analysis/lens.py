@@ -162,8 +162,7 @@ def contributions(
     the one of this run, the logit is linear in the stream: each part x adds
     ((x − mean x) / σ · gain) · u, where u is the token's row of the unembedding, or the
     difference of two rows where ``versus`` is given; both are ids or texts. Unit: nats of logit.
-    What a part did by changing what later parts read is not in it; what an edit switched off wrote
-    nothing.
+    Not in it: what a part did by changing what later parts read. A part switched off wrote nothing.
 
     Raises ``PlaceError`` for a position that the text doesn't have or an id outside the
     vocabulary, ``ArgumentError`` for a trace of another model.

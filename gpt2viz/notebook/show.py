@@ -104,7 +104,7 @@ def show(
     stage: PairStageName = "weights",
     text: int | None = None,
     title: str | None = None,
-    head: str | tuple[int, int] | None = None,
+    head: str | Sequence[int] | None = None,
     vmax: float | None = None,
 ) -> AttentionView:
     """Show the attention of any model: every head small, one large, in a notebook or as a file.
@@ -171,7 +171,7 @@ def _chosen(
     read: _Read,
     asked: list[int],
     opened: Session | None,
-    given_head: str | tuple[int, int] | None,
+    given_head: str | Sequence[int] | None,
 ) -> dict[str, int]:
     """The head that is large at first, by its place among all, and the token whose row is lit.
 

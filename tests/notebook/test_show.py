@@ -200,6 +200,7 @@ def test_title_and_head_are_those_that_were_asked_for() -> None:
     assert view.title == "Mine <b>"
     assert "<title>Mine &lt;b&gt;" in view.html()
     assert view.about["chosen"] == 5
+    head: Any
     for head in ([1, 2], np.array([1, 2]), "1.2"):
         assert gpt2viz.show(weights(2, 3, 4, 4), head=head).about["chosen"] == 5
 
