@@ -4,8 +4,8 @@ import { test } from "node:test"
 import { chooseHere, leftToServer } from "../../gpt2viz/app/components/chosen.js"
 import { readMatrices as read } from "../../gpt2viz/app/components/message.js"
 import mount, {
-  briefly, called, cut, dragged, every, fitting, ink, kind, pixels, place, plan, reply, said, shade,
-  step, under, wrapped, written,
+  briefly, called, colorBar, cut, dragged, every, fitting, ink, kind, pixels, place, plan, reply,
+  said, shade, step, under, wrapped, written,
 } from "../../gpt2viz/app/components/tiles/component.js"
 
 const GRID = { rows: ["a", "b"], columns: ["a", "b", "c"] }
@@ -492,4 +492,18 @@ test("a picture that is reached by Tab has the server tell all of it", () => {
   assert.deepEqual(sent, [])
   view.onfocus()
   assert.deepEqual(sent, ["told"])
+})
+
+test("no number of the scale stands in its name", () => {
+  for (const [high, shown] of [[1, ["0", "0.5", "1"]], [0.03, ["0", "0.03"]]]) {
+    const written = []
+    const pen = { createLinearGradient: () => ({ addColorStop() {} }),
+      measureText: (text) => ({ width: 7 * text.length }), fillText: (text) => written.push(text) }
+    for (const name of ["fillRect", "strokeRect", "save", "translate", "rotate", "restore"]) {
+      pen[name] = () => {}
+    }
+    const p = { bar: "weight", scale: [], panels: [{ low: 0, high }] }
+    colorBar(pen, p, { boxes: [{ x: 0, y: 0, w: 300, h: 300 }], across: 1 })
+    assert.deepEqual(written, [...shown, "weight"])
+  }
 })

@@ -255,7 +255,8 @@ function titles(pen, { empty }, { x, y, w, h, title }) {
   lines.forEach((text, n) => pen.fillText(text, x + w / 2, top + LINE * n))
 }
 
-function colorBar(pen, p, { boxes, across }) {
+// The number between the ends stands where the name of the scale does: only where both fit.
+export function colorBar(pen, p, { boxes, across }) {
   const { y, h } = boxes[0], { low, high } = p.panels[0]
   const x = Math.max(...boxes.slice(0, across).map((box) => box.x + box.w)) + 14
   const shades = pen.createLinearGradient(0, y + h, 0, y)
@@ -273,8 +274,10 @@ function colorBar(pen, p, { boxes, across }) {
   for (const share of [0, .5, 1]) {
     const value = Number((low + share * (high - low)).toPrecision(3))
     const number = String(value).replace("-", "−")
+    const end = x + 14 + pen.measureText(number).width
+    if (share === .5 && end > x + 44 - FONT / 2) continue
     pen.fillText(number, x + 14, y + h - share * (h - 10) - 5)
-    if (long > h - 2 * LINE) beside = Math.max(beside, x + 22 + pen.measureText(number).width)
+    if (long > h - 2 * LINE) beside = Math.max(beside, end + 8)
   }
   turned(pen, p.bar, beside, fits ? y + h / 2 : y, fits ? "center" : "right")
 }
