@@ -72,7 +72,7 @@ class Carried(NamedTuple):
 
 
 def parse_edge(text: str) -> EdgeName:
-    """Read "0.0:1.4:k". Raises ``ArgumentError`` for what is none."""
+    """Read "0.0:1.4:k". Raises ``ValueError`` for what is none."""
     found = re.fullmatch(r"(\d+)\.(\d+):(\d+)\.(\d+):([qkv])", text, re.ASCII)
     if not found:
         raise ValueError(text)
