@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpt2viz.errors import CheckpointError, ExportError
+from gpt2viz.errors import CheckpointError, ExportError, GPT2VizError
+from gpt2viz.labels import shorten, spelled
 
 #: No text file of a checkpoint is larger. Parsed, 12 MB of JSON take up to 350 MB of memory …
 LARGEST_TEXT = 12_000_000
@@ -21,6 +24,10 @@ LARGEST_TEXT = 12_000_000
 MOST_BRACKETS = 1_000_000
 #: How a component's script takes something of a script beside the components' folders.
 _TAKEN = re.compile(r'^import \{[^}]+\} from "\.\./(\w+\.js)"$', re.MULTILINE)
+# What colours a terminal's text, as torch writes it into its messages (ECMA-48).
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# In a message: of the reason, and of a path.
+_LONGEST_REASON, _LONGEST_NAME = 200, 300
 _STEP = re.compile(r"step-(\d{1,12})(?:\.safetensors)?|checkpoint-(\d{1,12})")
 
 
@@ -29,6 +36,14 @@ def is_there(path: Path) -> bool:
     try:
         return path.exists() or path.is_symlink()
     except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there; a name that no file can have is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
         return False
 
 
@@ -48,6 +63,48 @@ def steps_in(folder: Path) -> list[tuple[int, Path]]:
         for step, path in found
         if path.suffix == ".safetensors" or is_there(path / "config.json")
     )
+
+
+@contextmanager
+def reading(
+    name: object, problem: str, kind: type[GPT2VizError] = CheckpointError
+) -> Iterator[None]:
+    """Read a file that somebody else made: whatever goes wrong is one sentence.
+
+    Each error that isn't of this package becomes one of ``kind``, "name: problem (why)": a damaged
+    file can lead a library anywhere, past the memory and the stack too.
+    """
+    try:
+        yield
+    except GPT2VizError:
+        raise
+    except Exception as error:
+        shown = shorten(str(name), _LONGEST_NAME)
+        raise kind(f"{shown}: {problem} ({reason(error)})") from None
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, to stand in a sentence: the first line of an error's own message,
+    without a terminal's codes, cut between two words where it is long.
+    """
+    if isinstance(error, MemoryError):
+        return "it asks for more memory than there is"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    line = spelled(_COLOUR.sub("", text).strip().partition("\n")[0])
+    line = f"it has no {line}" if isinstance(error, KeyError) else line
+    short = textwrap.shorten(line, _LONGEST_REASON, placeholder=" …")
+    return (line[:_LONGEST_REASON] if short == "…" else short) or type(error).__name__
+
+
+def ordinary(path: Path) -> Path:
+    """The path itself, where a file is there, and no pipe, device or folder: those are never
+    opened, as that can wait for ever. Raises ``OSError`` or ``ValueError``, for ``reading``.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError("not an ordinary file")
+    return path
 
 
 def own_file(path: Path) -> Path:
@@ -70,17 +127,16 @@ def own_file(path: Path) -> Path:
 
 
 def read_text(path: Path, errors: str = "strict") -> str:
-    """A text file in UTF-8. Raises ``CheckpointError`` naming the file where it can't be read."""
-    try:
+    """A text file in UTF-8, without the byte-order mark that some editors put first.
+
+    Raises ``CheckpointError`` naming the file where it can't be read.
+    """
+    with reading(path.name, "can't be read"):
         with own_file(path).open("rb") as file:
             content = file.read(LARGEST_TEXT + 1)
         if len(content) > LARGEST_TEXT:
-            raise CheckpointError(
-                f"{path.name}: can't be read (more than {LARGEST_TEXT // 10**6} MB)"
-            )
-        return content.decode("utf-8", errors).replace("\r\n", "\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path.name}: can't be read ({error})") from None
+            raise ValueError(f"more than {LARGEST_TEXT // 10**6} MB")
+        return content.decode("utf-8-sig", errors).replace("\r\n", "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -101,12 +157,10 @@ def read_list(path: Path) -> list[Any]:
 
 def _parsed(path: Path) -> Any:
     text = read_text(path)
-    if text.count("[") + text.count("{") > MOST_BRACKETS:
-        raise CheckpointError(f"{path.name}: can't be read (more than {MOST_BRACKETS:,} brackets)")
-    try:
+    with reading(path.name, "can't be read"):
+        if text.count("[") + text.count("{") > MOST_BRACKETS:
+            raise ValueError(f"more than {MOST_BRACKETS:,} brackets")
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path.name}: can't be read ({error})") from None
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, steps_in
+from gpt2viz.labels import shorten, spelled
 
 #: Names the owner's file.
 CONFIG_VARIABLE = "GPT2VIZ_CONFIG"
@@ -92,7 +93,7 @@ def listed(key: str) -> list[str]:
     if not file.is_file():
         return []
     try:
-        settings = tomllib.loads(file.read_text(encoding="utf-8"))
+        settings = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{file.name}: can't be read ({error})") from None
     for name in settings:
@@ -129,8 +130,9 @@ def expanded(path: str) -> Path:
     """A path with ``~`` spelled out. Raises ``CheckpointError`` where that is nobody's home."""
     try:
         return Path(path).expanduser()
-    except RuntimeError:
-        raise CheckpointError(f"{path}: there is no such home folder") from None
+    except (RuntimeError, ValueError):
+        name = shorten(spelled(path), 100)
+        raise CheckpointError(f"{name}: there is no such home folder") from None
 
 
 def called(folder: Path) -> str:

@@ -242,8 +242,9 @@ def finite(content: Any) -> Any:
 
 
 def _stdin() -> str:
-    """All of stdin as UTF-8, without the line's end that `echo` adds."""
+    """All of stdin as UTF-8, without a byte-order mark and the line's end that `echo` adds."""
     try:
-        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n").removesuffix("\r")
+        written = sys.stdin.buffer.read().decode("utf-8-sig")
+        return written.removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise TextError(f"stdin is not UTF-8 (byte {error.start})") from None

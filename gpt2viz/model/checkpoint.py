@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,13 +14,15 @@ from torch import Tensor, nn
 from gpt2viz.arrays import Array
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, read_json
+from gpt2viz.labels import shorten
 from gpt2viz.model import devices, memory, places
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.devices import read_only
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.model.network import GPT2
+from gpt2viz.model.other_formats import ALONE, way_out
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
-from gpt2viz.model.weights import FLOATS, Stored, headers, read, weight_files
+from gpt2viz.model.weights import FLOATS, Stored, headers, is_of_task_head, read, weight_files
 from gpt2viz.settings import BUNDLED as BUNDLED
 
 
@@ -28,7 +30,9 @@ from gpt2viz.settings import BUNDLED as BUNDLED
 class Model:
     """A network in eval mode with its tokenizer; ``name`` is its folder's unless it was given.
 
-    ``weights`` are the files that it was read from, if it was, for their checksum.
+    ``weights`` are the files that it was read from, if it was, for their checksum. ``set_aside``
+    are the tensors of other tasks' heads, such as a classifier's ``score.weight``: they aren't run,
+    and what such a head is put on is computed as it is.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Model:
     network: GPT2 = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
     weights: WeightFiles | None = field(default=None, repr=False)
+    set_aside: tuple[str, ...] = ()
 
     @property
     def unembedding(self) -> Array:
@@ -86,7 +91,7 @@ def read_model(
 
     Raises as ``load_model`` does.
     """
-    config, stored = _survey(folder)
+    config, stored, aside = _survey(folder)
     files = WeightFiles.of(weight_files(folder))
     tokenizer = load_tokenizer(folder) if tokenizer is None else tokenizer
     if tokenizer.n_vocab > config.vocab_size:
@@ -95,7 +100,8 @@ def read_model(
             f"vocab_size {config.vocab_size}"
         )
     memory.check(name, _bytes(config, stored), config, memory.free_memory())
-    return assemble(name, config, read(stored), tokenizer, files, place)
+    model = assemble(name, config, read(stored), tokenizer, files, place)
+    return replace(model, set_aside=aside)
 
 
 def assemble(
@@ -144,7 +150,13 @@ def weight_bytes(folder: str | Path) -> int:
 
     Raises ``CheckpointError`` as ``load_model`` does.
     """
-    return _bytes(*_survey(Path(folder)))
+    config, stored, _aside = _survey(Path(folder))
+    return _bytes(config, stored)
+
+
+def set_aside(folder: Path) -> tuple[str, ...]:
+    """The tensors of other tasks' heads in a folder: see ``Model.set_aside``."""
+    return _survey(folder)[2]
 
 
 def stored_numbers(folder: Path) -> dict[str, int]:
@@ -159,20 +171,28 @@ def read_config(folder: Path) -> GPT2Config:
     """The sizes of the model in a folder. Raises ``CheckpointError`` where it is no GPT-2."""
     if not is_there(folder):
         raise CheckpointError(
-            f"{folder}: there is no such folder. Give one in Hugging Face's layout; "
-            "`gpt2viz fetch NAME` fetches a model by its name on the hub"
+            f"{shorten(str(folder), 300)}: there is no such folder. Give one in Hugging Face's "
+            "layout; `gpt2viz fetch NAME` fetches a model by its name on the hub"
         )
     if not is_there(folder / "config.json"):
-        raise CheckpointError(f"{folder}: no config.json; give a folder in Hugging Face's layout")
+        raise CheckpointError(
+            way_out(folder, ALONE)
+            or f"{folder}: no config.json; give a folder in Hugging Face's layout"
+        )
     return GPT2Config.from_dict(read_json(folder / "config.json"))
 
 
-def _survey(folder: Path) -> tuple[GPT2Config, dict[str, Stored]]:
-    """What ``config.json`` asks for and the weights' files declare, compared; nothing is read."""
+def _survey(folder: Path) -> tuple[GPT2Config, dict[str, Stored], tuple[str, ...]]:
+    """What ``config.json`` asks for and the weights' files declare, compared; nothing is read.
+
+    And the names of what is set aside.
+    """
     config = read_config(folder)
     stored = headers(folder)
+    aside = tuple(sorted(filter(is_of_task_head, stored)))
+    stored = {name: tensor for name, tensor in stored.items() if name not in aside}
     _compare(folder, stored, config)
-    return config, stored
+    return config, stored, aside
 
 
 def _bytes(config: GPT2Config, stored: Mapping[str, Stored]) -> int:

@@ -1,9 +1,9 @@
 """Turn a nanoGPT or minGPT file into a folder that the app loads, as ``gpt2viz convert`` does.
 
 Both (Karpathy, github.com/karpathy/nanoGPT and /minGPT) write a pickle with the weights of
-``nn.Linear``, (out, in); GPT-2's own layout has them the other way round. The pickle is only read
-with ``weights_only=True``, which runs no code from it. A vocabulary of characters lies beside it
-in ``meta.pkl``, which is read as carefully.
+``nn.Linear``, (out, in); GPT-2's own layout has them the other way round. Nothing in the pickle is
+run: see ``gpt2viz.model.torch_file``. What lies beside the weights, such as settings in a class of
+the script that saved them, does no harm. A vocabulary of characters is in ``meta.pkl``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import json
 import re
 import shutil
 import tempfile
-import warnings
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -28,16 +26,23 @@ from gpt2viz.errors import CheckpointError
 from gpt2viz.files import read_list
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.inert_pickle import Object
 from gpt2viz.model.meta_pickle import tokens_of
 from gpt2viz.model.tokenizer import load_tokenizer
+from gpt2viz.model.torch_file import is_tensor, read_torch_file
 from gpt2viz.model.vocabulary import check_list
-from gpt2viz.model.weights import CONV1D
+from gpt2viz.model.weights import CONV1D, plain_name
 
 _TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json", "tokens.json")
-# What torch.compile, DataParallel and the model itself put before a name.
-_BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.)+")
+# Where training scripts put the weights, and what they say of the model: nanoGPT's names first.
+_WEIGHTS = ("model", "model_state_dict", "state_dict")
+_ARGUMENTS = "model_args"
+_SETTINGS = (_ARGUMENTS, "config", "args", "hparams", "hyper_parameters")
+_ONLY_WEIGHTS = (
+    "{file}: {what} isn't weights, and nothing in the file is run; where the model is defined, "
+    "save its weights alone: torch.save(model.state_dict(), 'weights.pt')"
+)
 _LAYER = re.compile(r"h\.(\d{1,6})\.")
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _MASKS = (".attn.mask", ".attn.masked_bias")
 # minGPT's names of 2020, and today's.
 _OF_2020 = {
@@ -65,10 +70,10 @@ def convert(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CheckpointError(f"{folder} is not empty; give a new folder")
     weights, saved = _load(file)
-    curve = "gelu" if saved else "gelu_new"  # nanoGPT's, minGPT's
+    curve = "gelu" if saved.get(_ARGUMENTS) else "gelu_new"  # nanoGPT's, minGPT's
     if "tok_emb.weight" in weights:
         weights, curve = _renamed(weights), "gelu"
-    config = _config(file, weights, saved.get("n_head", n_head), curve)
+    config = _config(file, weights, _heads(saved) or n_head, curve)
     weights = _stored(file, weights, config)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -123,41 +128,43 @@ def _copy_vocabulary(source: Path, made: Path) -> None:
 
 
 def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
-    """The tensors by their names, without prefixes and masks; nanoGPT's ``model_args`` or {}."""
-    if file.exists() and not file.is_file():
-        raise CheckpointError(f"{file}: not an ordinary file")
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            saved = torch.load(
-                file, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(file)
-            )
-    except Exception as error:  # a damaged file can lead torch's reader anywhere
-        why = str(error).split("\n")[0]
-        raise CheckpointError(f"{file}: not weights that torch.save wrote ({why!r:.120})") from None
-    parts = saved if isinstance(saved, dict) else {}
-    found, arguments = parts.get("model", saved), parts.get("model_args", {})
-    if not (
-        (isinstance(found, dict) and isinstance(arguments, dict))
-        and all(isinstance(name, str) and isinstance(w, Tensor) for name, w in found.items())
-    ):
+    """The tensors by their names, without prefixes and masks; what the file says beside them."""
+    saved = read_torch_file(file)
+    whole = saved.value if isinstance(saved.value, dict) else {}
+    described = next((whole[key] for key in _WEIGHTS if key in whole), saved.value)
+    if isinstance(described, Object) and not is_tensor(described):
+        raise CheckpointError(_ONLY_WEIGHTS.format(file=file, what=_short(described.called)))
+    if not isinstance(described, dict) or not isinstance(whole.get(_ARGUMENTS, {}), dict):
         raise CheckpointError(f"{file}: neither nanoGPT's dictionary nor minGPT's weights")
-    for name, weight in found.items():
-        _check_plain(file, name, weight)
-    weights = {_BEFORE.sub("", name): weight for name, weight in found.items()}
+    for name, value in described.items():
+        if isinstance(value, Object) and not is_tensor(value):
+            what = f"{_short(name)}, an object of {_short(value.called)},"
+            raise CheckpointError(_ONLY_WEIGHTS.format(file=file, what=what))
+        if not (isinstance(name, str) and isinstance(value, Object)):
+            raise CheckpointError(f"{file}: neither nanoGPT's dictionary nor minGPT's weights")
+    weights: dict[str, Tensor] = {}
+    for name, weight in saved.tensors(described).items():
+        if plain_name(name) in weights:
+            raise CheckpointError(f"{file}: {name:.100} is there already under another name")
+        weights[plain_name(name)] = weight
     masks = {n for n, w in weights.items() if n.endswith(".attn.bias") and w.ndim == 4}
     masks |= {n for n in weights if n.endswith(_MASKS)}
-    return {n: w for n, w in weights.items() if n not in masks}, arguments
+    return {n: w for n, w in weights.items() if n not in masks}, whole
 
 
-def _check_plain(file: Path, name: str, weight: Tensor) -> None:
-    """Refuse what isn't a dense tensor of plain floats, with all its numbers in the file."""
-    if not name.isprintable():
-        raise CheckpointError(f"{file}: {name!r:.100} isn't a tensor's name")
-    dense = weight.layout == torch.strided and not weight.is_quantized and not weight.is_nested
-    if not (dense and weight.dtype in _FLOATS and weight.device.type == "cpu"):
-        raise CheckpointError(f"{file}: {name:.100} isn't a plain table of numbers")
-    if weight.nbytes > weight.untyped_storage().nbytes():
-        raise CheckpointError(f"{file}: {name:.100} has fewer numbers than its size says")
+def _short(name: object) -> str:
+    """A name from the file as a message can spell it."""
+    return repr(name)[1:-1][:100] if isinstance(name, str) else f"{name!r:.100}"
+
+
+def _heads(saved: Mapping[str, Any]) -> int | None:
+    """How many heads the file says that a layer has: beside the weights, in the settings."""
+    for key in _SETTINGS:
+        settings = saved.get(key)
+        n_head = settings.get("n_head") if isinstance(settings, dict | Object) else None
+        if isinstance(n_head, int):
+            return n_head
+    return None
 
 
 def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -227,7 +234,4 @@ def _stored(file: Path, weights: Mapping[str, Tensor], config: GPT2Config) -> di
         bias = name.removesuffix("weight") + "bias"
         if name.startswith(("h.", "ln_f")) and name.endswith("weight") and bias not in found:
             found[bias] = weight.new_zeros(weight.shape[-1])
-    # A copy each: tensors may share memory in the file, or stand there with their sign turned.
-    return {
-        n: w.resolve_neg().clone(memory_format=torch.contiguous_format) for n, w in found.items()
-    }
+    return {name: weight.contiguous() for name, weight in found.items()}

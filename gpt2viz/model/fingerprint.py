@@ -61,7 +61,7 @@ class WeightFiles:
         weakref.finalize(self, _close, opened)
         for file in self.files:
             with suppress(OSError):
-                opened.append(os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0)))
+                opened.append(os.open(file, os.O_RDONLY | _BINARY | _NEVER_WAIT))
         object.__setattr__(self, "_opened", opened)
 
     def _held(self) -> str:
@@ -74,6 +74,8 @@ class WeightFiles:
             return _of_all(sorted(zip(names, map(_sha256_of_open, opened), strict=True)))
 
 
+# Windows' and Unix' own: bytes as they are, and no waiting for who writes into a pipe.
+_BINARY, _NEVER_WAIT = getattr(os, "O_BINARY", 0), getattr(os, "O_NONBLOCK", 0)
 #: Who reads files that are held open.
 _TURN = Lock()
 

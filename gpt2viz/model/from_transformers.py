@@ -17,11 +17,14 @@ from gpt2viz.errors import CheckpointError
 from gpt2viz.model.checkpoint import Model, network_of, tensor_sizes, tie
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.tokenizer import load_tokenizer
-from gpt2viz.model.weights import CONV1D, check_numbers
+from gpt2viz.model.weights import CONV1D, check_numbers, is_of_task_head, plain_name
 
 
 def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Model:
     """Use a ``GPT2LMHeadModel`` of transformers, such as one that was just fine-tuned.
+
+    Of one with a head for another task, such as ``GPT2ForSequenceClassification``, the trunk is
+    used, and what is ``set_aside`` is named; its next tokens are then guessed by ``wte`` alone.
 
     Its parameters are shared, on the device where they are: what changes in them, changes in the
     model returned. Dropout is off in the latter, whatever the mode of the former.
@@ -44,7 +47,10 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
             "AutoTokenizer.from_pretrained(name), or PreTrainedTokenizerFast(tokenizer_object=…)"
         )
     config = GPT2Config.from_dict(described.to_dict())
-    weights = _weights(model, config)
+    parameters = {plain_name(key): p.detach() for key, p in model.named_parameters()}
+    aside = tuple(sorted(filter(is_of_task_head, parameters)))
+    trunk = {key: weight for key, weight in parameters.items() if key not in aside}
+    weights = _weights(type(model).__name__, trunk, config)
     with TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
         cut = load_tokenizer(Path(folder))
@@ -57,19 +63,18 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
     network = network_of(config, weights)
     if config.tie_word_embeddings:
         network.lm_head.weight = network.wte.weight
-    return Model(name, config, network, cut)
+    return Model(name, config, network, cut, set_aside=aside)
 
 
-def _weights(model: nn.Module, config: GPT2Config) -> dict[str, Tensor]:
-    """Its parameters by our names and in our shapes: views of the same memory."""
-    found = {key.removeprefix("transformer."): p.detach() for key, p in model.named_parameters()}
+def _weights(kind: str, found: dict[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
+    """Parameters by our names, of a ``kind`` of model, in our shapes: views of the same memory."""
     if config.tie_word_embeddings and "wte.weight" in found:
         tie(found)
     sizes = dict(tensor_sizes(config))
     if strange := sorted(found.keys() ^ sizes.keys()):
         merged = "; merge its adapters first (merge_and_unload)" if _has_adapters(found) else ""
         raise CheckpointError(
-            f"{type(model).__name__} isn't a GPT2LMHeadModel as transformers makes it: "
+            f"{kind} isn't a GPT2LMHeadModel as transformers makes it: "
             f"{strange[0]} {'has no place in one' if strange[0] in found else 'is missing'}{merged}"
         )
     for key, weight in found.items():

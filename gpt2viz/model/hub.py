@@ -34,6 +34,7 @@ from gpt2viz.files import read_json
 from gpt2viz.model import compat
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.memory import spell
+from gpt2viz.model.other_formats import other_weights
 
 #: The released models, which have names without an owner.
 RELEASED = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
@@ -153,9 +154,15 @@ def _needed(name: str, files: Iterable[str]) -> list[str]:
     if not weights and index in have:
         weights = [index, *sorted(n for n in have if _SHARD.fullmatch(n))]
     if "config.json" not in have or not weights:
+        other = "" if weights else other_weights(have)
         raise HubError(
             f"{name} has no {'config.json' if weights else 'model.safetensors'}; only models in "
             "Hugging Face's layout with safetensors can be read."
+            + (
+                f" It has {other}: download that, and `gpt2viz trace -m` says what to do."
+                if other
+                else ""
+            )
         )
     card = [n for n in ("README.md",) if n in have]
     return ["config.json", *card, *words, *weights]

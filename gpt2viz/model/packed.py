@@ -22,10 +22,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpt2viz.files import own_file, whole
+from gpt2viz.files import own_file, reading, whole
 from gpt2viz.model.checkpoint import tensor_sizes
 from gpt2viz.model.config import GPT2Config
-from gpt2viz.model.weights import CONV1D, Stored, broken, check_numbers, content_of, header, numbers
+from gpt2viz.model.weights import (
+    BROKEN,
+    CONV1D,
+    Stored,
+    broken,
+    check_numbers,
+    content_of,
+    header,
+    numbers,
+)
 
 #: Of 4.56 million numbers a file of 3.0 MB.
 BITS = 5
@@ -75,11 +84,8 @@ def read_packed(file: Path, config: GPT2Config) -> dict[str, Tensor]:
         raise broken(file, f"{odd[0]} {what}")
     for name, size in sizes.items():
         _compare(declared, name, size)
-    try:
-        with own_file(file).open("rb") as opened:
-            return {name: _weight(opened, declared, name, size) for name, size in sizes.items()}
-    except OSError as error:
-        raise broken(file, error) from None
+    with reading(file.name, BROKEN), own_file(file).open("rb") as opened:
+        return {name: _weight(opened, declared, name, size) for name, size in sizes.items()}
 
 
 def weight_sizes(config: GPT2Config) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpt2viz import settings
 from gpt2viz.errors import ArgumentError, CheckpointError
+from gpt2viz.files import is_folder
 
 
 def known(folders: Iterable[Path] | None = None) -> dict[str, Path]:
@@ -35,7 +36,7 @@ def find(given: str | Path) -> tuple[str, Path]:
     own = settings.by_name(settings.folders())
     if given in own:
         return given, own[given]
-    if (folder := Path(given)).is_dir():
+    if is_folder(folder := Path(given)):
         return settings.called(folder), settings.model_in(folder)
     here = known()
     if given in here:

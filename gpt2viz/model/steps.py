@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from gpt2viz.errors import CheckpointError, StageError
-from gpt2viz.files import is_there, read_json, steps_in
+from gpt2viz.files import is_there, own_file, read_json, read_text, steps_in
 from gpt2viz.model import devices, memory, places
 from gpt2viz.model.checkpoint import Model, assemble, read_config, read_model
 from gpt2viz.model.config import GPT2Config
@@ -112,7 +112,7 @@ class Steps(Mapping[int, Model]):
         return load_tokenizer(self.folder)
 
     def _packed(self, file: Path, name: str) -> Model:
-        config, files = self.config, WeightFiles.of([file])
+        config, files = self.config, WeightFiles.of([own_file(file)])
         nbytes = 4 * sum(math.prod(size) for _, size in weight_sizes(config))
         memory.check(name, nbytes, config, memory.free_memory())
         weights = read_packed(file, config)
@@ -175,7 +175,7 @@ def _revisions(folder: Path) -> list[tuple[int, Path]]:
         refs = [
             (_REVISION.fullmatch(ref.name), ref) for ref in (snapshots.parent / "refs").iterdir()
         ]
-        found = [(int(match[1]), ref.read_text("utf-8").strip()) for match, ref in refs if match]
+        found = [(int(match[1]), read_text(ref).strip()) for match, ref in refs if match]
     except (OSError, ValueError):
         return []
     here = {path.name: path for path in snapshots.iterdir() if any(path.glob("*.safetensors"))}

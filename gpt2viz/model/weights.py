@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,16 @@ import torch
 from torch import Tensor
 
 from gpt2viz.errors import CheckpointError
-from gpt2viz.files import is_there, own_file, read_json
+from gpt2viz.files import is_there, own_file, read_json, reading
 from gpt2viz.model import memory
+from gpt2viz.model.other_formats import way_out
 
 # Masks that old files carry as if they were weights.
 _IGNORED = (".attn.bias", ".attn.masked_bias")
+# What torch.compile, DataParallel and the model itself put before a name.
+_BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.)+")
+# Heads of other tasks, as transformers and trl call them: beside the trunk, which runs as it is.
+_TASK_HEAD = re.compile(r"(score|classifier|qa_outputs|v_head|multiple_choice_head)\.")
 #: What can be read, by its name in a header; narrower formats need scales of their own.
 FLOATS = {
     "F16": torch.float16,
@@ -32,22 +38,14 @@ FLOATS = {
     "F32": torch.float32,
     "F64": torch.float64,
 }
+#: What is wrong with a file that isn't what its format says.
+BROKEN = "not a whole safetensors file"
 # Describes some 40,000 tensors. The library reads up to 100 MB, which take ten times as much.
 _LARGEST_HEADER = 4_000_000
 # Beyond, what a model multiplies and adds could leave float32 though its LayerNorms are finite.
 _LARGEST_WEIGHT = 1e15
 #: Stored as (in, out), the other way round than torch's Linear: the ends of their names.
 CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
-
-# Code to paste: not indented, and with whole paths.
-_CONVERT = """\
-{folder}: the weights are only there as a pickle ({file.name}), which can run code when it is
-opened. Convert it once, in Python, on a machine where you trust the file:
-
-import torch
-from safetensors.torch import save_file
-weights = torch.load({source!r}, weights_only=True)
-save_file({{k: v.clone().contiguous() for k, v in weights.items()}}, {target!r})"""
 
 
 @dataclass(frozen=True)
@@ -68,12 +66,22 @@ class Stored:
         return f"{self.file.name}: {self.key}"
 
 
+def plain_name(key: str) -> str:
+    """A tensor's name as the model has it, such as "h.0.ln_1.bias"."""
+    return _BEFORE.sub("", key)
+
+
+def is_of_task_head(name: str) -> bool:
+    """Whether a tensor belongs to a head that another task put on a GPT-2, such as a classifier."""
+    return bool(_TASK_HEAD.match(name))
+
+
 def headers(folder: Path) -> dict[str, Stored]:
     """What the files hold, by the model's names."""
     stored: dict[str, Stored] = {}
     for file in weight_files(folder):
         for found in header(file):
-            name = found.key.removeprefix("transformer.")
+            name = plain_name(found.key)
             if name in stored:
                 raise CheckpointError(f"{found} is there already as {stored[name]}")
             if not name.endswith(_IGNORED):
@@ -95,39 +103,40 @@ def weight_files(folder: Path) -> list[Path]:
             if name in ("", "..") or Path(name).name != name or not is_there(folder / name):
                 raise CheckpointError(f"{index.name}: {name!r:.100} is not a file in {folder}")
         return [folder / name for name in names]
-    for file in (folder / name for name in ("pytorch_model.bin", "model.bin", "model.pt")):
-        if is_there(file):
-            source, target = (os.path.abspath(p) for p in (file, folder / "model.safetensors"))
-            raise CheckpointError(
-                _CONVERT.format(folder=folder, file=file, source=source, target=target)
-            )
-    raise CheckpointError(f"{folder}: no model.safetensors and no model.safetensors.index.json")
+    raise CheckpointError(
+        way_out(folder) or f"{folder}: no model.safetensors and no model.safetensors.index.json"
+    )
 
 
 def header(file: Path) -> list[Stored]:
     """The tensors of one file, which fill it without a gap; only its header is read."""
     own_file(file)
-    try:
-        with file.open("rb") as opened:
-            length = int.from_bytes(opened.read(8), "little")
-            if length > _LARGEST_HEADER:
-                raise ValueError(f"a header of {memory.spell(length)}")
-            entries = json.loads(opened.read(length).decode("utf-8"))
-        if not isinstance(entries, dict):
-            raise ValueError("a header that isn't a JSON object")
-        entries.pop("__metadata__", None)
-        found = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
-        size = file.stat().st_size
-    except (OSError, ValueError, RecursionError, AttributeError) as error:
-        raise broken(file, error) from None
-    end = 8 + length
+    with reading(file.name, BROKEN), file.open("rb") as opened:
+        return declared(file, opened)[0]
+
+
+def declared(file: Path, opened: BinaryIO) -> tuple[list[Stored], Any]:
+    """What the header of an opened file says: its tensors, and its metadata as they are there.
+
+    Raises ``CheckpointError`` where the tensors don't fill the file, and other errors for what is
+    no header.
+    """
+    length = int.from_bytes(opened.read(8), "little")
+    if length > _LARGEST_HEADER:
+        raise ValueError(f"a header of {memory.spell(length)}")
+    entries = json.loads(opened.read(length).decode("utf-8"))
+    if not isinstance(entries, dict):
+        raise ValueError("a header that isn't a JSON object")
+    metadata = entries.pop("__metadata__", None)
+    found = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
+    size, end = os.fstat(opened.fileno()).st_size, 8 + length
     for tensor in sorted(found, key=lambda tensor: (tensor.start, tensor.end)):
         if tensor.start != end:
             raise broken(file, f"{tensor.key} starts at byte {tensor.start}, not {end}")
         end = tensor.end
     if end != size:
         raise broken(file, f"its tensors end at byte {end}, the file at {size}")
-    return found
+    return found, metadata
 
 
 def _declared(file: Path, key: str, entry: Any, after: int) -> Stored:
@@ -151,21 +160,18 @@ def _are_counts(values: Any) -> bool:
 
 def broken(file: Path, why: object) -> CheckpointError:
     """What to raise for a file that isn't what its format says."""
-    return CheckpointError(f"{file.name}: not a whole safetensors file ({why!s:.300})")
+    return CheckpointError(f"{file.name}: {BROKEN} ({why!s:.300})")
 
 
 def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
     """Every tensor as the model wants it: float32, and turned round where Conv1D stored it."""
     weights: dict[str, Tensor] = {}
     for file in {found.file for found in stored.values()}:
-        try:
-            with own_file(file).open("rb") as opened:
-                for name, found in stored.items():
-                    if found.file == file:
-                        tensor = numbers(opened, found)
-                        weights[name] = tensor.t() if name.endswith(CONV1D) else tensor
-        except OSError as error:
-            raise broken(file, error) from None
+        with reading(file.name, BROKEN), own_file(file).open("rb") as opened:
+            for name, found in stored.items():
+                if found.file == file:
+                    tensor = numbers(opened, found)
+                    weights[name] = tensor.t() if name.endswith(CONV1D) else tensor
     return weights
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-import zipfile
+import math
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
+from numpy.lib import format as npy
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from gpt2viz.errors import ExportError, GPT2VizError
+from gpt2viz.errors import CheckpointError, ExportError
+from gpt2viz.files import LARGEST_TEXT, ordinary, reading
+from gpt2viz.model.archive import Member, members
 from gpt2viz.model.checkpoint import Model, load_model
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.weights import Stored, declared
 from gpt2viz.run.captured import Captured, Place, array_name
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
 from gpt2viz.run.edits import check, forbidden, parse_edits
@@ -36,53 +39,135 @@ def load_trace(path: str | Path, model: Model | None = None) -> Trace:
     and what ``load_model`` does where the model isn't here.
     """
     path = Path(path)
+    read_header = _npz if path.suffix.lower() == ".npz" else _safetensors
     try:
-        found, said = (_read_npz if path.suffix.lower() == ".npz" else _read_safetensors)(path)
-        model = load_model(said["model"]) if model is None else model
-        return _again(found, said, model)
-    except ExportError as error:
+        with reading(path.name, _NO_TRACE, ExportError), ordinary(path).open("rb") as opened:
+            file = read_header(path, opened)
+            model = load_model(file.about["model"]) if model is None else model
+            return _again(file, model)
+    except _UnfitError as error:
         raise ExportError(f"{path.name}: {error}") from None
-    except GPT2VizError:
-        raise
-    except (OSError, SafetensorError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
-        raise ExportError(f"{path.name}: no file of a trace ({error!r:.200})") from None
 
 
-def _read_npz(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    with zipfile.ZipFile(path) as entries:
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries.infolist()):
-            raise ExportError("compressed arrays, which a trace's file doesn't have")
-    with np.load(path, allow_pickle=False) as saved:
-        found = {name: saved[name] for name in saved.files}
-    return found, json.loads(str(found.pop("about")))
+_NO_TRACE = "no file of a trace"
+#: What NumPy calls the numbers that a header names so.
+_NUMBERS = {"F32": "float32", "I64": "int64", "BOOL": "bool"}
 
 
-def _read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    with safe_open(path, framework="np") as saved:
-        found = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
-        return found, saved.metadata() or {}
+class _UnfitError(ExportError):
+    """What a file says, held against the model and itself."""
 
 
-def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Model) -> Trace:
+@dataclass(frozen=True)
+class _Array:
+    """An array as its header declares it: nothing of it is read yet."""
+
+    size: tuple[int, ...]
+    numbers: str
+    start: int
+
+
+@dataclass(frozen=True)
+class _File:
+    """An opened file of a trace: its arrays by name, and ``about``, what the run was."""
+
+    opened: BinaryIO
+    arrays: Mapping[str, _Array]
+    about: Mapping[str, str]
+
+    def read(self, name: str, size: tuple[int, ...], numbers: str) -> NDArray[Any]:
+        """An array of that size and of those numbers.
+
+        Raises ``_UnfitError`` before any of another is read.
+        """
+        array = self.arrays[name]
+        if array.size != size or array.numbers != numbers:
+            raise _UnfitError(f"{name} is {array.size} of {array.numbers}, not {size}")
+        self.opened.seek(array.start)
+        return _numbers(self.opened, np.dtype(numbers), array.size)
+
+
+def _numbers(opened: BinaryIO, dtype: np.dtype[Any], size: tuple[int, ...]) -> NDArray[Any]:
+    """The numbers that follow in a file."""
+    return np.fromfile(opened, dtype, math.prod(size)).reshape(size)
+
+
+def _npz(_path: Path, opened: BinaryIO) -> _File:
+    """NumPy's archive of arrays, each with a header of its own."""
+    arrays, about = {}, "{}"
+    for name, member in members(opened).items():
+        dtype, size = _npy_header(opened, name, member)
+        if name == "about.npy":
+            if dtype.kind != "U" or size or dtype.itemsize > 4 * LARGEST_TEXT:
+                raise ValueError("about isn't a text")
+            about = str(_numbers(opened, dtype, size))
+        else:
+            arrays[name.removesuffix(".npy")] = _Array(size, dtype.name, opened.tell())
+    return _File(opened, arrays, _texts(json.loads(about)))
+
+
+def _npy_header(
+    opened: BinaryIO, name: str, member: Member
+) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Kind and size of an array that fills its member; the file then stands at its numbers."""
+    opened.seek(member.start)
+    if npy.read_magic(opened) != (1, 0):
+        raise ValueError(f"{name:.80} isn't an array as NumPy's first format has it")
+    size, in_columns, dtype = npy.read_array_header_1_0(opened)
+    end = opened.tell() + math.prod(size) * dtype.itemsize
+    if in_columns or dtype.hasobject or end != member.start + member.nbytes:
+        raise ValueError(f"{name:.80} isn't as large as it says")
+    return dtype, size
+
+
+def _safetensors(path: Path, opened: BinaryIO) -> _File:
+    try:
+        tensors, about = declared(path, opened)
+    except CheckpointError as error:
+        raise ValueError(str(error).removeprefix(f"{path.name}: ")) from None
+    return _File(opened, {tensor.key: _array(tensor) for tensor in tensors}, _texts(about))
+
+
+def _array(tensor: Stored) -> _Array:
+    numbers = _NUMBERS.get(tensor.dtype, tensor.dtype)
+    if tensor.dtype in _NUMBERS:
+        nbytes = math.prod(tensor.size) * np.dtype(numbers).itemsize
+        if nbytes != tensor.end - tensor.start:
+            raise ValueError(f"{tensor.key:.80} isn't as large as it says")
+    return _Array(tensor.size, numbers, tensor.start)
+
+
+def _texts(about: Any) -> dict[str, str]:
+    """What the run was, by names."""
+    if not isinstance(about, dict) or not all(isinstance(text, str) for text in about.values()):
+        raise ValueError("what the run was isn't a list of texts by their names")
+    return about
+
+
+def _again(file: _File, model: Model) -> Trace:
     """The trace, once all that the file says has been held against the model and itself."""
-    ids = token_ids(model, [int(i) for i in found["token_ids"]])
-    causal = bool(json.loads(said["causal"]))
-    if any(part.startswith("hook:") for part in said["edits"].split(",")):
-        raise ExportError(
+    about, config = file.about, model.config
+    T = min(file.arrays["token_ids"].size[0], config.n_positions)
+    ids = token_ids(model, file.read("token_ids", (T,), "int64").tolist())
+    causal = {"true": True, "false": False}[about["causal"]]
+    if any(part.startswith("hook:") for part in about["edits"].split(",")):
+        raise _UnfitError(
             "hooks, functions that no file holds, changed its run; numpy.load or safetensors reads "
             "its arrays"
         )
-    edits, explicit = parse_edits(said["edits"]), "weights.0" in found
-    config, T = model.config, len(ids)
+    edits, explicit = parse_edits(about["edits"]), "weights.0" in file.arrays
     check(edits, config, T, causal, explicit)
-    patch_from = tuple(int(i) for i in found.get("patch_from", ()))
-    kept = dict(_kept(found, config, T))
-    _check_weights(said, model, kept["token_embedding", None][0], ids)
+    patched = "patch_from" in file.arrays
+    patch_from = tuple(file.read("patch_from", (T,), "int64").tolist()) if patched else ()
+    sizes = {"B": 1, "T": T, "C": config.n_embd, "nh": config.n_head, "hs": config.head_dim}
+    kept = {}
+    for place, axes in _places(file.arrays, config.n_layer):
+        array = file.read(array_name(place), tuple(sizes[axis] for axis in axes), "float32")
+        kept[place] = torch.from_numpy(array)
+    _check_weights(about, model, kept["token_embedding", None][0], ids)
     captured, hidden = Captured(kept), forbidden(edits, T)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
-    probabilities = found["next_token_probabilities"].astype(np.float32)
-    if probabilities.shape != (1, config.vocab_size):
-        raise ExportError(f"next_token_probabilities is {probabilities.shape}")
+    probabilities = file.read("next_token_probabilities", (1, config.vocab_size), "float32")
     probabilities.flags.writeable = False
 
     def describe() -> tuple[TensorRecord, ...]:
@@ -93,7 +178,7 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
     return Trace(
         model_name=model.name,
         config=config,
-        text=said["text"],
+        text=about["text"],
         token_ids=tuple(ids),
         tokens=tuple(map(readable, token_bytes)),
         token_bytes=token_bytes,
@@ -107,8 +192,8 @@ def _again(found: Mapping[str, NDArray[Any]], said: Mapping[str, str], model: Mo
         edits=edits,
         forbidden=hidden,
         patch_from=patch_from,
-        patch_text=said.get("patch_from", ""),
-        mean_over=said.get("mean_over", ""),
+        patch_text=about.get("patch_from", ""),
+        mean_over=about.get("mean_over", ""),
         weights=model.weights,
         apart=model.tokenizer.apart,
         spell=model.tokenizer.token_bytes,
@@ -139,14 +224,14 @@ def _places(found: Collection[str], n_layer: int) -> Iterator[tuple[Place, tuple
 
 
 def _check_weights(
-    said: Mapping[str, str], model: Model, embedded: torch.Tensor, ids: list[int]
+    about: Mapping[str, str], model: Model, embedded: torch.Tensor, ids: list[int]
 ) -> None:
     """Refuse another model's file: by the checksum, where there is one, and by its embeddings."""
     mine = model.weights.sha256 if model.weights else ""
-    known = bool(mine and said["sha256"])
+    known = bool(mine and about["sha256"])
     wte = model.network.wte.weight
-    if (known and mine != said["sha256"]) or not torch.equal(wte[ids].cpu(), embedded):
-        raise ExportError(
-            f"it was made by {said['model']} with other weights than {model.name} has here; "
+    if (known and mine != about["sha256"]) or not torch.equal(wte[ids].cpu(), embedded):
+        raise _UnfitError(
+            f"it was made by {about['model']:.100} with other weights than {model.name} has here; "
             "give the model that made it: load_trace(path, model)"
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpt2viz import __version__
 from gpt2viz.errors import CheckpointError, ExportError, TextError
+from gpt2viz.files import ordinary, reading
 from gpt2viz.model import places
 from gpt2viz.model.checkpoint import Model, load_model
 from gpt2viz.model.config import END_OF_TEXT
@@ -63,7 +64,7 @@ def read_session(content: bytes) -> Session:
     if len(content) > LARGEST:
         raise ExportError(f"This file is too large for a session (over {LARGEST:,} bytes).")
     try:
-        found = json.loads(content.decode("utf-8"))
+        found = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ExportError("This file isn't a session: it isn't JSON.") from None
     if not isinstance(found, dict) or "gpt2viz_session" not in found:
@@ -84,12 +85,12 @@ def read_session(content: bytes) -> Session:
 def open_session(path: str | Path) -> Session:
     """A session from its file. Raises ``ExportError``, which names the file."""
     path = Path(path)
+    with reading(path.name, "can't be read", ExportError), ordinary(path).open("rb") as file:
+        content = file.read(LARGEST + 1)
     try:
-        with path.open("rb") as file:
-            return read_session(file.read(LARGEST + 1))
-    except (OSError, ValueError) as error:
-        said = f"can't be read ({error.strerror})" if isinstance(error, OSError) else error
-        raise ExportError(f"{path.name}: {said}") from None
+        return read_session(content)
+    except ExportError as error:
+        raise ExportError(f"{path.name}: {error}") from None
 
 
 def session_of(key: RunKey, text: str, weights: WeightFiles | None) -> Session:

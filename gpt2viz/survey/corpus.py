@@ -72,9 +72,9 @@ class Corpus:
                     if line.strip():
                         yield from self._value(_object(line, f"{path}, line {n}"), path, n)
         elif self.path.is_dir():
-            yield path.read_text(encoding="utf-8")
+            yield path.read_text(encoding="utf-8-sig")
         else:
-            with path.open(encoding="utf-8") as lines:
+            with path.open(encoding="utf-8-sig") as lines:
                 yield from lines
 
     def _value(self, row: dict[str, Any], path: Path, line: int) -> Iterator[str]:

@@ -37,7 +37,7 @@ def read_corpus(path: Path) -> Corpus:
     try:
         raw = path.read_bytes()
         raw = lzma.decompress(raw) if path.suffix == ".xz" else raw
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")
     except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: can't be read as a corpus: {error}") from error
     books = [book.strip("\n") for book in text.split(SEPARATOR)]

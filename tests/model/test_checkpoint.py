@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import os
@@ -16,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import gpt2viz
+from gpt2viz.model.checkpoint import weight_bytes
 from tests.checkpoints import edit_json, write_checkpoint
 
 Weights = dict[str, torch.Tensor]
@@ -72,19 +74,36 @@ def test_wrong_tensors(folder: Path, change: Callable[[Weights], Any], message: 
     refused(folder, message)
 
 
-def test_names_without_prefix_and_old_mask_buffers_load_alike(folder: Path) -> None:
+def test_any_prefix_and_old_mask_buffers_load_alike(folder: Path) -> None:
     before = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7])
+    whole = load_file(folder / "model.safetensors")
+    bare = {name.removeprefix("transformer."): weight for name, weight in whole.items()}
+    bare["h.0.attn.bias"] = torch.ones(1, 1, 24, 24)
+    bare["h.0.attn.masked_bias"] = torch.tensor(-1e4)
+    bare["lm_head.weight"] = bare["wte.weight"].clone()
+    for prefix in ("", "_orig_mod.transformer.", "module.transformer.", "module._orig_mod."):
+        renamed = {prefix + name: weight for name, weight in bare.items()}
+        save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+        after = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7])
+        assert_array_equal(after.logits, before.logits, err_msg=prefix)
 
-    def rename(weights: Weights) -> None:
-        for name in list(weights):
-            weights[name.removeprefix("transformer.")] = weights.pop(name)
-        weights["h.0.attn.bias"] = torch.ones(1, 1, 24, 24)
-        weights["h.0.attn.masked_bias"] = torch.tensor(-1e4)
-        weights["lm_head.weight"] = weights["wte.weight"].clone()
 
-    edit_weights(folder, rename)
-    after = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7])
-    assert_array_equal(after.logits, before.logits)
+#: As transformers' and trl's classes call them.
+TASK_HEADS = (
+    *("score.weight", "classifier.bias", "qa_outputs.weight", "v_head.summary.weight"),
+    *("multiple_choice_head.summary.bias", "module.v_head.summary.bias"),
+)
+
+
+def test_heads_of_other_tasks_are_set_aside_and_named(folder: Path) -> None:
+    before = gpt2viz.load_model(folder)
+    edit_weights(folder, lambda w: w.update({name: torch.ones(3, 24) for name in TASK_HEADS}))
+    model = gpt2viz.load_model(folder)
+    assert set(model.set_aside) == {name.removeprefix("module.") for name in TASK_HEADS}
+    assert not before.set_aside
+    runs = (gpt2viz.trace(one, [5, 6, 7]).logits for one in (model, before))
+    assert_array_equal(*runs)
+    assert weight_bytes(folder) == before.nbytes
 
 
 @pytest.mark.parametrize(
@@ -234,18 +253,57 @@ def test_no_weights(folder: Path) -> None:
     refused(folder, "no model.safetensors and no model.safetensors.index.json")
 
 
-def test_a_pickle_is_refused_with_the_way_to_convert_it(folder: Path) -> None:
+def test_pickles_are_refused_with_the_way_to_convert_them(folder: Path) -> None:
+    before = gpt2viz.load_model(folder).network.state_dict()
     weights = load_file(folder / "model.safetensors")
-    torch.save(weights, folder / "pytorch_model.bin")
+    names = sorted(weights)
+    parts = "pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"
+    for shares in ({parts[0]: names[::2], parts[1]: names[1::2]}, {"pytorch_model.bin": names}):
+        (folder / "model.safetensors").unlink()
+        for file, part in shares.items():
+            torch.save({name: weights[name] for name in part}, folder / file)
+        with pytest.raises(gpt2viz.CheckpointError) as refusal:
+            gpt2viz.load_model(folder)
+        recipe = str(refusal.value).split("trust the file:\n")[1]
+        exec(recipe, {})  # noqa: S102 (the message's own recipe must work)
+        after = gpt2viz.load_model(folder).network.state_dict()
+        assert all(torch.equal(after[name], weight) for name, weight in before.items())
+
+
+def test_other_weights_are_named_with_the_way_out(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
-    with pytest.raises(gpt2viz.CheckpointError) as refusal:
-        gpt2viz.load_model(folder)
-    recipe = str(refusal.value).split("trust the file:\n")[1]
-    code = "\n".join(line.strip() for line in recipe.splitlines())
-    code = code.replace('"pytorch_model.bin"', f'"{folder}/pytorch_model.bin"')
-    code = code.replace('"model.safetensors"', f'"{folder}/model.safetensors"')
-    exec(code, {})  # noqa: S102 (the message's own recipe must work)
-    assert gpt2viz.load_model(folder).config.n_layer == 3
+    (folder / "optimizer.pt").touch()  # beside weights, and none itself
+    ways = {
+        "flax_model.msgpack": "from_flax",
+        "tf_model.h5": "from_tf",
+        "adapter_model.safetensors": "merge_and_unload",
+        "model-00002-of-00002.safetensors": "model.safetensors.index.json",
+        "weights.safetensors": "model.safetensors",
+        "model-q4.gguf": "safetensors",
+        "ckpt.pt": "gpt2viz convert",
+    }
+    refused(folder, "no model.safetensors")
+    for name, way in ways.items():
+        (folder / name).touch()
+        refused(folder, f"{name}.*{way}")
+        (folder / name).unlink()
+    for name in ("adapter_config.json", "ckpt.pt"):  # which need no config.json
+        alone = tmp_path / name.partition(".")[0]
+        alone.mkdir()
+        (alone / name).touch()
+        refused(alone, f"{name}.*({'|'.join(ways.values())})")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(folder: Path) -> None:
+    before = gpt2viz.load_model(folder).tokenizer
+    for name in ("config.json", "vocab.json", "merges.txt"):
+        content = (folder / name).read_bytes()
+        if name == "merges.txt":  # its first line, which a mark would hide
+            content = content.partition(b"\n")[2]
+        (folder / name).write_bytes(codecs.BOM_UTF8 + content)
+    after = gpt2viz.load_model(folder).tokenizer
+    assert after.merges == before.merges
+    assert after.cuts_like(before)
 
 
 @pytest.mark.parametrize(

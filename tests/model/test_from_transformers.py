@@ -10,7 +10,14 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from torch import nn
-from transformers import GPT2LMHeadModel, GPT2Model, PreTrainedTokenizerFast
+from transformers import (
+    GPT2DoubleHeadsModel,
+    GPT2ForSequenceClassification,
+    GPT2ForTokenClassification,
+    GPT2LMHeadModel,
+    GPT2Model,
+    PreTrainedTokenizerFast,
+)
 
 import gpt2viz
 from gpt2viz.errors import CheckpointError
@@ -37,6 +44,22 @@ def test_it_computes_what_transformers_does(tmp_path: Path, tied: bool) -> None:
     assert_allclose(trace.logits, out.logits, rtol=1e-5, atol=1e-5)
     for layer, weights in enumerate(out.attentions):
         assert_allclose(trace.stage("weights", layer), weights, rtol=1e-5, atol=1e-5)
+
+
+def test_a_head_of_another_task_is_set_aside_and_named(tmp_path: Path) -> None:
+    config, cut = (one if n else one.config for n, one in enumerate(held(tmp_path)))
+    ids = torch.tensor([cut("A crane ate fish")["input_ids"]])
+    kinds = (GPT2ForSequenceClassification, GPT2ForTokenClassification, GPT2DoubleHeadsModel)
+    for kind, aside in zip(kinds, ("score.", "classifier.", "multiple_choice_head."), strict=True):
+        theirs = kind(config).eval()
+        ours = gpt2viz.from_transformers(theirs, cut)
+        assert ours.set_aside
+        assert all(name.startswith(aside) for name in ours.set_aside)
+        trace = gpt2viz.trace(ours, "A crane ate fish")
+        with torch.no_grad():
+            attentions = theirs.transformer(ids, output_attentions=True).attentions
+        for layer, weights in enumerate(attentions):
+            assert_allclose(trace.stage("weights", layer), weights, rtol=1e-5, atol=1e-5)
 
 
 def test_it_shares_the_memory(tmp_path: Path) -> None:

@@ -29,6 +29,17 @@ def test_five_hundred_spoiled_checkpoints() -> None:
     assert not (ROOT / "PICKLE_RAN").exists()
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory")
+def test_files_that_are_read_one_by_one() -> None:
+    """Traces, sessions, torch's files and pickles: one sentence each, in time and memory."""
+    command = [sys.executable, "-m", "tests.fuzz.one_by_one", "--limit-mb", "500"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    assert run.returncode == 0, run.stdout + run.stderr
+    refused, whole = map(int, run.stdout.removesuffix(" refused\n").split(" of "))
+    assert whole - 30 < refused < whole  # what was spoiled can still be whole
+    assert not (ROOT / "PICKLE_RAN").exists()
+
+
 def test_the_same_seed_spoils_alike_and_every_way_is_tried(tmp_path: Path) -> None:
     whole = bases(tmp_path)[0]
     n = random.Random(0).randrange(1000)

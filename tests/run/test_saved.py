@@ -134,7 +134,7 @@ def stray(path: Path) -> None:
         (lambda path: path.write_bytes(b"junk"), "no file of a trace"),
         (lambda path: path.unlink(), "no file of a trace"),
         (stray, "no file of a trace"),
-        (compressed, "compressed arrays"),
+        (compressed, "compressed members"),
         (changed("q.1", lambda _: None), "no file of a trace"),
         (changed("q.1", lambda q: q[:, :2]), r"q\.1 is \(1, 2, 2, 6\) of float32, not \(1, 4, 2"),
         (changed("q.1", lambda q: q.astype(np.float64)), r"q\.1 is .* of float64"),
