@@ -203,6 +203,8 @@ def read(
     name, folder = places.find(name)
     note(silent, f"Running {name} …")
     loaded = gpt2viz.load_model(folder, name, device)
+    if loaded.set_aside:
+        note(silent, f"Heads of other tasks are set aside: {', '.join(loaded.set_aside):.200}")
     if not special:
         note_special(silent, loaded.tokenizer.special_in(written))
     return loaded, loaded.tokenizer.encode(written, end_of_text_first=endoftext, special=special)

@@ -160,7 +160,10 @@ def set_aside(folder: Path) -> tuple[str, ...]:
 
 
 def stored_numbers(folder: Path) -> dict[str, int]:
-    """How many numbers the weights' files hold of each format, such as {"F16": 1_407_168}."""
+    """How many numbers the weights' files hold of each format, such as {"F16": 1_407_168}.
+
+    Those that are ``set_aside`` are counted too.
+    """
     counts: dict[str, int] = {}
     for found in headers(folder).values():
         counts[found.dtype] = counts.get(found.dtype, 0) + math.prod(found.size)

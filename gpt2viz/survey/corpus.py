@@ -33,12 +33,15 @@ class Corpus:
         """Its files, in order. Raises ``SurveyError`` for what can't be read as a corpus."""
         if self.path.is_dir():
             every = (path for path in self.path.rglob("*.*") if not path.is_dir())
-            return sorted(path for path in every if path.suffix.lower() in (".txt", *_ROWS))
-        if self.path.exists() and not self.path.is_file():
-            raise SurveyError(f"{self.path} isn't an ordinary file; --corpus - reads what comes in")
-        if self.path.suffix.lower() not in (*_PLAIN, *_ROWS):
-            raise SurveyError(f"{self.path} can't be read: {_KINDS}")
-        return [self.path]
+            files = sorted(path for path in every if path.suffix.lower() in (".txt", *_ROWS))
+        else:
+            files = [self.path]
+        for path in files:
+            if path.exists() and not path.is_file():
+                raise SurveyError(f"{path} isn't an ordinary file; --corpus - reads what comes in")
+            if path.suffix.lower() not in (*_PLAIN, *_ROWS):
+                raise SurveyError(f"{path} can't be read: {_KINDS}")
+        return files
 
     @property
     def record(self) -> dict[str, str]:

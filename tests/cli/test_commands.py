@@ -66,6 +66,10 @@ def test_the_recipe_for_a_pickle_can_be_pasted(folder: Path) -> None:
     subprocess.run([sys.executable, "-c", recipe], check=True)
     again = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6]).logits
     assert_array_equal(again, numbers)
+    with_head = load_file(folder / "model.safetensors") | {"score.weight": torch.ones(2, 24)}
+    save_file(with_head, folder / "model.safetensors", metadata={"format": "pt"})
+    named = CliRunner().invoke(main, ["trace", "A", "-m", str(folder)])
+    assert (named.exit_code, "score.weight" in named.stderr) == (0, True)
 
 
 HELP = """
@@ -250,7 +254,15 @@ def test_heads_of_json_lines_parquet_and_stdin(run: Run, tiny_folder: Path) -> N
     assert len(json.loads(plain)) == len(SCORES) * 12
     assert scored("corpus.jsonl", "--field", "body") == plain
     assert scored("corpus.parquet", "--field", "body") == plain
-    assert scored("-", stdin="\n".join(texts)) == plain
+    for mark in ("", "\ufeff"):
+        assert scored("-", stdin=mark + "\n".join(texts)) == plain
+    Path("folder").mkdir()
+    Path("folder", "marked.txt").write_text(texts[0], encoding="utf-8-sig")
+    Path("alone.txt").write_text(texts[0], encoding="utf-8")
+    assert scored("folder") == scored("alone.txt")
+    os.mkfifo(Path("folder", "pipe.txt"))
+    result = run("heads", "--corpus", "folder", "--model", str(tiny_folder), "--tokens", "12")
+    assert (result.exit_code, "pipe.txt isn't an ordinary file" in result.stderr) == (1, True)
     assert scored("-", "--field", "body", stdin=lines) == plain
     out = ("--field", "body", "--out", "found")
     assert scored("corpus.jsonl", *out) == plain

@@ -167,7 +167,11 @@ def tensors(files: Files, rng: Random) -> None:
     name = rng.choice(sorted(found))
     kinds = [torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.bool, torch.uint8]
     kinds += [torch.float8_e4m3fn, torch.complex64]
-    match rng.randrange(5):
+    match rng.randrange(6):
+        case 5:
+            before = rng.choice(["module.", "_orig_mod.", "module._orig_mod."])
+            found = {before + name: found[name] for name in found}
+            found[rng.choice(["score.weight", "module.v_head.x", "classifier."])] = torch.ones(2)
         case 0:
             found[name] = found[name].to(rng.choice(kinds))
         case 1:

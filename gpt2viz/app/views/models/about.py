@@ -13,7 +13,7 @@ from gpt2viz.anatomy.fields import derived, explained, unused, written
 from gpt2viz.anatomy.files import HASHED, StoredFile, stored_files
 from gpt2viz.app import output, prose, run_cache
 from gpt2viz.files import read_json
-from gpt2viz.model.checkpoint import read_config, stored_numbers
+from gpt2viz.model.checkpoint import read_config, set_aside, stored_numbers
 from gpt2viz.model.memory import spell
 from gpt2viz.pictures.palette import Palette
 
@@ -50,6 +50,8 @@ def _provenance(name: str, folder: Path) -> None:
     rows = [("comes from", _origin(name, folder))]
     for kind, count in stored_numbers(folder).items():
         rows.append(("weights", f"{count:,} numbers stored as {_FORMATS.get(kind, kind)}"))
+    if aside := set_aside(folder):
+        rows.append(("set aside", f"{', '.join(aside)}: other tasks' heads, which aren't run"))
     found = run_cache.card(name)
     rows += [(f"card: {what}", text) for what, text in (found.facts if found else {}).items()]
     for field in ("_name_or_path", "transformers_version"):
