@@ -43,7 +43,9 @@ def one_word_changes(trace: Trace, tokenizer: Tokenizer, most: int = MOST) -> tu
     A word stays one with or without a space before it, of letters or of digits, and as capital as
     it was, and the changed text is cut into the same tokens but for that one.
     """
-    words, bits = _words(trace), np.nan_to_num(surprise(trace), nan=-1)
+    own = range(len(trace.token_ids))[tokenizer.own(trace.token_ids)]
+    words = [place for place in _words(trace) if place in own]
+    bits = np.nan_to_num(surprise(trace), nan=-1)
     ends = 0, len(trace.token_ids) - 1
     found: list[Change] = []
     for place in sorted(words, key=lambda n: (n in ends, -bits[n], n)):
@@ -97,8 +99,7 @@ def _kind(token: bytes) -> tuple[bool, ...]:
 
 
 def _written(ids: list[int], tokenizer: Tokenizer) -> str | None:
-    """The text that is cut into just these tokens, ``<|endoftext|>`` before it or not."""
-    first = tokenizer.end_of_text is not None and ids[0] == tokenizer.end_of_text
-    text = tokenizer.decode(ids[first:])
-    same = tokenizer.encode(text, end_of_text_first=first) == ids
-    return text if same else None
+    """The text that is cut into just these tokens, but for those that are put around it."""
+    own = ids[tokenizer.own(ids)]
+    text = tokenizer.decode(own)
+    return text if tokenizer.encode_part(text) == own else None

@@ -25,8 +25,8 @@ def one_token_changed(model: Model, run: Trace) -> list[int] | None:
     where no such text is read as the same number of tokens again.
     """
     ids, T = list(run.token_ids), len(run.token_ids)
-    first = int(ids[0] == model.tokenizer.end_of_text)
-    places = range(max(first, T - 1 - _PLACES), max(T - 1, 1))
+    own = model.tokenizer.own(ids)
+    places = range(max(own.start, own.stop - 1 - _PLACES), max(own.stop - 1, 1))
     found = [text for t in reversed(places) if (text := _changed(model, run, t)) is not None]
     tried = found[: max(1, _AT_ONCE // T)]
     if not tried:
@@ -45,11 +45,11 @@ def one_token_changed(model: Model, run: Trace) -> list[int] | None:
 def _changed(model: Model, run: Trace, t: int) -> list[int] | None:
     """The ids with another token at ``t``: the most probable whose text is read so again."""
     ids = list(run.token_ids)
-    first = int(ids[0] == model.tokenizer.end_of_text)
+    own = model.tokenizer.own(ids)
     for new in np.argsort(-run.logits_at(max(t - 1, 0)), kind="stable")[:_GUESSES].tolist():
         text = [*ids[:t], new, *ids[t + 1 :]]
-        again = model.tokenizer.encode(model.tokenizer.decode(text[first:]))
-        if new != ids[t] and again == text[first:]:
+        again = model.tokenizer.encode_part(model.tokenizer.decode(text[own]))
+        if new != ids[t] and again == text[own]:
             return text
     return None
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import own_file
 from gpt2viz.model.fingerprint import sha256_of
+from gpt2viz.model.tokenizer_files import FILES
 
 #: A larger file isn't read just for its hash.
 HASHED = 64 * 10**6
 
-_TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json", "tokens.json")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -29,7 +29,7 @@ class StoredFile:
 def stored_files(folder: Path) -> list[StoredFile]:
     """The files of a model that gpt2viz reads, the weights last."""
     weights = sorted(folder.glob("model*.safetensors*"))
-    paths = [*(folder / name for name in ("README.md", "config.json", *_TOKENIZER)), *weights]
+    paths = [*(folder / name for name in ("README.md", "config.json", *FILES)), *weights]
     return [StoredFile(p.name, p.stat().st_size, _sha256(p)) for p in paths if _is_own(p)]
 
 

@@ -51,10 +51,10 @@ class Word:
 def follow(tokenizer: Tokenizer, text: str) -> list[Word]:
     """Encode a short text and show the work.
 
-    Raises ``TextError`` for half a surrogate pair, and where the steps don't end in what
-    ``tokenizer.encode`` gives, as where tiktoken takes a new character for another kind of sign.
+    Raises ``TextError`` as ``tokenizer.encode`` does, and where the steps don't end in what it
+    gives.
     """
-    ids = tokenizer.encode(text)
+    ids = tokenizer.encode_part(text)
     rest, words = list(ids), []
     for part, added in tokenizer.cut(text):
         start = (part,) if added else tuple(bytes([byte]) for byte in part)

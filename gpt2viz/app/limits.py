@@ -104,11 +104,13 @@ def too_long(
     model: Model, error: ContextError, which: Text = parameters.TEXT, whose: str = ""
 ) -> NoReturn:
     """Say that a text, ``which`` of the address, is too long, offer its start, and stop."""
-    first_too = f" {end_of_text.WRITTEN} counts as one." if end_of_text.is_on() else ""
-    st.warning(f"{whose}{error}{first_too}", icon=":material/content_cut:")
-    fits = error.n_positions - end_of_text.is_on()
-    ids = model.tokenizer.encode(address.chosen(which))[:fits]
-    start = model.tokenizer.decode(ids).rstrip("\ufffd")  # half a character at the end
+    tokenizer = model.tokenizer
+    around = *tokenizer.before(end_of_text.is_on()), *tokenizer.last
+    too = f" {end_of_text.written(tokenizer, around)} counts as well." if around else ""
+    st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
+    fits = error.n_positions - len(around)
+    ids = tokenizer.encode_part(address.chosen(which))[:fits]
+    start = tokenizer.decode(ids).rstrip("\ufffd")  # half a character at the end
     st.button(
         f"Use the first {counted(fits, 'tokens')}",
         on_click=address.put,

@@ -49,7 +49,7 @@ def _text(run: RunKey) -> str:
     """The text that makes the tokens of a run where it is typed, "" where none does."""
     tokenizer = run_cache.load(run.model).tokenizer
     first: bool = address.chosen(parameters.END_OF_TEXT)
-    text = tokenizer.decode(run.token_ids[first:])
+    text = tokenizer.decode(run.token_ids[tokenizer.own(run.token_ids)])
     try:
         again = tokenizer.encode(text, end_of_text_first=first)
     except TextError:

@@ -207,6 +207,10 @@ def read(
         note(silent, f"Heads of other tasks are set aside: {', '.join(loaded.set_aside):.200}")
     if not special:
         note_special(silent, loaded.tokenizer.special_in(written))
+    for ids, where in ((loaded.tokenizer.first, "before"), (loaded.tokenizer.last, "after")):
+        if ids:
+            names = spelled(loaded.tokenizer.decode(ids))
+            note(silent, f"The model's own tokenizer puts {names} {where} every text.")
     return loaded, loaded.tokenizer.encode(written, end_of_text_first=endoftext, special=special)
 
 

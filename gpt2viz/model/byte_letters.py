@@ -18,6 +18,12 @@ def _byte_letters() -> dict[str, int]:
 
 #: Letter -> byte.
 BYTE_OF = _byte_letters()
+_LETTER_OF = {byte: letter for letter, byte in BYTE_OF.items()}
+
+
+def to_letters(token: bytes) -> str:
+    """A token in these letters."""
+    return "".join(map(_LETTER_OF.__getitem__, token))
 
 
 def to_bytes(token: str, file: str) -> bytes:

@@ -94,11 +94,7 @@ def read_model(
     config, stored, aside = _survey(folder)
     files = WeightFiles.of(weight_files(folder))
     tokenizer = load_tokenizer(folder) if tokenizer is None else tokenizer
-    if tokenizer.n_vocab > config.vocab_size:
-        raise CheckpointError(
-            f"{folder}: the tokenizer has {tokenizer.n_vocab} tokens, but config.json has "
-            f"vocab_size {config.vocab_size}"
-        )
+    tokenizer.fit(config.vocab_size, str(folder))
     memory.check(name, _bytes(config, stored), config, memory.free_memory())
     model = assemble(name, config, read(stored), tokenizer, files, place)
     return replace(model, set_aside=aside)

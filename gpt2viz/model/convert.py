@@ -29,11 +29,11 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.inert_pickle import Object
 from gpt2viz.model.meta_pickle import tokens_of
 from gpt2viz.model.tokenizer import load_tokenizer
+from gpt2viz.model.tokenizer_files import FILES
 from gpt2viz.model.torch_file import is_tensor, read_torch_file
 from gpt2viz.model.vocabulary import check_list
 from gpt2viz.model.weights import CONV1D, plain_name
 
-_TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json", "tokens.json")
 # Where training scripts put the weights, and what they say of the model: nanoGPT's names first.
 _WEIGHTS = ("model", "model_state_dict", "state_dict")
 _ARGUMENTS = "model_args"
@@ -105,19 +105,14 @@ def _write(
     if tokenizer:
         _copy_vocabulary(tokenizer, made)
         try:
-            words = load_tokenizer(made).n_vocab
+            load_tokenizer(made).fit(config.vocab_size, str(tokenizer))
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(str(made), str(tokenizer))) from None
-        if words > config.vocab_size:
-            raise CheckpointError(
-                f"{tokenizer}: its tokenizer has {words:,} tokens, but {file} has "
-                f"{config.vocab_size:,}"
-            )
 
 
 def _copy_vocabulary(source: Path, made: Path) -> None:
     if source.is_dir():
-        for file in (source / name for name in _TOKENIZER):
+        for file in (source / name for name in FILES):
             if file.is_file():
                 shutil.copy(file, made)
         return

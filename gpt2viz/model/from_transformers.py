@@ -33,7 +33,7 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
 
     Raises ``CheckpointError`` for another architecture, for adapters that aren't merged, for
     numbers other than float32, for NaN and infinity, and for a tokenizer that isn't byte-level
-    BPE or has more tokens than the model.
+    BPE or is another model's.
     """
     described: Any = getattr(model, "config", None)
     if not (isinstance(model, nn.Module) and hasattr(described, "to_dict")):
@@ -55,11 +55,7 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
         tokenizer.save_pretrained(folder)
         cut = load_tokenizer(Path(folder))
     name = name or getattr(model, "name_or_path", "") or "transformers"
-    if cut.n_vocab > config.vocab_size:
-        raise CheckpointError(
-            f"{name}: the tokenizer has {cut.n_vocab} tokens, but the model {config.vocab_size}; "
-            "call resize_token_embeddings"
-        )
+    cut.fit(config.vocab_size, name)
     network = network_of(config, weights)
     if config.tie_word_embeddings:
         network.lm_head.weight = network.wte.weight

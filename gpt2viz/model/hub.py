@@ -35,6 +35,7 @@ from gpt2viz.model import compat
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.memory import spell
 from gpt2viz.model.other_formats import other_weights
+from gpt2viz.model.tokenizer_files import FILES, VOCABULARY
 
 #: The released models, which have names without an owner.
 RELEASED = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
@@ -146,9 +147,9 @@ def cached() -> dict[str, Path]:
 def _needed(name: str, files: Iterable[str]) -> list[str]:
     """The names of the files that the app reads, the weights last."""
     have = set(files)
-    names = ("vocab.json", "merges.txt", "added_tokens.json", "tokens.json")
-    words: list[str] = [name for name in names if name in have]
-    words = ["tokenizer.json"] if "tokenizer.json" in have else words
+    # Where there is a tokenizer.json, the vocabulary isn't read from other files.
+    spared = VOCABULARY if "tokenizer.json" in have else ()
+    words = [name for name in FILES if name in have and name not in spared]
     weights = [n for n in ("model.safetensors",) if n in have]
     index = "model.safetensors.index.json"
     if not weights and index in have:

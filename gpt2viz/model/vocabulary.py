@@ -7,23 +7,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from gpt2viz.errors import CheckpointError
-from gpt2viz.model.byte_letters import BYTE_OF
+from gpt2viz.model.byte_letters import BYTE_OF, to_bytes
+
+Pair = tuple[bytes, bytes]
 
 # An entry of this form is a sign for something, though it can be made of two others.
 _SIGN = re.compile(r"<.+>|\[.+\]", re.DOTALL)
 # Longer entries aren't taken apart, which takes its time; the longest of GPT-2's has 128 letters.
 _LONGEST = 128
-# Half of a surrogate pair, which JSON can spell and which stands for no character.
-_HALF = re.compile("[\ud800-\udfff]")
+#: Half of a surrogate pair, which JSON can spell and which stands for no character.
+HALF = re.compile("[\ud800-\udfff]")
 
 
 def check_ids(vocab: Mapping[str, int], file: str) -> None:
     """Raise ``CheckpointError`` unless every token has an id of its own."""
     owner: dict[int, str] = {}
     for token, i in vocab.items():
-        if not isinstance(i, int) or isinstance(i, bool) or i < 0:
+        if not isinstance(i, int) or isinstance(i, bool) or not 0 <= i < 2**31:
             raise CheckpointError(
-                f"{file}: the id of {short(token)} must be 0 or more, not {short(i)}"
+                f"{file}: the id of {short(token)} must be 0 or more, and no more than 2^31 − 1, "
+                f"not {short(i)}"
             )
         if i in owner:
             raise CheckpointError(
@@ -36,7 +39,7 @@ def check_list(tokens: Sequence[Any], file: str) -> None:
     """Raise ``CheckpointError`` unless each is a string of its own, which a text can have."""
     owner: dict[str, int] = {}
     for i, token in enumerate(tokens):
-        if not isinstance(token, str) or not token or _HALF.search(token):
+        if not isinstance(token, str) or not token or HALF.search(token):
             raise CheckpointError(
                 f"{file}: token {i} must be one or more characters, not {short(token)}"
             )
@@ -52,16 +55,6 @@ def check_list(tokens: Sequence[Any], file: str) -> None:
 def short(value: Any) -> str:
     """A value from a file as a message can spell it."""
     return f"{value!r:.60}"
-
-
-def check_bytes(tokens: Collection[bytes], file: str) -> None:
-    """Raise ``CheckpointError`` unless each single byte is a token."""
-    missing = [part for part in (bytes([byte]) for byte in range(256)) if part not in tokens]
-    if missing:
-        raise CheckpointError(
-            f"{file}: {len(missing)} of the 256 single bytes have no token "
-            f"(the first is 0x{missing[0].hex()}); only byte-level BPE can be read"
-        )
 
 
 def check_made(
@@ -101,3 +94,22 @@ def pairs_of(merges: Iterable[Any], file: str) -> list[tuple[str, str]]:
             raise CheckpointError(f"{file}: a merge must have two parts, not {short(merge)}")
         pairs.append((parts[0], parts[1]))
     return pairs
+
+
+def ranked(
+    merges: Iterable[tuple[str, str]], tokens: Collection[bytes], file: str
+) -> dict[Pair, int]:
+    """The place of every merge in a list, from 0; of one that stands there twice, the last.
+
+    Raises ``CheckpointError``, which names the ``file``, for a merge of or to what is none of the
+    ``tokens``.
+    """
+    ranks = {}
+    for rank, (left, right) in enumerate(merges):
+        pair, merge = (to_bytes(left, file), to_bytes(right, file)), f"{left!r:.60} {right!r:.60}"
+        if b"".join(pair) not in tokens:
+            raise CheckpointError(f"{file}: the merge {merge} makes no token")
+        if any(part not in tokens for part in pair):
+            raise CheckpointError(f"{file}: the merge {merge} is not of two tokens")
+        ranks[pair] = rank
+    return ranks

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from torch import Tensor
 
 from gpt2viz.errors import CheckpointError, ExportError
 from gpt2viz.files import LARGEST_TEXT, ordinary, reading
@@ -198,18 +197,6 @@ def _again(file: _File, model: Model) -> Trace:
         apart=model.tokenizer.apart,
         spell=model.tokenizer.token_bytes,
     )
-
-
-def _kept(
-    found: Mapping[str, NDArray[Any]], config: GPT2Config, T: int
-) -> Iterator[tuple[Place, Tensor]]:
-    """What the run kept, of T tokens. Raises ``ExportError`` for another size or type."""
-    sizes = {"B": 1, "T": T, "C": config.n_embd, "nh": config.n_head, "hs": config.head_dim}
-    for place, axes in _places(found, config.n_layer):
-        array, size = found[array_name(place)], tuple(sizes[axis] for axis in axes)
-        if array.shape != size or array.dtype != np.float32:
-            raise ExportError(f"{array_name(place)} is {array.shape} of {array.dtype}, not {size}")
-        yield place, torch.from_numpy(array.copy())
 
 
 def _places(found: Collection[str], n_layer: int) -> Iterator[tuple[Place, tuple[str, ...]]]:

@@ -127,7 +127,8 @@ def _cut(key: RunKey, text: str) -> tuple[str, bool] | None:
     except CheckpointError:  # none of that name is here, so the text is all that is known
         return whole if rest == text else after
     ids = list(key.token_ids)
-    return next((way for way in (whole, after) if _ids(tokenizer, *way) == ids), None)
+    own = tokenizer.decode(ids[tokenizer.own(ids)]), False
+    return next((way for way in (whole, after, own) if _ids(tokenizer, *way) == ids), None)
 
 
 def _ids(tokenizer: Tokenizer, text: str, first: bool) -> list[int]:

@@ -10,16 +10,14 @@ import json
 import shutil
 import sys
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
 
 from gpt2viz.anatomy.training_record import RECORD
 from gpt2viz.errors import GPT2VizError
-from gpt2viz.extras import needed
 from gpt2viz.files import whole
 from gpt2viz.training.batches import Ids, Stream, Text
 from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
@@ -28,9 +26,6 @@ from gpt2viz.training.export import export
 from gpt2viz.training.held_out import held_out_rows
 from gpt2viz.training.recipe import Recipe
 from gpt2viz.training.train import MILESTONE, STATE, Trainer
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 
 def tokenize(
@@ -100,8 +95,6 @@ def run(arguments: argparse.Namespace) -> None:
     Raises ``GPT2VizError`` for a corpus or a state that can't be used, ``OSError`` where a file
     can't be written.
     """
-    with needed("python -m gpt2viz.training", "train"):
-        import_module("tokenizers")
     torch.set_num_threads(arguments.threads)
     arguments.work.mkdir(parents=True, exist_ok=True)
     arguments.out.mkdir(parents=True, exist_ok=True)

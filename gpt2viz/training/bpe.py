@@ -10,14 +10,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
-from gpt2viz.extras import needed
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
 from gpt2viz.files import whole
 from gpt2viz.training.corpus import SEPARATOR, CorpusError
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 # The app's examples. Their words are to be whole tokens, though a few ("lifted steel") are rare
 # in children's books: each sentence is read REPEATS times while the merges are learned, and
@@ -80,9 +77,6 @@ def train_bpe(
     Deterministic for the same texts. Raises ``CorpusError`` where the texts are too short to give
     so many.
     """
-    with needed("gpt2viz.training", "train"):
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -113,9 +107,6 @@ def save_bpe(tokenizer: Tokenizer, folder: Path) -> None:
 
 def load_bpe(folder: Path) -> Tokenizer:
     """Read the two files of :func:`save_bpe` again."""
-    with needed("gpt2viz.training", "train"):
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
     model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -10,15 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from gpt2viz.training.batches import Ids
 from gpt2viz.training.corpus import Corpus, CorpusError, read_corpus
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 #: Contexts that a training is measured on.
 HELD_OUT_ROWS = 32

@@ -74,7 +74,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused_by_its_own_name(
     with pytest.raises(gpt2viz.CheckpointError, match=f"^{tmp_path / 'none'}"):
         convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=tmp_path / "none")
     with pytest.raises(
-        gpt2viz.CheckpointError, match=r"its tokenizer has 5,120 tokens, but .* has 430"
+        gpt2viz.CheckpointError, match=r"the tokenizer has 5,120 tokens, .* but the model only 430"
     ):
         convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=gpt2viz.BUNDLED)
     assert not (tmp_path / "out").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from unicodedata import category
 
@@ -18,8 +17,6 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from gpt2viz.anatomy.merges import follow
 from gpt2viz.errors import CheckpointError, TextError
-from gpt2viz.model.bpe import contradicts
-from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import TEXT, edit_json, write_tokenizer
 
@@ -66,7 +63,7 @@ def test_ids_equal_hugging_faces(both: tuple[Tokenizer, ByteLevelBPETokenizer], 
 def test_a_million_spaces_are_a_text(
     both: tuple[Tokenizer, ByteLevelBPETokenizer], space: str, end: str
 ) -> None:
-    """Regular expressions that try a run's every end give up in the end: tiktoken with a panic."""
+    """Regular expressions that try a run's every end give up in the end."""
     ours, theirs = both
     text = "a" + space * (999_999 // len(space)) + end
     assert ours.encode(text) == theirs.encode(text).ids
@@ -201,17 +198,6 @@ def test_special_tokens_are_read_as_hugging_face_reads_them_when_asked_for(
     assert both[0].special_in(text) == ours.special_in(text)  # without tokenizer.json
 
 
-def test_a_special_token_that_takes_the_space_along_is_not_read(tmp_path: Path) -> None:
-    theirs = write_tokenizer(tmp_path)
-    theirs.add_special_tokens([AddedToken("<mask>", lstrip=True)])
-    theirs.save(str(tmp_path / "tokenizer.json"))
-    ours = load_tokenizer(tmp_path)
-    assert ours.special_in("A <mask>") == ["<mask>"]
-    assert ours.decode(ours.encode("A <mask>")) == "A <mask>"
-    with pytest.raises(TextError, match="<mask> takes the space around it along"):
-        ours.encode("A <mask>", special=True)
-
-
 def test_added_words_beside_a_vocabulary(tmp_path: Path) -> None:
     write_tokenizer(tmp_path)
     plain = load_tokenizer(tmp_path)
@@ -222,44 +208,14 @@ def test_added_words_beside_a_vocabulary(tmp_path: Path) -> None:
     assert ours.token_bytes(n) == b"<user>"
 
 
-def test_an_added_word_that_takes_the_space_along_is_refused(tmp_path: Path) -> None:
-    theirs = write_tokenizer(tmp_path)
-    theirs.add_tokens([AddedToken("<user>", lstrip=True)])
-    theirs.save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(CheckpointError, match=r"the added token '<user>' takes the space"):
-        load_tokenizer(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"normalizer": {"type": "Lowercase"}}, "GPT-2 has no normalizer"),
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "only byte-level BPE"),
-        (
-            {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}},
-            "GPT-2 has no add_prefix_space",
-        ),
-        ({"model": {"type": "BPE", "vocab": {}}}, "not in the expected form"),
-    ],
-)
-def test_other_kinds_of_tokenizer_are_refused(
-    tmp_path: Path, changes: dict[str, object], message: str
-) -> None:
-    theirs = write_tokenizer(tmp_path)
-    (tmp_path / "vocab.json").unlink()
-    theirs.save(str(tmp_path / "tokenizer.json"))
-    edit_json(tmp_path / "tokenizer.json", add_prefix_space=None, **changes)
-    with pytest.raises(CheckpointError, match=message):
-        load_tokenizer(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda vocab: vocab.pop("a"), "1 of the 256 single bytes have no token"),
+        (lambda vocab: vocab.pop("a"), "the merge 'a' .* is not of two tokens"),
         (lambda vocab: vocab.update(a=vocab["b"]), "both have the id"),
-        (lambda vocab: vocab.update(a=-1), "must be 0 or more, not -1"),
-        (lambda vocab: vocab.update(a="7"), "must be 0 or more, not '7'"),
+        (lambda vocab: vocab.update(a=-1), "must be 0 or more, .* not -1"),
+        (lambda vocab: vocab.update(a=2**40), "must be 0 or more, and no more than"),
+        (lambda vocab: vocab.update(a="7"), "must be 0 or more, .* not '7'"),
         (lambda vocab: vocab.popitem(), "makes no token"),
     ],
 )
@@ -337,7 +293,7 @@ def test_which_tokenizers_cut_alike(tmp_path: Path, both: tuple[Tokenizer, objec
     assert ours.cuts_like(Tokenizer(vocab | {"<pad>": 258}, merges))
     assert not ours.cuts_like(Tokenizer(letters | {"ab": 257, "cd": 256}, merges))
     assert not ours.cuts_like(Tokenizer(vocab, merges[::-1]))
-    assert not ours.cuts_like(Tokenizer(vocab | {"new": 258}, merges, added=["new"]))
+    assert not ours.cuts_like(Tokenizer(vocab | {"new": 258}, merges, [AddedToken("new")]))
     assert not ours.cuts_like(Tokenizer(letters | {"ab": 256}, merges[:1]))
     assert not ours.cuts_like(both[0])
 
@@ -379,37 +335,10 @@ def test_merges_that_contradict_each_other_give_hugging_faces_ids(
         assert [i for word in follow(ours, text) for i in word.ids] == ids
 
 
-@given(merges=merge_lists())
-@settings(max_examples=400)
-def test_which_lists_of_merges_contradict_themselves(merges: list[tuple[str, str]]) -> None:
-    """None does where each token, cut by the merges before its own, is that merge's two parts."""
-    ranks = {(a.encode(), b.encode()): n for n, (a, b) in enumerate(merges)}
-    made = {a + b: n for (a, b), n in ranks.items()}
-    honest = len(made) == len(ranks)
-    for (left, right), rank in ranks.items():
-        before = {pair: n for pair, n in ranks.items() if n < rank}
-        parts = [bytes([byte]) for byte in left + right]
-        while found := [(before[p], n) for n, p in enumerate(pairwise(parts)) if p in before]:
-            _, at = min(found)
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        honest &= parts == [left, right]
-    assert contradicts(ranks) == (not honest)
-
-
-def test_lists_that_were_learned_do_not_contradict_themselves(
-    both: tuple[Tokenizer, ByteLevelBPETokenizer],
-    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer],
-) -> None:
-    for ours in (both[0], repetitive[0], load_tokenizer(BUNDLED)):
-        assert len(ours.merges) > 100
-        assert not contradicts(ours.merges)
-
-
 def test_a_long_word_of_a_contradictory_list_is_merged_at_once() -> None:
     """Letters without a space: minutes, were every merge to look at all of them."""
     merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("a", "a"), ("aa", "aa")]
     ours = Tokenizer(spelled(merges), merges)
-    assert contradicts(ours.merges)
     assert len(ours.encode("a" * 200_000)) == 50_000
 
 

@@ -129,6 +129,8 @@ PYTHON = {
         "export.can_draw()",
         "export.spoken(picture)",
         "export.read_session(export.Session('attention', {'text': 'A'}).to_json().encode())",
+        "program('gpt2viz.training', '--corpus', 'texts.txt', '--out', 'out')",
+        "program('gpt2viz.training.steps', *'--corpus no --run no --model tiny'.split())",
     ),
     "notebook": (
         "trace.heatmap(0, 0)",
@@ -154,10 +156,6 @@ PYTHON = {
         "run.survey(Path('texts.txt'), Path('tiny'), Path('out'), 8, 'cpu', engines.local(1))",
     ),
     "ray": ("engines.on_ray(1, None)",),
-    "train": (
-        "program('gpt2viz.training', '--corpus', 'texts.txt', '--out', 'out')",
-        "program('gpt2viz.training.steps', *'--corpus no --run no --model tiny'.split())",
-    ),
 }
 #: What those lines call the modules that aren't ``gpt2viz``'s own names.
 MODULES = {

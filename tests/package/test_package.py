@@ -173,7 +173,7 @@ def test_the_wheel_asks_for_what_the_project_lists(wheel: Path) -> None:
 
 
 def test_the_extras_have_the_names_that_people_look_for() -> None:
-    assert {"app", "notebook", "survey", "export", "train", "all"} <= extras().keys()
+    assert {"app", "notebook", "survey", "export", "all"} <= extras().keys()
     light = {canonicalize_name(r.name) for r in asked()}
     assert not light & {"streamlit", "plotly", "pandas", "pyarrow", "scipy", "pillow", "kaleido"}
 

@@ -1,7 +1,9 @@
-"""The switch that puts ``<|endoftext|>`` before the sentence, on every page."""
+"""The switch that puts ``<|endoftext|>`` before the sentence, on every page, and what else is put
+around it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import streamlit as st
@@ -9,7 +11,9 @@ import streamlit as st
 from gpt2viz import EditError, Model
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.literal import literal
+from gpt2viz.labels import label
 from gpt2viz.model.config import END_OF_TEXT
+from gpt2viz.model.tokenizer import Tokenizer
 
 _PLAIN = END_OF_TEXT.decode()
 #: The token as Markdown.
@@ -24,10 +28,11 @@ def is_on() -> bool:
 
 def switch(model: Model, offered: bool = True) -> None:
     """Draw the switch where it is ``offered``, or on; off, and fixed, where the model has no such
-    token."""
-    there = model.tokenizer.end_of_text is not None
+    token. There is none where the model's own tokenizer puts that token first."""
+    end = model.tokenizer.end_of_text
+    there, always = end is not None, end in model.tokenizer.first
     bound = address.switch(parameters.END_OF_TEXT, movable=there)
-    if not (offered or is_on()):
+    if always or not (offered or is_on()):
         return
     change, name = bound.pop("on_change"), bound["args"]
 
@@ -48,6 +53,28 @@ def switch(model: Model, offered: bool = True) -> None:
         on_change=changed,
         **bound,
     )
+
+
+def notes(tokenizer: Tokenizer) -> Iterator[str]:
+    """What stands around the sentence without being of it, one sentence each, as Markdown."""
+    if tokenizer.first:
+        yield f"{written(tokenizer, tokenizer.first)} was **put first** {_AS_ALWAYS}"
+    if len(tokenizer.before(is_on())) > len(tokenizer.first):
+        yield (
+            f"{WRITTEN} was **put first**: token {len(tokenizer.first)} is not from your sentence."
+        )
+    if tokenizer.last:
+        yield f"{written(tokenizer, tokenizer.last)} was **put last** {_AS_ALWAYS}"
+    if tokenizer.prefix_space and not address.chosen(parameters.TEXT).startswith(" "):
+        yield f"A space was **put first** {_AS_ALWAYS}"
+
+
+_AS_ALWAYS = "by this model's own tokenizer, as for every text."
+
+
+def written(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """Tokens as Markdown."""
+    return literal(" ".join(label(tokenizer.token_bytes(i)) for i in ids))
 
 
 def _move(by: int) -> None:

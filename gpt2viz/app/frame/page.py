@@ -132,7 +132,7 @@ def read_sentence(
     trace = _run(model)
     output.run(output.OF_PAGE, trace)
     query = token_strip.chips(trace, choosing)
-    _notes(trace)
+    _notes(model, trace)
     return View(model, trace, query, colors)
 
 
@@ -158,13 +158,12 @@ def _run(model: Model) -> Trace:
     return trace
 
 
-def _notes(trace: Trace) -> None:
+def _notes(model: Model, trace: Trace) -> None:
     """What to know about the run, in a line."""
     notes = [said] if (said := examples.says(trace)) else []
     if not trace.causal:
         notes.append(_without_mask(trace))
-    if end_of_text.is_on():
-        notes.append(f"{end_of_text.WRITTEN} was **put first**: token 0 is not from your sentence.")
+    notes += end_of_text.notes(model.tokenizer)
     if notes:
         prose.caption(" · ".join(notes))
 

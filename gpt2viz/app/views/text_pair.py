@@ -127,7 +127,7 @@ def _proposed(key: RunKey) -> str | None:
 def _text(model_name: str, ids: Sequence[int]) -> str:
     """What a person would type for token ids: the end-of-text token has a switch of its own."""
     tokenizer = run_cache.load(model_name).tokenizer
-    return tokenizer.decode(ids[int(end_of_text.is_on()) :])
+    return tokenizer.decode(ids[tokenizer.own(ids)])
 
 
 def _refuse(view: View, error: PatchError) -> None:

@@ -10,9 +10,10 @@ import streamlit as st
 from gpt2viz import GPT2VizError
 from gpt2viz.anatomy.merges import Pair, Word, follow
 from gpt2viz.app import address, output, parameters, prose, run_cache
+from gpt2viz.app.frame import end_of_text
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import counted, label
-from gpt2viz.model.tokenizer import TokenList
+from gpt2viz.model.tokenizer import Tokenizer, TokenList
 from gpt2viz.pictures.palette import Palette
 
 #: Characters that are followed; more would fill many screens.
@@ -50,6 +51,7 @@ def draw(name: str, _colors: Palette) -> None:
         _listed(tokenizer, words)
         return
     _ids(words)
+    _around(tokenizer)
     prose.markdown(
         "It begins with single bytes. In each step, of all neighbouring pairs, the one that was "
         "learned **first**, with the lowest rank, becomes one piece. It ends when no pair is in "
@@ -57,6 +59,18 @@ def draw(name: str, _colors: Palette) -> None:
     )
     for n, word in enumerate(words):
         _steps(n, word)
+
+
+def _around(tokenizer: Tokenizer) -> None:
+    """What this tokenizer puts around every text, if anything."""
+    parts = [
+        f"{end_of_text.written(tokenizer, ids)} {where} it"
+        for ids, where in ((tokenizer.first, "before"), (tokenizer.last, "after"))
+        if ids
+    ]
+    parts += ["a space before one that has none"] if tokenizer.prefix_space else []
+    if parts:
+        prose.caption(f"Around every text this tokenizer puts {' and '.join(parts)}.")
 
 
 def _ids(words: Sequence[Word]) -> None:
