@@ -38,8 +38,8 @@ def one_token_changed(model: Model, run: Trace) -> list[int] | None:
     logits = run_from(
         model, 0, streams, [], causal=run.causal, explicit=False, hidden=run.forbidden
     )
-    own = run.logits_at(-1)
-    return tried[int(np.argmax([divergence(one, own) for one in logits]))]
+    before = run.logits_at(-1)
+    return tried[int(np.argmax([divergence(one, before) for one in logits]))]
 
 
 def _changed(model: Model, run: Trace, t: int) -> list[int] | None:

@@ -106,7 +106,8 @@ def too_long(
     """Say that a text, ``which`` of the address, is too long, offer its start, and stop."""
     tokenizer = model.tokenizer
     around = *tokenizer.before(end_of_text.is_on()), *tokenizer.last
-    too = f" {end_of_text.written(tokenizer, around)} counts as well." if around else ""
+    count = "counts as one" if len(around) == 1 else f"count as {len(around)}"
+    too = f" {end_of_text.written(tokenizer, around)} {count}." if around else ""
     st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
     fits = error.n_positions - len(around)
     ids = tokenizer.encode_part(address.chosen(which))[:fits]

@@ -178,18 +178,16 @@ class Tokenizer:
             return self.first
         if self.end_of_text is None:
             raise TextError("This model has no token <|endoftext|> to put first.")
-        ends = self.first[-1:] == (self.end_of_text,)
-        return self.first if ends else (*self.first, self.end_of_text)
+        there = self.end_of_text in self.first
+        return self.first if there else (*self.first, self.end_of_text)
 
     def own(self, ids: Sequence[int]) -> slice:
         """Where a text's own ids stand among those of ``encode``, without what was put around."""
-        for before in (*([] if self.end_of_text is None else [self.before(True)]), self.first):
-            if before and tuple(ids[: len(before)]) == before:
-                break
-        else:
-            before = (self.end_of_text,) if tuple(ids[:1]) == (self.end_of_text,) else ()
+        start = len(self.first) if tuple(ids[: len(self.first)]) == self.first else 0
+        if self.end_of_text not in self.first and tuple(ids[start:][:1]) == (self.end_of_text,):
+            start += 1
         end = len(ids) - len(self.last)
-        return slice(len(before), end if tuple(ids[end:]) == self.last else len(ids))
+        return slice(start, end if tuple(ids[end:]) == self.last else len(ids))
 
     def encode(
         self, text: str, *, end_of_text_first: bool = False, special: bool = False

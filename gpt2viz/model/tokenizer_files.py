@@ -59,10 +59,10 @@ class Vocabulary(NamedTuple):
 
 
 class _Added(NamedTuple):
-    """A token that was added to a vocabulary later, and what says so; None for an id not given."""
+    """A token that was added to a vocabulary later, and the id and the file that give it."""
 
     token: AddedToken
-    id: int | None
+    id: int
     file: str
 
 
@@ -115,24 +115,22 @@ def _from_vocab_json(folder: Path, config: Mapping[str, Any]) -> Vocabulary:
             for t, i in beside.items()
             if t and not HALF.search(t)
         ]
-    first, last = (), ()
-    if config.get("add_bos_token"):
-        first = _around_id("bos", names, vocab, added)
-    if config.get("add_eos_token"):
-        last = _around_id("eos", names, vocab, added)
+    first, last = (
+        _around_id(key, names, vocab, added) if config.get(f"add_{key}") else ()
+        for key in ("bos_token", "eos_token")
+    )
     prefix_space = bool(config.get("add_prefix_space"))
     merges, files = pairs_of(pairs, "merges.txt"), (words, "merges.txt")
     return _whole(vocab, merges, added, names, files, first, last, prefix_space)
 
 
 def _around_id(
-    sort: str, names: Mapping[str, AddedToken], vocab: Mapping[str, int], added: list[_Added]
+    key: str, names: Mapping[str, AddedToken], vocab: Mapping[str, int], added: list[_Added]
 ) -> tuple[int, ...]:
-    """The id of the token that goes before or after every text, "bos" or "eos"; () for none."""
-    key = f"{sort}_token"
+    """The id of the token that goes before or after every text, by the ``key`` that names it."""
     name = names[key].content if key in names else END_OF_TEXT.decode()
     ids = {**vocab, **{one.token.content: one.id for one in added}}
-    if ids.get(name) is None:
+    if name not in ids:
         raise CheckpointError(
             f"{_CONFIG}: add_{key} is true, but the vocabulary has no {short(name)}, the {key}"
         )

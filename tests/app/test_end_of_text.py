@@ -200,3 +200,28 @@ def test_a_model_without_it_has_no_switch_to_move(
     assert "endoftext: true can't be shown here. It must be false." in at.warning[0].value
     at.run()
     assert not at.warning
+
+
+def test_what_the_tokenizer_itself_puts_around_a_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is there without a switch, and said; a text that is too long is cut with room for it."""
+    folder = tmp_path / "around"
+    write_checkpoint(folder)
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    config = {"add_bos_token": True, "add_eos_token": True, "add_prefix_space": True}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    for asked in ({}, {"endoftext": "true"}):
+        at = open_page("attention", text="crane", **asked)
+        assert tokens(at) == ["<|endoftext|>", "·crane", "<|endoftext|>"]
+        assert not [toggle for toggle in at.toggle if toggle.key == "endoftext"]
+        said = captions(at)
+        assert said.count("was **put first** by this model's own tokenizer") == 2  # a space, too
+        assert "was **put last** by this model's own tokenizer" in said
+    at = open_page("attention", text=" crane" * 30)
+    assert "count as 2." in at.warning[0].value
+    (button,) = (b for b in at.button if b.label == "Use the first 22 tokens")
+    button.click().run()
+    assert len(tokens(at)) == 24
+    at = open_page("models?model=around&part=tokenizer", word=" crane")
+    assert "this tokenizer puts" in captions(at)

@@ -46,7 +46,7 @@ ADDED = [
 
 
 def folder(
-    root: Path, name: str, config: Values | None = None, change: Any = None, **files: Values
+    root: Path, name: str, config: Values | None = None, change: Any = None, **files: Any
 ) -> Path:
     """vocab.json and merges.txt; a tokenizer.json too if there is a ``change`` of what is in it."""
     made = root / name
@@ -84,7 +84,7 @@ def template(values: Values) -> None:
 
 def roberta(values: Values) -> None:
     n = add(values, token("<s>", special=True), token("</s>", special=True))
-    around = {"type": "RobertaProcessing", "cls": ["<s>", n], "sep": ["</s>", n + 1]}
+    around: Values = {"type": "RobertaProcessing", "cls": ["<s>", n], "sep": ["</s>", n + 1]}
     level = {"type": "ByteLevel", "trim_offsets": False, "add_prefix_space": True}
     around |= {"trim_offsets": True, "add_prefix_space": False}
     values["post_processor"] = {"type": "Sequence", "processors": [level, around]}
@@ -94,7 +94,7 @@ def split(
     use_regex: bool, behavior: str, invert: bool, expression: str = GPT2
 ) -> Callable[[Values], None]:
     def change(values: Values) -> None:
-        first = {"type": "Split", "pattern": {"Regex": expression}}
+        first: Values = {"type": "Split", "pattern": {"Regex": expression}}
         first |= {"behavior": behavior, "invert": invert}
         steps = [first, {**values["pre_tokenizer"], "use_regex": use_regex}]
         values["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
