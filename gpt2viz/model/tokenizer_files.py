@@ -284,6 +284,11 @@ def _whole(
         if (number := numbers.get(token.content)) is None:
             number, following = following, following + 1
             numbers[token.content] = number
+        if i != number and token.content in vocab:
+            raise CheckpointError(
+                f"{file}: the added token {short(token.content)} has the id {i}, but {number} in the "
+                "vocabulary"
+            )
         if i != number:
             unnumbered[token.content] = (
                 f"{short(token.content)} has the id {i} in {file}, but transformers gives it "
