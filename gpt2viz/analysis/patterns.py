@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -96,10 +96,10 @@ def parse_cells(text: str) -> tuple[Cell, ...]:
     return tuple(_cell(part) for part in text.split(",")) if text else ()
 
 
-def moved_cells(cells: Iterable[Cell], by: int) -> tuple[Cell, ...]:
-    """The cells ``by`` places later, earlier where it is below 0; those that are gone left out."""
-    later = (Cell(cell.query + by, cell.key + by) for cell in cells)
-    return tuple(cell for cell in later if min(cell) >= 0)
+def moved_cells(cells: Iterable[Cell], to: Callable[[int], int | None]) -> tuple[Cell, ...]:
+    """The cells ``to`` where their tokens stand now; those that have one that is gone left out."""
+    moved = ((to(cell.query), to(cell.key)) for cell in cells)
+    return tuple(Cell(q, k) for q, k in moved if q is not None and k is not None)
 
 
 def _cell(text: str) -> Cell:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from itertools import takewhile
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 
@@ -27,10 +26,15 @@ def parse_steps(text: str) -> tuple[Step, ...]:
     return tuple(Step(*map(int, re.split("[.:]", part))) for part in text.split(","))
 
 
-def moved_steps(steps: Iterable[Step], by: int) -> tuple[Step, ...]:
-    """The way for a text whose tokens stand ``by`` places later, or earlier where it is below 0.
+def moved_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple[Step, ...]:
+    """The way for a text whose tokens stand elsewhere: ``to`` says where, None for gone.
 
     It ends before the first cell whose token is gone.
     """
-    moved = (step._replace(query=step.query + by, key=step.key + by) for step in steps)
-    return tuple(takewhile(lambda step: min(step.query, step.key) >= 0, moved))
+    found: list[Step] = []
+    for step in steps:
+        query, key = to(step.query), to(step.key)
+        if query is None or key is None:
+            break
+        found.append(step._replace(query=query, key=key))
+    return tuple(found)

@@ -31,6 +31,8 @@ _NOTES = "_address_notes"
 _OF_FRAME = "_address_notes_of_frame"
 _DROPPED = "_address_dropped"
 _HANDED = "_address_handed"
+#: What is called as a parameter gets another value, before it has it: see ``when_changed``.
+_CHANGES: dict[str, Callable[[Any, Any], None]] = {}
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
@@ -190,6 +192,11 @@ def put(parameter: Parameter, value: Any) -> None:
     _write(parameter.name)
 
 
+def when_changed(parameter: Parameter, call: Callable[[Any, Any], None]) -> None:
+    """Have ``call`` answer each choice of another value: with that of before, and the new one."""
+    _CHANGES[parameter.name] = call
+
+
 def respell(parameter: Parameter, raw: str) -> None:
     """Let the address say something else, "" for nothing, which the next page reads. For callbacks.
 
@@ -281,7 +288,9 @@ def _bind(
 def _write(name: str) -> None:
     if isinstance(NAMED.get(name), Text):
         _drop_unread(name)
-    value = st.session_state[name]
+    value, before = st.session_state[name], _memory().get(name)
+    if name in _CHANGES and before is not None and before.value != value:
+        _CHANGES[name](before.value, value)
     raw = _format(value)
     others = {other: text for other, text in st.query_params.to_dict().items() if other != name}
     if value is None or value in ([], ()) or not _fits({**others, name: raw}):

@@ -1,64 +1,105 @@
-"""What a head does here, in one sentence that is made of the run's numbers."""
+"""What a head does here, in one sentence that is made of the numbers that are shown of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from gpt2viz import Trace
-from gpt2viz.analysis.looks import Looks
-from gpt2viz.app import run_cache
 from gpt2viz.app.literal import literal
+from gpt2viz.pictures.panel import Axis, Panel
+
+#: A number that is a smaller share of its row than this isn't told.
+_LEAST = np.float32(0.05)
+
+
+class _Words(NamedTuple):
+    """How numbers of one kind are told: what a query does to the keys that follow, and why it is
+    this query where none is chosen."""
+
+    takes: str
+    why: str
+
+
+_WEIGHTS = _Words("looks at", "the hardest look at another {0} that isn't the first")
+#: By the name of the panel: a key in ``measures.MEASURES``.
+_WORDS = {
+    "rest": _Words(
+        "gives the weight that it doesn't put on the first {0} to",
+        "the largest share for another {0}",
+    ),
+    "norms": _Words(
+        "takes its longest vectors from",
+        "the longest vector from another {0} that isn't the first",
+    ),
+}
 
 
 def does(
-    trace: Trace,
-    looks: Looks,
-    layer: int,
-    head: int,
+    shown: Panel,
+    masked: Panel | None = None,
+    *,
     query: int | None,
     write: Callable[[str], str] = literal,
 ) -> str:
-    """Where a head looks from the chosen token; from that of its hardest look where none is.
+    """What a head does from the chosen ``query``; from that of its hardest look where none is.
 
-    With the causal mask off it says too where the head looks with the mask on. ``write`` makes
-    what is written of a token's label: Markdown, or a plain text.
+    ``shown`` are the numbers (T, T) of the picture that the sentence stands at, between tokens or
+    words; ``masked`` are those with the causal mask on where ``shown`` are without it. ``write``
+    makes what is written of a token's label: Markdown, or a plain text.
     """
+    noun = "token" if shown.rows.positions is None else "word"
+    said, why = _WORDS.get(shown.name, _WEIGHTS), ""
+    row = None if query is None else shown.rows.place(query)
+    if row is None:
+        hardest = _hardest(shown.values)
+        row = int(hardest.argmax())
+        if hardest[row] == 0:
+            if len(hardest) == 1:
+                return f"a single {noun} can look only at itself."
+            return f"every {noun} looks only at itself and at the first."
+        why = f": of its rows the one with {said.why.format(noun)}"
+    name = _named(shown.rows, row, write)
+    if np.isnan(shown.values[row]).any():
+        return f"the weights of {name} are NaN, not numbers."
+    takes = said.takes.format(noun)
+    at = _looked_at(shown, row, write)
+    if not at:
+        return f"{name} {takes} nothing: its whole weight is on the first."
+    if masked is not None:
+        at += f" (with the mask on at {_looked_at(masked, row, write) or 'nothing'})"
+    return f"{name} {takes} {at}{why}."
 
-    def named(position: int) -> str:
-        return _named(trace, position, write)
 
-    def looked_at(run: Trace, query: int) -> str:
-        row = run.stage("weights", layer)[0, head, query]
-        keys = [int(key) for key in np.argsort(-row, kind="stable")[:3] if row[key] >= 0.05]
-        return ", ".join(f"{named(key)} ({row[key]:.2f})" for key in keys)
+def _hardest(values: np.ndarray) -> np.ndarray:
+    """Of every row (T,) the largest number at another key that isn't the first, 0 for none."""
+    others = values.copy()
+    others[:, 0] = 0
+    np.fill_diagonal(others, 0)
+    found: np.ndarray = others.max(axis=1)
+    return found
 
-    why = ""
-    if query is None:
-        query = int(looks.weights[layer, head].argmax())
-        if looks.at(layer, head, query) is None:
-            if len(trace.token_ids) == 1:
-                return "a single token can look only at itself."
-            return "every token looks only at itself and at the first."
-        why = ": of its rows the one with the hardest look at another token that isn't the first"
-    if np.isnan(trace.stage("weights", layer)[0, head, query]).any():
-        return f"the weights of {named(query)} are NaN, not numbers."
-    at = looked_at(trace, query)
-    if not trace.causal:
-        masked = run_cache.run(replace(trace.key, causal=True))
-        at += f" (with the mask on at {looked_at(masked, query)})"
-    return f"{named(query)} looks at {at}{why}."
+
+def _looked_at(panel: Panel, row: int, write: Callable[[str], str]) -> str:
+    """The keys with the three largest numbers of a row, each with its number; one at least, unless
+    all are 0."""
+    numbers = panel.values[row]
+    least = _LEAST * (numbers.sum() if panel.name == "norms" else 1)
+    most = [int(n) for n in np.argsort(-numbers, kind="stable")[:3] if numbers[n] > 0]
+    keys = [n for n in most if numbers[n] >= least] or most[:1]
+    return ", ".join(f"{_named(panel.columns, n, write)} ({numbers[n]:.2f})" for n in keys)
 
 
 def names(trace: Trace) -> list[str]:
     """What the tokens are called in such a sentence, as plain texts."""
-    return [_named(trace, position, str) for position in range(len(trace.labels))]
+    axis = Axis("query", trace.labels)
+    return [_named(axis, place, str) for place in range(len(trace.labels))]
 
 
-def _named(trace: Trace, position: int, write: Callable[[str], str]) -> str:
+def _named(axis: Axis, row: int, write: Callable[[str], str]) -> str:
     """A token's label, with its place where others have the same."""
-    text = trace.labels[position]
-    place = f" ({position})" if trace.labels.count(text) > 1 else ""
+    text = axis.labels[row]
+    place = f" ({axis.position(row)})" if axis.labels.count(text) > 1 else ""
     return f"{write(text)}{place}"

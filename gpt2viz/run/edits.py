@@ -255,16 +255,16 @@ def _piece(edit: Edit) -> str:
     return f"Layer {edit.layer}{head}: {parts[edit.stage or '']}"
 
 
-def moved(edits: Iterable[Edit], by: int) -> tuple[Edit, ...]:
-    """The edits for a text whose tokens stand ``by`` places later, or earlier where it is below 0.
+def moved(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit, ...]:
+    """The edits for a text whose tokens stand elsewhere: ``to`` says where, None for gone.
 
     An edit of a token that is gone is left out.
     """
     found = []
     for edit in edits:
         places = {name: getattr(edit, name) for name in ("query", "key", "position")}
-        now = {name: place + by for name, place in places.items() if place is not None}
-        if min(now.values(), default=0) >= 0:
+        now = {name: to(place) for name, place in places.items() if place is not None}
+        if None not in now.values():
             found.append(replace(edit, **now))
     return tuple(found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import gpt2viz
 from gpt2viz.app import address, parameters
 from gpt2viz.app.frame.examples import EXAMPLES
 from gpt2viz.app.views import attention
+from gpt2viz.app.views.measures import MEASURES
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import (
     button_groups,
@@ -186,3 +188,37 @@ def test_shrinking_is_said_where_it_is_done() -> None:
     assert "Each is shrunk to 40 × 40 points" in words(at)
     assert {len(shown) for shown in heatmaps(figure(at, "all_heads")).values()} == {40}
     assert "shrunk" not in words(open_page("attention"))
+
+
+#: A sentence of more tokens than words; some tokens and words stand there twice.
+PIECES = "I love 猫 🐈 and tea, unbelievable tea!"
+#: A name with the place that tells it from others, and the number of a key.
+QUOTED = re.compile(r"(\S+)(?: \((\d+)\))? \((\d+\.\d\d)\)")
+
+
+def test_what_is_said_of_the_large_head_is_what_it_shows() -> None:
+    """Under every measure, between tokens and words, with the mask and without."""
+    wrong = []
+    for shown, whole, causal, query in product(MEASURES, (False, True), (True, False), ("", "5")):
+        here = {"show": shown, "words": str(whole).lower(), "causal": str(causal).lower()}
+        here |= {"query": query} if query else {}
+        at = open_page("attention", text=PIECES, layer="2", head="6", **here)
+        header, (numbers,), (masked,) = unpacked(canvas(at, "one_head"))
+        rows = header["grids"][header["panels"][0]["grid"]]["rows"]
+        places, names = zip(*(row.split(" ", 1) for row in rows), strict=True)
+        says = re.sub(r" \(with the mask on at .*?\)(?=[:.])", "", header["head"]["does"]["2.6"])
+        name, place = re.match(r"(\S+)(?: \((\d+)\))?", says).groups()  # type: ignore[union-attr]
+        row = names.index(name) if place is None else places.index(place)
+        told = [
+            (name, place or places[names.index(name)], pytest.approx(float(number), abs=0.0051))
+            for name, place, number in QUOTED.findall(says)
+        ]
+        largest = np.argsort(-numbers[row], kind="stable")[: len(told)]
+        if told != [(names[n], places[n], numbers[row][n]) for n in largest] or not told:
+            wrong.append(f"{here}: {says}")
+        if query and row != max(n for n, place in enumerate(places) if int(place) <= int(query)):
+            wrong.append(f"{here}: of row {row}: {says}")
+        sums = np.where(masked, 0, numbers).sum(axis=1)
+        if "Every row sums to 1" in words(at) and abs(sums - 1).max() > 1e-3:
+            wrong.append(f"{here}: rows don't sum to 1")
+    assert not wrong, "\n".join(wrong)

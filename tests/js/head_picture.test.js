@@ -60,6 +60,8 @@ test("what a head does is told from the token, or from that of its hardest look"
   assert.equal(said({ query: "1" }), "b looks at b (0.75), a (0.25).")
   assert.equal(said({}), "c looks at a (0.50), b (0.25), c (0.25): of its rows the one with the "
     + "hardest look at another token that isn't the first.")
+  const even = new Float32Array(WEIGHTS.length).fill(1 / 64)
+  assert.equal(does(HEAD, even, here({ query: "2" })), "c looks at a (0.02).")
   assert.equal(said({ head: "3" }), "every token looks only at itself and at the first.")
   assert.equal(does({ ...HEAD, names: ["a"] }, WEIGHTS, here({ head: "0" })),
     "a single token can look only at itself.")

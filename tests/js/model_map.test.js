@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  alike, fitting, pixels, plan, read, rowOf, step, tokenOf, turn, under, ways,
+  alike, fitting, ofTheSame, pixels, plan, read, rowOf, step, tokenOf, turn, under, ways,
 } from "../../gpt2viz/app/components/model_map/component.js"
 
 // A message by hand: two heads of 2 × 2.
@@ -51,6 +51,13 @@ test("heads are painted anew where a cell, a colour or their number is another",
   assert.ok(!alike(p, read(message([2, 3, 1, 3, 4, 3, 5, 1]))))
   assert.ok(!alike(p, { ...same, shades: ["#000000", "#102030", "#fffffe"] }))
   assert.ok(!alike(p, { ...same, layers: 2, heads: 1 }))
+})
+
+test("what is pointed at is still there where heads and tokens are the same", () => {
+  const p = { ...MODEL, tokens: ["0 a", "1 b"] }
+  assert.ok(ofTheSame(p, { ...p, tokens: [...p.tokens], token: 1 }))
+  assert.ok(!ofTheSame(p, { ...p, tokens: ["0 a", "1 c"] }))
+  assert.ok(!ofTheSame(p, { ...p, layers: 4 }))
 })
 
 test("heads stand in their layers' rows, apart, and within the width and the height", () => {

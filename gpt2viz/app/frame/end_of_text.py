@@ -4,11 +4,10 @@ around it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 import streamlit as st
 
-from gpt2viz import EditError, Model
+from gpt2viz import Model
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import label
@@ -34,12 +33,6 @@ def switch(model: Model, offered: bool = True) -> None:
     bound = address.switch(parameters.END_OF_TEXT, movable=there)
     if always or not (offered or is_on()):
         return
-    change, name = bound.pop("on_change"), bound["args"]
-
-    def changed(*_args: str) -> None:
-        change(*name)
-        _move(1 if is_on() else -1)
-
     st.toggle(
         f"{_PLAIN} first",  # a screen reader hears a label as it is written here
         disabled=not there,
@@ -50,7 +43,6 @@ def switch(model: Model, offered: bool = True) -> None:
             if there
             else f"This model's vocabulary has no token {WRITTEN}."
         ),
-        on_change=changed,
         **bound,
     )
 
@@ -75,13 +67,3 @@ _AS_ALWAYS = "by this model's own tokenizer, as for every text."
 def written(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Tokens as Markdown."""
     return literal(" ".join(label(tokenizer.token_bytes(i)) for i in ids))
-
-
-def _move(by: int) -> None:
-    """Let what is chosen in the address be the same tokens as before, at their new places."""
-    everything = address.parameters()
-    for parameter in parameters.PARAMETERS:
-        raw = address.asked(parameter)
-        if raw and parameter.moves:
-            with suppress(ValueError, EditError):  # the page that reads it says so
-                address.respell(parameter, parameter.moves(raw, by, everything))

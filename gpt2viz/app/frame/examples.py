@@ -163,9 +163,18 @@ def _open_example(trace: Trace) -> tuple[Example, Seen] | None:
     return seen and (example, seen)
 
 
+def _shows_others() -> bool:
+    """Whether the address asks for other numbers than weights between tokens."""
+    asked = (address.asked(one) for one in (parameters.SHOW, parameters.WORDS))
+    return not {*asked} <= {None, parameters.SHOW.default, "false"}
+
+
 def says(trace: Trace) -> str:
-    """What is to be seen where an example's view is open, Markdown; "" anywhere else."""
-    found = _open_example(trace)
+    """What is to be seen where an example's view is open, Markdown; "" anywhere else.
+
+    Its numbers are weights between tokens: nothing is said beside a picture of others.
+    """
+    found = None if _shows_others() else _open_example(trace)
     chosen = [address.asked(one) for one in (parameters.LAYER, parameters.HEAD, parameters.QUERY)]
     if found is None or chosen != [str(n) for n in found[1][:3]]:
         return ""

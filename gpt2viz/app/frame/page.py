@@ -24,6 +24,7 @@ from gpt2viz.app import (
     sparing,
 )
 from gpt2viz.app.frame import (
+    carried,
     end_of_text,
     examples,
     glossary,
@@ -98,6 +99,7 @@ def open_menu(which: Page) -> Palette:
     limits.notice()
     returned.welcome()
     address.begin()
+    carried.watch()
     tour.draw(which)
     return colors
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
@@ -13,6 +14,7 @@ from gpt2viz.app.frame import popover, saved_session
 from gpt2viz.export.card import HEIGHT, WIDTH
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.panel import Panel
 
 #: Pages that show one head, which is what their card shows.
 _OF_A_HEAD = (pages.ATTENTION, pages.HEAD)
@@ -61,12 +63,17 @@ def _picture(trace: Trace, colors: Palette) -> None:
 
 def card(trace: Trace, layer: int, head: int, query: int | None) -> export.Card:
     """What the card says of a head; ``query`` is the place of the chosen token, if one is."""
-    looks = run_cache.every_head(trace.key, False).looks
+
+    def weights(run: Trace) -> Panel:
+        return head_stage(run, run.labels, "weights", layer, head, "")
+
+    shown = weights(trace)
+    masked = None if trace.causal else weights(run_cache.run(replace(trace.key, causal=True)))
     return export.Card(
         title=f"Layer {layer} · Head {head}",
-        panel=head_stage(trace, trace.labels, "weights", layer, head, ""),
+        panel=shown,
         tokens=trace.labels,
         chosen=query,
-        says=f"Head {layer}.{head}: {in_words.does(trace, looks, layer, head, query, write=str)}",
+        says=f"Head {layer}.{head}: {in_words.does(shown, masked, query=query, write=str)}",
         source=f"{trace.model_name} · causal mask {'on' if trace.causal else 'off'}",
     )

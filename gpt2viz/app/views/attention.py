@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -177,8 +177,6 @@ def _large(
     )
     config = view.model.config
     every = product(range(config.n_layer), range(config.n_head))
-    looks = run_cache.every_head(view.trace.key, False).looks
-    does = partial(in_words.does, view.trace, looks, query=view.query, write=str)
     told = every if here else [(chosen.layer, chosen.head)]
     heads = Heads(
         chosen.layer,
@@ -187,7 +185,7 @@ def _large(
         config.n_head,
         here,
         _names(view, chosen) if here else [],
-        {f"{n}.{h}": does(n, h) for n, h in told},
+        _does(view, chosen, told),
         _opened(view, chosen),
         examples.told(view.trace),
         chosen.between,
@@ -195,6 +193,22 @@ def _large(
     head_picture.draw(
         view, picture, heads, as_lines=chosen.as_lines, drag=part.drag(ones[0]), key="one_head"
     )
+
+
+def _does(view: View, chosen: _Chosen, heads: Iterable[tuple[int, int]]) -> dict[str, str]:
+    """What heads (layer, head) do in words, by their names, in the numbers that are shown."""
+    runs = [view.trace]
+    if not view.trace.causal:
+        runs.append(run_cache.run(_with_mask(view)))
+
+    @cache
+    def numbers(layer: int) -> list[Measure]:
+        return [measures.measure(run, layer, chosen.shown, chosen.whole_words) for run in runs]
+
+    def panels(layer: int, head: int) -> list[Panel]:
+        return [one_head(one, head, "", chosen.shown) for one in numbers(layer)]
+
+    return {f"{n}.{h}": in_words.does(*panels(n, h), query=view.query, write=str) for n, h in heads}
 
 
 def _names(view: View, chosen: _Chosen) -> list[str]:
@@ -254,17 +268,21 @@ def _about(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails, here: str
     """What there is to know about both pictures: code, numbers, words."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
     the_large = one.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
-    pooled = (
-        f" Each is shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each block."
-        if len(drawn.labels) > THUMBNAIL
-        else ""
+    pooled = len(drawn.labels) > THUMBNAIL
+    sums = (
+        "In the small squares every row sums to 1."
+        if shown != "weights"
+        else ("Every row sums to 1.")
     )
+    if pooled:
+        sums = (
+            f"Each is shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each block."
+        )
     # Filled last: words are linked below.
     above = st.container(horizontal=True, gap="small", vertical_alignment="center")
     prose.markdown(
         "Each small square is one head's **attention weights**, layers down and heads across: how "
-        "much each token (row, the *query*) takes from each token (column, the *key*). Every row "
-        f"sums to 1.{pooled}"
+        f"much each token (row, the *query*) takes from each token (column, the *key*). {sums}"
     )
     if shown != "weights":
         prose.markdown(f"**The large head**: {measures.MEASURES[shown][1]}")

@@ -37,6 +37,12 @@ export function alike(a, b) {
     a.shades.join() === b.shades.join() && a.cells.every((cell, n) => cell === b.cells[n])
 }
 
+// Whether two messages are of the same heads and tokens, so that what is pointed at is still there.
+export function ofTheSame(a, b) {
+  return a.layers === b.layers && a.heads === b.heads &&
+    JSON.stringify(a.tokens) === JSON.stringify(b.tokens)
+}
+
 // Where every head stands in a width and a height, in CSS pixels: layers down, heads across.
 export function plan({ layers, heads }, width, tall) {
   const left = width < 480 ? 16 : 58, top = 2 * LINE + 10, below = LINE + 8
@@ -342,17 +348,17 @@ export default function ({ data, parentElement, setTriggerValue }) {
     whenChosen(view, () => {
       Object.assign(view.p, marked(view))
       list(view)
-      draw(view)
+      sized(view)
     })
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => sized(view))
   }
   const style = getComputedStyle(view)
   view.background = style.getPropertyValue("--st-background-color") || "#ffffff"
   view.accent = style.getPropertyValue("--st-primary-color") || "#3550c8"
-  const grew = known && (known.layers !== p.layers || known.heads !== p.heads)
-  if (grew || view.head >= p.layers * p.heads || view.token >= p.tokens.length)
+  if (known && !ofTheSame(known, p)) {
     Object.assign(view, { head: -1, token: -1 })
+    view.tip.style.display = "none"
+  }
   list(view)
-  if (!known || grew || view.clientWidth !== view.wide) sized(view)
-  else draw(view)
+  sized(view)
 }
