@@ -14,7 +14,7 @@ from streamlit.errors import StreamlitAPIException
 
 from gpt2viz import GPT2VizError
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.frame import examples, token_strip
+from gpt2viz.app.frame import examples, token_strip, tour
 from gpt2viz.app.frame.page import View, open_page
 from gpt2viz.app.pages import Page
 from gpt2viz.pictures.palette import Palette
@@ -71,6 +71,7 @@ def _draw(
         st.rerun()  # the frame tells what can't be loaded any more
     if frame.said != _said(view.trace, choosing):
         st.rerun()
+    tour.remember()
     output.back_to(frame.shown)
     prose.back_to(frame.linked)
     frame.shown.arrived = False  # what runs alone after this was here before

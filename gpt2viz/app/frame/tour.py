@@ -1,6 +1,7 @@
 """A tour of six steps through the real app: each step is an address, and what to see there.
 
-``?tour=2`` is where it stands; nothing else is kept, so that a step can be sent as a link.
+``?tour=2`` is where it stands, so that a step can be sent as a link. What a visitor had before is
+remembered, and comes back as they leave.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from gpt2viz.app import address, pages, parameters, prose
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameter import Parameter
 from gpt2viz.app.parameters import DIFFERS, EDITS, HEAD, KEY, LAYER, PREDICT, QUERY
+
+_BEFORE = "_before_tour"
 
 TEXT = "The cat sat on the mat and the cat sat"
 
@@ -61,7 +64,8 @@ STEPS = (
         pages.SIDE_BY_SIDE,
         {DIFFERS: "mask", LAYER: COPY[0], HEAD: COPY[1], QUERY: 2},
         "The first “sat” may see only itself and what comes before it: the rest is **masked**. "
-        "Without the mask the same row spreads over words that come later.",
+        "Without the mask the same row looks straight at “on”, the next word: at what the model "
+        "is to guess there.",
     ),
     Step(
         pages.PREDICT,
@@ -89,6 +93,7 @@ def draw(page: Page) -> None:
     address.choice(parameters.TOUR, range(1, len(STEPS) + 1))
     n: int | None = address.chosen(parameters.TOUR)
     if n is None:
+        remember()
         return
     step = STEPS[n - 1]
     with st.container(key="tour", gap=None):
@@ -100,13 +105,27 @@ def draw(page: Page) -> None:
                 _go(page, n - 1, "Back", "arrow_back")
             if n < len(STEPS):
                 _go(page, n + 1, "Next", "arrow_forward")
-            st.button(
-                "Leave the tour" if n < len(STEPS) else "End the tour",
-                icon=":material/close:",
-                type="tertiary",
-                on_click=address.put,
-                args=(parameters.TOUR, None),
-            )
+            label = "Leave the tour" if n < len(STEPS) else "End the tour"
+            if st.button(label, icon=":material/close:", type="tertiary"):
+                st.query_params.from_dict(address.restored(_without(n)))
+                st.rerun()
+
+
+def remember() -> None:
+    """Remember what is chosen, off the tour, for when a visitor comes back from it."""
+    if address.asked(parameters.TOUR) is None:
+        st.session_state[_BEFORE] = address.parameters() | address.unwritten()
+
+
+def _without(n: int) -> dict[str, str]:
+    """The address's parameters for who leaves the ``n``-th step: what the tour set is as before.
+
+    What they chose since stays; with a sentence of their own nothing else comes back.
+    """
+    now, given = address.parameters() | address.unwritten(), _address(n)
+    own = {name: value for name, value in now.items() if given.get(name) != value}
+    before = {} if parameters.TEXT.name in own else st.session_state.get(_BEFORE, {})
+    return {**before, **own}
 
 
 def offer(page: Page) -> None:
@@ -123,11 +142,16 @@ def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None)
     leads to the step before. A link to the page that is open would leave the address as it is.
     """
     drawn = f":material/{icon}:" if icon else None
-    step = STEPS[n - 1]
-    wanted = {parameters.TOUR.name: str(n), parameters.TEXT.name: TEXT}
-    wanted |= {one.name: str(value) for one, value in step.parameters.items()}
+    step, wanted = STEPS[n - 1], _address(n)
     if page is not step.page:
         st.page_link(step.page.path, label=label, icon=drawn, help=help, query_params=wanted)
     elif st.button(label, icon=drawn, type="tertiary", help=help):
+        remember()
         st.query_params.from_dict(wanted)
         st.rerun()
+
+
+def _address(n: int) -> dict[str, str]:
+    """What the address of a step says."""
+    of_step = {one.name: str(value) for one, value in STEPS[n - 1].parameters.items()}
+    return {parameters.TOUR.name: str(n), parameters.TEXT.name: TEXT, **of_step}
