@@ -53,3 +53,5 @@ def test_the_head_on_screen_stays() -> None:
         act()
         assert (at.session_state["layer"], at.session_state["head"]) == shown
         assert (at.query_params["layer"], at.query_params["head"]) == tuple(map(str, shown))
+    at = typed(open_page("find", text=TEXT), OTHER)
+    assert "head" not in at.query_params, "on Find no head is large"

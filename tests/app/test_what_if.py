@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
+from gpt2viz import parse_edits
 from gpt2viz.app.views import edits
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import (
@@ -28,7 +29,7 @@ from tests.app.pages import (
     unpacked,
 )
 from tests.app.test_behaviour import said
-from tests.bundled import N_HEAD, opening
+from tests.bundled import N_HEAD, N_LAYER, opening
 from tests.numpy_gpt2 import Tolerance, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
@@ -198,7 +199,7 @@ def test_edits_add_up_and_are_undone_one_by_one() -> None:
 def test_the_chosen_head_is_what_is_offered() -> None:
     """Until another is picked in the fields; that stays until another is chosen."""
     layer, head = opening()
-    first, second, third = (f"off:{layer}.{(head + n) % N_HEAD}" for n in range(3))
+    first, second = (f"off:{layer}.{(head + n) % N_HEAD}" for n in range(2))
     at = open_page("what_if")
     at.button(key="add_edit").click().run()
     assert at.query_params["edits"] == first, "that of the page, which opens on it"
@@ -213,12 +214,43 @@ def test_the_chosen_head_is_what_is_offered() -> None:
     (heads,) = [group for group in button_groups(at) if group.key == "head"]
     heads.set_value((head + 2) % N_HEAD).run()
     at.button(key="add_edit").click().run()
+    third = f"off:{at.session_state['layer']}.{(head + 2) % N_HEAD}"
     assert at.query_params["edits"] == f"{first},{second},{third}"
     shown = [button.key for button in at.button if (button.key or "").startswith("undo_")]
     assert shown == ["undo_2", "undo_1", "undo_0", "undo_all"], "the latest first"
     beside = open_page("side_by_side", differs="edits", layer="1", head="5")
     beside.button(key="add_edit").click().run()
     assert beside.query_params["edits"] == "off:1.5"
+
+
+def most_changed(edits: str) -> tuple[int, int]:
+    """The head whose weights differ most, anywhere, between a run with the edits and one without."""
+    model = gpt2viz.load_model()
+    runs = [gpt2viz.trace(model, TEXT, edits=parse_edits(one)) for one in ("", edits)]
+    weights = [np.stack([run.stage("weights", n)[0] for n in range(N_LAYER)]) for run in runs]
+    apart = np.abs(weights[0] - weights[1]).max(axis=(2, 3))
+    return int(apart.argmax() // N_HEAD), int(apart.argmax() % N_HEAD)
+
+
+def test_after_an_edit_the_head_on_screen_is_one_that_it_changes() -> None:
+    def shown(at: Any) -> tuple[int, int]:
+        both = [array(t["z"]) for t in figure(at, "both_sides")["data"] if t.get("coloraxis")]
+        assert not np.array_equal(*both, equal_nan=True)
+        return at.session_state["layer"], at.session_state["head"]
+
+    at = open_page("what_if", text=TEXT, edits="off:0.0")
+    assert shown(at) == most_changed("off:0.0"), "from a link"
+    for here in ({}, {"layer": "1", "head": "2"}):
+        at = open_page("what_if", text=TEXT, **here)
+        at.selectbox(key="edit_layer").set_value(1).run()
+        at.selectbox(key="edit_head").set_value(2).run()
+        at.button(key="add_edit").click().run()
+        assert shown(at) == most_changed("off:1.2")
+        assert at.selectbox(key="edit_head").value == 2, "beside the one that was added"
+    at = open_page("what_if", text=TEXT, layer="3", head="5")
+    at.selectbox(key="edit_layer").set_value(0).run()
+    at.button(key="add_edit").click().run()
+    assert shown(at) == (3, 5), "a chosen head that changes stays"
 
 
 def test_every_kind_can_be_added() -> None:

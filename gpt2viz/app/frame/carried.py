@@ -9,9 +9,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from gpt2viz import EditError, GPT2VizError
-from gpt2viz.app import address, parameters, run_cache
+from gpt2viz.app import address, output, pages, parameters, run_cache
 from gpt2viz.app.frame import end_of_text
 from gpt2viz.app.parameter import Parameter, To
+
+#: Pages on which a head is large, whether or not somebody chose it. On Find it isn't.
+_OF_A_HEAD = {*parameters.HEAD.on} - {pages.FIND, pages.TEXTBOOK}
 
 
 def watch() -> None:
@@ -50,9 +53,10 @@ def _carry(to: To, changed: Parameter) -> None:
     The head on screen may be one that nobody chose: the best for the sentence of before. What was
     chosen of a text alone is forgotten with that.
     """
+    on_screen = pages.called(output.shown().page) in _OF_A_HEAD
     for one in (parameters.LAYER, parameters.HEAD):
-        if address.asked(one) is None and (shown := address.known(one)) is not None:
-            address.put(one, shown)
+        if on_screen and address.asked(one) is None and (head := address.known(one)) is not None:
+            address.put(one, head)
     everything = address.parameters()
     for parameter in parameters.PARAMETERS:
         raw = address.asked(parameter)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
-from gpt2viz.analysis.looks import Looks
 from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.pages import Page
 
 _HEAD_OR_WHOLE = "_head_or_whole"
+
+#: The layer and the head that a page opens on: the best, that of a layer, or with a head's number.
+Opening = Callable[[int | None, int | None], tuple[int, int]]
 
 
 def mode(which: Page) -> str:
@@ -29,7 +32,7 @@ def mode(which: Page) -> str:
     return chosen
 
 
-def layer(view: View, among: int | None = None) -> int:
+def layer(view: View, among: int | None = None, opening: Opening | None = None) -> int:
     """Pick a layer: 0 is the first one after the embeddings; with ``among``, one of so many."""
     layers = range(view.model.config.n_layer if among is None else among)
     chosen: int = st.segmented_control(
@@ -40,12 +43,12 @@ def layer(view: View, among: int | None = None) -> int:
         help=prose.tip(
             "A model is a stack of layers; each reads what the one below wrote. 0 is the first."
         ),
-        **_layers(view, layers),
+        **_layers(opening or by_looks(view), layers, view.model.config.n_head),
     )
     return chosen
 
 
-def head(view: View, among: int | None = None) -> int:
+def head(view: View, among: int | None = None, opening: Opening | None = None) -> int:
     """Pick one of the layer's heads; with ``among``, one of so many."""
     heads = range(view.model.config.n_head if among is None else among)
     chosen: int = st.segmented_control(
@@ -57,42 +60,50 @@ def head(view: View, among: int | None = None) -> int:
             "Each layer has several heads. Each computes weights of its own: "
             "how much every token takes from every other."
         ),
-        **_heads(view, heads),
+        **_heads(opening or by_looks(view), heads),
     )
     return chosen
 
 
-def layer_and_head(view: View) -> tuple[int, int]:
-    """The layer and the head that are chosen, where a picture is what they are picked in."""
-    config = view.model.config
-    _layers(view, range(config.n_layer))
-    _heads(view, range(config.n_head))
+def layer_and_head(view: View, opening: Opening | None = None) -> tuple[int, int]:
+    """The layer and the head that are chosen, where a picture is what they are picked in.
+
+    Where none is, those of the ``opening``, by where heads look if it isn't given.
+    """
+    config, opening = view.model.config, opening or by_looks(view)
+    _layers(opening, range(config.n_layer), config.n_head)
+    _heads(opening, range(config.n_head))
     return address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
 
 
-def _layers(view: View, layers: range) -> dict[str, Any]:
+def _layers(opening: Opening, layers: range, n_head: int) -> dict[str, Any]:
     """Where the address names a head alone, the layer is that of the best with its number."""
 
-    def opening() -> int:
-        asked, heads = address.asked(parameters.HEAD), range(view.model.config.n_head)
-        head = next((n for n in heads if str(n) == asked), None)
-        return min(_looks(view).opening(head=head)[0], layers.stop - 1)
+    def best() -> int:
+        asked = address.asked(parameters.HEAD)
+        head = next((n for n in range(n_head) if str(n) == asked), None)
+        return min(opening(None, head)[0], layers.stop - 1)
 
-    return address.choice(parameters.LAYER, layers, opening) | {"on_change": _keep_head, "args": ()}
+    return address.choice(parameters.LAYER, layers, best) | {"on_change": _keep_head, "args": ()}
 
 
-def _heads(view: View, heads: range) -> dict[str, Any]:
+def _heads(opening: Opening, heads: range) -> dict[str, Any]:
     """Where the address names no head, it is the best of the layer."""
 
-    def opening() -> int:
-        return min(_looks(view).opening(address.chosen(parameters.LAYER))[1], heads.stop - 1)
+    def best() -> int:
+        return min(opening(address.chosen(parameters.LAYER), None)[1], heads.stop - 1)
 
-    return address.choice(parameters.HEAD, heads, opening) | {"on_change": _keep_head, "args": ()}
+    return address.choice(parameters.HEAD, heads, best) | {"on_change": _keep_head, "args": ()}
 
 
-def _looks(view: View) -> Looks:
-    """What the head that opens is found by: with the mask on, so that it stays when that is off."""
-    return run_cache.every_head(replace(view.trace.key, causal=True), False).looks
+def by_looks(view: View) -> Opening:
+    """The head that opens by where heads look: with the mask on, so that it stays without it."""
+
+    def opening(layer: int | None, head: int | None) -> tuple[int, int]:
+        looks = run_cache.every_head(replace(view.trace.key, causal=True), False).looks
+        return looks.opening(layer, head)
+
+    return opening
 
 
 def _keep_head() -> None:

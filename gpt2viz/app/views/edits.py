@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import Edit, EditError, EditKind, GPT2Config, PatchError, TextError, parse_edits
+from gpt2viz import (
+    Edit,
+    EditError,
+    EditKind,
+    GPT2Config,
+    GPT2VizError,
+    Model,
+    PatchError,
+    TextError,
+    parse_edits,
+)
+from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose, run_cache, troubles
-from gpt2viz.app.clicks import Cell
+from gpt2viz.app.clicks import Cell, choose_no_head
 from gpt2viz.app.frame import controls, end_of_text, sentence
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
@@ -25,6 +38,7 @@ from gpt2viz.pictures.patching import PIECES
 from gpt2viz.run import edit_kinds
 from gpt2viz.run.edit_kinds import fields_of
 from gpt2viz.run.edits import LARGEST_FACTOR, STREAMS, check, describe, patches, unsummed
+from gpt2viz.run.key import RunKey
 from gpt2viz.run.pieces import check_as_long
 
 #: What a person picks from, and what it means.
@@ -144,6 +158,38 @@ def in_words(view: View) -> None:
         note_means(view, edits)
 
 
+def opening(view: View) -> controls.Opening:
+    """Open on the head whose weights the edits change most; by looks where they change none."""
+
+    def found(layer: int | None, head: int | None) -> tuple[int, int]:
+        address.text(parameters.TEXT2, "", one_line=False)
+        change = _change(view.trace.key, _edits())
+        if change is not None:
+            layers, heads = np.indices(change.shape)
+            among = (layers == layer) | (layer is None), (heads == head) | (head is None)
+            best = np.where(among[0] & among[1], change, 0).argmax()
+            if change.flat[best] > 0:
+                return int(layers.flat[best]), int(heads.flat[best])
+        return controls.by_looks(view)(layer, head)
+
+    return found
+
+
+def _change(key: RunKey, edits: tuple[Edit, ...]) -> Scores | None:
+    """How far the weights of each head (n_layer, n_head) lie apart at most without and with edits.
+
+    None for no edits, for those that are impossible, and for a text whose weights aren't all kept.
+    """
+    if not edits:
+        return None
+    with suppress(GPT2VizError):  # the page says why
+        second = _second_ids(run_cache.load(key.model)) if patches(edits) else ()
+        edited = replace(key, edits=edits, patch_from=second)
+        if all(run_cache.run(one).explicit for one in (key, edited)):
+            return two_runs.apart(key, edited, tuple((n, n) for n in range(len(key.token_ids))))
+    return None
+
+
 def both_runs(view: View, choices: DeltaGenerator) -> Sides:
     """Pick edits among the ``choices``: the run without and with them, or one message."""
     edits = _edits()
@@ -161,7 +207,7 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
 
     The tokens that patches among ``edits`` take from.
     """
-    _offer(*controls.layer_and_head(view))
+    _offer(*controls.layer_and_head(view, opening(view)))
     kinds = KINDS | {one.name: _told(one) for one in edit_kinds.KINDS.values()}
     kind: str = st.selectbox(
         "What to change",
@@ -182,8 +228,13 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
         icon=":material/add:",
         type="primary",
         help=prose.tip(kinds[kind][1]),
-        on_click=_add,
-        args=(_frame(view), Edit(kind, **values), _odd(view, second) if kind == "patch" else ""),
+        on_click=_add_and_show,
+        args=(
+            _frame(view),
+            Edit(kind, **values),
+            _odd(view, second) if kind == "patch" else "",
+            view.trace.key,
+        ),
         key="add_edit",
     )
     return second if patched else ()
@@ -198,7 +249,7 @@ def _told(kind: EditKind) -> tuple[str, str]:
 
 def _second(view: View) -> tuple[int, ...]:
     """Ask for the text that patches take their pieces from; its tokens, none if there is none."""
-    text = sentence.box(
+    sentence.box(
         parameters.TEXT2,
         "",
         "Second sentence",
@@ -206,13 +257,18 @@ def _second(view: View) -> tuple[int, ...]:
         label_visibility="collapsed",
         width=240,
     )
-    if not text:
-        return ()
     try:
-        return tuple(view.model.tokenizer.encode(text, end_of_text_first=end_of_text.is_on()))
+        return _second_ids(view.model)
     except TextError as error:
         st.info(f"Second sentence: {literal(str(error))}", icon=":material/edit:")
         st.stop()
+
+
+def _second_ids(model: Model) -> tuple[int, ...]:
+    """The tokens of the second text, none where there is none. Raises ``TextError``."""
+    text = address.chosen(parameters.TEXT2)
+    first = end_of_text.is_on()
+    return tuple(model.tokenizer.encode(text, end_of_text_first=first)) if text else ()
 
 
 def _odd(view: View, second: tuple[int, ...]) -> str:
@@ -229,6 +285,8 @@ def _odd(view: View, second: tuple[int, ...]) -> str:
 def _offer(layer: int, head: int) -> None:
     """Let the fields of an edit name a head: when another is chosen, or they are drawn anew."""
     chosen = {"edit_layer": layer, "edit_head": head}
+    if address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD):
+        chosen = st.session_state.get(_OFFERED, chosen)  # the one that opens, edits decide
     if st.session_state.get(_OFFERED) != chosen:
         st.session_state.update(chosen)
         st.session_state[_OFFERED] = chosen
@@ -276,6 +334,15 @@ def _field(view: View, name: str) -> Any:
     config = view.model.config
     count = config.n_layer if name == "layer" else config.n_head
     return st.selectbox(name.capitalize(), range(count), key=key, width=90)
+
+
+def _add_and_show(frame: _Frame, edit: Edit, why_not: str, key: RunKey) -> None:
+    """Put an edit at the end of the list; where the chosen head doesn't change, choose no head."""
+    _add(frame, edit, why_not)
+    change = _change(key, address.chosen(parameters.EDITS))
+    at = address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
+    if change is not None and change[at] == 0 and change.any():
+        choose_no_head()
 
 
 def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:

@@ -57,7 +57,8 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
 
     part = zoom.window(view)
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
-        layer, head = controls.layer(view), controls.head(view)
+        opening = editing.opening(view)
+        layer, head = (pick(view, opening=opening) for pick in (controls.layer, controls.head))
         as_lines = lines.switched(part)
     _weights(both, part, (layer, head), as_lines)
     coming, where = st.columns([8, 5], gap="medium")
