@@ -263,7 +263,7 @@ def tables_on_demand(label: str, made: Mapping[str, Callable[[], pd.DataFrame]])
         for name in names:
             if len(names) > 1:
                 st.caption(name)
-            st.dataframe(entries[name].table)
+            st.dataframe(entries[name].table, placeholder="×")  # masked, as in the picture
 
     popover.button(label, draw, key="table")
 

@@ -79,8 +79,8 @@ class Picture(Fixed):
         """The numbers, one row each.
 
         Of matrices: ``picture`` (its title), then row and column under their names ("query",
-        "key"), and ``value``. A masked cell's value is what the run had there; NaN is left out. Of
-        curves, bars and edges: ``series`` (its name, or what is drawn where it has none), ``x``,
+        "key"), ``value`` and, where cells are masked, ``hidden``: what the legend calls those, "" for
+        the others. A masked cell's value is what the run had there; NaN is left out. Of curves, bars and edges: ``series`` (its name, or what is drawn where it has none), ``x``,
         ``y``. No rows where there are no numbers.
         """
         with needed("A picture's table", "notebook"):
@@ -92,7 +92,14 @@ class Picture(Fixed):
             for one in self.series
         ]
         parts = [part for part in parts if len(part)]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        if not parts:
+            return pd.DataFrame()
+        found = pd.concat(parts, ignore_index=True)
+        return (
+            found
+            if found.get("hidden", pd.Series()).any()
+            else found.drop(columns="hidden", errors="ignore")
+        )
 
 
 def _cells(panel: Panel) -> pd.DataFrame:
@@ -102,6 +109,7 @@ def _cells(panel: Panel) -> pd.DataFrame:
     y, x = panel.rows.title or "row", panel.columns.title or "column"
     if x == y:  # heads meet heads: two columns still
         x, y = f"{x} (column)", f"{y} (row)"
+    hidden = np.zeros(panel.values.size, bool) if panel.masked is None else panel.masked.ravel()
     rows, columns = (
         np.array(axis.plain_names(), dtype=object) for axis in (panel.rows, panel.columns)
     )
@@ -111,6 +119,7 @@ def _cells(panel: Panel) -> pd.DataFrame:
             y: np.repeat(rows, n_columns),
             x: np.tile(columns, n_rows),
             "value": panel.values.ravel(),
+            "hidden": np.where(hidden, panel.masked_name, ""),
         }
     ).dropna(subset="value")
 

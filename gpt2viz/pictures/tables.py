@@ -53,6 +53,15 @@ def panel_table(panel: Panel) -> pd.DataFrame:
     )
 
 
+def shown_table(panel: Panel) -> pd.DataFrame:
+    """The same with masked cells missing (``pandas.NA``): no 0, and no NaN of the run either."""
+    found = panel_table(panel)
+    hidden = np.zeros(found.shape, bool) if panel.masked is None else panel.masked
+    for n, name in enumerate(found.columns):
+        found[name] = pd.arrays.FloatingArray(panel.values[:, n].copy(), hidden[:, n].copy())
+    return found
+
+
 def _named(axis: Axis) -> list[str]:
     places = ((axis.position(n), text) for n, text in enumerate(axis.labels))
     return [text if text == str(n) else f"{n} {text}" for n, text in places]

@@ -67,6 +67,26 @@ def test_all_heads_of_the_model(expected: Any) -> None:
         assert_array_equal(mask, later)
 
 
+def test_a_masked_cell_is_no_zero_in_a_table(expected: Any) -> None:
+    """Not in Numbers, which Save writes to files, and not in the table below the pictures."""
+    causal, stages = expected
+    at = open_page("attention", **address(causal, layer="2", head="3"))
+    shown = at.session_state["_shown"]
+    later = np.triu(np.ones((12, 12), bool), 1) & causal
+    (below,) = (
+        one
+        for name, one in shown.tables.items()
+        if "head 3" in name and "query" in (one.index.name or "")
+    )
+    assert_array_equal(below.isna(), later)
+    weights = np.where(later, 0, stages["weights"][2][3])
+    assert_allclose(below.fillna(0).to_numpy(np.float64), weights, **TOLERANCE)
+    for name, picture in shown.pictures.items():
+        table, n_heads = picture.table(), picture.table()["picture"].nunique()
+        hidden = table.get("hidden", np.full(len(table), ""))
+        assert_array_equal(np.reshape(hidden != "", (n_heads, 12, 12)), [later] * n_heads, name)
+
+
 def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
     causal, stages = expected
     W_O = load_file(BUNDLED / "model.safetensors")

@@ -299,7 +299,7 @@ def _about(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails, here: str
             of=[drawn.what, the_large],
         )
         output.tables_on_demand(
-            "These numbers as a table", {the_large: partial(tables.panel_table, one)}
+            "These numbers as a table", {the_large: partial(tables.shown_table, one)}
         )
         with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
             prose.markdown(_SINK)

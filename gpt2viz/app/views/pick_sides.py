@@ -101,8 +101,9 @@ def places(both: Sides, what: str, parts: tuple[Window, Window]) -> tuple[Place,
     but where heads are what differs. And pick lines, which is True, or a matrix for the
     ``parts`` that are shown."""
     configs = [side.view.model.config for side in (both.a, both.b)]
-    layer = controls.layer(both.a.view, min(c.n_layer for c in configs))
-    head = controls.head(both.a.view, min(c.n_head for c in configs))
+    view, opening = both.a.view, editing.opening(both.a.view) if what == "edits" else None
+    layer = controls.layer(view, min(c.n_layer for c in configs), opening)
+    head = controls.head(view, min(c.n_head for c in configs), opening)
     b = _place_of_b(configs[0]) if what == "head" else (layer, head)
     whole: bool = st.toggle(
         "Mean of all heads",
