@@ -10,8 +10,9 @@ from numpy.testing import assert_allclose
 from safetensors.numpy import load_file
 
 import gpt2viz
+from gpt2viz.app.views.measures import MEASURES
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import button_groups, figure, heatmaps, open_page
+from tests.app.pages import button_groups, canvas, figure, heatmaps, open_page, unpacked
 from tests.numpy_gpt2 import Tolerance, reference
 
 TEXT = "Man bites dog"
@@ -46,6 +47,23 @@ def test_what_a_head_gives_in_every_layer(run: dict[str, np.ndarray]) -> None:
 def test_the_mean_of_heads_in_every_layer(run: dict[str, np.ndarray]) -> None:
     for layer, shown in strip(compare="mean", show="norms").items():
         assert_allclose(shown, np.mean(run["weights"][int(layer)], axis=0), **TOLERANCE)
+
+
+def test_the_strip_has_its_own_code_and_no_words_of_the_pictures_above_it() -> None:
+    """Under every measure: said before the strip is that weights go from 0 to 1."""
+    wrong = []
+    for shown, does in zip(MEASURES, ("", "without_first", "value_weighted"), strict=True):
+        at = open_page("side_by_side", text=TEXT, head="4", show=shown)
+        ends = [panel["high"] for panel in unpacked(canvas(at, "strip_chart"))[0]["panels"]]
+        parts = [part for part in at.main if part.type in ("bidi_component", "caption")]
+        (strip,) = (n for n, part in enumerate(parts) if "strip_chart" in str(part.proto))
+        (said,) = (n for n, part in enumerate(parts) if "from 0 to 1" in str(part.proto))
+        if said > strip and ends != [1] * len(ends):
+            wrong.append(f"{shown}: {parts[said].value}, up to {ends}")
+        code = "\n".join(block.value for block in at.code)
+        if does and f"def {does}(" not in code:
+            wrong.append(f"{shown}: no code of {does}")
+    assert not wrong, "\n".join(wrong)
 
 
 def drawn(at: Any) -> list[str]:

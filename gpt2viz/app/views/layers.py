@@ -42,9 +42,11 @@ class _Chosen:
         """What is added to a title."""
         return " · whole words" if self.whole_words else ""
 
-    def made_by(self, view: View) -> tuple[Made, ...]:
-        """The code that made the numbers."""
-        return measures.made_by(view, self.layers[0], str(self.head), self.whole_words)
+    def made_by(self, view: View, shown: str = "weights") -> tuple[Made, ...]:
+        """The code that made the numbers of what is ``shown``, a key in ``MEASURES``."""
+        shown = shown if isinstance(self.head, int) else self.head
+        words = self.whole_words and shown != "norms"
+        return measures.made_by(view, self.layers[0], shown, words)
 
 
 def draw(view: View, choices: DeltaGenerator) -> None:
@@ -56,8 +58,8 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         as_lines = lines.switched(part)
         chosen = _Chosen(layers, shown, measures.words(), as_lines)
     _side_by_side(view, part, chosen)
-    _in_every_layer(view, chosen)
     _words(view, chosen)
+    _in_every_layer(view, chosen)
 
 
 def _side_by_side(view: View, part: Window, chosen: _Chosen) -> None:
@@ -177,7 +179,7 @@ def _in_every_layer(view: View, chosen: _Chosen) -> None:
             ),
             view.colors,
             key="strip_chart",
-            made_by=chosen.made_by(view),
+            made_by=chosen.made_by(view, of_head),
             then=lambda cell: _open(int(cell.panel), head),
         )
 
