@@ -210,10 +210,14 @@ def scored(key: RunKey) -> Scored:
 
 
 class EveryHead(NamedTuple):
-    """All heads of a model, small: ``tiles`` (n_layer, nh, side, side) and their hardest looks."""
+    """All heads of a model, small: ``tiles`` (n_layer, nh, side, side) and their hardest looks.
+
+    ``first`` (n_layer, nh) is the mean weight of the later queries on the first key, 0 without any.
+    """
 
     tiles: Array
     looks: Looks
+    first: Array
 
 
 @st.cache_data(max_entries=16, hash_funcs=BY_KEY, show_spinner="Drawing every head …")
@@ -226,21 +230,23 @@ def every_head(key: RunKey, whole_words: bool) -> EveryHead:
     starts = word_starts(trace.token_bytes, trace.apart) if whole_words else None
     with ThreadPoolExecutor(_LAYERS_AT_A_TIME) as pool:  # what takes time lets other threads run
         layers = pool.map(lambda n: _layer(trace, n, starts), range(trace.config.n_layer))
-        tiles, keys, hardest = zip(*layers, strict=True)
-    return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(hardest)))
+        tiles, keys, hardest, first = zip(*layers, strict=True)
+    return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(hardest)), np.stack(first))
 
 
 def _layer(
     trace: gpt2viz.Trace, layer: int, starts: Sequence[int] | None
-) -> tuple[Array, NDArray[np.int64], Array]:
-    """The thumbnails of a layer, and its heads' hardest looks; between words that begin there."""
-    tiles, looks = [], []
+) -> tuple[Array, NDArray[np.int64], Array, Array]:
+    """The thumbnails of a layer, its heads' hardest looks and weight on the first key; between
+    words that begin there."""
+    tiles, looks, first = [], [], []
     for one in trace.weights_of_heads(layer):
         weights = one[None] if starts is None else group_words(one[None], starts)
         tiles.append(thumbnails([weights])[0, 0])
         looks.append(hardest_looks(weights))
+        first.append(weights[0, 1:, 0].sum() / max(len(weights[0]) - 1, 1))
     keys, hardest = zip(*looks, strict=True)
-    return np.stack(tiles), np.concatenate(keys), np.concatenate(hardest)
+    return np.stack(tiles), np.concatenate(keys), np.concatenate(hardest), np.stack(first)
 
 
 @st.cache_data(max_entries=2000, hash_funcs=BY_KEY, show_spinner=False)

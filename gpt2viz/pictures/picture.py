@@ -79,9 +79,10 @@ class Picture(Fixed):
         """The numbers, one row each.
 
         Of matrices: ``picture`` (its title), then row and column under their names ("query",
-        "key"), ``value`` and, where cells are masked, ``hidden``: what the legend calls those, "" for
-        the others. A masked cell's value is what the run had there; NaN is left out. Of curves, bars and edges: ``series`` (its name, or what is drawn where it has none), ``x``,
-        ``y``. No rows where there are no numbers.
+        "key"), ``value`` and, where cells are masked, ``hidden``: what the legend calls those, ""
+        for the others. A masked cell's value is what the run had there; NaN is left out. Of curves,
+        bars and edges: ``series`` (its name, or what is drawn where it has none), ``x``, ``y``. No
+        rows where there are no numbers.
         """
         with needed("A picture's table", "notebook"):
             import pandas as pd
@@ -94,12 +95,10 @@ class Picture(Fixed):
         parts = [part for part in parts if len(part)]
         if not parts:
             return pd.DataFrame()
-        found = pd.concat(parts, ignore_index=True)
-        return (
-            found
-            if found.get("hidden", pd.Series()).any()
-            else found.drop(columns="hidden", errors="ignore")
-        )
+        rows = pd.concat(parts, ignore_index=True)
+        if rows.get("hidden", pd.Series()).any():
+            return rows
+        return rows.drop(columns="hidden", errors="ignore")
 
 
 def _cells(panel: Panel) -> pd.DataFrame:

@@ -222,3 +222,16 @@ def test_what_is_said_of_the_large_head_is_what_it_shows() -> None:
         if "Every row sums to 1" in words(at) and abs(sums - 1).max() > 1e-3:
             wrong.append(f"{here}: rows don't sum to 1")
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_strong_first_column_is_asked_about_where_one_is() -> None:
+    """With the mask on, and without it where a head rests on the first token all the same."""
+    wrong = []
+    for text, causal in product((CRANE, CATS, "x"), (True, False)):
+        later = weights(text, causal)[:, :, 1:, 0]
+        strong = later.size > 0 and later.mean(axis=-1).max() > 0.5
+        at = open_page("attention", text=text, causal=str(causal).lower())
+        asked = any("first column" in one.proto.popover.label for one in at.get("popover"))
+        if asked != strong:
+            wrong.append(f"{text}, mask {causal}: asked {asked}")
+    assert not wrong, "\n".join(wrong)

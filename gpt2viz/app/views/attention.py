@@ -34,6 +34,8 @@ from gpt2viz.run.key import RunKey
 #: Next tokens that are named.
 _TOP = 5
 
+#: A first column is strong where more than this of the later rows' weight stands in it.
+_STRONG = 0.5
 _SINK = (
     "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
     "on the **first token**, which every query can see: an attention "
@@ -100,7 +102,7 @@ def _heads(view: View) -> None:
     with the_map, st.container(key="heads"):
         drawn = _map(view, chosen, numbers, found, best)
     with st.container(key="below", gap="small"):
-        _about(view, chosen, ones[0], drawn, here)
+        _about(view, chosen, ones[0], drawn, here, bool((found.first > _STRONG).any()))
 
 
 def _numbers(found: EveryHead, numbers: Measure, shown: str) -> str:
@@ -264,16 +266,19 @@ def _next_tokens(best: Sequence[tuple[str, float]]) -> None:
         st.page_link(pages.PREDICT.path, label="More", query_params=address.parameters())
 
 
-def _about(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails, here: str) -> None:
-    """What there is to know about both pictures: code, numbers, words."""
+def _about(
+    view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails, here: str, strong: bool
+) -> None:
+    """What there is to know about both pictures: code, numbers, words.
+
+    ``strong`` says whether some head's first column is.
+    """
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
     the_large = one.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
     pooled = len(drawn.labels) > THUMBNAIL
-    sums = (
-        "In the small squares every row sums to 1."
-        if shown != "weights"
-        else ("Every row sums to 1.")
-    )
+    sums = "Every row sums to 1."
+    if shown != "weights":
+        sums = "In the small squares every row sums to 1."
     if pooled:
         sums = (
             f"Each is shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each block."
@@ -301,5 +306,6 @@ def _about(view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails, here: str
         output.tables_on_demand(
             "These numbers as a table", {the_large: partial(tables.shown_table, one)}
         )
-        with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
-            prose.markdown(_SINK)
+        if strong:
+            with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
+                prose.markdown(_SINK)
