@@ -168,12 +168,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=(pages.SIDE_BY_SIDE, pages.WHAT_IF, pages.HEAD),
         moves=move_edits,
     ),
-    DRAW_TEMPERATURE := Choice(
-        "draw_temperature", "Temperature of what is generated", 0.0, on=_PREDICT
-    ),
-    DRAW_TOP_K := Choice("draw_top_k", "Its top-k", "all", on=_PREDICT),
-    DRAW_TOP_P := Choice("draw_top_p", "Its top-p", 1.0, on=_PREDICT),
-    SEED := Choice("seed", "What decides its draws", 0, on=_PREDICT),
+    SEED := Choice("seed", "What decides the draws", 0, on=_PREDICT),
     NEW := Listed("new", "Tokens written so far, after a sign of what they continue", on=_PREDICT),
     CACHE := Switch("cache", "Generate: the cache of keys and values is shown", False, on=_PREDICT),
     ROOM := Choice("room", "Tokens that a cache of a fixed size has room for", 4, on=_PREDICT),

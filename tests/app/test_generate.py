@@ -33,17 +33,20 @@ def new_ids(at: AppTest) -> list[int]:
     return [int(n) for n in (found[0] if isinstance(found, list) else found).split(",")[1:]]
 
 
-def greedy(model: gpt2viz.Model, n: int) -> list[int]:
-    """By the NumPy GPT-2."""
+def drawn(model: gpt2viz.Model, n: int, temperature: float = 1, seed: int = 0) -> list[int]:
+    """By the NumPy GPT-2, from the distribution that the temperature leaves; of 0 the best."""
     ids = model.tokenizer.encode(TEXT)
     for _ in range(n):
-        ids.append(int(reference(BUNDLED, ids, True)["logits"][-1].argmax()))
+        logits = reference(BUNDLED, ids, True)["logits"][-1]
+        share = np.random.default_rng([seed, len(ids)]).random()
+        upto = softmax(logits / temperature).cumsum() if temperature else None
+        ids.append(int(logits.argmax() if upto is None else np.searchsorted(upto, share)))
     return ids[-n:]
 
 
 def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2viz.Model) -> None:
-    at = open_page("predict?predict=generate", text=TEXT)
-    expected = greedy(model, 3)
+    at = open_page("predict?predict=generate", text=TEXT, temperature="0.0")
+    expected = drawn(model, 3, 0)
     for n in (1, 2, 3):
         press(at, "Step")
         assert new_ids(at) == expected[:n]
@@ -54,8 +57,8 @@ def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2
 
 
 def test_the_row_and_the_table_are_those_of_the_moment_of_choosing(model: gpt2viz.Model) -> None:
-    at = press(open_page("predict?predict=generate", text=TEXT, layer="2", head="4"), "Step")
-    at = press(at, "Step")
+    chosen = {"text": TEXT, "layer": "2", "head": "4", "temperature": "0.0"}
+    at = press(press(open_page("predict?predict=generate", **chosen), "Step"), "Step")
     ids = model.tokenizer.encode(TEXT) + new_ids(at)
     before = reference(BUNDLED, ids[:-1], True)
     shown = array(figure(at, "row")["data"][0]["y"])
@@ -74,7 +77,7 @@ def test_play_writes_what_as_many_steps_would(
     at = open_page("predict?predict=generate", text=TEXT)
     assert any("**Write 6** the next 6." in caption.value for caption in at.caption)
     press(at, "Write 6")
-    assert new_ids(at) == greedy(model, 6)
+    assert new_ids(at) == drawn(model, 6)
     assert not at.exception
 
 
@@ -84,7 +87,7 @@ def test_what_was_written_becomes_the_sentence(model: gpt2viz.Model) -> None:
     assert [one for one in at.caption if "Choose one of them" in one.value]
     layer, head = (at.session_state[name] for name in ("layer", "head"))
     press(at, "Make it the sentence")
-    expected = [*model.tokenizer.encode(TEXT), *greedy(model, 2)]
+    expected = [*model.tokenizer.encode(TEXT), *drawn(model, 2)]
     assert model.tokenizer.encode(at.text_input(key="text").value or "") == expected
     assert "new" not in at.query_params
     assert [at.session_state[name] for name in ("layer", "head")] == [layer, head]
@@ -103,9 +106,12 @@ def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> No
     assert not [one for one in at.caption if "Choose one of them" in one.value]  # there is none
 
 
-def test_one_press_writes_from_the_next_token_on(model: gpt2viz.Model) -> None:
-    at = press(open_page("predict", text=TEXT), "Write 10")
-    assert new_ids(at) == greedy(model, 10)
+def test_one_press_writes_with_what_is_set_beside_it(model: gpt2viz.Model) -> None:
+    at = open_page("predict", text=TEXT)
+    slider = at.select_slider(key="temperature")
+    at = press(slider.set_value(2.0).run(), "Write 10")
+    assert new_ids(at) == drawn(model, 10, 2) != drawn(model, 10, 0)
+    assert at.select_slider(key="temperature").value == 2.0
     assert at.query_params["predict"] == "generate"
     assert at.button(key="stop").disabled
     assert not at.button(key="play").disabled
@@ -123,7 +129,7 @@ def test_play_ends_where_the_page_is_left() -> None:
 
 
 def test_a_seed_is_a_text() -> None:
-    settings = {"draw_temperature": "1.5", "seed": "7"}
+    settings = {"temperature": "1.5", "seed": "7"}
     one = press(press(open_page("predict?predict=generate", text=TEXT, **settings), "Step"), "Step")
     back = press(press(one, "Undo"), "Step")
     again = press(
@@ -231,9 +237,11 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
     told = written(at)
     assert f"**{step:,} multiply-adds** in place of {whole:,}, {100 * step / whole:.1f} %" in told
     assert f"the sentence's {n - 1} tokens at once; the 1 token written came one by one" in told
+    each = 2 * n_layer * C * 4  # keys and values, float32
+    assert f"the {n - 1} tokens before it are kept: **{each * (n - 1):,} bytes**, {each:,} each" in told
     held = [n, 4, 4]
     assert caches["tokens kept"].tolist() == held
-    assert caches["bytes kept"].tolist() == [2 * n_layer * C * 4 * tokens for tokens in held]
+    assert caches["bytes kept"].tolist() == [each * tokens for tokens in held]
     lines = figure(at, "cache_curves")["data"]
     for row, (room, first) in enumerate(((None, 0), (4, 0), (4, 2))):
         p = softmax(read_on(BUNDLED, ids, room, first))

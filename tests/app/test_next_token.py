@@ -39,6 +39,7 @@ def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -
     assert_allclose(table["model (%)"][:12], expected[best], rtol=2e-3)
     assert table["token"].iloc[-1] == "all other 5,108 tokens"
     assert table["model (%)"].sum() == pytest.approx(100)
+    assert "drawn from (%)" not in table  # it would say the same
     bits = -(expected / 100 * np.log2(expected / 100)).sum()
     assert at.metric[0].value.endswith(" bits")
     assert float(at.metric[0].value.split()[0]) == pytest.approx(bits, abs=0.011)

@@ -28,9 +28,6 @@ _EXPECTED = "what a link from this page holds, with its model, mask and sentence
 _PLAYING = "playing"
 _INSPECTED = "_inspected"
 
-#: Temperature, top-k and top-p that tokens are drawn with here.
-DRAWING = (parameters.DRAW_TEMPERATURE, parameters.DRAW_TOP_K, parameters.DRAW_TOP_P)
-
 #: Tokens that one press of the button for several writes.
 PLAY = 10
 
@@ -42,7 +39,7 @@ def draw(view: View, settings: Any) -> None:
     page.stop_without_numbers(view.trace)
     ids = _written(view)
     with settings:
-        sampling, seed = next_token.sampling(*DRAWING), _seed()
+        sampling, seed = next_token.sampling(), _seed()
     before = run_cache.run(_with(view.trace.key, ids[:-1]))
     output.run("The run", before)  # the one that the picture is of
     looked, text = st.columns(2, gap="medium")

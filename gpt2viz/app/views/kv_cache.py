@@ -17,7 +17,6 @@ from gpt2viz.app import address, limits, output, parameters, prose, run_cache
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import counted
-from gpt2viz.model.memory import spell
 from gpt2viz.pictures.prediction import surprise_curves
 from gpt2viz.run.key import RunKey
 
@@ -78,11 +77,12 @@ def _step(view: View, whole: Trace) -> None:
     )
     all_of_it = sum(product.multiply_adds for product in products(whole))
     of_step = sum(product.multiply_adds for product in products_of(alone, config))
-    held = cache_bytes(alone)
+    each, before = cache_bytes(alone) // n, counted(n - 1, "tokens")
     prose.markdown(
         f"The step takes **{of_step:,} multiply-adds** in place of {all_of_it:,}, "
-        f"{100 * of_step / all_of_it:.1f} %. For that **{spell(held)}** are kept, {held // n:,} "
-        f"bytes a token: keys and values of {counted(config.n_layer, 'layers')}."
+        f"{100 * of_step / all_of_it:.1f} %. For that the keys and values of the {before} before "
+        f"it are kept: **{each * (n - 1):,} bytes**, {each:,} each in "
+        f"{counted(config.n_layer, 'layers')}."
     )
 
 

@@ -14,7 +14,7 @@ from gpt2viz.app.clicks import Cell, open_head
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameter import Choice, Text
+from gpt2viz.app.parameter import Text
 from gpt2viz.app.source_code import Line
 from gpt2viz.labels import difference, signed
 from gpt2viz.pictures import tables
@@ -53,7 +53,7 @@ def draw(view: View, settings: Any) -> None:
     """Draw the mode; ``settings`` is the container for what tokens are drawn with."""
     page.stop_without_numbers(view.trace)
     with settings:
-        sampled = sampling(parameters.TEMPERATURE, parameters.TOP_K, parameters.TOP_P)
+        sampled = sampling()
     position = view.n_tokens - 1 if view.query is None else view.query
     _next_token(view, position, sampled)
     _surprise(view)
@@ -72,7 +72,9 @@ def _next_token(view: View, position: int, settings: Sampling) -> None:
     model, drawn = sampling_distribution(logits), sampling_distribution(logits, **settings)
     table = tables.next_token_table(model, drawn, names, top=TOP)
     cases = {"the model's probability": table["model (%)"]}
-    if settings != UNCHANGED:
+    if settings == UNCHANGED:
+        del table["drawn from (%)"]
+    else:
         cases["what a token is drawn from, with these settings"] = table["drawn from (%)"]
     picture, numbers = st.columns([5, 4], gap="large")
     with picture, st.container(gap="xsmall"):
@@ -227,8 +229,8 @@ def _open(cell: Cell, n_head: int) -> None:
         open_head(cell.row, cell.column)
 
 
-def sampling(temperature: Choice, top_k: Choice, top_p: Choice) -> Sampling:
-    """Pick temperature, top-k and top-p, which each page remembers under names of its own."""
+def sampling() -> Sampling:
+    """Pick temperature, top-k and top-p, which both modes of the page draw with."""
     chosen = st.select_slider(
         "Temperature",
         TEMPERATURES,
@@ -236,19 +238,19 @@ def sampling(temperature: Choice, top_k: Choice, top_p: Choice) -> Sampling:
             "Divides the logits: below 1 the probable tokens gain, above 1 they lose, "
             "at 0 only the most probable one is left."
         ),
-        **address.choice(temperature, TEMPERATURES),
+        **address.choice(parameters.TEMPERATURE, TEMPERATURES),
     )
     kept = st.select_slider(
         "Top-k",
         COUNTS,
         help=prose.tip("Keeps only the k most probable tokens."),
-        **address.choice(top_k, COUNTS),
+        **address.choice(parameters.TOP_K, COUNTS),
     )
     part = st.select_slider(
         "Top-p",
         SHARES,
         help=prose.tip("Keeps the fewest tokens that together reach this probability."),
-        **address.choice(top_p, SHARES),
+        **address.choice(parameters.TOP_P, SHARES),
     )
     return {"temperature": chosen, "top_k": None if kept == "all" else kept, "top_p": part}
 
