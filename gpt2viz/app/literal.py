@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
+from gpt2viz.app.terms import A_TERM
 from gpt2viz.labels import isolated, spelled, unaltered
+
+_TERM, _FIRST = re.compile(A_TERM, re.IGNORECASE), re.compile(r"\b[a-z]", re.IGNORECASE)
 
 
 def literal(text: str) -> str:
     """Markdown that shows exactly ``text``: every ASCII sign is escaped, every control spelled.
 
-    No address in it becomes a link: an invisible ``JOINER`` keeps its parts apart.
+    No address in it becomes a link: an invisible ``JOINER`` keeps its parts apart. Nor does a word
+    of it that the glossary has: its first letter is written as a character reference.
     """
-    return isolated("".join(map(_escape, unaltered(spelled(text)))))
+    plain = "".join(map(_escape, unaltered(spelled(text))))
+    return isolated(_TERM.sub(lambda term: _FIRST.sub(_reference, term[0]), plain))
 
 
 def _escape(char: str) -> str:
     plain = not char.isascii() or char.isalnum() or char == " "
     return char if plain else f"\\{char}"
+
+
+def _reference(letter: re.Match[str]) -> str:
+    return f"&#{ord(letter[0])};"

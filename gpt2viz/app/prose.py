@@ -2,7 +2,7 @@
 
 Every caption and explanation is written with ``markdown`` or ``caption``; an alert says
 ``linked(…)``, a widget's help ``tip(…)``. Headings, code, formulas, tables and what is quoted
-“so” stay as they are.
+“so” stay as they are, and so does what ``literal`` shows: words of a sentence are not ours.
 """
 
 from __future__ import annotations
@@ -15,23 +15,8 @@ from urllib.parse import quote, urlencode
 import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
-from gpt2viz.app.terms import TERM, TERMS, Term
+from gpt2viz.app.terms import A_TERM, SPELLED, Term
 
-#: Other ways to write a word than its name and that with an s.
-_ALSO = {
-    "biases": "bias",
-    "entropies": "entropy",
-    "losses": "loss",
-    "mask": "causal-mask",
-    "queries": "query",
-    "stream": "residual-stream",
-    "vocabularies": "vocabulary",
-    **dict.fromkeys(("bit", "bits", "nat", "nats"), "nat-and-bit"),
-    **dict.fromkeys(("top-k", "top-p"), "top-k-and-top-p"),
-}
-_TERM = {spelling: TERM[key] for spelling, key in _ALSO.items()}
-_TERM |= {term.name.lower() + s: term for term in TERMS for s in ("", "s")}
-_LONGEST_FIRST = sorted(_TERM, key=len, reverse=True)
 _LEFT_ALONE = (
     r"^#.*?$",  # headings
     r"^\|.*?$",  # tables
@@ -46,7 +31,7 @@ _LEFT_ALONE = (
 )
 _FOUND = re.compile(
     f"(?:{'|'.join(_LEFT_ALONE)})"
-    rf"|(?<![\w-])(?P<word>{'|'.join(map(re.escape, _LONGEST_FIRST))})(?![\w-])",
+    rf"|(?P<word>{A_TERM})",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 #: What is chosen on the glossary's own page.
@@ -96,7 +81,7 @@ def _link_first_uses(text: str, done: set[str]) -> str:
     """``text`` with a link at the first use of each word that isn't ``done``, which they become."""
     parts = []
     for before, word in _parted(text):
-        term = _TERM.get(word.lower())
+        term = SPELLED.get(word.lower())
         if term is not None and term.key not in done:
             done.add(term.key)
             word = link(term, word)

@@ -307,6 +307,27 @@ TERMS: tuple[Term, ...] = (
 
 TERM: Mapping[str, Term] = {term.key: term for term in TERMS}
 
+#: Other ways to write a term than its name and that with an s.
+_ALSO = {
+    "biases": "bias",
+    "entropies": "entropy",
+    "losses": "loss",
+    "mask": "causal-mask",
+    "queries": "query",
+    "stream": "residual-stream",
+    "vocabularies": "vocabulary",
+    **dict.fromkeys(("bit", "bits", "nat", "nats"), "nat-and-bit"),
+    **dict.fromkeys(("top-k", "top-p"), "top-k-and-top-p"),
+}
+#: The term of each way to write one, in small letters.
+SPELLED: Mapping[str, Term] = {spelling: TERM[key] for spelling, key in _ALSO.items()} | {
+    term.name.lower() + s: term for term in TERMS for s in ("", "s")
+}
+#: A regular expression for any of them as a word of its own, the longest first.
+A_TERM = (
+    rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(SPELLED, key=len, reverse=True)))})(?![\w-])"
+)
+
 
 def containing(text: str) -> tuple[Term, ...]:
     """The terms with a text in their name or meaning, whatever its case; all for no text."""

@@ -238,7 +238,8 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
     assert f"**{step:,} multiply-adds** in place of {whole:,}, {100 * step / whole:.1f} %" in told
     assert f"the sentence's {n - 1} tokens at once; the 1 token written came one by one" in told
     each = 2 * n_layer * C * 4  # keys and values, float32
-    assert f"the {n - 1} tokens before it are kept: **{each * (n - 1):,} bytes**, {each:,} each" in told
+    kept = f"**{each * (n - 1):,} bytes**, {each:,} each"
+    assert f"the {n - 1} tokens before it are kept: {kept}" in told
     held = [n, 4, 4]
     assert caches["tokens kept"].tolist() == held
     assert caches["bytes kept"].tolist() == [each * tokens for tokens in held]
