@@ -62,13 +62,6 @@ def _steps(scale: tuple[tuple[float, str], ...]) -> list[str]:
     return shades(list(scale), _SHADES)
 
 
-def ink(fill: str) -> str:
-    """Dark or light, as can be read on a colour (WCAG 2.2, relative luminance)."""
-    channels = (int(fill[n : n + 2], 16) / 255 for n in (1, 3, 5))
-    red, green, blue = (((c + 0.055) / 1.055) ** 2.4 for c in channels)
-    return "#1c2030" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#ffffff"
-
-
 @dataclass(frozen=True, eq=False)
 class Frame:
     """One state: its ``marks``, what it is in words, and the numbers that are drawn."""

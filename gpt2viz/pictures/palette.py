@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 
 ColorScale = list[tuple[float, str]]
 
+#: What is written on a colour. Of black and white one has a contrast of 4.5:1 with each colour
+#: (WCAG 2.2, 1.4.3); with anything softer there are some on which neither can be read.
+BLACK, WHITE = "#000000", "#ffffff"
+
 #: Lines of one picture are told apart by these too, in the order of their colours.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 #: Cases of one picture are told apart by these too: what fills their bars; of two, their points.
@@ -144,6 +148,18 @@ def shades(scale: ColorScale, count: int) -> list[str]:
     at = np.linspace(0, 1, count)
     found = np.stack([np.interp(at, stops, one) for one in channels], axis=-1).round()
     return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in found.astype(int)]
+
+
+def luminance(color: str) -> float:
+    """The relative luminance of "#rrggbb", from 0 to 1 (WCAG 2.2)."""
+    shares = [int(color[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def ink(fill: str) -> str:
+    """Black or white, as has the larger contrast with a colour."""
+    return BLACK if luminance(fill) > 0.179 else WHITE
 
 
 def palette(dark: bool) -> Palette:

@@ -63,10 +63,15 @@ def token_bars(
         at=range(len(values)),
         values=values.tolist(),
         role=0,
-        written=[f"{v:.3g}" if np.isfinite(v) else "" for v in values] if few else (),
+        written=[_short(v) if np.isfinite(v) else "" for v in values] if few else (),
         said=[f"{name}\n{v:.5g} {unit}".rstrip() for name, v in zip(names, values, strict=True)],
     )
     return Bars(what, names, [only], title, ticks=axis.plain_ends())
+
+
+def _short(value: float) -> str:
+    """Three digits, of which none is worth less than a thousandth: "9.06", "0.001"."""
+    return f"{value:.3f}" if abs(value) < 1 else f"{value:.3g}"
 
 
 def surprise_curves(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gpt2viz.pictures import frames
-from gpt2viz.pictures.frames import Frame, Mark, Place, ink
-from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.frames import Frame, Mark, Place
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette, ink
 from gpt2viz.pictures.plotly.render import render
 from tests.pictures.samples import still
 

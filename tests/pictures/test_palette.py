@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.testing import assert_array_equal
 from gpt2viz.pictures.compare import aligned_bars
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import difference, difference_in_words
-from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, SQUARES, ColorScale, Palette
+from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, SQUARES, ColorScale, Palette, ink
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.prediction import probability_bars
@@ -44,6 +45,34 @@ def ramp(scale: ColorScale) -> np.ndarray:
     stops, shades = [stop for stop, _ in scale], np.array([rgb(color) for _, color in scale])
     at = np.linspace(0, 1, 1001)
     return np.stack([np.interp(at, stops, channel) for channel in shades.T], axis=-1)
+
+
+def luminance(colors: np.ndarray) -> np.ndarray:
+    """sRGB (…, 3), 0 to 255, to relative luminance (WCAG 2.2)."""
+    c = colors / 255
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) @ [
+        0.2126,
+        0.7152,
+        0.0722,
+    ]
+
+
+def contrast(color: str, other: str) -> float:
+    low, high = sorted(float(luminance(rgb(one))) for one in (color, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+@BOTH
+def test_what_is_written_can_be_read(colors: Palette) -> None:
+    """In a cell of any shade, and in a colour on the page: 4.5 to 1 (WCAG 2.2, 1.4.3)."""
+    fills = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in product(range(0, 256, 15), repeat=3)]
+    for scale in (colors.unit, colors.signed):
+        fills += ["#" + "".join(f"{c:02x}" for c in one) for one in ramp(scale).round().astype(int)]
+    fills += [colors.masked, colors.masked_other, colors.nan, colors.infinite, *colors.sources]
+    assert not [fill for fill in fills if contrast(ink(fill), fill) < 4.5]
+    page = colors.unit[0][1]
+    words = (colors.ink, colors.accent, colors.second, colors.query, colors.key, colors.value)
+    assert not [word for word in words if contrast(word, page) < 4.5]
 
 
 @BOTH

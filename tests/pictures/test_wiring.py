@@ -91,18 +91,31 @@ def test_no_edges_are_heads_alone() -> None:
     assert list(found["heads"][0].text) == ["0.0", "0.1", "0.2"]
 
 
-@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
-def test_a_model_of_twelve_by_twelve_heads(colors: Any) -> None:
-    """Drawn at once, and with letters and heads that don't stand on one another."""
-    heads = list(product(range(12), range(12)))
+def random_wires(n_layer: int, n_head: int, count: int) -> list[Wire]:
+    heads = list(product(range(n_layer), range(n_head)))
     random = np.random.default_rng(0)
     wires: list[Wire] = []
-    while len(wires) < 100:
-        sender, receiver = (heads[n] for n in random.integers(144, size=2))
+    while len(wires) < count:
+        sender, receiver = (heads[n] for n in random.integers(len(heads), size=2))
         if sender[0] < receiver[0]:
             z = float(random.uniform(5, 60))
             edge = Edge(sender, receiver, "qkv"[len(wires) % 3], 0.1, z, 9.0, z)  # type: ignore[arg-type]
             wires.append(Wire(edge, z, str(edge)))
+    return wires
+
+
+def test_letters_stand_neither_on_heads_nor_on_one_another() -> None:
+    found = traces(Wiring("wired", 4, 8, random_wires(4, 8, 20)))
+    places = [np.stack([one.x, one.y], axis=-1) for one in (*found["letters"], *found["heads"])]
+    pixels = np.concatenate(places) * [75, 96]  # from head to head, as on the page
+    apart = np.abs(pixels[:20, None] - pixels[None]).max(axis=2) + 99 * np.eye(20, len(pixels))
+    assert apart.min() >= 15
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_a_model_of_twelve_by_twelve_heads(colors: Any) -> None:
+    """Drawn at once, and with letters and heads that don't stand on one another."""
+    wires = random_wires(12, 12, 100)
     began = time.process_time()
     figure = render(Wiring("wired", 12, 12, wires), colors)
     assert time.process_time() - began < 1

@@ -15,6 +15,10 @@ from gpt2viz.pictures.plotly.grid import LEGEND_ABOVE, markup
 
 #: So many names fit below bars, and so many letters of one beside a bar that lies.
 NAMED, LETTERS = 30, 26
+#: Over so many bars that stand their numbers fit side by side; over more they stand upright.
+_ABREAST = 12
+#: Pixels: a number's letters, one of several bars at a place and what is left between places.
+_LETTER, _BAR, _BETWEEN = 11, 15, 8
 
 
 def draw(picture: Bars, colors: Palette) -> Figure:
@@ -36,11 +40,9 @@ def draw(picture: Bars, colors: Palette) -> Figure:
 def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, Any]:
     """The bars of a case; up to ``most`` of all cases are at a place."""
     ends = {"x": list(case.at), "y": np.asarray(case.values, np.float64)}
-    lying: dict[str, Any] = {}
     if picture.across:
         ends = {"x": ends["y"], "y": ends["x"]}
-        # Else Plotly makes the numbers as small as the bars are thin.
-        lying = {"constraintext": "none", "textfont": {"size": 10 if most > 1 else 12}}
+    size = _LETTER if most > 1 or not picture.across else 12
     return {
         "type": "bar",
         **ends,
@@ -49,11 +51,18 @@ def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, An
         "marker": filled(colors.shade(case.role, len(picture.cases)), _fills(case)),
         "text": [markup(text) for text in case.written] or None,
         "textposition": "outside",
+        "textangle": -90 if _upright(picture) else 0,
+        "textfont": {"size": size, "color": colors.ink},
+        "constraintext": "none",  # else Plotly makes the numbers as small as the bars are thin
         "cliponaxis": False,
         "customdata": [markup(text) for text in case.said],
         "hovertemplate": f"%{{customdata}}<extra>{markup(case.name)}</extra>",
-        **lying,
     }
+
+
+def _upright(picture: Bars) -> bool:
+    """Whether numbers over bars that stand are turned, as they would run into one another."""
+    return not picture.across and len(picture.places) > _ABREAST
 
 
 def _fills(case: Case) -> str | list[str]:
@@ -63,7 +72,11 @@ def _fills(case: Case) -> str | list[str]:
 
 
 def _lying(picture: Bars, most: int) -> dict[str, Any]:
-    """The layout of bars from the top down, up to ``most`` of them at a place."""
+    """The layout of bars from the top down, up to ``most`` of them at a place.
+
+    Each is as tall as its number, which otherwise lies on the next one.
+    """
+    place = max(26, _BAR * most + _BETWEEN)
     return {
         "yaxis": {
             "tickvals": list(range(len(picture.places))),
@@ -75,15 +88,16 @@ def _lying(picture: Bars, most: int) -> dict[str, Any]:
             "ticks": "",
         },
         "xaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
-        "height": 80 + max(26, 31 * (most > 1), 14 * most) * len(picture.places),
+        "height": 80 + place * len(picture.places),
         "margin": {"l": 8, "r": 56, "t": 30, "b": 8},
-        "bargap": 0.25 if most > 1 else 0.35,
+        "bargap": (_BETWEEN + (most == 1)) / place,
     }
 
 
 def _standing(picture: Bars, named: bool) -> dict[str, Any]:
     """The layout of bars from left to right; of ``named`` cases there is a legend above them."""
     n_places, n_cases = len(picture.places), len(picture.cases)
+    turned = 26 * (_upright(picture) and any(case.written for case in picture.cases))
     step = -(-n_places // NAMED)
     return {
         "xaxis": {
@@ -92,7 +106,7 @@ def _standing(picture: Bars, named: bool) -> dict[str, Any]:
             "range": [-0.5, n_places - 0.5],
         },
         "yaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
-        "height": 260 if named else 230,
-        "margin": {"l": 8, "r": 8, "t": 34 if named else 22, "b": 8},
+        "height": (260 if named else 230) + turned,
+        "margin": {"l": 8, "r": 8, "t": (34 if named else 22) + turned, "b": 8},
         "bargap": 1 - min(0.8, n_cases * (0.05 + 0.05 * n_places)),  # a few bars are no walls
     }

@@ -107,7 +107,7 @@ def _lay_out(figure: Figure, n_rows: int, n_layer: int, n_head: int, colors: Pal
     figure.update_yaxes(range=[n_layer - 0.5, -0.5], dtick=1 if n_layer <= 8 else 4)
     for axes in (figure.update_xaxes, figure.update_yaxes):
         axes(showgrid=False, zeroline=False, ticks="", mirror=True, linecolor=colors.grid)
-        axes(tickfont={"size": 10})
+        axes(tickfont={"size": 11})
     figure.update_yaxes(showticklabels=False)
     figure.update_yaxes(showticklabels=True, col=1)
     figure.update_xaxes(showticklabels=False)

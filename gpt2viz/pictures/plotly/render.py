@@ -43,4 +43,8 @@ def render(picture: Picture, colors: Palette) -> Figure:
     """A picture drawn in these colours."""
     made = _DRAW[type(picture)](picture, colors)
     made.picture = picture
+    made.update_layout(font={"color": colors.ink})
+    ink = {"tickfont": {"color": colors.ink}, "title": {"font": {"color": colors.ink}}}
+    made.update_xaxes(ink)  # else Streamlit's theme has them too pale to be read
+    made.update_yaxes(ink)
     return made

@@ -6,8 +6,8 @@ import textwrap
 
 import plotly.graph_objects as go
 
-from gpt2viz.pictures.frames import Mark, Still, ink
-from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.frames import Mark, Still
+from gpt2viz.pictures.palette import Palette, ink
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.grid import markup
 

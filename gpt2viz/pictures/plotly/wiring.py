@@ -19,10 +19,13 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "k": ("key", "solid"),
     "v": ("value", "dot"),
 }
-#: … the side of the receiver that it comes in at, in heads, and where on the edge its letter is.
+#: … the side of the receiver that it comes in at, in heads, and where on the edge its letter is
+#: where there is room.
 _SIDE, _LETTER = {"q": -0.1, "k": 0.0, "v": 0.1}, {"q": 0.52, "k": 0.62, "v": 0.72}
 #: Pixels from layer to layer, the fewest and the most; and of a head.
 _NARROW, _WIDE, _HEAD = 52, 96, 26
+#: Pixels: a letter's circle, and from head to head where the picture is narrow.
+_CIRCLE, _COLUMN = 16, 56
 #: Widths of the strongest edge and of the thinnest; so many are told apart.
 _WIDEST, _THINNEST, _WIDTHS = 6.0, 1.2, 5
 #: Points that an edge is drawn with: the pointer finds it at each.
@@ -111,20 +114,20 @@ def _curve(wire: Wire, row: int) -> NDArray[np.float64]:
 
 def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[go.Scatter]:
     """Q, K or V on every edge, for those who see no colours; a click on one chooses it."""
+    places = _free_places(picture, row)
     for into, (role, _dash) in _LOOKS.items():
-        some = [wire for wire in picture.wires if wire.edge.into == into]
-        if not some:
+        mine = [n for n, wire in enumerate(picture.wires) if wire.edge.into == into]
+        if not mine:
             continue
-        at = round(_LETTER[into] * (_POINTS - 1))
-        x, y = np.array([_curve(wire, row)[at] for wire in some]).T
+        some, (x, y) = [picture.wires[n] for n in mine], places[mine].T
         yield go.Scatter(
             x=x,
             y=y,
             mode="markers+text",
             text=[into.upper()] * len(some),
-            textfont={"size": 9, "color": colors.ink},
+            textfont={"size": 11, "color": colors.ink},
             marker={
-                "size": 13,
+                "size": _CIRCLE,
                 "color": colors.unit[0][1],
                 "line": {"color": colors.shade(role, 1), "width": 1},
                 "opacity": 1,
@@ -134,6 +137,25 @@ def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[go.Scatter]
             hovertemplate="%{customdata[1]}<extra></extra>",
             showlegend=False,
         )
+
+
+def _free_places(picture: Wiring, row: int) -> NDArray[np.float64]:
+    """Where each edge's letter stands on it, (edges, 2): apart from heads and from other letters
+    where there is such a place, else as far from them as can be."""
+    pixels = np.array([_COLUMN, row])
+    heads = np.array([(n, layer) for layer, n in np.ndindex(picture.n_layer, picture.n_head)])
+    taken = np.empty((0, 2))
+    for wire in picture.wires:
+        best = _LETTER[wire.edge.into] * (_POINTS - 1)
+        order = sorted(range(2, _POINTS - 2), key=lambda n: abs(n - best))
+        curve = _curve(wire, row)[order]
+        apart = [
+            np.abs((others - curve[:, None]) * pixels).max(axis=2).min(axis=1, initial=np.inf)
+            / room
+            for others, room in ((taken, _CIRCLE), (heads, (_HEAD + _CIRCLE) / 2))
+        ]
+        taken = np.vstack([taken, curve[np.minimum(1, np.minimum(*apart)).argmax()]])
+    return taken
 
 
 def _heads(picture: Wiring, colors: Palette) -> go.Scatter:
@@ -147,7 +169,7 @@ def _heads(picture: Wiring, colors: Palette) -> go.Scatter:
         y=[layer for layer, _ in places],
         mode="markers+text",
         text=[f"{layer}.{head}" for layer, head in places],
-        textfont={"size": 10, "color": colors.ink},
+        textfont={"size": 11, "color": colors.ink},
         marker={
             "symbol": "square",
             "size": _HEAD,

@@ -12,8 +12,8 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz.app.components import component
-from gpt2viz.pictures.frames import Frames, Mark, ink
-from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.frames import Frames, Mark
+from gpt2viz.pictures.palette import Palette, ink
 
 _draw = component(__name__, '<div class="player" role="group"></div>')
 

@@ -7,7 +7,7 @@ import {
 import { readMatrices } from "../message.js"
 import { cropped, inWords, parsed, spelled, taken } from "../part.js"
 
-const GAP = 10, LINE = 13, FONT = 12, READABLE = 10, BAR = 64, LARGEST = 110, NARROWEST = 64
+const GAP = 10, LINE = 13, FONT = 12, READABLE = 11, BAR = 64, LARGEST = 110, NARROWEST = 64
 
 const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
 
@@ -150,7 +150,7 @@ function draw(view) {
   p.panels.forEach((panel, n) => {
     const box = look.boxes[n]
     pen.drawImage(view.images[n], box.x, box.y, box.w, box.h)
-    const font = fitting(texts(p, panel), box, measure, panel.words?.length ? READABLE : 0)
+    const font = fitting(texts(p, panel), box, measure, panel.words?.length > 0)
     pen.lineWidth = 1
     pen.strokeStyle = p.line
     if (font) {
@@ -167,12 +167,12 @@ function draw(view) {
   })
 }
 
-// The size at which these texts can be read in the cells of a box; 0 where they can't. Words, which
-// can be cut, are at least so large.
-export function fitting(found, { cw, ch }, measure, least = 0) {
-  const fits = Math.min(FONT, ch - 3, FONT * (cw - 4) / longest(found, measure))
-  const font = Math.max(least, Math.floor(fits * 2) / 2)
-  return found.length && font >= 8 ? font : 0
+// The size at which these texts can be read in the cells of a box; 0 where they can't. Words can be
+// cut.
+export function fitting(found, { cw, ch }, measure, words = false) {
+  const fits = Math.min(FONT, ch - 3, FONT * (cw - 2) / longest(found, measure))
+  const font = Math.max(words ? READABLE : 0, Math.floor(fits * 2) / 2)
+  return found.length && font >= READABLE ? font : 0
 }
 
 // A word with its end left out where it is wider than its room.
@@ -199,10 +199,12 @@ export function written(p, n) {
   return (p.plus && value >= 0 ? "+" : "") + text.replace("-", unsigned ? "" : "−")
 }
 
-// Dark or light, as can be read on a colour (WCAG 2.2, relative luminance).
+// Black or white, as has the larger contrast with a colour (WCAG 2.2, relative luminance): 4.5:1 at
+// least, which anything softer hasn't on some colours.
 export function ink(color) {
-  const [r, g, b] = color.map((c) => ((c / 255 + .055) / 1.055) ** 2.4)
-  return .2126 * r + .7152 * g + .0722 * b > .179 ? "#1c2030" : "#ffffff"
+  const [r, g, b] = color.map((c) =>
+    c <= 10 ? c / 255 / 12.92 : ((c / 255 + .055) / 1.055) ** 2.4)
+  return .2126 * r + .7152 * g + .0722 * b > .179 ? "#000000" : "#ffffff"
 }
 
 function numbers(pen, p, panel, { x, y, cw, ch }) {
