@@ -105,6 +105,7 @@ def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> di
         "numbers": laid.numbers,
         "plus": laid.plus,
         "bar": laid.bar,
+        "ranged": laid.ranged,
     } | (_zooms(laid, shown) if shown and _can_be_cut(laid, shown) else {})
 
 

@@ -136,6 +136,7 @@ class Heatmaps(Picture):
     pixels. ``ends`` tells whether the names of rows and of columns stand beside a matrix on a page,
     where a neighbour may have them for it; a file has them always. ``grows`` tells how many pixels
     of the height are each row's, up to how many, where another part of the text has another height.
+    Where it is ``ranged``, the ends of the scale stand above each matrix, as where no bar has them.
     """
 
     panels: Sequence[Panel]
@@ -153,6 +154,7 @@ class Heatmaps(Picture):
     rules: tuple[Sequence[int], Sequence[int]] = ((), ())
     ends: tuple[bool, bool] = (True, True)
     grows: tuple[int, int] | None = None
+    ranged: bool = False
 
     @property
     def matrices(self) -> tuple[Panel, ...]:

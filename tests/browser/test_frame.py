@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from gpt2viz.app import pages
-from tests.browser.conftest import settle
+from tests.browser.conftest import reach, settle
 from tests.browser.test_browser import Visit
 
 LONG = "When Mary and John went to the garden, John gave the flower to Mary"
@@ -61,6 +61,50 @@ def test_a_chip_tells_its_position_and_id_when_it_is_pointed_at(walk: Visit) -> 
     page.keyboard.press("ArrowLeft")  # a pointer's focus shows nothing, the keyboard's does
     page.keyboard.press("ArrowRight")
     assert height() > 10
+
+
+def test_what_is_chosen_moves_nothing_and_what_opens_is_seen(walk: Visit) -> None:
+    """And what has the focus looks unlike the open page, in a menu that is told as one."""
+    for width in (1000, 1440):
+        page = walk("", width=width, text=LONG)
+        before = bottom(page, ".st-key-next")
+        page.locator(".st-key-tokens [role=radio]").nth(6).click()
+        settle(page)
+        assert bottom(page, ".st-key-next") == before
+    shown = page.locator(".st-key-show input")
+    page.keyboard.press("Escape")
+    assert shown.evaluate("one => one.scrollWidth <= one.clientWidth")
+    page.get_by_role("button", name="These numbers as a table").click()
+    rows = page.get_by_test_id("stPopoverBody")
+    expect(rows.get_by_test_id("stDataFrame")).to_be_visible()
+    page.wait_for_timeout(500)
+    box = rows.bounding_box()
+    assert box
+    assert 0 < box["y"] < box["y"] + box["height"] <= 900
+    assert box["height"] > 300
+    page.keyboard.press("Escape")
+    menu = page.get_by_role("navigation", name="Pages")
+    other = menu.get_by_role("link", name="Head", exact=True)
+    page.get_by_role("textbox", name="Sentence", exact=True).focus()
+    reach(page, other)
+    assert other.evaluate("one => getComputedStyle(one).outlineStyle") == "solid"
+    fills = [
+        link.evaluate("one => getComputedStyle(one).backgroundColor")
+        for link in (other, menu.locator("[aria-current]"))
+    ]
+    assert fills[0] != fills[1]
+
+
+def test_the_scores_of_a_head_stand_in_a_row_alike(walk: Visit) -> None:
+    page = walk("head", text=" ".join(["unbelievable fishermen"] * 20))
+    boxes = page.locator(".st-key-pairs .tiles").evaluate_all(
+        """views => views.slice(0, 3).map(view => {
+          const { y, w } = view.look.boxes[0]
+          return [view.getBoundingClientRect().top + y, w]
+        })"""
+    )
+    for side in zip(*boxes, strict=True):
+        assert max(side) - min(side) < 4
 
 
 def test_dark_and_light_stay_from_page_to_page_and_over_a_reload(visit: Visit) -> None:

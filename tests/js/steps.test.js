@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  ceiling, fitting, losses, moved, nearest, pixels, places, read, shown,
+  ceiling, fitting, large, losses, moved, nearest, pixels, places, read, shown,
 } from "../../gpt2viz/app/components/steps/component.js"
 
 test("weights come as whole parts of 65,534, and NaN as one more", () => {
@@ -44,6 +44,18 @@ test("the hand goes before the answer to where it was, and the address before th
   assert.equal(shown(known, { ...p, at: 1 }), 3) // what was sent before the hand went on
   assert.equal(shown(known, { ...p, at: 0 }), 0) // somebody went back in the browser
   assert.equal(shown(known, { at: 1, steps: [1, 2] }), 1) // another model
+})
+
+test("the chosen head has its tokens' names beside it, and its numbers where they fit", () => {
+  const measure = (text) => 6 * [...text].length
+  const few = large({ rows: ["0 A", "1 ·crane"], side: 2 }, 250, measure)
+  assert.deepEqual([few.names, few.room, few.size, few.cell, few.numbers],
+    [["0 A", "1 ·crane"], 54, 196, 98, true])
+  const rows = Array.from({ length: 40 }, (_, n) => `${n} ·unbelievable·word`)
+  const many = large({ rows, side: 40 }, 250, measure)
+  assert.equal(many.names[39], "39 ·unbelieva…") // 14 letters
+  assert.equal(many.room + many.size, 250)
+  assert.equal(many.numbers, false)
 })
 
 test("an axis ends above its largest number, or where it is told to", () => {

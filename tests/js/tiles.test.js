@@ -2,10 +2,11 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import { chooseHere, leftToServer } from "../../gpt2viz/app/components/chosen.js"
+import { ink } from "../../gpt2viz/app/components/ink.js"
 import { readMatrices as read } from "../../gpt2viz/app/components/message.js"
 import mount, {
-  briefly, called, colorBar, cut, dragged, every, fitting, ink, kind, pixels, place, plan, reply,
-  said, shade, step, under, wrapped, written,
+  briefly, called, colorBar, cut, dragged, every, fitting, kind, pixels, place, plan, reply, said,
+  shade, step, under, wrapped, written,
 } from "../../gpt2viz/app/components/tiles/component.js"
 
 const GRID = { rows: ["a", "b"], columns: ["a", "b", "c"] }
@@ -222,6 +223,15 @@ test("a title takes as many lines as it needs, and the picture begins below them
   assert.ok(a.y - b.y === 26 && b.y >= 1)
 })
 
+test("above a matrix without a bar stand the ends of its scale, as those of the part that is shown", () => {
+  const p = { ...read(message([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [])), across: 2, tallest: 90,
+    legend: [], ranged: true }
+  for (const panel of p.panels)
+    Object.assign(panel, { title: "", part: [], rowEnds: [], columnEnds: [], low: -8.3061, high: 47 })
+  assert.deepEqual(plan(p, 400, letters).boxes.map(({ title }) => title),
+    [["−8.31 to 47"], ["−8.31 to 47"]])
+})
+
 test("numbers are written as large as their cells allow, or not at all", () => {
   const said12 = ["0.50", "0.25"] // 24 pixels wide at 12
   assert.equal(fitting(said12, { cw: 40, ch: 40 }, letters), 12)
@@ -311,7 +321,7 @@ test("what stands in a cell is said in six digits, or in words", () => {
   for (const panel of p.panels) Object.assign(panel, { quantity: "weight", hidden: "a later key" })
   const at = (panel, row, column) => said(p, { panel, row, column })
   assert.equal(at(0, 0, 0), "weight 0.123457")
-  assert.equal(at(0, 0, 1), "weight 2e-9")
+  assert.equal(at(0, 0, 1), "weight 2e−9")
   assert.equal(at(0, 0, 2), "NaN, not a number")
   assert.equal(at(0, 1, 0), "a later key")
   assert.equal(at(1, 1, 2), "weight 12.5")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -18,7 +20,12 @@ from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views.stages import PAIRS, answers, draw_stage
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.palette import ABOVE, BELOW
+from gpt2viz.pictures.panel import Axis
+from gpt2viz.pictures.plotly.grid import pixels
 from gpt2viz.run.stages import HEAD_STAGES
+
+#: Pixels: the scores in a row with all their gaps, and what stands beside their rows' names.
+_IN_A_ROW, _BESIDE = 552, 25
 
 
 def show() -> None:
@@ -97,9 +104,8 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
             with st.container():
                 drawn.append(draw_stage(view, part, stage, chosen, **does))
     with st.container(key="pairs"):
-        for stage, column in zip(
-            PAIRS, st.columns([3, 2, 2], vertical_alignment="bottom"), strict=False
-        ):
+        row = st.columns(_alike(view.labels), vertical_alignment="bottom")
+        for stage, column in zip(PAIRS, row, strict=False):
             with column:
                 drawn.append(draw_stage(view, part, stage, chosen, **does))
         weights, mixed = st.columns([37, 23])
@@ -109,6 +115,13 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
             drawn.append(draw_stage(view, part, "head_output", chosen, **does))
         _how_to_read(view)
     return drawn
+
+
+def _alike(labels: Sequence[str]) -> list[float]:
+    """Shares of the width that leave three matrices of one size, the names on the first's left."""
+    names = pixels(Axis("query", labels).longest()) + _BESIDE
+    side = max(60.0, (_IN_A_ROW - names) / 3)
+    return [names + side, side, side]
 
 
 def _how_to_read(view: View) -> None:
@@ -127,7 +140,7 @@ def _how_to_read(view: View) -> None:
             width="content",
         )
         prose.caption(
-            f"{BELOW} is −, {ABOVE} is +, up to each picture's largest number. Weights: 0 to 1.",
+            f"{BELOW} is −, {ABOVE} is +, over the range that stands above each picture.",
             width="content",
             help=prose.tip(
                 "**How to read this page.** Every token asks with its row of :blue[**Q**] and "

@@ -52,7 +52,7 @@ def show() -> None:
         shown,
         "Every tensor of the run",
         hide_index=True,
-        height=600,
+        height=min(600, 38 + 35 * len(shown)),
         placeholder="",
         column_config=_columns(),
     )

@@ -72,6 +72,7 @@ def draw_stage(
         numbers=NUMBERS_FIT_LARGE if pairs else 0,
         legend=False,
         ends=_ENDS.get(key, (True, True)),
+        ranged=True,
     )
     name = f"stage_{key}"
     if as_lines is None:

@@ -96,10 +96,11 @@ def margins(panels: Sequence[Panel], *, legend: bool, bar: bool) -> dict[str, An
 
 
 def _longest(axes: Iterable[Axis]) -> int:
-    return int(max(_pixels(axis.longest()) for axis in axes))
+    return int(max(pixels(axis.longest()) for axis in axes))
 
 
-def _pixels(name: str) -> float:
+def pixels(name: str) -> float:
+    """About how wide a name is at an axis."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in name)
     return _CHARACTER * (len(name) + wide)
 

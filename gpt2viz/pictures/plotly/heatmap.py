@@ -11,10 +11,12 @@ The visual language, the same in every picture:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from gpt2viz.labels import signed
 from gpt2viz.pictures.palette import Palette, chessboard
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
@@ -38,6 +40,9 @@ def draw(picture: Heatmaps, colors: Palette) -> Figure:
     panels, legend = picture.panels, picture.legend
     n_columns = min(picture.n_columns, len(panels))
     low, high = shared_range(panels, picture.scale)
+    if picture.ranged:
+        ends = f"{signed(low, '.3g')} to {signed(high, '.3g')}"
+        panels = [replace(one, title=f"{one.title} {ends}".lstrip()) for one in panels]
     written = f"%{{z:{'+' if picture.plus else ''}.{decimals(high)}f}}"
     layout: dict[str, Any] = {"shapes": [], "annotations": []}
     traces: list[dict[str, Any]] = []

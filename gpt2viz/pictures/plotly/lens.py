@@ -7,7 +7,7 @@ from typing import Any
 
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
-from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.base import Figure, inked
 from gpt2viz.pictures.plotly.grid import Place, color_axis, heading, markup
 from gpt2viz.pictures.plotly.heatmap import rectangle, traces_of
 
@@ -56,7 +56,7 @@ def draw_curves(picture: Lens, colors: Palette) -> Figure:
         "height": _TITLE + LENS_ROW * len(picture.panel.values) + below,
         "margin": {"l": 8, "r": 8, "t": _TITLE, "b": below, "autoexpand": False},
     }
-    return Figure(data=_curves(picture, colors, "", "2"), layout=layout)
+    return inked(Figure(data=_curves(picture, colors, "", "2"), layout=layout), colors)
 
 
 def _side_by_side(

@@ -21,7 +21,7 @@ from gpt2viz.pictures.plotly import (
     thumbnails,
     wiring,
 )
-from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.base import Figure, inked
 from gpt2viz.pictures.wiring import Wiring
 
 #: How each kind is drawn.
@@ -43,8 +43,4 @@ def render(picture: Picture, colors: Palette) -> Figure:
     """A picture drawn in these colours."""
     made = _DRAW[type(picture)](picture, colors)
     made.picture = picture
-    made.update_layout(font={"color": colors.ink})
-    ink = {"tickfont": {"color": colors.ink}, "title": {"font": {"color": colors.ink}}}
-    made.update_xaxes(ink)  # else Streamlit's theme has them too pale to be read
-    made.update_yaxes(ink)
-    return made
+    return inked(made, colors)

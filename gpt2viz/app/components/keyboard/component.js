@@ -111,6 +111,14 @@ function mark(link) {
   else link.removeAttribute("aria-current")
 }
 
+// What a page's parts are to those who hear it: Streamlit calls its empty top a banner.
+function landmarks() {
+  const menu = document.querySelector(".st-key-menu")
+  menu?.setAttribute("role", "navigation")
+  menu?.setAttribute("aria-label", "Pages")
+  document.querySelector("header[data-testid='stHeader']")?.setAttribute("role", "none")
+}
+
 export default function () {
   const seen = new WeakSet()
   const look = () => {
@@ -120,6 +128,7 @@ export default function () {
         enter(body)
       }
     document.querySelectorAll("[data-testid='stPageLink-NavLink']").forEach(mark)
+    landmarks()
     // A formula, or what has a table, that is wider than its column scrolls: Tab has to reach it.
     for (const wide of document.querySelectorAll(WIDE))
       if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0

@@ -225,7 +225,8 @@ function list(view) {
   if (token < 0 || !p.looks) return looks.replaceChildren(p.hint)
   const found = p.looks[token].map(([head, key, weight]) => {
     const button = document.createElement("button")
-    button.append(bold(named(p, head)), ` → ${(p.keys ?? p.tokens)[key]} ${weight}`)
+    const pause = Object.assign(document.createElement("span"), { textContent: "; " })
+    button.append(bold(named(p, head)), ` → ${(p.keys ?? p.tokens)[key]} ${weight}`, pause)
     button.onclick = () => choose(view, head)
     button.onpointerenter = () => at(view, head, token)
     return button

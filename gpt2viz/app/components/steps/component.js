@@ -1,6 +1,8 @@
 // A training to drag through: every head's weights, the chosen one large, what comes next, and how
 // losses and scores grew, at one of its points. All that is known is here; dragging asks nothing.
 
+import { ink, rgb } from "../ink.js"
+
 const MOST = 65535, LINE = 16, FONT = 12, PACE = 700, REST = 250
 const DASHES = [[], [7, 4], [2, 3], [8, 3, 2, 3], [14, 5], [14, 4, 2, 4]]
 const LARGEST_CELL = 62, MAP_TALL = 252, TALL = 186
@@ -15,19 +17,20 @@ export function read(text) {
   })
 }
 
-const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
+// The colour of a head's n-th cell.
+function colorOf({ side, squares, nan, hidden, masked, shades }, tiles, head, n) {
+  const value = tiles[head * side ** 2 + n], square = Math.max(1, Math.floor(side / squares))
+  const turn = Math.floor(Math.floor(n / side) / square) + Math.floor(n % side / square) & 1
+  return Number.isNaN(value) ? nan : hidden[n] === "1" ? masked[turn]
+    : shades[Math.round((shades.length - 1) * Math.min(1, Math.max(0, value)))]
+}
 
 // One head as the bytes of a picture of one pixel a cell.
 export function pixels(p, tiles, head) {
-  const { side } = p, size = side * side, last = p.shades.length - 1
-  const square = Math.max(1, Math.floor(side / p.squares))
+  const size = p.side * p.side
   const bytes = new Uint8ClampedArray(4 * size)
   for (let n = 0; n < size; n++) {
-    const value = tiles[head * size + n]
-    const turn = Math.floor(Math.floor(n / side) / square) + Math.floor(n % side / square) & 1
-    const color = Number.isNaN(value) ? p.nan : p.hidden[n] === "1" ? p.masked[turn]
-      : p.shades[Math.round(last * Math.min(1, Math.max(0, value)))]
-    bytes.set([...rgb(color), 255], 4 * n)
+    bytes.set([...rgb(colorOf(p, tiles, head, n)), 255], 4 * n)
   }
   return bytes
 }
@@ -112,13 +115,55 @@ function drawMap(view) {
   for (let n = 0; n < p.layers; n++) draw.fillText(n, left / 2 - 2, LINE + (n + .5) * cell)
 }
 
+// The room of the tokens' names beside and below a large head.
+const NAMES = 84
+
+// A name that takes no more than so many pixels.
+function fitted(name, room, measure) {
+  const left = [...name]
+  while (left.length > 1 && measure(`${left.join("")}…`) > room) left.pop()
+  return measure(name) <= room ? name : `${left.join("")}…`
+}
+
+// How large the chosen head is, with the names of its rows beside the first of both pictures and
+// those of its columns below both.
+export function large({ rows, side }, wide, measure) {
+  const names = rows.map((name) => fitted(name, NAMES, measure))
+  const room = Math.max(...names.map(measure)) + 6, size = Math.min(wide - room, MAP_TALL)
+  const cell = size / side
+  return { names, room, size, cell, numbers: cell >= LINE && cell >= measure("0.00") + 2 }
+}
+
 function drawLarge(view, name, at) {
-  const { p } = view, tiles = tilesOf(view, at)
-  const side = Math.min(view[name].clientWidth, MAP_TALL)
-  const [draw] = pen(view, name, side)
-  if (tiles) draw.drawImage(image(p, tiles, p.chosen), 0, 0, side, side)
+  const { p } = view, tiles = tilesOf(view, at), measures = view[name].getContext("2d")
+  measures.font = `${FONT}px ${getComputedStyle(view).fontFamily}`
+  const measure = (text) => measures.measureText(text).width
+  const { names, room, size, cell, numbers } = large(p, view[name].clientWidth, measure)
+  const left = name === "then" ? room : 0, [draw] = pen(view, name, size + room)
+  view.larges = { ...view.larges, [name]: { left, size } }
+  if (tiles) draw.drawImage(image(p, tiles, p.chosen), left, 0, size, size)
   draw.strokeStyle = p.line
-  draw.strokeRect(.5, .5, side - 1, side - 1)
+  draw.strokeRect(left + .5, .5, size - 1, size - 1)
+  if (tiles && numbers) writeNumbers(draw, view, tiles, left, cell)
+  for (let n = 0; n < p.side; n += Math.ceil((FONT + 1) / cell)) {
+    const middle = (n + .5) * cell
+    if (left) written(draw, view, names[n], left - 5, middle, "right")
+    draw.save()
+    draw.translate(left + middle, size + 5)
+    draw.rotate(-Math.PI / 2)
+    written(draw, view, names[n], 0, 0, "right")
+    draw.restore()
+  }
+}
+
+function writeNumbers(draw, { p }, tiles, left, cell) {
+  draw.textAlign = "center"
+  for (let n = 0; n < p.side ** 2; n++) {
+    const value = tiles[p.chosen * p.side ** 2 + n], x = left + (n % p.side + .5) * cell
+    draw.fillStyle = ink(rgb(colorOf(p, tiles, p.chosen, n)))
+    const text = Number.isNaN(value) ? "NaN" : p.hidden[n] === "1" ? "×" : value.toFixed(2)
+    draw.fillText(text, x, (Math.floor(n / p.side) + .5) * cell)
+  }
 }
 
 // The most probable next tokens at this point, and those of the model itself, as bars.
@@ -261,7 +306,7 @@ function paint(view) {
   const there = p.tiles[at] ? "" : " (being read …)"
   view.mapTitle.textContent = p.titles.map + there
   view.thenTitle.textContent = `Head ${named(p, p.chosen)} at this point`
-  view.nowTitle.textContent = "the model itself"
+  view.nowTitle.textContent = "the model itself, both from 0 to 1"
   view.nextTitle.textContent = p.titles.next
   view.lossTitle.textContent = p.titles.loss + losses(p, at)
   view.lensTitle.textContent = p.titles.lens
@@ -335,8 +380,9 @@ function walk(view, event) {
 
 // The weight under the pointer, then and at the end.
 function point(view, event, name) {
-  const { p, tip } = view, canvas = view[name], side = canvas.clientHeight
-  const [row, column] = [event.offsetY, event.offsetX].map((n) => Math.floor(n / side * p.side))
+  const { p, tip } = view, canvas = view[name], { left: start, size } = view.larges[name]
+  const [row, column] = [event.offsetY, event.offsetX - start]
+    .map((n) => Math.floor(n / size * p.side))
   const inside = row >= 0 && row < p.side && column >= 0 && column < p.side
   const cell = p.chosen * p.side ** 2 + row * p.side + column
   const [then, now] = [view.at, -1].map((at) => tilesOf(view, at)?.[cell])

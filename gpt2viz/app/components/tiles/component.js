@@ -4,12 +4,11 @@
 import {
   chooseHere, drawnHere, hasRoom, holds, leftToServer, sender, tellServer, whenChosen,
 } from "../chosen.js"
+import { ink, rgb } from "../ink.js"
 import { readMatrices } from "../message.js"
 import { cropped, inWords, parsed, spelled, taken } from "../part.js"
 
 const GAP = 10, LINE = 13, FONT = 12, READABLE = 11, BAR = 64, LARGEST = 110, NARROWEST = 64
-
-const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
 
 // 0 is a number on the scale, 1 masked, 2 NaN, 3 infinite.
 export function kind({ values, masked }, n) {
@@ -80,6 +79,9 @@ function named({ panels }, n, across) {
   return { first: n % across === 0 || !same(n - 1), last: !same(n + across) }
 }
 
+// An end of a range.
+const short = (value) => String(Number(value.toPrecision(3))).replace("-", "−")
+
 // Where so many panels stand side by side: their left edges, and how wide each may be.
 function slots(p, width, across, rooms) {
   const left = Array.from({ length: across }, (_, column) => Math.max(0,
@@ -105,7 +107,8 @@ export function plan(p, width, measure) {
   const all = panels.map((panel, n) => {
     const part = panel.part.find((name) => measure(name) < slot) ?? panel.part.at(-1)
     return { ...named(p, n, across), ...size(panel, slot, p.tallest, measure), names: rooms[n],
-      x: edges[n % across], title: [...wrapped(panel.title, slot, measure), part].filter(Boolean) }
+      x: edges[n % across], title: [...wrapped(panel.title, slot, measure), part,
+        p.ranged && `${short(panel.low)} to ${short(panel.high)}`].filter(Boolean) }
   })
   let y = 0
   for (let n = 0; n < all.length; n += across) {
@@ -145,7 +148,7 @@ function draw(view) {
   pen.font = type(FONT)
   pen.fillStyle = style.color
   pen.imageSmoothingEnabled = false
-  legend(pen, p, width, look.height)
+  legend(pen, p, look)
   if (p.bar) colorBar(pen, p, look)
   p.panels.forEach((panel, n) => {
     const box = look.boxes[n]
@@ -197,14 +200,6 @@ export function written(p, n) {
   if (what) return p.special[what - 1].sign
   const text = value.toFixed(p.decimals), unsigned = !p.plus && Number(text) === 0
   return (p.plus && value >= 0 ? "+" : "") + text.replace("-", unsigned ? "" : "−")
-}
-
-// Black or white, as has the larger contrast with a colour (WCAG 2.2, relative luminance): 4.5:1 at
-// least, which anything softer hasn't on some colours.
-export function ink(color) {
-  const [r, g, b] = color.map((c) =>
-    c <= 10 ? c / 255 / 12.92 : ((c / 255 + .055) / 1.055) ** 2.4)
-  return .2126 * r + .7152 * g + .0722 * b > .179 ? "#000000" : "#ffffff"
 }
 
 function numbers(pen, p, panel, { x, y, cw, ch }) {
@@ -274,8 +269,7 @@ export function colorBar(pen, p, { boxes, across }) {
   const long = pen.measureText(p.bar).width, fits = long <= h
   let beside = x + 44
   for (const share of [0, .5, 1]) {
-    const value = Number((low + share * (high - low)).toPrecision(3))
-    const number = String(value).replace("-", "−")
+    const number = short(low + share * (high - low))
     const end = x + 14 + pen.measureText(number).width
     if (share === .5 && end > x + 44 - FONT / 2) continue
     pen.fillText(number, x + 14, y + h - share * (h - 10) - 5)
@@ -284,12 +278,15 @@ export function colorBar(pen, p, { boxes, across }) {
   turned(pen, p.bar, beside, fits ? y + h / 2 : y, fits ? "center" : "right")
 }
 
-// Below all, so that matrices beside each other begin at one height, whatever is hidden in them.
-function legend(pen, p, width, height) {
-  const y = height - LINE - 1
+// Below all, so that matrices beside each other begin at one height, whatever is hidden in them; and
+// below the last matrix of a row, where there is room for it.
+function legend(pen, p, { boxes, across, height }) {
+  const y = height - LINE - 1, room = ([name]) => pen.measureText(name).width + 33
+  const all = p.legend.reduce((sum, one) => sum + room(one), 0)
+  const end = Math.max(...boxes.slice(0, across).map(({ x, w }) => x + w))
   pen.textAlign = "right"
   pen.textBaseline = "middle"
-  let right = width - 2
+  let right = Math.max(end, all)
   for (const [name, color] of p.legend) {
     pen.fillText(name, right, y + LINE / 2)
     right -= pen.measureText(name).width + 17
@@ -376,17 +373,17 @@ export function said(p, { panel, row, column }) {
   if (words?.length) return words[n - start]
   if (empty) return empty.replace("\n", " ")
   return what ? what === 1 ? hidden : p.special[what - 1].name
-    : `${quantity} ${String(Number(p.values[n].toPrecision(6)))}`
+    : `${quantity} ${String(Number(p.values[n].toPrecision(6))).replace("-", "−")}`
 }
 
 // A cell under the pointer or reached by keys, in text nodes only: tokens are anybody's text.
-function tell(view, at) {
+function tell(view, at, press = "Shift + click") {
   const { p, tip, frame } = view
   view.at = at
   tip.style.display = frame.style.display = "none"
   if (!at) return
   const { title, down, wide, rows, columns } = p.panels[at.panel]
-  const ask = p.asks[at.panel] ? "\nShift + click: why there?" : ""
+  const ask = p.asks[at.panel] ? `\n${press}: why there?` : ""
   const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
   tip.replaceChildren(title && `${title}\n`, down && `${down} `, bold(rows[at.row]), "\n",
     wide && `${wide} `, bold(columns[at.column]), `\n${said(p, at)}${ask}`)
@@ -416,7 +413,7 @@ export function step({ panels }, at, key) {
 function walk(view, event) {
   if (event.key === "Escape") tell(view, null)
   else if ((event.key === "Enter" || event.key === " ") && view.at) answer(view, view.at, event)
-  else if (MOVES[event.key]) tell(view, step(view.p, view.at, event.key))
+  else if (MOVES[event.key]) tell(view, step(view.p, view.at, event.key), "Shift + Enter")
   else return
   event.preventDefault()
 }

@@ -53,8 +53,18 @@ function press(view, query) {
   for (const chip of chips) chip.setAttribute("aria-checked", chip.value === query)
   const on = chips.find((chip) => chip.value === query)
   stop(view, at ?? on ?? chips[0])
-  if (changes && on && (!at || at === on))
-    view.scrollLeft += away(view.getBoundingClientRect(), on.getBoundingClientRect())
+  if (changes && on && (!at || at === on)) reveal(view, on)
+  shade(view)
+}
+
+function reveal(view, chip) {
+  view.scrollLeft += away(view.getBoundingClientRect(), chip.getBoundingClientRect())
+}
+
+// The strip is as wide as it will be only once the page is laid out.
+function resized(view) {
+  const on = [...view.children].find((chip) => chip.value === view.query)
+  if (on) reveal(view, on)
   shade(view)
 }
 
@@ -91,7 +101,7 @@ function begin(view) {
   view.onkeydown = (event) => walk(view, event)
   view.addEventListener("focusin", ({ target }) => target !== view && stop(view, target))
   view.onscroll = () => shade(view)
-  new ResizeObserver(() => shade(view)).observe(view)
+  new ResizeObserver(() => resized(view)).observe(view)
   whenChosen(view, (changes) => "query" in changes && press(view, changes.query))
 }
 
