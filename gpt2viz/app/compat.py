@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import streamlit as st
+from starlette.responses import HTMLResponse
 from streamlit import config, cursor, runtime
 from streamlit.navigation import page
 from streamlit.runtime import Runtime
@@ -28,6 +29,7 @@ from streamlit.runtime.caching.cache_utils import Cache
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import ScriptRunner, get_script_run_ctx
 from streamlit.runtime.stats import CounterStat, GaugeStat, Stat
+from streamlit.web.server.starlette import starlette_static_routes
 
 _ASKED, _OPENED = "_asked_before", "_opened_page"
 _HANDED, _COMING = "_handed_over", "_comes_for_it"
@@ -36,6 +38,10 @@ _DRAWS, _SINCE = "_draws_first_page", "_draws_since"
 _FIRST_PAGE = 30.0
 #: Seconds after which the server's loop looks again for what a page sends.
 _MOMENT = 0.01
+#: Where a page is served, whatever stands before that: pages have addresses of one part.
+_SERVER = (
+    '<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location.href).href }</script>'
+)
 
 
 def connected() -> int:
@@ -286,6 +292,34 @@ def find_settings_by_section() -> bool:
         return {setting.name: setting.value for setting in found.get(section, ())}
 
     config.get_options_for_section = settings_of
+    return True
+
+
+def find_server_at_once() -> bool:
+    """Tell a page where its server is; whether that could be done.
+
+    On a page that is opened by its own address Streamlit looks below that path first, which ends in
+    two errors on the browser's console each time. Only a script in its one HTML file can tell it.
+    """
+    make = getattr(starlette_static_routes, "create_streamlit_static_handler", None)
+    if make is None:
+        return False
+
+    def made(directory: str, base_url: str | None) -> Any:
+        handler, index = make(directory, base_url), Path(directory) / "index.html"
+        answer = handler.get_response
+        told = index.read_text(encoding="utf-8").replace("<script", f"{_SERVER}<script", 1)
+
+        async def get_response(path: str, scope: Any) -> Any:
+            found = await answer(path, scope)
+            if scope["method"] != "GET" or Path(getattr(found, "path", "")) != index:
+                return found
+            return HTMLResponse(told, headers={"Cache-Control": "no-cache"})
+
+        handler.get_response = get_response
+        return handler
+
+    starlette_static_routes.create_streamlit_static_handler = made
     return True
 
 

@@ -31,6 +31,7 @@ def begin() -> bool:
             compat.know_pages(),
             compat.hand_over_together(),
             compat.find_settings_by_section(),
+            compat.find_server_at_once(),
             compat.draw_in(_turn),
         )
     )

@@ -13,11 +13,13 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from starlette.testclient import TestClient
 from streamlit import config, cursor
 from streamlit.navigation import page
 from streamlit.proto.Element_pb2 import Element
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
+from streamlit.web.server.starlette import starlette_static_routes
 
 from gpt2viz.app import compat, pages, sparing
 from tests.app.pages import open_page
@@ -197,3 +199,19 @@ def test_the_menu_leads_to_every_page_with_all_that_is_chosen() -> None:
         for link in links:
             assert parse_qs(link.query_string) == {"text": ["a b"], "layer": ["1"]}
         visitor.run()
+
+
+def test_a_page_is_told_where_its_server_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By the one HTML file, whatever the page's address; other files stay as they are."""
+    made = starlette_static_routes.create_streamlit_static_handler
+    monkeypatch.setattr(starlette_static_routes, "create_streamlit_static_handler", made)
+    assert compat.find_server_at_once()
+    (tmp_path / "index.html").write_text("<head><script>1</script></head>")
+    (tmp_path / "a.js").write_text("1")
+    handler = starlette_static_routes.create_streamlit_static_handler(str(tmp_path), None)
+    client = TestClient(handler)
+    for address in ("/", "/find", "/find?text=a"):
+        assert "BACKEND_BASE_URL" in client.get(address).text
+    assert client.get("/a.js").text == "1"

@@ -157,9 +157,7 @@ class Visitor:
         self.tab.on("websocket", self._connected)
 
     def _listen(self, message: ConsoleMessage) -> None:
-        # On a deep link Streamlit looks for its server below the page's own path first.
-        probing = "/_stcore/" in str(message.location.get("url"))
-        if message.type in ("error", "warning") and not probing:
+        if message.type in ("error", "warning"):
             self.complaints.append(message.text)
 
     def _asked(self, request: Request) -> None:
