@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 import struct
@@ -91,7 +92,8 @@ def chips(at: AppTest) -> dict[str, Any]:
 
 
 def plain(markdown: str) -> str:
-    """What a Markdown text says without its links to the glossary."""
+    """What a Markdown text says without its links to the glossary and its character references."""
+    markdown = html.unescape(markdown)
     return re.sub(r'\[([^\[\]]+)\]\(glossary\?term=\S+ "[^"]*"\)', r"\1", markdown)
 
 

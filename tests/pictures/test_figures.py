@@ -86,7 +86,10 @@ def test_what_does_not_occur_is_not_in_the_legend() -> None:
     ],
 )
 def test_ranges(scale: str, values: list[list[float]], expected: tuple[float, float]) -> None:
-    axis = heatmaps([panel(values)], LIGHT, scale=scale).layout.coloraxis
+    figure = heatmaps([panel(values)], LIGHT, scale=scale, ranged=True)
+    axis = figure.layout.coloraxis
+    ends = " to ".join(f"{end:g}".replace("-", "−") for end in (axis.cmin, axis.cmax))
+    assert [title.text for title in figure.layout.annotations] == [f"title {ends}"]
     assert (axis.cmin, axis.cmax) == expected
 
 

@@ -18,7 +18,7 @@ NAMED, LETTERS = 30, 26
 #: Over so many bars that stand their numbers fit side by side; over more they stand upright.
 _ABREAST = 12
 #: Pixels: a number's letters, one of several bars at a place and what is left between places.
-_LETTER, _BAR, _BETWEEN = 11, 15, 8
+_LETTER, _BAR, _BETWEEN = 11, 13, 6
 
 
 def draw(picture: Bars, colors: Palette) -> Figure:
@@ -90,7 +90,7 @@ def _lying(picture: Bars, most: int) -> dict[str, Any]:
         "xaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
         "height": 80 + place * len(picture.places),
         "margin": {"l": 8, "r": 56, "t": 30, "b": 8},
-        "bargap": (_BETWEEN + (most == 1)) / place,
+        "bargap": _BETWEEN / place if most > 1 else 0.35,
     }
 
 
