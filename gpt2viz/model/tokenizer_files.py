@@ -286,8 +286,8 @@ def _whole(
             numbers[token.content] = number
         if i != number and token.content in vocab:
             raise CheckpointError(
-                f"{file}: the added token {short(token.content)} has the id {i}, but {number} in the "
-                "vocabulary"
+                f"{file}: the added token {short(token.content)} has the id {i}, but {number} in "
+                "the vocabulary"
             )
         if i != number:
             unnumbered[token.content] = (

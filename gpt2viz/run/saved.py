@@ -18,10 +18,11 @@ from gpt2viz.errors import CheckpointError, ExportError
 from gpt2viz.files import LARGEST_TEXT, ordinary, reading
 from gpt2viz.model.archive import Member, members
 from gpt2viz.model.checkpoint import Model, load_model
+from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.weights import Stored, declared
 from gpt2viz.run.captured import Captured, Place, array_name
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
-from gpt2viz.run.edits import check, forbidden, parse_edits
+from gpt2viz.run.edits import Edit, check, forbidden, parse_edits
 from gpt2viz.run.stages import STAGES
 from gpt2viz.run.trace import TensorRecord, Trace, readable
 from gpt2viz.run.tracer import token_ids, trace
@@ -149,20 +150,11 @@ def _again(file: _File, model: Model) -> Trace:
     T = min(file.arrays["token_ids"].size[0], config.n_positions)
     ids = token_ids(model, file.read("token_ids", (T,), "int64").tolist())
     causal = {"true": True, "false": False}[about["causal"]]
-    if any(part.startswith("hook:") for part in about["edits"].split(",")):
-        raise _UnfitError(
-            "hooks, functions that no file holds, changed its run; numpy.load or safetensors reads "
-            "its arrays"
-        )
-    edits, explicit = parse_edits(about["edits"]), "weights.0" in file.arrays
+    edits, explicit = _edits(about["edits"]), "weights.0" in file.arrays
     check(edits, config, T, causal, explicit)
     patched = "patch_from" in file.arrays
     patch_from = tuple(file.read("patch_from", (T,), "int64").tolist()) if patched else ()
-    sizes = {"B": 1, "T": T, "C": config.n_embd, "nh": config.n_head, "hs": config.head_dim}
-    kept = {}
-    for place, axes in _places(file.arrays, config.n_layer):
-        array = file.read(array_name(place), tuple(sizes[axis] for axis in axes), "float32")
-        kept[place] = torch.from_numpy(array)
+    kept = dict(_kept(file, config, T))
     _check_weights(about, model, kept["token_embedding", None][0], ids)
     captured, hidden = Captured(kept), forbidden(edits, T)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
@@ -197,6 +189,23 @@ def _again(file: _File, model: Model) -> Trace:
         apart=model.tokenizer.apart,
         spell=model.tokenizer.token_bytes,
     )
+
+
+def _edits(text: str) -> tuple[Edit, ...]:
+    if any(part.startswith("hook:") for part in text.split(",")):
+        raise _UnfitError(
+            "hooks, functions that no file holds, changed its run; numpy.load or safetensors reads "
+            "its arrays"
+        )
+    return parse_edits(text)
+
+
+def _kept(file: _File, config: GPT2Config, T: int) -> Iterator[tuple[Place, torch.Tensor]]:
+    """What the run kept, of T tokens."""
+    sizes = {"B": 1, "T": T, "C": config.n_embd, "nh": config.n_head, "hs": config.head_dim}
+    for place, axes in _places(file.arrays, config.n_layer):
+        array = file.read(array_name(place), tuple(sizes[axis] for axis in axes), "float32")
+        yield place, torch.from_numpy(array)
 
 
 def _places(found: Collection[str], n_layer: int) -> Iterator[tuple[Place, tuple[str, ...]]]:

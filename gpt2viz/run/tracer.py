@@ -59,20 +59,17 @@ def trace(
 ) -> Trace:
     """Run ``model`` on a text, or on a sequence of token ids, and keep every stage.
 
-    What the checkpoint's own tokenizer puts before a text or after it, as transformers has it, is
-    put there. Give ``model.tokenizer.encode(text, end_of_text_first=True)`` to put
-    ``<|endoftext|>`` first; a special token in ``text`` is read as ordinary text, with a
-    ``UserWarning``. ``causal=False`` lifts the mask: every token sees every other, which the model
-    never met in training. ``explicit`` makes scores and weights in the run itself (True) or derives
-    them later from its q, k and v with the same code (False); by default it depends on their size.
-    ``edits`` change the run, in their order: ``gpt2viz.Edit``, or their short form,
-    "off:1.3,window:2". After them ``hooks``, functions of your own, do:
-    {"residual_mid.2": function}; see ``Hook``. ``reference`` is what means that stand in for heads
-    are taken from, a run of this model or ``mean_reference``, by default ``reference_run(model)``.
-    ``patch_from`` is the other text, of as many tokens, whose run patches take their pieces from;
-    or that run, made with the same mask and the same edits but for the patches. ``reuse`` is an
-    earlier run: what it has of the tokens that both texts begin with is taken, and not computed
-    again; see ``Trace.reused``.
+    A text gets what the checkpoint's tokenizer puts around it; give ``tokenizer.encode(text,
+    end_of_text_first=True)`` to put ``<|endoftext|>`` first. A special token in ``text`` is read as
+    ordinary text, with a ``UserWarning``. ``causal=False`` lifts the mask: every token sees every
+    other, which the model never met in training. ``explicit`` makes scores and weights in the run
+    itself (True) or derives them later from its q, k and v (False); by default their size decides.
+    ``edits`` change the run, in their order: ``gpt2viz.Edit``, or "off:1.3,window:2"; after them
+    ``hooks`` do, functions of your own: see ``Hook``. ``reference`` is what means that stand in for
+    heads are taken from, a run of this model or ``mean_reference``, else ``reference_run(model)``.
+    ``patch_from`` is the other text, of as many tokens, whose run patches take their pieces from,
+    or that run, made with the same mask and edits. ``reuse`` is an earlier run: what it has of the
+    tokens that both begin with is taken, and not computed again; see ``Trace.reused``.
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
     for more tokens than the model has positions, ``EditError`` for an edit or hook that doesn't

@@ -224,7 +224,7 @@ def test_the_chosen_head_is_what_is_offered() -> None:
 
 
 def most_changed(edits: str) -> tuple[int, int]:
-    """The head whose weights differ most, anywhere, between a run with the edits and one without."""
+    """The head whose weights differ most, anywhere, between an edited run and one without."""
     model = gpt2viz.load_model()
     runs = [gpt2viz.trace(model, TEXT, edits=parse_edits(one)) for one in ("", edits)]
     weights = [np.stack([run.stage("weights", n)[0] for n in range(N_LAYER)]) for run in runs]
