@@ -43,7 +43,7 @@ def members(opened: BinaryIO) -> dict[str, Member]:
     ``zipfile`` raises for what is no archive.
     """
     size = os.fstat(opened.fileno()).st_size
-    with zipfile.ZipFile(_Bounded(opened)) as archive:  # type: ignore[call-overload]
+    with zipfile.ZipFile(_Bounded(opened)) as archive:
         infos = archive.infolist()
     if any(info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 for info in infos):
         raise ValueError("it has compressed members, which no such file has")

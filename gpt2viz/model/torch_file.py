@@ -170,8 +170,9 @@ def _content(opened: BinaryIO, member: Member) -> bytes:
 
 def _of_pickles(file: Path, opened: BinaryIO) -> TorchFile:
     opened.seek(0)
-    pickles = io.BytesIO(opened.read(_LARGEST_PICKLE))
-    if pickles.getbuffer()[:1] != b"\x80" or read_pickle(pickles) != _MAGIC:
+    begins = opened.read(_LARGEST_PICKLE)
+    pickles = io.BytesIO(begins)
+    if not begins.startswith(b"\x80") or read_pickle(pickles) != _MAGIC:
         raise ValueError("it begins as no such file does")
     if read_pickle(pickles) != _FORMAT:
         raise ValueError("another version of the format")

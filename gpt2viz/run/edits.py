@@ -263,7 +263,7 @@ def moved(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit,
     found = []
     for edit in edits:
         places = {name: getattr(edit, name) for name in ("query", "key", "position")}
-        now = {name: to(place) for name, place in places.items() if place is not None}
+        now: dict[str, Any] = {n: to(place) for n, place in places.items() if place is not None}
         if None not in now.values():
             found.append(replace(edit, **now))
     return tuple(found)

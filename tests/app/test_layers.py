@@ -59,7 +59,7 @@ def test_the_strip_has_its_own_code_and_no_words_of_the_pictures_above_it() -> N
         (strip,) = (n for n, part in enumerate(parts) if "strip_chart" in str(part.proto))
         (said,) = (n for n, part in enumerate(parts) if "from 0 to 1" in str(part.proto))
         if said > strip and ends != [1] * len(ends):
-            wrong.append(f"{shown}: {parts[said].value}, up to {ends}")
+            wrong.append(f"{shown}: {parts[said].proto}, up to {ends}")
         code = "\n".join(block.value for block in at.code)
         if does and f"def {does}(" not in code:
             wrong.append(f"{shown}: no code of {does}")

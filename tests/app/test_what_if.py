@@ -235,7 +235,7 @@ def most_changed(edits: str) -> tuple[int, int]:
 def test_after_an_edit_the_head_on_screen_is_one_that_it_changes() -> None:
     def shown(at: Any) -> tuple[int, int]:
         both = [array(t["z"]) for t in figure(at, "both_sides")["data"] if t.get("coloraxis")]
-        assert not np.array_equal(*both, equal_nan=True)
+        assert not np.array_equal(both[0], both[1], equal_nan=True)
         return at.session_state["layer"], at.session_state["head"]
 
     at = open_page("what_if", text=TEXT, edits="off:0.0")

@@ -83,6 +83,7 @@ def traces(whole: bytes) -> Iterator[Bad]:
         np.save(written, np.array(value if isinstance(value, str) else json.dumps(value)))
         return archive(members | {"about.npy": written.getvalue()})
 
+    odd: object
     for odd in (5, None, [], {}, DEEP, "", LONG_NAME, "\x00", "../" * 2000):
         yield from (("run.npz", told(about | {name: odd})) for name in ("model", "causal", "edits"))
     yield "run.npz", told(DEEP)

@@ -99,9 +99,11 @@ def test_who_is_hidden_from_whom() -> None:
 def test_edits_go_along_with_their_tokens() -> None:
     edits = parse_edits("off:1.3,forbid:3:0,forbid:3:1,window:2")
     later = parse_edits("off:1.3,forbid:4:1,forbid:4:2,window:2")
-    assert moved(edits, 1) == later
-    assert moved(later, -1) == edits
-    assert moved(edits, -1) == parse_edits("off:1.3,forbid:2:0,window:2")
+    assert moved(edits, lambda n: n + 1) == later
+    assert moved(later, lambda n: n - 1) == edits
+    assert moved(edits, lambda n: n - 1 if n else None) == parse_edits(
+        "off:1.3,forbid:2:0,window:2"
+    )
 
 
 @pytest.mark.parametrize(

@@ -139,9 +139,11 @@ def test_short_forms_words_and_places() -> None:
         "Layer 0 head 2: attention weights at 0 (A), as in the second text",
         "Layer 3: what the MLP adds, as in the second text",
     ]
-    assert moved(edits, 1) == parse_edits(text.replace("2:1,", "2:2,").replace("0.2:0", "0.2:1"))
+    assert moved(edits, lambda n: n + 1) == parse_edits(
+        text.replace("2:1,", "2:2,").replace("0.2:0", "0.2:1")
+    )
     assert (
-        moved(edits, -1)
+        moved(edits, lambda n: n - 1 if n else None)
         == (replaced_by_0 := parse_edits(text.replace("2:1", "2:0")))[:2] + replaced_by_0[3:]
     )
 
