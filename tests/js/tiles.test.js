@@ -222,11 +222,12 @@ test("a title takes as many lines as it needs, and the picture begins below them
   assert.ok(a.y - b.y === 26 && b.y >= 1)
 })
 
-test("above a matrix without a bar stand the ends of its scale, as those of the part that is shown", () => {
+test("above a matrix without a bar stand the ends of its scale", () => {
   const p = { ...read(message([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [])), across: 2, tallest: 90,
     legend: [], ranged: true }
   for (const panel of p.panels)
-    Object.assign(panel, { title: "", part: [], rowEnds: [], columnEnds: [], low: -8.3061, high: 47 })
+    Object.assign(panel,
+      { title: "", part: [], rowEnds: [], columnEnds: [], low: -8.3061, high: 47 })
   assert.deepEqual(plan(p, 400, letters).boxes.map(({ title }) => title),
     [["−8.31 to 47"], ["−8.31 to 47"]])
 })
@@ -499,14 +500,14 @@ test("a picture that is reached by Tab has the server tell all of it", () => {
 
 test("no number of the scale stands in its name", () => {
   for (const [high, shown] of [[1, ["0", "0.5", "1"]], [0.03, ["0", "0.03"]]]) {
-    const written = []
+    const drawn = []
     const pen = { createLinearGradient: () => ({ addColorStop() {} }),
-      measureText: (text) => ({ width: 7 * text.length }), fillText: (text) => written.push(text) }
+      measureText: (text) => ({ width: 7 * text.length }), fillText: (text) => drawn.push(text) }
     for (const name of ["fillRect", "strokeRect", "save", "translate", "rotate", "restore"]) {
       pen[name] = () => {}
     }
     const p = { bar: "weight", scale: [], panels: [{ low: 0, high }] }
     colorBar(pen, p, { boxes: [{ x: 0, y: 0, w: 300, h: 300 }], across: 1 })
-    assert.deepEqual(written, [...shown, "weight"])
+    assert.deepEqual(drawn, [...shown, "weight"])
   }
 })

@@ -61,7 +61,7 @@ export function does({ names, n_head: n }, weights, { layer, head, query }) {
   const size = names.length, start = (layer * n + head) * size ** 2
   const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)
   const looks = (at) => [...row(at).keys()].sort((a, b) => row(at)[b] - row(at)[a]).slice(0, 3)
-    .filter((key, n) => !n || row(at)[key] >= LEAST)
+    .filter((key, rank) => !rank || row(at)[key] >= LEAST)
     .map((key) => `${names[key]} (${row(at)[key].toFixed(2)})`).join(", ")
   if (query !== null) return `${names[query]} looks at ${looks(query)}.`
   const hardest = names.map((_, at) => row(at).reduce((most, weight, key) =>

@@ -253,7 +253,7 @@ function drawCurves(view, name) {
   })
 }
 
-function axes(draw, { p, ink }, { x, y, high, end }) {
+function axes(draw, { p, ink: colour }, { x, y, high, end }) {
   draw.lineWidth = 1
   draw.textAlign = "right"
   for (const value of [0, high / 2, high]) {
@@ -262,7 +262,7 @@ function axes(draw, { p, ink }, { x, y, high, end }) {
     draw.moveTo(AROUND.left, y(value))
     draw.lineTo(end - AROUND.right, y(value))
     draw.stroke()
-    draw.fillStyle = ink
+    draw.fillStyle = colour
     draw.fillText(value.toFixed(1), AROUND.left - 5, y(value))
   }
   draw.textAlign = "center"

@@ -278,8 +278,8 @@ export function colorBar(pen, p, { boxes, across }) {
   turned(pen, p.bar, beside, fits ? y + h / 2 : y, fits ? "center" : "right")
 }
 
-// Below all, so that matrices beside each other begin at one height, whatever is hidden in them; and
-// below the last matrix of a row, where there is room for it.
+// Below all, so that matrices beside each other begin at one height, whatever is hidden in them;
+// and below the last matrix of a row, where there is room for it.
 function legend(pen, p, { boxes, across, height }) {
   const y = height - LINE - 1, room = ([name]) => pen.measureText(name).width + 33
   const all = p.legend.reduce((sum, one) => sum + room(one), 0)
