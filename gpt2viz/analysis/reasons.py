@@ -338,7 +338,7 @@ def _rests(case: Reason) -> float:
     return float(weight_on(weights, first_token(row.trace.token_ids)))
 
 
-_RARELY = f"; at most {100 * RARE:g} % of all other tokens would score as high in its place"
+_RARELY = f". At most {100 * RARE:g} % of all other tokens would score as high in its place"
 
 #: The reasons that have a name, in the order in which they are tried.
 RULES = (

@@ -13,11 +13,14 @@ _TERM, _FIRST = re.compile(A_TERM, re.IGNORECASE), re.compile(r"\b[a-z]", re.IGN
 def literal(text: str) -> str:
     """Markdown that shows exactly ``text``: every ASCII sign is escaped, every control spelled.
 
-    No address in it becomes a link: an invisible ``JOINER`` keeps its parts apart. Nor does a word
-    of it that the glossary has: its first letter is written as a character reference.
+    No address in it becomes a link: an invisible ``JOINER`` keeps its parts apart. Nor does a token
+    that the glossary has as a word: its first letter is written as a character reference. What has
+    spaces is a message, or stands in quotation marks, which the glossary leaves alone.
     """
     plain = "".join(map(_escape, unaltered(spelled(text))))
-    return isolated(_TERM.sub(lambda term: _FIRST.sub(_reference, term[0]), plain))
+    if " " not in text:
+        plain = _TERM.sub(lambda term: _FIRST.sub(_reference, term[0]), plain)
+    return isolated(plain)
 
 
 def _escape(char: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -148,7 +149,9 @@ def test_every_parameter_is_bounded(
 
 def test_what_no_address_holds_is_left_out_with_a_note() -> None:
     at = open_page("attention", text="A crane", layer="1" * 3000)
-    assert "layer: the value can't be shown here. An address holds up to 2,000" in said(at)
+    assert "layer: the value can't be shown here. An address holds up to 2,000" in unescape(
+        said(at)
+    )
     assert at.session_state["layer"] == 0
     at = open_page("attention", {f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
     assert "x3, x4, x5, x6, x7 …: the value can't" in said(at).replace("\\", "")

@@ -49,6 +49,6 @@ def test_what_it_lacks_is_one_message_and_what_it_has_is_drawn() -> None:
 def test_its_tokenizer_is_shown_as_a_list() -> None:
     at = open_page("models", model="sorter", part="tokenizer", word="2 0")
     read = " ".join(plain(block.value) for block in at.markdown)
-    assert "2 tokens, with their ids: &ensp; **2** :small[:gray[2]] &ensp; **0**" in read
+    assert "2 tokens, with their ids: \u2002 **2** :small[:gray[2]] \u2002 **0**" in read
     assert "is a plain list of 3 tokens" in read
     assert "list of merges" not in read

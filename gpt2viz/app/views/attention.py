@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -197,18 +197,19 @@ def _large(
     )
 
 
-def _does(view: View, chosen: _Chosen, heads: Iterable[tuple[int, int]]) -> dict[str, str]:
+def _does(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict[str, str]:
     """What heads (layer, head) do in words, by their names, in the numbers that are shown."""
     runs = [view.trace]
     if not view.trace.causal:
         runs.append(run_cache.run(_with_mask(view)))
 
-    @cache
-    def numbers(layer: int) -> list[Measure]:
-        return [measures.measure(run, layer, chosen.shown, chosen.whole_words) for run in runs]
+    numbers = {
+        layer: [measures.measure(run, layer, chosen.shown, chosen.whole_words) for run in runs]
+        for layer in {layer for layer, _ in heads}
+    }
 
     def panels(layer: int, head: int) -> list[Panel]:
-        return [one_head(one, head, "", chosen.shown) for one in numbers(layer)]
+        return [one_head(one, head, "", chosen.shown) for one in numbers[layer]]
 
     return {f"{n}.{h}": in_words.does(*panels(n, h), query=view.query, write=str) for n, h in heads}
 

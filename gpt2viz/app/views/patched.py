@@ -103,9 +103,9 @@ def in_full(runs: Runs, edit: Edit) -> None:
 
 def _open(text: str, source: str, edit: Edit) -> None:
     address.put(parameters.WHAT_IF, "edits")
-    address.put(parameters.EDITS, (edit,))
-    address.put(parameters.TEXT, text)
+    address.put(parameters.TEXT, text)  # before the edit, which is of its tokens
     address.put(parameters.TEXT2, source)
+    address.put(parameters.EDITS, (edit,))
 
 
 def _says(runs: Runs, edit: Edit, logits: Array) -> str:
