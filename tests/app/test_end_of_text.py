@@ -97,7 +97,7 @@ def test_predictions_and_the_surprise_of_the_first_word(ids: list[int], stages: 
 
 
 def test_writing_on_starts_from_it(stages: Any) -> None:
-    at = open_page("predict?predict=generate", **ON, layer="3", head="2", temperature="0")
+    at = open_page("predict?predict=generate", **ON, layer="3", head="2", temperature="0.0")
     row = array(figure(at, "row")["data"][0]["y"])
     assert_allclose(row, stages["weights"][3][2][-1], **TOLERANCE)
     (step,) = [button for button in at.button if button.label == "Step"]

@@ -113,15 +113,14 @@ def test_every_activation_equals_transformers(tmp_path: Path, name: str) -> None
 
 @torch.no_grad()
 def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
-    """A fine-tuned model's embedding grows by the tokens that were added to its vocabulary."""
+    """Where a fine-tuned model's file has those that were added to its vocabulary, in order."""
     theirs = write_checkpoint(tmp_path)
-    theirs.resize_token_embeddings(423, mean_resizing=False)
-    theirs.save_pretrained(tmp_path)
-    added = {"<user>": 420, "<bot>": 421}
+    first = len(json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8")))
+    added = {"<user>": first, "<bot>": first + 1}
     (tmp_path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), "<user>A crane<bot> ate")
-    assert trace.token_ids[0] == 420
-    assert 421 in trace.token_ids
+    assert trace.token_ids[0] == first
+    assert first + 1 in trace.token_ids
     expected = theirs(torch.tensor([trace.token_ids])).logits
     assert_allclose(trace.logits, expected, **TOLERANCE)
 
