@@ -182,6 +182,7 @@ def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
     found = export.figure_table(heatmaps(panels, LIGHT, n_columns=2))
     assert list(found.columns) == ["picture", "query", "key", "value", "hidden"]
     weights = trace.stage("weights", 1)[0]
+    np.testing.assert_array_equal(found["value"].to_numpy().reshape(4, 5, 5), weights)
     masked = [text.startswith("masked") for text in found["hidden"]]
     np.testing.assert_array_equal(masked, np.isinf(trace.stage("masked_scores", 1)[0]).ravel())
     assert found["picture"].unique().tolist() == [f"Head {n}" for n in range(4)]

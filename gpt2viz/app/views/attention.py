@@ -187,7 +187,7 @@ def _large(
         config.n_head,
         here,
         _names(view, chosen) if here else [],
-        _does(view, chosen, told),
+        _does(view, chosen, list(told)),
         _opened(view, chosen),
         examples.told(view.trace),
         chosen.between,

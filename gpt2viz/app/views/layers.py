@@ -58,8 +58,9 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         as_lines = lines.switched(part)
         chosen = _Chosen(layers, shown, measures.words(), as_lines)
     _side_by_side(view, part, chosen)
-    _words(view, chosen)
+    _scale(chosen)
     _in_every_layer(view, chosen)
+    _words(view, chosen)
 
 
 def _side_by_side(view: View, part: Window, chosen: _Chosen) -> None:
@@ -140,8 +141,8 @@ def _differences(view: View, part: Window, whole: list[Panel], chosen: _Chosen, 
     )
 
 
-def _words(view: View, chosen: _Chosen) -> None:
-    """What there is to know about the pictures above."""
+def _scale(chosen: _Chosen) -> None:
+    """What is shown above, on which scale."""
     prose.caption(
         "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
         "reached each token (query) after the layer, if every head counted the same and values, "
@@ -149,6 +150,10 @@ def _words(view: View, chosen: _Chosen) -> None:
         if chosen.head == "rollout"
         else f"**Attention weights, {chosen.what}**, on one scale from 0 to 1."
     )
+
+
+def _words(view: View, chosen: _Chosen) -> None:
+    """What else there is to know about the pictures of layers."""
     if len(chosen.layers) > 1:
         first = f"layer {chosen.layers[0]}"
         prose.caption(difference_in_words("Difference", first, "the other layer", "number"))
