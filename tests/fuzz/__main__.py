@@ -36,7 +36,7 @@ FILE = re.compile(
 UNREADABLE = re.compile(
     "can't be read|not a whole safetensors|no config.json|no model.safetensors|no tokenizer"
     "|a JSON object is expected|leads out of|not an ordinary file|only there as a pickle"
-    "|is not a file|are read|only byte-level BPE|header"
+    "|is not a file|are read|are parts|only byte-level BPE|header"
 )
 FIELD = re.compile(
     r"\w+\.(weight|bias)|\b(n_\w+|vocab_size|\w+_pdrop|layer_norm_epsilon|activation_function"
