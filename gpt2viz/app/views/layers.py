@@ -177,7 +177,7 @@ def _in_every_layer(view: View, chosen: _Chosen) -> None:
                 strip,
                 scale=scale,
                 n_columns=n_columns,
-                height=(50 + 560 // n_columns) * -(-len(strip) // n_columns),
+                height=(46 + 560 // n_columns) * -(-len(strip) // n_columns),
                 row=view.query,
                 numbers=0,
                 bar=strip[0].quantity,

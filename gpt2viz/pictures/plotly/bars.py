@@ -18,7 +18,7 @@ NAMED, LETTERS = 30, 26
 #: Over so many bars that stand their numbers fit side by side; over more they stand upright.
 _ABREAST = 12
 #: Pixels: a number's letters, one of several bars at a place and what is left between places.
-_LETTER, _BAR, _BETWEEN = 11, 13, 6
+_LETTER, _BAR, _BETWEEN = 11, 13, 5
 
 
 def draw(picture: Bars, colors: Palette) -> Figure:
