@@ -220,8 +220,12 @@ def test_a_model_that_looks_for_its_own_token() -> None:
         qkv[:12, :12] = 6 * torch.eye(12)
         qkv[72:84, :12] = torch.eye(12)
     trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7])
-    assert named(why(model, trace, 0, 0, 5, 1)) == "duplicate token"
-    assert named(why(model, trace, 0, 0, 5, 5)) == "same token"
+    for key, name in ((1, "duplicate token"), (5, "same token")):
+        case = why(model, trace, 0, 0, 5, key)
+        apart, own = case.row.deviation(key), case.row.names.index("token")
+        assert case.rule is not None
+        share = pytest.approx(apart[own, own] / apart[apart > 0].sum())
+        assert (case.rule[0].name, case.rule[1]) == (name, share)
     assert named(why(model, trace, 0, 0, 5, 2)) == ""
     assert named(why(model, trace, 0, 0, 2, 2)) == "same token"
 

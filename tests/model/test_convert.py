@@ -49,6 +49,7 @@ def test_nanogpt(tmp_path: Path, vocabulary: Path, bias: bool, compiled: bool) -
     layouts.save_nano(network, tmp_path / "ckpt.pt", bias, compiled)
     config = convert(tmp_path / "ckpt.pt", tmp_path / "out", tokenizer=vocabulary)
     assert (config.vocab_size, config.n_head, config.tie_word_embeddings) == (430, 4, True)
+    assert config == gpt2viz.load_model(tmp_path / "out").config
     equals(tmp_path / "out", network)
 
 
