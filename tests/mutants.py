@@ -23,7 +23,6 @@ import importlib.abc
 import importlib.machinery
 import multiprocessing
 import os
-import random
 import re
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zlib import crc32
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("model", "run", "analysis", "anatomy", "survey", "textbook", "pictures")
@@ -267,7 +267,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("words", nargs="*")
     parser.add_argument("--since", default="", help="only what has changed since this commit")
-    parser.add_argument("--at-most", type=int, help="so many of them, the same each time")
+    parser.add_argument("--at-most", type=int, help="so many of them, mixed, the same each time")
     given = parser.parse_args()
     if gone := EXEMPT.keys() - set(map(str, mutants())):
         parser.error(f"EXEMPT names functions that are gone: {', '.join(sorted(gone))}")
@@ -275,7 +275,7 @@ def main() -> int:
     if given.words:
         chosen = [m for m in chosen if any(word in str(m) for word in given.words)]
     if given.at_most and len(chosen) > given.at_most:
-        chosen = random.Random(0).sample(chosen, given.at_most)
+        chosen = sorted(chosen, key=lambda mutant: crc32(str(mutant).encode()))[: given.at_most]
     os.environ["OMP_NUM_THREADS"] = "1"  # each core has a process of its own
     os.chdir(ROOT)
     survived = survivors(chosen)
