@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import islice
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -102,15 +102,26 @@ def _ended_at_once() -> Iterator[None]:
 
 @contextmanager
 def _deaf_to_signals() -> Iterator[None]:
-    """Let processes that are begun meanwhile never hear of Ctrl-C or SIGTERM; here these wait."""
+    """Let processes that are begun meanwhile never hear of Ctrl-C or SIGTERM; here these wait.
+
+    Another thread may get a signal that this one blocks, and Python would answer it here, between
+    the start of a process and what it is to read: so the answer waits too.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    signals, late = (signal.SIGINT, signal.SIGTERM), list[int]()
+    here = signals if current_thread() is main_thread() else ()
+    answers = [signal.signal(one, lambda number, _: late.append(number)) for one in here]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
+        for one, answer in zip(here, answers, strict=True):
+            signal.signal(one, answer)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number in late[:1]:
+            signal.raise_signal(number)
 
 
 def local(workers: int) -> Engine:

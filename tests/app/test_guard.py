@@ -7,6 +7,7 @@ import asyncio
 import gc
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -141,7 +142,8 @@ def test_a_server_is_ready_once_its_first_page_was_drawn(monkeypatch: pytest.Mon
     monkeypatch.setattr(Runtime, "is_ready_for_browser_connection", property(listens))
     monkeypatch.setattr(Runtime, "does_script_run_without_error", draw)
     assert compat.ready_with_first_page()
-    asyncio.run(ask())
+    with ThreadPoolExecutor(1) as own:  # a browser of another test may have a loop on this one
+        own.submit(asyncio.run, ask()).result()
 
 
 def test_a_new_session_begins_with_its_whole_page(monkeypatch: pytest.MonkeyPatch) -> None:
