@@ -77,7 +77,7 @@ def test_wrong_tensors(folder: Path, change: Callable[[Weights], Any], message: 
 def test_any_prefix_and_old_mask_buffers_load_alike(folder: Path) -> None:
     before = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6, 7])
     whole = load_file(folder / "model.safetensors")
-    bare = {name.removeprefix("transformer."): weight for name, weight in whole.items()}
+    bare = {name.removeprefix("transformer."): weight.clone() for name, weight in whole.items()}
     bare["h.0.attn.bias"] = torch.ones(1, 1, 24, 24)
     bare["h.0.attn.masked_bias"] = torch.tensor(-1e4)
     bare["lm_head.weight"] = bare["wte.weight"].clone()
