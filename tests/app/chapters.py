@@ -18,23 +18,38 @@ from tests.app.pages import _about_to_open, _opened, figure, heatmaps, plain
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?|-?\\infty")
 
 
-def visit(
+def visit(name: str, /, **chosen: str) -> AppTest:
+    """A chapter opens for somebody to whom each row of weights was shown without a guess."""
+    return _revisit(name, {id: [] for id in ROWS}, {}, {}, chosen)
+
+
+def revisit(
     name: str,
     /,
     guesses: Mapping[str, list[int]] | None = None,
     answers: Sequence[str] = (),
     typed: Mapping[str, str] | None = None,
-    **chosen: str,
 ) -> AppTest:
-    """A visitor opens a chapter, who has made these guesses and typed or given these answers.
+    """A chapter opens for somebody who has made these guesses and given or typed these answers.
 
-    With no ``guesses``, each row of weights has been shown without one.
+    With no ``guesses``, each row of weights was shown without one.
     """
+    shown: dict[str, list[int]] = {id: [] for id in ROWS}
+    given = {name: list(answers)} if answers else {}
+    return _revisit(name, shown if guesses is None else dict(guesses), given, typed or {}, {})
+
+
+def _revisit(
+    name: str,
+    guesses: dict[str, list[int]],
+    answers: dict[str, list[str]],
+    typed: Mapping[str, str],
+    chosen: dict[str, str],
+) -> AppTest:
     at = _about_to_open("textbook", {}, {"chapter": name, **chosen})
-    given = {id: [] for id in ROWS} if guesses is None else dict(guesses)
-    at.session_state["_progress_guesses"] = given
-    at.session_state["_progress"] = {name: list(answers)} if answers else {}
-    for id, answer in (typed or {}).items():
+    at.session_state["_progress_guesses"] = guesses
+    at.session_state["_progress"] = answers
+    for id, answer in typed.items():
         at.session_state[f"answer_{id}"] = answer
     return _opened(at)
 
@@ -42,7 +57,7 @@ def visit(
 @cache
 def chapter(name: str) -> AppTest:
     """A chapter that shows all: its questions are answered, and no row is left to predict."""
-    return visit(name, answers=CHAPTERS[name].questions)
+    return revisit(name, answers=CHAPTERS[name].questions)
 
 
 def answered(at: AppTest) -> list[str]:

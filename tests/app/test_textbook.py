@@ -101,7 +101,7 @@ def watched(name: str) -> tuple[AppTest, list[Part]]:
     try:
         return open_page("textbook", chapter=name), watch.parts
     finally:
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
 
 
 @cache

@@ -18,7 +18,7 @@ from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.contents import APPENDIX, CHAPTERS
 from gpt2viz.app.course.near_misses import near_misses
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.chapters import answered, captions, said, visit
+from tests.app.chapters import answered, captions, revisit, said
 from tests.app.pages import open_page
 from tests.numpy_gpt2 import reference, softmax
 from tests.textbook.oracle import JOURNEY, SCALED
@@ -162,7 +162,7 @@ def answered_in_words() -> tuple[dict[str, AppTest], dict[str, Question]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checks, "_ask", lambda q, *rest: asked.setdefault(q.id, q) and ask(q, *rest))
         opened = {
-            name: visit(name, typed={id: RIGHT[id][0] for id in RIGHT if chapter_of(id) == name})
+            name: revisit(name, typed={id: RIGHT[id][0] for id in RIGHT if chapter_of(id) == name})
             for name in CHAPTERS
             if name != APPENDIX
         }
@@ -204,7 +204,7 @@ def test_questions_are_answered_in_words() -> None:
 
 
 def test_a_wrong_answer_is_told_what_it_is_until_a_right_one_is_typed() -> None:
-    at = visit("heads", typed={"way_scores": "2, 16, 64, 100"})
+    at = revisit("heads", typed={"way_scores": "2, 16, 64, 100"})
     assert answered(at) == []
     assert "Not yet. That is K transposed, ready to be multiplied by Q." in captions(at)
     at.text_input(key="answer_way_scores").set_value("7777").run()

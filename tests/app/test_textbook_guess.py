@@ -15,7 +15,7 @@ from gpt2viz.app.course import guess, progress
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import guesses
 from gpt2viz.textbook.guesses import ROWS, Verdict
-from tests.app.chapters import drawn, said, visit
+from tests.app.chapters import drawn, revisit, said
 from tests.app.pages import open_page, pictures
 from tests.docs.reading_level import grade
 from tests.textbook.test_guesses import JUNK, MISTAKES, REAL, in_hundredths
@@ -63,7 +63,7 @@ def test_a_row_is_hidden_until_it_is_guessed_or_its_numbers_are_others() -> None
 @pytest.mark.parametrize("id", ROWS)
 def test_it_is_shown_beside_the_guess_or_alone(id: str) -> None:
     for given in (in_hundredths(REAL[id]), [100, *[0] * (len(ROWS[id].words) - 1)], []):
-        at = visit(CHAPTER[id], guesses={id: given})
+        at = revisit(CHAPTER[id], guesses={id: given})
         assert "Predict first." not in said(at)
         if id in PICTURE:
             key, panel, row = PICTURE[id]
@@ -105,7 +105,7 @@ def test_what_is_said_of_a_guess_is_plain() -> None:
 
 
 def test_guesses_go_into_a_file_and_come_back_and_are_summed_up() -> None:
-    at = visit("crane", guesses={"crane": [50, 25, 25]})
+    at = revisit("crane", guesses={"crane": [50, 25, 25]})
     kept: dict[str, list[int]] = {"crane": [1, 1, 98], "mask": []}
     content = {"answered": {"mask": ["mask_row"]}, "guesses": kept}
     at.file_uploader(key="open_progress").upload(
@@ -132,11 +132,8 @@ def test_a_file_without_guesses_or_with_junk_still_has_its_answers() -> None:
     fits = {"crane": [40, 30, 30], "mask": [30, 40, 30, 0]}
     odd = fits | {"scale": [1, 2, 3, 4], "next": "x", "gone": [100]}
     answered: dict[str, Any] = {"answered": {"mask": ["mask_row"]}}
-    for more, expected in (
-        *(({"guesses": junk}, {}) for junk in (None, [], 7)),
-        *(({"guesses": given}, fits) for given in (fits, odd)),
-        ({}, {}),
-    ):
+    cases: list[tuple[Any, Any]] = [(None, {}), ([], {}), (7, {}), (fits, fits), (odd, fits)]
+    for more, expected in [*(({"guesses": given}, found) for given, found in cases), ({}, {})]:
         done, found = progress.read(json.dumps(answered | more).encode(), known)
         assert done["mask"] == ["mask_row"]
         assert found == expected

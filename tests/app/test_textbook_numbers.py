@@ -104,9 +104,10 @@ def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Pa
     (tmp_path / "points").write_text(json.dumps(written))
     answers = json.loads(run(HERE / "followed.js", tmp_path / "points").stdout)
     for case, found in zip(written, answers, strict=True):
-        (q, *k), v, heat = (np.array(case[name]) for name in ("arrows", "values", "heat"))
-        keys = np.array(k)
-        here = steps.attend(np.tile(q, (len(k), 1)), keys, v, scaled=False, temperature=float(heat))
+        arrows, v, heat = (np.array(case[name]) for name in ("arrows", "values", "heat"))
+        q, keys = arrows[0], arrows[1:]
+        asked = np.tile(q, (len(keys), 1))
+        here = steps.attend(asked, keys, v, scaled=False, temperature=float(heat))
         assert_allclose(found["scores"], here.scores[0], rtol=1e-5, atol=1e-4)
         assert_allclose(found["weights"], here.weights[0], rtol=1e-3, atol=1e-6)
         assert_allclose(found["shadows"], geometry.shadows(q, keys), rtol=1e-4, atol=1e-5)

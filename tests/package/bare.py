@@ -293,7 +293,7 @@ if __name__ == "__main__":
 
     gpt2viz.load_model()  # torch, once for all; so is what it and the hub's client load later
     import_module("torch.optim")
-    import_module("huggingface_hub").HfApi
+    import_module("huggingface_hub.hf_api")
     _owners()
     every = ("", *extras())
     with get_context("fork").Pool(2, maxtasksperchild=1) as pool:

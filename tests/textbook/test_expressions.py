@@ -136,21 +136,21 @@ LONG = {
 
 
 def test_what_is_not_of_the_language_is_refused_in_one_sentence(subtests: pytest.Subtests) -> None:
-    tried = {text: said for said, texts in HOSTILE.items() for text in texts.split(" ¦ ")} | LONG
+    tried = {text: why for why, texts in HOSTILE.items() for text in texts.split(" ¦ ")} | LONG
     given, before = names(), names()
     for text, expected in tried.items():
         with subtests.test(text[:40]):
+            said = ""
             try:
                 found = Expression(text).value(given)
             except ExpressionError as error:
-                found = str(error)
+                said = str(error)
             else:
                 assert expected == ""  # harmless
                 assert found is None or isinstance(found, tuple)
-                found = ""
-            assert expected in found
-            assert len(found) < LONGEST + 200
-            assert "\n" not in found
+            assert expected in said
+            assert len(said) < LONGEST + 200
+            assert "\n" not in said
             for name, x in before.items():
                 assert_array_equal(np.asarray(given[name]), np.asarray(x))
 

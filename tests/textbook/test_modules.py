@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,7 +164,13 @@ def test_parameters_are_counted_as_the_model_and_transformers_have_them() -> Non
     from transformers import GPT2Config as TheirConfig
     from transformers import GPT2LMHeadModel
 
-    sized = {"vocab_size": 11, "n_positions": 7, "n_embd": 6, "n_layer": 3, "n_head": 2}
+    sized: dict[str, Any] = {
+        "vocab_size": 11,
+        "n_positions": 7,
+        "n_embd": 6,
+        "n_layer": 3,
+        "n_head": 2,
+    }
     odd = GPT2Config(**sized, n_inner=5, tie_word_embeddings=False)
     for config in (odd, *(model.config for model in sizes.RELEASED)):
         assert sum(sizes.parts(config).values()) == sizes.counted(config)
