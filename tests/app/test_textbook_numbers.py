@@ -100,14 +100,16 @@ def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Pa
     for T, size, heat in [(1, 1, 1), (3, 1, 0.05), (3, 100, 10), (4, 3, 0.5), (3, 0, 1)]:
         q, k, v = (drawn.uniform(-size, size, shape) for shape in ((1, 2), (T, 2), (T, 2)))
         cases.append({"arrows": np.vstack([q, k]), "values": v, "heat": heat})
-    written = [{name: np.asarray(x).tolist() for name, x in case.items()} for case in cases]
+    written: list[dict[str, Any]] = [
+        {name: np.asarray(x).tolist() for name, x in case.items()} for case in cases
+    ]
     (tmp_path / "points").write_text(json.dumps(written))
     answers = json.loads(run(HERE / "followed.js", tmp_path / "points").stdout)
     for case, found in zip(written, answers, strict=True):
-        arrows, v, heat = (np.array(case[name]) for name in ("arrows", "values", "heat"))
+        arrows, v = (np.array(case[name]) for name in ("arrows", "values"))
         q, keys = arrows[0], arrows[1:]
         asked = np.tile(q, (len(keys), 1))
-        here = steps.attend(asked, keys, v, scaled=False, temperature=float(heat))
+        here = steps.attend(asked, keys, v, scaled=False, temperature=case["heat"])
         assert_allclose(found["scores"], here.scores[0], rtol=1e-5, atol=1e-4)
         assert_allclose(found["weights"], here.weights[0], rtol=1e-3, atol=1e-6)
         assert_allclose(found["shadows"], geometry.shadows(q, keys), rtol=1e-4, atol=1e-5)
@@ -115,7 +117,7 @@ def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Pa
         assert_allclose(found["ends"], ends, rtol=1e-3, atol=1e-4)
         assert [found[name] for name in ("arrows", "values")] == [case["arrows"], case["values"]]
         # Shares no code with either.
-        assert_allclose(found["weights"], softmax(keys @ q / heat), atol=1e-12)
+        assert_allclose(found["weights"], softmax(keys @ q / case["heat"]), atol=1e-12)
 
 
 def test_a_table_that_cannot_be_read_is_refused_and_one_can_go_back_to_the_texts() -> None:
