@@ -38,6 +38,9 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --disable-pip-version-check --quiet --no-compile
 # The rooms whose tests take seconds.
 QUICK := model run analysis anatomy survey textbook training pictures export
+# What is written beside the code, and what is built of it: prose, docs, licences, locks, packages, the
+# map of the rooms. A change of the code seldom breaks it, so `make lint` tests it.
+WRITTEN := tests/docs tests/package tests/test_architecture.py
 # The versions of requirements.lock without its hashes, which pip would ask of every file.
 VERSIONS := .venv/.versions
 RUNTIME := .venv/.runtime
@@ -49,8 +52,8 @@ ESLINT := tests/js/node_modules/eslint/bin/eslint.js
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
 
-test: $(DEV)  ## every test; those in a browser need Chromium
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected|Unable to capture'
+test: $(DEV)  ## all that the code does; the tests in a browser need Chromium
+	$(BIN)/pytest $(WRITTEN:%=--ignore=%) --numprocesses 3 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected|Unable to capture'
 
 unit: $(DEV)  ## only the quick tests, without pages and browser
 	$(BIN)/pytest $(QUICK:%=tests/%) tests/test_*.py
@@ -67,11 +70,12 @@ fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
 soak: $(DEV)  ## thirty visitors and two browsers on one server, for ten minutes
 	$(BIN)/python -m tests.soak --minutes 10 --visitors 30 --browsers 2
 
-lint: $(DEV) $(ESLINT)  ## style and types
+lint: $(DEV) $(ESLINT)  ## style, types, and the tests of docs, licences, locks and packages
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/node $(ESLINT) --config tests/js/eslint.config.js gpt2viz tests/js
+	$(BIN)/pytest $(WRITTEN) --numprocesses 2 --dist loadfile
 
 format: $(DEV)  ## rewrite files in the project's style
 	$(BIN)/ruff check --fix

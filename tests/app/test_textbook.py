@@ -1,43 +1,119 @@
-"""The Textbook page: its chapters, what follows from an edited number, and its questions."""
+"""The Textbook's chapters: of what they are made, which code ran for them, how they read.
+
+A chapter is opened twice here: as a first visitor has it, while the code that runs is watched; and
+with all its questions answered.
+"""
 
 from __future__ import annotations
 
-import json
+import inspect
 import re
+import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Block
 
 import gpt2viz
-from gpt2viz.app.course import progress, sheets
-from gpt2viz.app.course.answers import right
+from gpt2viz import textbook
+from gpt2viz.app import course, output, source_code
+from gpt2viz.app.course import checks, parts, sheets
 from gpt2viz.app.course.contents import APPENDIX, CHAPTERS
-from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run import tracer
 from gpt2viz.run.provenance import MARK
-from gpt2viz.textbook import embeddings, steps, tiny_crane
+from gpt2viz.textbook import embeddings, examples, heads, mistakes, norms, shape_sheet, steps
+from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES, claims
-from tests.app.pages import ROOT, figure, heatmaps, open_chapter, open_page, pictures, plain
-from tests.numpy_gpt2 import reference, softmax
-
-
-def shown(at: AppTest) -> str:
-    return "\n".join(element.value for element in [*at.markdown, *at.subheader, *at.caption])
-
+from gpt2viz.textbook.tiny_crane import VOCABULARY
+from tests.app.chapters import answered, chapter, formulas, said
+from tests.app.pages import ROOT, array, figure, open_page, pictures, plain
+from tests.docs.reading_level import grade, sentences
 
 #: The chapters that ask questions: all but the appendix.
 LESSONS = [name for name in CHAPTERS if name != APPENDIX]
+HERE = str(Path(course.__file__).parent)
+MODULES = str(Path(textbook.__file__).parent)
+#: Turn numbers into tensors, errors into words, or call for claims; or stand beside the chapter.
+PLUMBING = {
+    steps.rows.__code__,
+    mistakes.message.__code__,
+    inspect.unwrap(examples.claims).__code__,
+    shape_sheet.page.__code__,
+}
+HEADING, ENDING = parts.heading.__code__, checks.ask.__code__
+LISTING, PICTURE = source_code.listing.__code__, output.picture.__code__
+
+
+@dataclass
+class Part:
+    """What ran between two lists of code, or between an example's heading and its first list."""
+
+    example: str
+    ran: set[CodeType] = field(default_factory=set)
+    made: set[type] = field(default_factory=set)
+    called_by_the_page: set[CodeType] = field(default_factory=set)
+    pictures: list[str] = field(default_factory=list)
+    listed: tuple[Any, ...] = ()
+
+
+class Watch:
+    """Notes what a page's script calls, part by part."""
+
+    def __init__(self) -> None:
+        self.parts = [Part("")]
+
+    def __call__(self, frame: FrameType, _event: str, _argument: object) -> None:
+        code = frame.f_code
+        part = self.parts[-1]
+        if code in (HEADING, ENDING):
+            self.parts.append(Part(str(frame.f_locals.get("id", "the end"))))
+        elif code is LISTING:
+            part.listed = frame.f_locals["made"]
+            self.parts.append(Part(part.example))
+        elif code is PICTURE:
+            part.pictures.append(str(frame.f_locals["key"]))
+        else:
+            part.ran.add(code)
+            if code.co_name == "__init__":
+                part.made.add(type(frame.f_locals["self"]))
+            caller = frame.f_back.f_code.co_filename if frame.f_back else ""
+            if caller.startswith(HERE) and code.co_filename.startswith(MODULES):
+                part.called_by_the_page.add(code)
+
+
+def watched(name: str) -> tuple[AppTest, list[Part]]:
+    """A chapter as it opens, with nothing that it computes remembered; and what ran for it."""
+    for module in [name for name in sys.modules if name.startswith(textbook.__name__)]:
+        for thing in vars(sys.modules[module]).values():
+            if hasattr(thing, "cache_clear"):
+                thing.cache_clear()
+    watch = Watch()
+    threading.settrace(watch)  # of threads that begin now: the page's script runs in one
+    try:
+        return open_page("textbook", chapter=name), watch.parts
+    finally:
+        threading.settrace(None)
+
+
+@cache
+def opened(name: str) -> tuple[AppTest, list[Part]]:
+    return watched(name)
+
+
 #: At 180 words a minute, slow enough for formulas.
 WORDS_IN_FIVE_MINUTES = 900
 
 
-def prose(at: AppTest) -> int:
+def words(at: AppTest) -> int:
     """Words of running text: not tables of claims, code, hints or the frame's own."""
     (column,) = [block for block in at.columns if block.header]
     hidden = {id(e) for box in column.expander for e in [*box.markdown, *box.caption]}
@@ -48,71 +124,120 @@ def prose(at: AppTest) -> int:
     )
 
 
-def questions(block: Any) -> Iterator[str]:
-    """The ids of the questions that stand in a part of the page."""
-    for part in getattr(block, "children", {}).values():
-        name = str(getattr(part.proto, "id", ""))
-        yield from [name.partition("question_")[2]] if "-question_" in name else questions(part)
+def questions(block: Block) -> Iterator[tuple[str, Block]]:
+    """The questions that stand in a part of the page, by their ids."""
+    for part in block.children.values():
+        if isinstance(part, Block):
+            name = str(getattr(part.proto, "id", ""))
+            asks = "-question_" in name
+            yield from [(name.partition("question_")[2], part)] if asks else questions(part)
+
+
+def inside(block: Block) -> Iterator[Any]:
+    """All elements of a page in the order in which they stand there."""
+    for child in block.children.values():
+        yield from inside(child) if isinstance(child, Block) else (child,)
 
 
 #: What a chapter may be made of: parts to look at, Streamlit's own, which all answer to keys, and
 #: the app's. An exercise of each of these is done by keyboard in ``tests/browser``.
-_SEEN = {"caption", "code", "header", "html", "latex", "markdown", "metric", "plotly_chart"}
-_SEEN |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
-_OWN = {"button", "button_group", "download_button", "expander", "file_uploader", "page_link"}
-_OWN |= {"popover", "radio", "select_slider", "selectbox", "text_input", "toggle"}
-_WITHOUT_HANDS = {
-    f"gpt2viz_{name}" for name in ("bundle", "keyboard", "landing", "progress", "theme_watch")
-}
-_OF_THE_APP = {
-    f"gpt2viz_{name}"
-    for name in ("arrows", "diagram", "guess_bars", "listings", "number_grid", "player", "tiles")
-}
-_OF_THE_APP |= {f"gpt2viz_{name}" for name in ("matrix_or_lines", "picture_switch", "token_chips")}
-BY_KEYBOARD = _SEEN | _OWN | _WITHOUT_HANDS | _OF_THE_APP
+BY_KEYBOARD = {"caption", "code", "header", "html", "latex", "markdown", "metric", "plotly_chart"}
+BY_KEYBOARD |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
+BY_KEYBOARD |= {"button", "button_group", "download_button", "expander", "file_uploader"}
+BY_KEYBOARD |= {"page_link", "popover", "radio", "select_slider", "selectbox", "text_input"}
+BY_KEYBOARD |= {"toggle", *(f"gpt2viz_{name}" for name in ("bundle", "keyboard", "landing"))}
+BY_KEYBOARD |= {f"gpt2viz_{name}" for name in ("progress", "theme_watch", "arrows", "diagram")}
+BY_KEYBOARD |= {f"gpt2viz_{name}" for name in ("guess_bars", "listings", "number_grid", "player")}
+BY_KEYBOARD |= {f"gpt2viz_{name}" for name in ("tiles", "matrix_or_lines", "picture_switch")}
+BY_KEYBOARD |= {"gpt2viz_token_chips"}
 
 
-def parts(block: Any) -> Iterator[str]:
+def kinds(block: Block) -> Iterator[str]:
     """The kinds of all that stands in a part of the page, components by name."""
-    for part in getattr(block, "children", {}).values():
+    for part in block.children.values():
         yield part.proto.component_name if part.type == "bidi_component" else part.type
-        yield from parts(part)
-
-
-def titles(at: AppTest) -> list[str]:
-    return [element.value for element in at.subheader]
-
-
-def answered(at: AppTest) -> list[str]:
-    found = at.session_state["_progress"]
-    return [id for ids in found.values() for id in ids]
+        if isinstance(part, Block):
+            yield from kinds(part)
 
 
 def test_every_example_has_its_chapter() -> None:
     ids = [id for name in LESSONS for id in CHAPTERS[name].examples]
-    assert sorted(ids, key=lambda id: int(id[1:])) == [f"E{n}" for n in range(1, 27)]
+    assert sorted(ids, key=lambda id: int(id[1:])) == list(EXAMPLES)
 
 
-@pytest.mark.parametrize("chapter", LESSONS)
-def test_every_chapter_opens_with_its_examples_and_unanswered_questions(chapter: str) -> None:
-    at = open_page("textbook", chapter=chapter)
-    assert at.header[0].value == CHAPTERS[chapter].title
-    titles = " ".join(element.value for element in at.subheader)
-    for id in CHAPTERS[chapter].examples:
-        assert f"[{id}]" in titles
-    lines = [b.label for b in at.button if b.label.startswith("Printed and computed")]
-    ids = ", ".join(CHAPTERS[chapter].examples)
-    assert lines == ([f"Printed and computed: {ids}"] if ids else [])
-    assert "|printed|computed|" not in shown(at)
-    asked = [element for element in at.markdown if element.value.startswith("**?**")]
-    assert len(asked) == len(CHAPTERS[chapter].questions)
-    assert tuple(questions(at.main)) == CHAPTERS[chapter].questions
-    assert (1 if CHAPTERS[chapter].part else 2) <= len(asked) <= 4
-    assert at.latex  # formulas with this page's numbers
-    assert prose(at) <= WORDS_IN_FIVE_MINUTES
-    assert answered(at) == []
-    assert not at.warning
-    assert set(parts(at.main)) <= BY_KEYBOARD
+def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
+    subtests: pytest.Subtests,
+) -> None:
+    for name in LESSONS:
+        with subtests.test(chapter=name):
+            at, told = opened(name)[0], CHAPTERS[name]
+            assert at.header[0].value == told.title
+            titles = " ".join(element.value for element in at.subheader)
+            assert [id for id in told.examples if f"[{id}]" not in titles] == []
+            lines = [b.label for b in at.button if b.label.startswith("Printed and computed")]
+            ids = ", ".join(told.examples)
+            assert lines == ([f"Printed and computed: {ids}"] if ids else [])
+            assert "|printed|computed|" not in said(at)
+            asked = dict(questions(at.main))
+            assert tuple(asked) == told.questions
+            assert (1 if told.part else 2) <= len(asked) <= 4
+            for id, block in asked.items():
+                first, *_ = (e.value for e in inside(block) if e.type == "markdown")
+                assert first.startswith("**?**"), id
+                # Nothing is told that no one asked: only what a question is about.
+                captions = [plain(e.value) for e in inside(block) if e.type == "caption"]
+                lowest = ["The lowest in the table is −0.1543."]
+                assert captions == (lowest if id == "curve_lowest" else []), id
+            assert at.latex  # formulas with this page's numbers
+            assert words(at) <= WORDS_IN_FIVE_MINUTES
+            assert answered(at) == []
+            assert not at.warning
+            assert set(kinds(at.main)) <= BY_KEYBOARD
+
+
+def codes(thing: Any) -> set[CodeType]:
+    """The code of a function, or of all functions that a class has of its own."""
+    if inspect.isclass(thing):
+        return {part.__code__ for part in filter(inspect.isfunction, vars(thing).values())}
+    return {inspect.unwrap(thing).__code__}
+
+
+def check_code(part: Part) -> None:
+    """What is listed under a picture was called for it, and that is all that was."""
+    where = (part.example, part.pictures)
+    assert part.listed or not part.pictures, f"{where}: no code"
+    shown = set()
+    for thing in part.listed:
+        if isinstance(thing, source_code.Line):
+            assert thing.trace.record(thing.key, thing.layer), where
+            continue
+        assert codes(thing) <= part.ran, f"{where}: {thing.__qualname__} wasn't called"
+        if inspect.isclass(thing):
+            assert thing in part.made, f"{where}: no {thing.__qualname__} was made"
+        shown |= codes(thing)
+    left_out = {
+        code.co_qualname
+        for code in part.called_by_the_page - shown - PLUMBING
+        if "." not in code.co_qualname and not code.co_name.startswith("_")
+    }
+    assert not left_out, f"{where}: {left_out} were called, and aren't listed"
+
+
+def test_the_code_under_a_picture_is_what_was_called_for_it(subtests: pytest.Subtests) -> None:
+    for name in CHAPTERS:
+        with subtests.test(chapter=name):
+            found = opened(name)[1]
+            assert any(part.listed for part in found) or name == "mistakes"  # each shows its own
+            for part in found:
+                check_code(part)
+
+
+def test_a_function_that_was_not_called_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "code", lambda *_: source_code.listing(heads.apart_and_fused))
+    monkeypatch.setattr("gpt2viz.app.course.mask.code", parts.code)
+    (part, *_) = [part for part in watched("mask")[1] if part.listed]
+    with pytest.raises(AssertionError, match="apart_and_fused wasn't called"):
+        check_code(part)
 
 
 def test_the_lessons_sheets_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,415 +258,48 @@ def test_the_lessons_sheets_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> N
     assert list(given) == ["gpt2viz-progress.json"]
 
 
-def test_an_example_opens_its_chapter() -> None:
-    at = open_page("textbook", example="E19")
-    assert at.header[0].value == CHAPTERS["by-hand"].title
-    at.radio(key="chapter").set_value("crane").run()
-    assert "example" not in at.query_params  # else the way back would end there again
-
-
-def test_the_appendix_has_every_example_with_its_anchor_and_its_code() -> None:
-    at = open_page("textbook", chapter=APPENDIX)
+def test_the_appendix_has_every_example_with_its_anchor_and_its_verdicts() -> None:
+    at = opened(APPENDIX)[0]
     assert [title.proto.anchor for title in at.subheader] == list(EXAMPLES)
     tables = [block.value for block in at.markdown if "|:-|" in block.value]
-    assert len(tables) == len(EXAMPLES)
     for id, table in zip(EXAMPLES, tables, strict=True):
         verdicts = re.findall(r"-badge\[(\w+)\]", table)
         assert verdicts == [claim.verdict for claim in claims(id) if claim.verdict], id
     told = {"agrees": 0, "differs": 0} | Counter(re.findall(r"-badge\[(\w+)\]", str(tables)))
-    said = plain(shown(at))
-    assert f"Of {sum(told.values())} printed results **{told['agrees']} agree** and" in said
-    assert f"**{told['differs']} differ**" in said
-    assert "1 result printed: 1 agrees, 0 differ." in said  # E11
-    assert "4 results printed: 3 agree, 1 differs." in said  # E19
-    assert "Check yourself" not in titles(at)
+    text = said(at)
+    assert f"Of {sum(told.values())} printed results **{told['agrees']} agree** and" in text
+    assert f"**{told['differs']} differ**" in text
+    assert "1 result printed: 1 agrees, 0 differ." in text  # E11
+    assert "4 results printed: 3 agree, 1 differs." in text  # E19
+    assert tuple(questions(at.main)) == ()
     assert not at.session_state["_progress"].get(APPENDIX)
 
 
-def test_a_line_of_a_chapter_leads_to_what_the_texts_print() -> None:
-    at = open_page("textbook", chapter="by-hand")
+def test_an_example_opens_its_chapter_and_a_chapter_what_the_texts_print() -> None:
+    at = open_page("textbook", example="E19")
+    assert at.header[0].value == CHAPTERS["by-hand"].title
     (line,) = (button for button in at.button if button.label.startswith("Printed and computed"))
     line.click().run()
-    expected = [f"{one.title} :gray-badge[{one.id}]" for one in EXAMPLES.values()]
-    assert titles(at) == expected
+    titles = [f"{one.title} :gray-badge[{one.id}]" for one in EXAMPLES.values()]
+    assert [element.value for element in at.subheader] == titles
     assert (at.query_params["chapter"], at.query_params["example"]) == (APPENDIX, "E19")
-    at.radio(key="chapter").set_value("build").run()
-    assert "example" not in at.query_params
-
-
-def test_edited_keys_and_values_are_followed() -> None:
-    keys = [[0.7, 0.7], [3.0, -1.0], [0.9, 0.1]]
-    values = [[0.5, 0.5], [0.0, 0.0], [0.8, -0.2]]
-    at = open_page(
-        "textbook",
-        chapter="crane",
-        crane_q="2,0.5",
-        crane_k_bird=",".join(str(x) for row in keys for x in row),
-        crane_v_bird=",".join(str(x) for row in values for x in row),
-    )
-    weights = softmax(np.array(keys) @ [2, 0.5])
-    drawn = heatmaps(figure(at, "crane_weights"))["weights of crane"]
-    assert_allclose(drawn[0], weights, atol=1e-6)
-    mixed = heatmaps(figure(at, "crane_vectors"))["values, and the crane afterwards"]
-    assert_allclose(mixed[-1], weights @ values, atol=1e-6)
-
-
-def test_edited_sentence_is_followed_through_one_head() -> None:
-    x = np.array([[1, 2], [0.5, -1], [0, 0.25], [2, 0]])
-    w_q, w_k = np.array([[1, 0.5], [0, 1]]), np.array([[0.3, 1], [-1, 0]])
-    spelled = {
-        name: ",".join(map(str, table.ravel()))
-        for name, table in {"hand_x": x, "hand_wq": w_q, "hand_wk": w_k}.items()
-    }
-    at = open_page("textbook", chapter="by-hand", **spelled)
-    scores = (x @ w_q.T) @ (x @ w_k.T).T
-    assert_allclose(heatmaps(figure(at, "hand_scores"))["raw scores QKᵀ"], scores, atol=1e-5)
-    weights = softmax(scores / np.sqrt(2))
-    assert_allclose(heatmaps(figure(at, "hand_weights"))["weights"], weights, atol=1e-6)
-
-
-@pytest.mark.parametrize("wrong", ["1", "1,2,3", "1,x", "nan,0", "1e9,0", "inf,1"])
-def test_a_table_that_cannot_be_read_is_refused_with_a_note(wrong: str) -> None:
-    at = open_chapter("crane", crane_q=wrong)
-    assert any("crane" in warning.value for warning in at.warning)
-    drawn = heatmaps(figure(at, "crane_weights"))["weights of crane"]
-    assert_allclose(drawn[0], softmax(np.array([0.98, 0.7, 0.7])), atol=1e-6)
-
-
-def test_back_to_the_texts_numbers() -> None:
-    at = open_chapter("crane", crane_q="5,0")
-    (back,) = [button for button in at.button if button.key == "crane_q_reset"]
-    back.click().run()
-    assert "crane_q" not in at.query_params
-    drawn = heatmaps(figure(at, "crane_weights"))["weights of crane"]
-    assert_allclose(drawn[0], softmax(np.array([0.98, 0.7, 0.7])), atol=1e-6)
-
-
-#: For each picture of matrices what its rows and its columns are, "" where the labels say it.
-AXES = {
-    "token_vectors": ("token", "dimension"),
-    "order": ("token", "dimension"),
-    "order_sums": ("token", "dimension"),
-    "crane_weights": ("query", "key"),
-    "crane_vectors": ("vector", "dimension"),
-    "journey_weights": ("query", "key"),
-    "hand_qkv": ("token", "dimension"),
-    "hand_scores": ("query", "key"),
-    "hand_weights": ("query", "key"),
-    "hand_output": ("token", "dimension"),
-    "sharpness": ("scores", "weight, by size"),
-    "values_weights": ("query", "key"),
-    "values_itself": ("token", "dimension"),
-    "values_chosen": ("token", "dimension"),
-    "mask_weights": ("query", "key"),
-    "masks": ("query", "key"),
-    "variants": ("token", "dimension"),
-    "variants_weights": ("query", "key"),
-    "variants_dropped": ("query", "key"),
-    "apart": ("token", "channel"),
-    "real_head": ("query", "key"),
-    "walk": ("", "channel"),
-    "blocks": ("token", "dimension"),
-    "drop": ("", "number"),
-    "stream_picture": ("", "channel"),
-    "why_look": ("query", "key"),
-    "why_parts": ("the query's part", "the key's part"),
-    "why_read": ("query", "key"),
-    "logits": ("", "next word"),
-    "chances": ("", "next word"),
-    "learn_gradient": ("lesson", "next letter"),
-    "learn_table": ("after", "next letter"),
-    "cache_kept": ("token", "dimension"),
-    "rnn_states": ("token", "dimension"),
-    "rms_rows": ("", "channel"),
-    "gate_inside": ("", "channel"),
-    "rope_turned": ("", ""),
-    "group_weights": ("query", "key"),
-    "sink_weights": ("query", "key"),
-    "sink_heads": ("layer", "head"),
-    "tiny_tokens": ("token", "dimension"),
-    "tiny_order": ("token", "dimension"),
-    "tiny_qkv": ("token", "dimension"),
-    "tiny_scores": ("query", "key"),
-    "tiny_weights": ("query", "key"),
-    "tiny_heads": ("query", "key"),
-    "tiny_merged": ("token", "dimension"),
-    "tiny_mlp": ("token", "dimension"),
-    "tiny_mlp_adds": ("token", "dimension"),
-    "tiny_stream": ("", "channel"),
-    "tiny_logits": ("token", "next word"),
-    "tiny_chances": ("token", "next word"),
-    "real_order": ("", "channel"),
-    "real_qk": ("", "channel"),
-    "real_scaled": ("", "key"),
-    "real_mask": ("query", "key"),
-    "real_outputs": ("", "channel"),
-    "real_mlp": ("", "channel"),
-    "real_neurons": ("", "neuron"),
-    "real_stream": ("", "channel"),
-    "real_logits": ("", "next word"),
-}
-#: All that can be a token in the chapters: words of the examples, or a place of one.
-WORDS = {*steps.SENTENCE, *steps.JOURNEY, *embeddings.WORDS, *map(str, range(6))}
-WORDS |= {*tiny_crane.VOCABULARY}
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_rows_and_columns_are_called_what_they_are(chapter: str) -> None:
-    at = open_chapter(chapter)
-    for key in pictures(at):
-        spec = figure(at, key)
-        if spec["data"][0]["type"] != "heatmap":
-            continue
-        down, across = (str(spec["layout"][f"{n}axis"]["title"].get("text", "")) for n in "yx")
-        assert (down, across) == AXES[key]
-        rows = {re.sub(r"^\d+ ", "", row).strip(" ·") for row in spec["data"][0]["y"]}
-        if down in ("token", "query"):
-            assert rows <= WORDS, key
-        else:
-            assert not rows & WORDS or key in ("crane_vectors", "sink_heads"), key
-
-
-def test_the_output_of_all_four_words_is_shown() -> None:
-    at = open_page("textbook", chapter="by-hand", hand_wk="1,0,2,-1", hand_wv="0.5,1,-1,3")
-    drawn = heatmaps(figure(at, "hand_output"))["output"]
-    torch.manual_seed(42)
-    x, w_q = np.array(steps.SENTENCE_X), torch.randn(2, 2).double().numpy()
-    w_k, w_v = np.array([[1, 0], [2, -1]]), np.array([[0.5, 1], [-1, 3]])
-    weights = softmax((x @ w_q.T) @ (x @ w_k.T).T / np.sqrt(2))
-    assert_allclose(drawn, weights @ (x @ w_v.T), atol=1e-6)
+    at.radio(key="chapter").set_value("crane").run()
+    assert "example" not in at.query_params  # else the way back would end there again
 
 
 def test_the_code_is_that_of_the_module() -> None:
-    at = open_page("textbook", chapter="mask")
-    source = "\n".join(block.value for block in at.code)
+    source = "\n".join(block.value for block in opened("mask")[0].code)
     assert "may_see = torch.ones_like(scores).tril()" in source
 
 
-#: An expression for each gap of the eighty lines.
-BUILT = {
-    "build_embedding": "wte[ids] + wpe[:T]",
-    "build_scores": "q @ k.mT",
-    "build_scale": "scores / sqrt(hs)",
-    "build_mask": "scaled.masked_fill(tril(ones(T, T)) == 0, -inf)",
-    "build_softmax": "softmax(masked, dim=-1)",
-    "build_merge": "heads.transpose(1, 2).reshape(B, T, C)",
-    "build_residual": "x + made",
-    "build_head": "x @ wte.mT",
-}
-#: For each question that is answered by doing: an address that answers it.
-DONE = {
-    "tokens_twice": {"text": "man bites man man"},
-    "order_on": {"order_on": "true"},
-    "order_equal": {"order_on": "true", "order_places": "0.3,0,0,0.3,0.3,0"},
-    "crane_half": {"crane_k_bird": "0.7,0.7,0.9,0.1,2.7,0.3"},
-    "crane_machine": {"crane_v_bird": "0.5,0.5,0.9,0.1,0,3"},
-    "journey_same": {"journey_x": "3,0,0,-3,0,0,0,3,0,0,-3,0,0,0,3,0,0,-3"},
-    "hand_value": {"hand_wk": "0,0,0,0"},
-    "scale_one": {"hs": "512"},
-    "mask_first": {"mask_scores": f"5,{','.join(['0.5'] * 15)}"},
-    "mask_even": {"mask_scores": ",".join(["0.2"] * 16)},
-    "way_fails": {"way_C": "1024", "way_nh": "24"},
-    "linear_zero": {"lin_b": "-0.5,0.5,1,-1"},
-    "curve_lowest": {"curve_x": "2.4,1,0,-0.75,-2"},
-    "drop_reading": {"drop_on": "false"},
-    "stream_erase": {"stream": "0.2,0.1,0.3,0.4,-0.2,-0.1,-0.3,-0.4"},
-    "norm_flat": {"norm": "2,2,2,2,1,1,1,1,0,0,0,0"},
-    "depth_ten": {"depth": "48"},
-    "whole_half": {"size_n_layer": "1"},
-    "next_steel": {"last_x": "-1,3"},
-    "next_even": {"heat": "10.0"},
-    "learn_rise": {"learn_rate": "100.0"},
-    "learn_floor": {"learn_logits": "0,0,9,0,9,0,0,0,0.7,-9,-9,0,0,0,0,0"},
-    "why_own": {"text": "The cat sat on the mat and the cat"},
-    "rms_same": {"rms_x": "3,-1,-1,-1"},
-    "gate_shut": {"gate_w": "2,0,-1,2,0,3"},
-    "sink_rest": {"sink_scores": "4,-1,-2,0"},
-    "mistake_made": {"try_nh": "7"},
-    "build_attention": {name: BUILT[name] for name in list(BUILT)[1:6]},
-    "build_all": BUILT,
-    "build_broken": BUILT | {"build_mask": "scaled"},
-}
-
-#: For each question that is answered in words: the answer as a person may type it.
-TYPED = {
-    "tokens_shape": "2, 4, 3",
-    "order_shape": "(2,5,3)",
-    "journey_self": "Journey",
-    "mask_row": "6",
-    "mask_after": "0.53",
-    "way_scores": "(2, 16, 100, 100)",
-    "variants_last": "step ",
-    "drop_factor": "2.0",
-    "norm_scale": "1",
-    "whole_untied": "38.6",
-    "whole_heads": "20",
-    "next_loss": "1.386",
-    "learn_count": "ten",
-    "why_pairs": "28",
-    "why_shared": "0",
-    "cache_tenth": "12 + 10 * 4",
-    "flash_bytes": "1024 / 64",
-    "rnn_between": "99",
-    "rope_moved": "37",
-    "groups_factor": "four times",
-    "mistake_25": "1,000",
-}
-
-
-def chapter_of(id: str) -> str:
-    (found,) = (name for name, chapter in CHAPTERS.items() if id in chapter.questions)
-    return found
-
-
-def test_all_questions_are_tried_below() -> None:
-    tried = [*DONE, *TYPED, "real_self"]
-    assert sorted(tried) == sorted(id for c in CHAPTERS.values() for id in c.questions)
-
-
-@pytest.mark.parametrize("id", DONE)
-def test_a_question_is_answered_by_doing(id: str) -> None:
-    at = open_page("textbook", chapter=chapter_of(id), **DONE[id])
-    assert id in answered(at)
-    assert "done" in shown(at)
-
-
-#: What must not pass for an answer, and what is said of it.
-NOT_DONE = [
-    ("order_equal", {"order_places": "0.3,0,0,0.3,0.3,0"}, "Switch them on"),
-    ("crane_machine", {"crane": "machine"}, "Choose the bird"),
-    (
-        "crane_machine",
-        {"crane_q": "9,9", "crane_v_bird": "0.5,0.5,0.9,0.1,0,9"},
-        "was changed too",
-    ),
-    ("crane_half", {"crane_heat": "0.05", "crane_k_bird": "0.7,0.7,0.9,0.1,0.8,0.7"}, "to 1."),
-    ("crane_machine", {"crane_heat": "0.5", "crane_v_bird": "0.5,0.5,0.9,0.1,0,3"}, "to 1."),
-    ("journey_same", {"journey_x": "3,0,0,3,0,0,0,3,0,0,-3,0,0,0,3,0,0,-3"}, "journey"),
-    ("hand_value", {"hand_wq": "0,0,0,0"}, "$W_Q$"),
-    ("hand_value", {"hand_wv": "0,0,0,0", "hand_x": "0,0,0,0,0,0,0,0"}, "x and $W_V$"),
-    ("mask_first", {"mask_on": "false", "mask_scores": f"5,{','.join(['0.5'] * 15)}"}, "mask is"),
-    ("mask_even", {"mask_scores": "1,2,3,9,1,2,3,9,1,2,3,9,1,2,3,9"}, "That is the column"),
-    ("way_fails", {"way_C": "768", "way_nh": "20"}, "768 channels"),
-    ("linear_zero", {"lin_x": "2,1", "lin_b": "-2,2,-2,2"}, "x or W"),
-    ("linear_zero", {"lin_w": "0,0,0,0,0,0,0,0", "lin_b": "0,0,0,0"}, "x or W"),
-    ("curve_lowest", {"curve_x": "1,1,1,1,-0.5"}, "−0.1543"),
-    ("drop_reading", {"drop_p": "0.0"}, "the switch"),
-    ("stream_erase", {"stream": "-0.1,0.1,-0.2,0.3,0.1,-0.1,0.2,-0.3"}, "x was changed"),
-    ("norm_flat", {"norm": "2,2,2,2,1,1,1,1,0,0,1,0"}, "shift"),
-    ("norm_flat", {"norm": "0,0,0,0,1,1,1,1,0,0,0,0"}, "four zeros"),
-    ("whole_half", {"size_tied": "false", "size_n_layer": "1"}, "Tie them"),
-    ("next_steel", {"last_rows": "0,0,9,9,0,0,0,0"}, "table was changed"),
-    ("next_even", {"last_x": "0,0"}, "because of their logits"),
-    ("tokens_twice", {"text": "man bites man"}, "two different tokens"),
-    ("build_broken", BUILT | {"build_head": "x @ wte.mT / 2"}, "One is wrong, but"),
-    ("learn_floor", {"learn_logits": "0,0,9,0,9,0,0,0,9,0,0,0,0,0,0,0"}, "Now it is"),
-    ("rms_same", {"rms_x": "0,0,0,0"}, "four zeros"),
-    ("rms_same", {"rms_x": "0.0000001,0,0,0"}, "ε decides"),
-    ("gate_shut", {"gate_up": "1,1,0,0,2,-1"}, "x or Up"),
-    ("gate_shut", {"gate_x": "0,0.5"}, "x or Up"),
-    ("sink_rest", {"sink_scores": "9,3,2,3"}, "was changed"),
-    ("sink_rest", {"sink_scores": "4,-1,-2,0", "sink_values": "0,0,0,0,0,0,0,0"}, "was changed"),
-    ("sink_rest", {"sink_scores": "4,-1,-2,0", "sink_drop": "true"}, "is dropped"),
-]
-
-
-def test_equal_places_are_an_answer_whatever_the_words() -> None:
-    edited = {"order_words": "5,0,0,1,0,9", "order_places": "2,1,0,0,2,1"}
-    assert "order_equal" in answered(
-        open_page("textbook", chapter="order", order_on="true", **edited)
-    )
-
-
-@pytest.mark.parametrize(("id", "address", "said"), NOT_DONE)
-def test_what_is_no_answer_is_none_and_is_told(id: str, address: dict[str, str], said: str) -> None:
-    at = open_page("textbook", chapter=chapter_of(id), **address)
-    assert id not in answered(at)
-    assert any(said in plain(caption.value) for caption in at.caption)
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_nothing_is_told_that_no_one_asked(chapter: str) -> None:
-    """As a chapter opens, only a number that is asked for may stand below a question."""
-    at = open_page("textbook", chapter=chapter)
-    captions = [plain(c.value) for c in at.caption]
-    told = [text for text in captions if any(said in text for *_, said in NOT_DONE)]
-    assert told == (["The lowest in the table is −0.1543."] if chapter == "mlp" else [])
-
-
-@pytest.mark.parametrize("chapter", dict.fromkeys(map(chapter_of, TYPED)))
-def test_questions_are_answered_in_words(chapter: str) -> None:
-    at = open_page("textbook", chapter=chapter)
-    ids = [id for id in TYPED if chapter_of(id) == chapter]
-    for id in ids:
-        at.text_input(key=f"answer_{id}").set_value("7777")
-    at.run()
-    assert answered(at) == []
-    for n, id in enumerate(ids):
-        at.text_input(key=f"answer_{id}").set_value(TYPED[id]).run()
-        assert answered(at) == ids[: n + 1]
-    assert not at.exception
-
-
-def test_a_head_that_looks_at_itself_is_found() -> None:
-    ids = gpt2viz.load_model().tokenizer.encode("A crane ate fish")
-    weights = np.array(reference(BUNDLED, ids, True)["weights"])  # (n_layer, nh, T, T)
-    itself = np.diagonal(weights, axis1=2, axis2=3)[..., 1:].mean(axis=-1)
-    layer, head = np.unravel_index(itself.argmax(), itself.shape)
-    at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
-    assert answered(at) == ["real_self"]
-    layer, head = np.unravel_index(itself.argmin(), itself.shape)
-    at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
-    assert answered(at) == []
-    # Every token's largest weight is what is asked for, not the largest mean of all heads.
-    most = (weights.argmax(axis=-1) == np.arange(len(ids))).all(axis=-1)
-    layer, head = np.argwhere(most & (itself < itself.max() - 0.05))[0]
-    at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
-    assert answered(at) == ["real_self"]
-
-
-def test_progress_survives_chapters_and_marks_the_finished_one() -> None:
-    at = open_page("textbook", chapter="mistakes", try_nh="7")
-    at.text_input(key="answer_mistake_25").set_value("1000").run()
-    at.radio(key="chapter").set_value("crane").run()
-    assert answered(at) == ["mistake_made", "mistake_25"]
-    assert any("2 of " in caption.value for caption in at.caption)
-    ticked = [option for option in at.radio(key="chapter").options if "✓" in option]
-    assert ticked == [f"{len(LESSONS)}. Common mistakes ✓"]
-
-
-@pytest.mark.parametrize(
-    ("given", "answer", "expected"),
-    [
-        ("(2,4,3)", "(2, 4, 3)", True),
-        ("2 4 3", "(2, 4, 3)", True),
-        ("(2, 4)", "(2, 4, 3)", False),
-        ("(2, 3, 4)", "(2, 4, 3)", False),
-        ("1.39", "1.386", True),
-        ("1.40", "1.39", False),
-        ("−1", "-1", True),
-        ("1,000", "1000", True),
-        (" STEP", "step", True),
-        ("one", "step", False),
-        ("", "6", False),
-    ],
-)
-def test_typed_answers(given: str, answer: str, expected: bool) -> None:
-    assert right(given, answer) == expected
-
-
-def test_the_code_stands_beside_the_pictures_of_a_head() -> None:
+def test_the_code_stands_beside_the_pictures_of_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
     at = open_page("head", layer="2")
     run = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
     blocks = [block.value for block in at.code if MARK in block.value]
-    assert len(blocks) == len(gpt2viz.HEAD_STAGES)
     for key, block in zip(gpt2viz.HEAD_STAGES, blocks, strict=True):
         record = run.record(key, 2)
         assert record is not None
         assert record.code in block.partition(MARK)[2].splitlines()[1]
-
-
-def test_a_long_text_has_the_code_that_derives_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracer, "EXPLICIT_BYTES", 0)  # now every text counts as long
     at = open_page("attention", text="A crane has derived this")
     block = next(block.value for block in at.code if "softmax" in block.value)
@@ -549,61 +307,220 @@ def test_a_long_text_has_the_code_that_derives_its_scores(monkeypatch: pytest.Mo
     assert MARK not in block
 
 
-TEXTS = ["<b>$x$ [l](u) :smile:</b>", "a", "the bank " * 60, "👩‍🚀 naïve"]
 #: Chapters that read the sentence for the story alone: one text is enough for each.
 STORY = ("order", "crane", "by-hand", "mask", "mlp", "residual")
 
 
-@pytest.mark.parametrize(
-    ("chapter", "text"),
-    [
-        (name, text)
-        for name, chapter in CHAPTERS.items()
-        if chapter.reads_sentence
-        for text in (TEXTS[:1] if name in STORY else TEXTS)
-    ],
+def test_chapters_read_any_sentence(subtests: pytest.Subtests) -> None:
+    texts = ("<b>$x$ [l](u) :smile:</b> 👩‍🚀 naïve", "a", "the bank " * 60)
+    for name, told in CHAPTERS.items():
+        for text in (texts[:1] if name in STORY else texts) if told.reads_sentence else ():
+            with subtests.test(chapter=name, text=text):
+                at = open_page("textbook", chapter=name, text=text, causal="false")
+                assert at.header[0].value == told.title
+                assert tuple(id for id, _ in questions(at.main)) == told.questions
+
+
+#: What rows and columns are, "" where the labels say it -> the pictures of matrices.
+AXES = {
+    ("token", "dimension"): "token_vectors order order_sums hand_qkv hand_output values_itself "
+    "values_chosen variants blocks cache_kept rnn_states tiny_tokens tiny_order tiny_qkv "
+    "tiny_merged tiny_mlp tiny_mlp_adds",
+    ("query", "key"): "crane_weights journey_weights hand_scores hand_weights values_weights "
+    "mask_weights masks variants_weights variants_dropped real_head why_look why_read "
+    "group_weights sink_weights tiny_scores tiny_weights tiny_heads real_mask",
+    ("", "channel"): "walk stream_picture rms_rows gate_inside tiny_stream real_order real_qk "
+    "real_outputs real_mlp real_stream",
+    ("", "next word"): "logits chances real_logits",
+    ("token", "next word"): "tiny_logits tiny_chances",
+    ("token", "channel"): "apart",
+    ("vector", "dimension"): "crane_vectors",
+    ("scores", "weight, by size"): "sharpness",
+    ("", "number"): "drop",
+    ("the query's part", "the key's part"): "why_parts",
+    ("lesson", "next letter"): "learn_gradient",
+    ("after", "next letter"): "learn_table",
+    ("", ""): "rope_turned",
+    ("layer", "head"): "sink_heads",
+    ("", "key"): "real_scaled",
+    ("", "neuron"): "real_neurons",
+}
+#: All that can be a token in the chapters: words of the examples, or a place of one.
+WORDS = {*steps.SENTENCE, *steps.JOURNEY, *embeddings.WORDS, *map(str, range(6)), *VOCABULARY}
+
+
+def test_rows_and_columns_are_called_what_they_are(subtests: pytest.Subtests) -> None:
+    known = {key: axes for axes, keys in AXES.items() for key in keys.split()}
+    seen = set()
+    for name in CHAPTERS:
+        for key in pictures(chapter(name)):
+            with subtests.test(chapter=name, picture=key):
+                spec = figure(chapter(name), key)
+                if spec["data"][0]["type"] != "heatmap":
+                    continue
+                seen.add(key)
+                axes = [spec["layout"][f"{n}axis"]["title"].get("text", "") for n in "yx"]
+                assert tuple(axes) == known[key]
+                rows = {re.sub(r"^\d+ ", "", row).strip(" ·") for row in spec["data"][0]["y"]}
+                if axes[0] in ("token", "query"):
+                    assert rows <= WORDS
+                else:
+                    assert not rows & WORDS or key in ("crane_vectors", "sink_heads")
+    assert seen == known.keys()
+
+
+def test_texts_are_named_in_one_place_and_nowhere_by_a_number(subtests: pytest.Subtests) -> None:
+    for name in CHAPTERS:
+        with subtests.test(chapter=name):
+            text = said(chapter(name)).replace("\\", "")
+            assert not re.search(r"\(00\d\)|\btexts? 00\d", text)
+            for n, source in TEXTS.items():
+                assert text.count(source.title) == (name == APPENDIX)
+                if name != APPENDIX:
+                    assert not source.author or source.author.split()[-1] not in text
+                    continue
+                line = next(line for line in text.splitlines() if source.title in line)
+                ids = [id for id, example in EXAMPLES.items() if n in example.texts]
+                assert line.rpartition(": ")[2] == ", ".join(ids)
+                assert source.author in line
+                assert source.after in line
+
+
+#: Words that tell that learned numbers are meant, or numbers of a random network.
+_LEARNED = re.compile(
+    r"learned|train|drawn|draws the|random|million|bias|\bown\b|seed|table"
+    r"|without weights|number of",
+    re.I,
 )
-def test_chapters_read_any_sentence(chapter: str, text: str) -> None:
-    at = open_page("textbook", chapter=chapter, text=text, causal="false")
-    assert at.header[0].value == CHAPTERS[chapter].title
-    assert tuple(questions(at.main)) == CHAPTERS[chapter].questions
 
 
-ANSWERED = {"crane": ["crane_half"], "mask": ["mask_row", "mask_even"]}
+def test_weights_are_those_of_softmax() -> None:
+    """What is learned is called a parameter or a table, but for the name "weight tying"."""
+    wrong = []
+    for name in CHAPTERS:
+        for sentence in re.split(r"(?<=[.:?])\s|\n", said(chapter(name))):
+            meant = re.sub(r"(?i)weight tying|attention weights", "", sentence)
+            if re.search(r"\bweights?\b", meant, re.I) and _LEARNED.search(meant):
+                wrong.append((name, sentence))
+    assert wrong == []
 
 
-def test_a_progress_file_comes_back() -> None:
-    at = open_page("textbook", chapter="order", order_on="true")
-    assert answered(at) == ["order_on"]
-    at.file_uploader(key="open_progress").upload(
-        "progress.json", json.dumps({"answered": ANSWERED}).encode(), "application/json"
-    ).run()
-    found = {name: ids for name, ids in at.session_state["_progress"].items() if ids}
-    assert found == ANSWERED | {"order": ["order_on"]}
-    assert any("4 of " in caption.value for caption in at.caption)
-    assert not at.error
-    (again,) = (button for button in at.button if button.label == "Start again")
-    again.click().run()
-    assert answered(at) == ["order_on"]  # it is still on screen
+def test_the_picture_of_the_two_orders_is_of_gradients() -> None:
+    at = chapter("residual")
+    curves = {line["name"]: line["y"] for line in figure(at, "norm_order")["data"]}
+    for order in ("pre-norm", "post-norm"):
+        assert_allclose(array(curves[order]), norms.gradients(order, 24, straight=True))
+    text = said(at)
+    in_all = [norms.gradients(order, 24)[0] for order in ("pre-norm", "post-norm")]
+    left = norms.gradients("post-norm", 24, straight=True)[0]
+    assert f"after 24 parts **{left:.4f}** of the gradient is left" in text
+    assert f"{in_all[0]:.1f} times the end's gradient arrives with pre-norm" in text
+    assert f"With post-norm it is {in_all[1]:.1f} times" in text
+    assert f"here to size {norms.stacked('pre-norm', 24)[-1]:.1f}" in text
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(b"", b"x", b"[]", b"{}", b"null", b"\xff\xfe", b"[" * 50_000, b" " * 200_000),
-        *(b'{"answered": 1}', b'{"answered": {"mask": 1}}', b'{"answered": {"mask": "mask_row"}}'),
-    ],
-    ids=range(11),
-)
-def test_a_file_that_is_no_progress_changes_nothing(content: bytes) -> None:
-    at = open_page("textbook", chapter="mask")
-    at.file_uploader(key="open_progress").upload("x.json", content, "application/json").run()
-    assert not at.exception
-    assert [error.value for error in at.error] == ["This file holds no Textbook progress."]
-    assert answered(at) == []
+def test_most_examples_have_numbers_to_change() -> None:
+    """As the README says: something to set stands between an example's title and the next one."""
+    changed, example = set(), ""
+    for name in CHAPTERS:
+        for element in inside(chapter(name).main):
+            if element.type == "subheader":
+                found = re.search(r"\[(E\d+)\]", element.value)
+                example = found[1] if found else ""
+            elif example and element.type in (
+                *("selectbox", "toggle", "checkbox", "button_group", "bidi_component", "radio"),
+            ):
+                changed.add(example)
+    assert {"E3", "E4", "E5", "E7", "E9", "E10", "E11", "E19", "E20"} <= changed
+    assert len(EXAMPLES) / 2 < len(changed) < len(EXAMPLES)
 
 
-def test_only_questions_that_there_are_are_taken_over() -> None:
-    known = {name: chapter.questions for name, chapter in CHAPTERS.items()}
-    odd = {"mask": ["mask_row", "mask_row", "crane_half", 7, None, {}], "nobody": ["mask_row"]}
-    assert progress.taken(odd, known) == {name: [] for name in known} | {"mask": ["mask_row"]}
+#: The school year after which a chapter can be read.
+GRADE = 9
+#: Words of the longest sentence, and of the longest paragraph: each has one idea.
+SENTENCE, PARAGRAPH = 30, 60
+
+
+@cache
+def prose(name: str) -> dict[str, list[str]]:
+    """A chapter's running text; and its questions, with their hints and answers.
+
+    Without what is folded away: code, and the tables of claims.
+    """
+    (column,) = (block for block in chapter(name).columns if block.header)
+    found: dict[str, list[str]] = {"text": [], "questions": []}
+
+    def read(block: Block, part: str) -> None:
+        for child in block.children.values():
+            if not isinstance(child, Block):
+                if child.type in ("markdown", "caption"):
+                    found[part].append(plain(child.value))
+            elif child.type != "expander":
+                asks = "-question_" in str(getattr(child.proto, "id", ""))
+                read(child, "questions" if asks else part)
+
+    read(column, "text")
+    return found
+
+
+def test_a_chapter_is_plain_to_read(subtests: pytest.Subtests) -> None:
+    for name in CHAPTERS:
+        with subtests.test(chapter=name):
+            parts = {part: texts for part, texts in prose(name).items() if texts}
+            assert list(parts) == (["text"] if name == APPENDIX else ["text", "questions"])
+            paragraphs = [
+                part for texts in parts.values() for t in texts for part in t.split("\n\n")
+            ]
+            hardest = sorted((p for p in paragraphs if sentences(p)), key=lambda p: -grade([p]))[:3]
+            assert all(grade(texts) <= GRADE for texts in parts.values()), hardest
+            long = [words for p in paragraphs for words in sentences(p) if len(words) > SENTENCE]
+            assert long == [], "make two sentences of one"
+            assert [p for p in paragraphs if sum(map(len, sentences(p))) > PARAGRAPH] == []
+            signs = [text for text in parts["text"] if text.startswith("≈ marks a rounded number")]
+            assert len(signs) == 1
+
+
+#: A symbol as formulas or prose write it -> words of what explains it, in the first chapter.
+SYMBOLS = {
+    "(B, T)": "B is how many texts",
+    "(B, T, C)": "C how many channels",
+    "x_n": "$x_n$ is the vector",
+    r"q \cdot K": "**dot product**",
+    r"K^\top": "⊤ turns rows into columns",
+    r"\cdot V": "V the values",
+    "e^": "e ≈ 2.718",
+    r"\text{softmax}": "divides each of these numbers by their sum",
+    r"\sum": "Σ adds up",
+    "−∞": "minus infinity",
+    "W_Q": "They turn each word's vector x into a query, a key and a value",
+    "h_s": "how many numbers a query has",
+    r"\sqrt{h_s}": r"Dividing by $\sqrt{h_s}$",
+    r"\text{var}": "the mean of their squared distances",
+    "n_h": "$n_h$ heads",
+    "W_O": "$W_O$ is the table",
+    "W x + b": "adds a bias",
+    "f(x)": "f(x) what a layer works out",
+    r"\mu": "mean μ (mu)",
+    r"\sigma": "standard deviation σ (sigma)",
+    r"\gamma": "gain γ (gamma)",
+    r"\beta": "shift β (beta)",
+    r"\varepsilon": "ε (epsilon)",
+    r"\sqrt{2L}": "L layers",
+    r"n_{\text{vocab}}": "tokens in the vocabulary",
+    r"\ln": "natural logarithm",
+    "p_i": "p the probabilities",
+    "z_i": "z are the logits",
+    r"\theta": "θ (theta)",
+    "q_i": "**one part for each writer**",
+}
+
+
+def test_a_symbol_is_explained_where_it_first_stands() -> None:
+    found: dict[str, tuple[str, bool]] = {}
+    for name in CHAPTERS:
+        told = [text for texts in prose(name).values() for text in texts]
+        for symbol in SYMBOLS.keys() - found.keys():
+            if any(symbol in text for text in (*told, *formulas(chapter(name)))):
+                found[symbol] = name, any(SYMBOLS[symbol] in text for text in told)
+    assert found.keys() == SYMBOLS.keys()
+    assert {symbol: name for symbol, (name, explained) in found.items() if not explained} == {}

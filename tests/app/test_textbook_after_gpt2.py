@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from urllib.parse import parse_qsl
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +15,11 @@ import gpt2viz
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import mlp, steps
-from tests.app.pages import array, figure, heatmaps, open_page, plain
-from tests.app.test_textbook_sentences import chapter as opened
-from tests.app.test_textbook_sentences import said
-from tests.app.test_textbook_written import follows, formula, numbers, spelled
+from tests.app.chapters import chapter as shown
+from tests.app.chapters import drawn, follows, formula, links, matrix, numbers, said, spelled, visit
+from tests.app.pages import array, figure, open_page, plain
 from tests.numpy_gpt2 import reference, softmax
 
-AFTER = [name for name, chapter in CHAPTERS.items() if chapter.part and chapter.questions]
 ODD = [0.123, -4.5, 7.25, 0.5, -0.75, 2, 33.3, 0.001]
 
 
@@ -35,16 +33,14 @@ def looked(q: np.ndarray, k: np.ndarray) -> np.ndarray:
     return softmax(np.where(np.tri(len(q), dtype=bool), scores, -np.inf))
 
 
-@pytest.mark.parametrize("x", [[], ODD])
-def test_the_cache_keeps_what_is_read_again(x: list[float]) -> None:
-    at = open_page("textbook", chapter="kv-cache", **({"cache_x": spelled(x)} if x else {}))
-    words = np.array(x or steps.SENTENCE_X, float).reshape(4, 2)
-    q, k, v = (words @ w.T for w in seeded())
-    drawn = heatmaps(figure(at, "cache_kept"))
-    output = looked(q, k) @ v
+@pytest.mark.parametrize("x", [steps.SENTENCE_X, ODD])
+def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
+    at = visit("kv-cache", cache_x=spelled(x))
+    q, k, v = (np.reshape(x, (4, 2)) @ w.T for w in seeded())
+    found, output = drawn(at, "cache_kept"), looked(q, k) @ v
     for name, part in (("keys kept", k), ("values kept", v), ("output, read again", output)):
-        assert_allclose(drawn[name], part, rtol=1e-4, atol=1e-5)
-    assert_allclose(drawn["output, cached"], output, rtol=1e-4, atol=1e-5)
+        assert_allclose(found[name], part, rtol=1e-4, atol=1e-5)
+    assert_allclose(found["output, cached"], output, rtol=1e-4, atol=1e-5)
     for name, cost in (("read again", [16, 40, 72, 112]), ("cached", [16, 20, 24, 28])):
         assert numbers(formula(at, rf"\text{{{name}: }}")).tolist() == [*cost, sum(cost)]
     curves = {line["name"]: array(line["y"]) for line in figure(at, "cache_cost")["data"]}
@@ -55,28 +51,26 @@ def test_the_cache_keeps_what_is_read_again(x: list[float]) -> None:
     assert f"**{again.sum() / cached.sum():.1f}** times as many" in said(at)
 
 
-@pytest.mark.parametrize("name", ["kv-cache", "sinks"])
-def test_the_way_to_the_model_s_own_cache(name: str) -> None:
-    at = opened(name)
-    (link,) = [one.proto for one in at.get("page_link") if "generate" in one.proto.query_string]
-    asked = dict(parse_qsl(link.query_string))
-    assert (link.page, asked["predict"], asked["cache"]) == ("predict", "generate", "true")
-    there = open_page(link.page, **asked)
+def test_the_way_to_the_model_s_own_cache() -> None:
+    for name in ("kv-cache", "sinks"):
+        (asked,) = (one for one in links(shown(name), "predict") if "cache" in one)
+        assert (asked["predict"], asked["cache"]) == ("generate", "true")
+    there = open_page("predict", **asked)
     assert there.toggle(key="cache").value
     assert not there.warning
 
 
-@pytest.mark.parametrize(("x", "c"), [([], "1.0"), ([0.3, -99, 7, 0], "-10.0"), ([2] * 4, "0.5")])
+@pytest.mark.parametrize(
+    ("x", "c"), [([0.3, 0, 0.5, 0.1], "1.0"), ([0.3, -99, 7, 0], "-10.0"), ([2] * 4, "0.5")]
+)
 def test_a_shift_reaches_one_norm_alone(x: list[float], c: str) -> None:
-    asked = {"rms_x": spelled(x)} if x else {}
-    at = open_page("textbook", chapter="rmsnorm", rms_shift=c, **asked)
-    plain_x = np.array(x or [0.3, 0, 0.5, 0.1], float)
-    (drawn,) = heatmaps(figure(at, "rms_rows")).values()
-    for row, name, values in ((0, "x", plain_x), (1, "x + c", plain_x + float(c))):
+    at = visit("rmsnorm", rms_shift=c, rms_x=spelled(x))
+    rows = matrix(at, "rms_rows")
+    for row, name, values in ((0, "x", np.array(x)), (1, "x + c", np.array(x) + float(c))):
         layer = (values - values.mean()) / np.sqrt(values.var() + 1e-5)
         size = np.sqrt((values**2).mean() + 1e-5)
-        assert_allclose(drawn[row], layer, atol=1e-4)
-        assert_allclose(drawn[2 + row], values / size, atol=1e-5)
+        assert_allclose(rows[row], layer, atol=1e-4)
+        assert_allclose(rows[2 + row], values / size, atol=1e-5)
         written, outcome = formula(at, rf"\text{{RMS}}({name}) ").split(r"\qquad")
         follows(written, size)
         follows(outcome.partition(")} ")[2], values / numbers(written))
@@ -86,16 +80,15 @@ def test_a_shift_reaches_one_norm_alone(x: list[float], c: str) -> None:
 def test_a_gate_is_followed_from_table_to_output(edited: bool) -> None:
     gate, up = np.array(mlp.GATE, float), np.array(mlp.UP, float)
     x, down = np.array(mlp.GATED_X, float), np.array(mlp.DOWN, float)
-    asked = {}
     if edited:
         x, gate, up, down = x * 1.7 - 2, gate * 0.3, up - 5.123, down * 9
-        tables = {"gate_x": x, "gate_w": gate, "gate_up": up, "gate_down": down}
-        asked = {name: spelled(table.ravel().round(4)) for name, table in tables.items()}
-    at = open_page("textbook", chapter="swiglu", **asked)
-    (drawn,) = heatmaps(figure(at, "gate_inside")).values()
+    tables = {"gate_x": x, "gate_w": gate, "gate_up": up, "gate_down": down}
+    at = visit("swiglu", **{name: spelled(table.round(4)) for name, table in tables.items()})
     asks, makes = gate @ x, up @ x
     opened = asks / (1 + np.exp(-asks))
-    assert_allclose(drawn, [asks, opened, makes, opened * makes], rtol=1e-4, atol=1e-5)
+    assert_allclose(
+        matrix(at, "gate_inside"), [asks, opened, makes, opened * makes], rtol=1e-4, atol=1e-5
+    )
     one, two = formula(at, r"\text{SiLU(gate)} ").split(r"\qquad \text{up}")
     follows(one, opened)
     follows(two, makes)
@@ -104,31 +97,31 @@ def test_a_gate_is_followed_from_table_to_output(edited: bool) -> None:
     follows(formula(at, r"y = \text{down} \cdot \text{passes} "), down @ numbers(passes))
 
 
-def test_the_other_channel_opens_where_the_page_says_so() -> None:
-    at = open_page("textbook", chapter="swiglu", gate_x="-1,0.5")
-    (drawn,) = heatmaps(figure(at, "gate_inside")).values()
+def test_the_other_channel_opens_and_both_forms_are_counted_for_the_width_that_is_chosen() -> None:
+    at = visit("swiglu", gate_x="-1,0.5", gate_C="4096")
     assert "Set x₁ to −1, and channel 1 opens in place of channel 0" in said(at)
-    assert_allclose(drawn[1, :2], [-2 / (1 + np.exp(2)), 2 / (1 + np.exp(-2))], rtol=1e-4)
-
-
-def test_both_forms_are_counted_for_the_width_that_is_chosen() -> None:
-    table = open_page("textbook", chapter="swiglu", gate_C="4096").dataframe[0].value
+    silu = [-2 / (1 + np.exp(2)), 2 / (1 + np.exp(-2))]
+    assert_allclose(matrix(at, "gate_inside")[1, :2], silu, rtol=1e-4)
+    table = at.dataframe[0].value
     assert table["channels inside"].tolist() == [16_384, 11_008]
     assert table["parameters"].tolist() == [2 * 4096 * 16_384, 3 * 4096 * 11_008]
 
 
-@pytest.mark.parametrize("edit", ["", spelled(ODD)])
-@pytest.mark.parametrize(("at_q", "at_k", "move"), [(7, 4, 10), (3, 30, 1000)])
-def test_both_are_moved_and_the_score_stays(edit: str, at_q: int, at_k: int, move: int) -> None:
+@pytest.mark.parametrize(
+    ("table", "at_q", "at_k", "move"),
+    [([1, 0, 0.5, 0.5, 0.8, 0.6, 0.5, -0.5], 7, 4, 10), (ODD, 3, 30, 1000)],
+)
+def test_both_are_moved_and_the_score_stays(
+    table: list[float], at_q: int, at_k: int, move: int
+) -> None:
     places = {"rope_q": str(at_q), "rope_k": str(at_k), "rope_move": str(move)}
-    at = open_page("textbook", chapter="rope", **places, **({"rope_qk": edit} if edit else {}))
-    table = edit or spelled([1, 0, 0.5, 0.5, 0.8, 0.6, 0.5, -0.5])
-    both = np.array(table.split(","), float).reshape(2, 4)
+    at = visit("rope", rope_qk=spelled(table), **places)
+    both = np.array(table, float).reshape(2, 4)
     pairs = both[:, 0::2] + 1j * both[:, 1::2]
     speeds = np.array([1, 0.01])
     turned = pairs * np.exp(1j * np.outer([at_q + move, at_k + move], speeds))
-    (drawn,) = heatmaps(figure(at, "rope_turned")).values()
-    assert_allclose(drawn[2:, 0::2] + 1j * drawn[2:, 1::2], turned, atol=1e-4)
+    found = matrix(at, "rope_turned")[2:]
+    assert_allclose(found[:, 0::2] + 1j * found[:, 1::2], turned, atol=1e-4)
 
     def score(distance: int) -> float:
         return float((pairs[0] * pairs[1].conj() * np.exp(1j * distance * speeds)).real.sum())
@@ -143,21 +136,19 @@ def test_both_are_moved_and_the_score_stays(edit: str, at_q: int, at_k: int, mov
     assert np.allclose(2 * np.pi / speeds, [6, 628], atol=0.5)  # as the page says
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4])
-@pytest.mark.parametrize("x", [[], ODD])
-def test_heads_of_a_group_read_the_same_keys(groups: int, x: list[float]) -> None:
-    asked = {"group_x": spelled(x)} if x else {}
-    at = open_page("textbook", chapter="grouped", groups=str(groups), **asked)
-    words = np.array(x or steps.SENTENCE_X, float).reshape(4, 2)
+@pytest.mark.parametrize(("groups", "x"), [(1, ODD), (2, steps.SENTENCE_X), (4, ODD)])
+def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
+    at = visit("grouped", groups=str(groups), group_x=spelled(x))
+    words = np.reshape(x, (4, 2))
     torch.manual_seed(0)
     w_q, w_k, _ = 2 * torch.randn(3, 4, 2, 2).double().numpy()
-    drawn = heatmaps(figure(at, "group_weights"))
+    found = drawn(at, "group_weights")
     for n in range(4):
         group = n // (4 // groups)
         mean = np.split(w_k, groups)[group].mean(axis=0)
         weights = looked(words @ w_q[n].T, words @ mean.T)
-        found = np.where(np.tri(4, dtype=bool), drawn[f"head {n}, group {group}"], 0)
-        assert_allclose(found, weights, atol=1e-4)
+        seen = np.where(np.tri(4, dtype=bool), found[f"head {n}, group {group}"], 0)
+        assert_allclose(seen, weights, atol=1e-4)
     assert numbers(formula(at, rf"2 \cdot {groups} "))[-1] == 2 * groups * 4 * 2 * 4
     table = at.dataframe[0].value
     kept = 2 * 12 * table["groups"] * 1024 * 64 * 2
@@ -166,20 +157,18 @@ def test_heads_of_a_group_read_the_same_keys(groups: int, x: list[float]) -> Non
 
 
 def test_groups_of_unequal_size_are_refused_in_words() -> None:
-    at = open_page("textbook", chapter="grouped", groups="3")
+    at = visit("grouped", groups="3")
     (error,) = at.error
     assert "4 / 3 = 1.33. Choose a number of groups that divides 4." in error.value
 
 
-@pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("scores", [[4, 3, 2, 3], [-0.5, 99, 0.123, 98]])
+@pytest.mark.parametrize(("scores", "drop"), [([4, 3, 2, 3], False), ([-0.5, 99, 0.1, 98], True)])
 def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop: bool) -> None:
     values = np.array(ODD).reshape(4, 2)
     asked = {"sink_scores": spelled(scores), "sink_values": spelled(ODD)}
-    at = open_page("textbook", chapter="sinks", sink_drop=str(drop).lower(), **asked)
+    at = visit("sinks", sink_drop=str(drop).lower(), **asked)
     weights = softmax(np.where(np.arange(4) < drop, -np.inf, scores))
-    (drawn,) = heatmaps(figure(at, "sink_weights")).values()
-    assert_allclose(drawn[0], weights, atol=1e-6)
+    assert_allclose(matrix(at, "sink_weights")[0], weights, atol=1e-6)
     follows(formula(at, r"\text{softmax} "), weights)
     output = formula(at, r"\text{weights} \cdot V ")
     follows(output, numbers(formula(at, r"\text{softmax} ")) @ values)
@@ -189,12 +178,11 @@ def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop
 @pytest.mark.parametrize("causal", [True, False])
 def test_real_heads_rest_on_the_first_token_as_much_as_is_said(causal: bool) -> None:
     text = "The cat sat on the mat and the cat"
-    at = open_page("textbook", chapter="sinks", text=text, causal=str(causal).lower())
+    at = visit("sinks", text=text, causal=str(causal).lower())
     ids = list(gpt2viz.load_model().tokenizer.encode(text))
     weights = np.array(reference(BUNDLED, ids, causal)["weights"])
     on_first = weights[:, :, 1:, 0].mean(axis=-1)
-    (drawn,) = heatmaps(figure(at, "sink_heads")).values()
-    assert_allclose(drawn, on_first, atol=1e-4)
+    assert_allclose(matrix(at, "sink_heads"), on_first, atol=1e-4)
     layer, head = np.unravel_index(on_first.argmax(), on_first.shape)
     n = len(ids)
     alike = np.tri(n) if causal else np.ones((n, n))
@@ -213,13 +201,32 @@ def test_the_survey_says_how_much_it_is_over_many_texts() -> None:
     record = json.loads((folder / "survey.json").read_text(encoding="utf-8"))
     length = record["tokens"]
     even = np.mean([1 / (query + 1) for query in range(1, length)])
-    words = said(open_page("textbook", chapter="sinks", text="A crane"))
+    words = said(visit("sinks", text="A crane"))
     assert f"most is **{float(most['mean']):.2f}**, in head {most['layer']}.{most['head']}" in words
     assert f"of {length} tokens, all alike would be {even:.2f}" in words
 
 
 def test_a_single_token_has_nowhere_else_to_look() -> None:
-    assert "Write a longer sentence" in said(open_page("textbook", chapter="sinks", text="A"))
+    assert "Write a longer sentence" in said(visit("sinks", text="A"))
+
+
+def test_states_follow_the_edited_words() -> None:
+    x = np.array(steps.SENTENCE_X)
+    x[0] = [3, -1]
+    state, expected = np.zeros(2), []
+    for word in x:
+        state = np.tanh(word + np.array([[0.5, -0.5], [0.5, 0.5]]) @ state)
+        expected.append(state)
+    found = matrix(visit("rnn", rnn_x=spelled(x)), "rnn_states")
+    assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_bytes_of_tables_are_those_of_their_numbers() -> None:
+    at = visit("flash", flash_T="64", flash_size="16")
+    rows = at.session_state["_shown"].tables["Three ways to the same outputs"]
+    found = rows["largest table of scores, in bytes"].tolist()
+    assert found[:2] == [12 * 64 * 64 * 4, 12 * 64 * 16 * 4]
+    assert np.isnan(found[2])
 
 
 #: Every table of these pages: what it doesn't take.
@@ -235,11 +242,11 @@ JUNK = {
 }
 
 
-@pytest.mark.parametrize("chapter", AFTER)
-def test_what_cannot_be_read_is_told_and_left_out(chapter: str) -> None:
-    at = open_page("textbook", chapter=chapter, **JUNK[chapter])
-    told = plain(" ".join(warning.value for warning in at.warning))
-    for name in JUNK[chapter]:
-        assert f"{name}: " in told
-        assert name not in at.query_params
-    assert [block.value for block in at.latex] == [block.value for block in opened(chapter).latex]
+def test_what_cannot_be_read_is_told_and_left_out(subtests: pytest.Subtests) -> None:
+    assert set(JUNK) == {name for name, told in CHAPTERS.items() if told.part and told.questions}
+    for name, junk in JUNK.items():
+        with subtests.test(name):
+            at = visit(name, **junk)
+            told = plain(" ".join(warning.value for warning in at.warning))
+            assert [one for one in junk if f"{one}: " not in told or one in at.query_params] == []
+            assert [block.value for block in at.latex] == [one.value for one in shown(name).latex]

@@ -1,35 +1,55 @@
-"""The Textbook's chapter in which a reader builds GPT-2: what is said of a gap, what is written."""
+"""The chapter in which a reader builds GPT-2, and the lines of what is built, one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
 from functools import cache
 from os import pathsep
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
 
+import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import run_cache
+from gpt2viz.app.components import listings
+from gpt2viz.app.course import line_by_line as section
 from gpt2viz.app.literal import literal
+from gpt2viz.model import network
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import open_page, plain
-from tests.app.test_textbook import BUILT
+from gpt2viz.pictures import tables
+from gpt2viz.run.stages import HEAD_STAGES, STAGE
+from gpt2viz.textbook.line_by_line import line_by_line
+from gpt2viz.textbook.line_pairs import PAIRS
+from tests.app.chapters import answered, said
+from tests.app.pages import open_page, plain, sent
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
 
 CRANE = "A crane ate fish"
-RIGHT = ":green-badge[right]"
+#: An expression for each gap of the eighty lines.
+BUILT = {
+    "build_embedding": "wte[ids] + wpe[:T]",
+    "build_scores": "q @ k.mT",
+    "build_scale": "scores / sqrt(hs)",
+    "build_mask": "scaled.masked_fill(tril(ones(T, T)) == 0, -inf)",
+    "build_softmax": "softmax(masked, dim=-1)",
+    "build_merge": "heads.transpose(1, 2).reshape(B, T, C)",
+    "build_residual": "x + made",
+    "build_head": "x @ wte.mT",
+}
 
 
-def said(at: AppTest) -> str:
-    return plain("\n".join(element.value for element in [*at.markdown, *at.caption]))
+def build(**asked: str) -> AppTest:
+    return open_page("textbook", chapter="build", **asked)
 
 
 def right(at: AppTest) -> int:
-    return sum(element.value.startswith(RIGHT) for element in at.markdown)
+    return sum(element.value.startswith(":green-badge[right]") for element in at.markdown)
 
 
 @cache
@@ -43,41 +63,42 @@ def begins(text: str) -> str:
     return plain(literal(tokenizer.decode(ids[read:])))
 
 
-@pytest.mark.parametrize("more", [{}, {"causal": "false", "text": "the bank " * 20}])
-def test_the_finished_model_writes_on(more: dict[str, str]) -> None:
-    at = open_page("textbook", chapter="build", **BUILT, **more)
-    assert right(at) == 8
-    text = said(at)
-    assert f":green-background[{begins(more.get('text', CRANE).strip())}" in text
-    assert "Right: **8 of 8 gaps**" in text
-    assert "You have built GPT-2" in text
-    assert ("Only the first 32 tokens of your sentence are read" in text) == bool(more)
-    assert ("with the mask on, as GPT-2 reads" in text) == bool(more)
-    (source,) = [block.value for block in at.code if block.value.startswith("class GPT2")]
-    for expression in BUILT.values():
-        assert expression in source
+def test_the_finished_model_writes_on() -> None:
+    for more in ({}, {"causal": "false", "text": "the bank " * 20}):
+        at = build(**BUILT, **more)
+        assert right(at) == 8
+        text = said(at)
+        assert f":green-background[{begins(more.get('text', CRANE).strip())}" in text
+        assert "Right: **8 of 8 gaps**" in text
+        assert ("first 32 tokens" in text) == ("with the mask on" in text) == bool(more)
+        (source,) = [block.value for block in at.code if block.value.startswith("class GPT2")]
+        assert [one for one in BUILT.values() if one not in source] == []
+        assert answered(at) == ["build_attention", "build_all"]
 
 
 def test_an_expression_is_judged_as_it_is_typed() -> None:
-    at = open_page("textbook", chapter="build")
+    at = build()
     assert "At hand: `q` (1, 8, 4, 32) · `k` (1, 8, 4, 32)" in said(at)
-    at.text_input(key="build_scores").set_value("q @ k").run()
-    assert "not yet] `q @ k`: (1, 8, 4, 32) times (1, 8, 4, 32) doesn't fit" in said(at)
-    assert at.query_params["build_scores"] == "q @ k"
-    at.text_input(key="build_scores").set_value("k @ q.mT").run()
-    assert "These are transposed" in said(at)
-    at.text_input(key="build_scores").set_value("q @ k.mT").run()
+    for typed, judged in {
+        "q @ k": "not yet] `q @ k`: (1, 8, 4, 32) times (1, 8, 4, 32) doesn't fit",
+        "k @ q.mT": "These are transposed",
+        "q @ k.mT": "Right: **1 of 8 gaps**",
+    }.items():
+        at.text_input(key="build_scores").set_value(typed).run()
+        assert judged in said(at)
+        assert at.query_params["build_scores"] == typed
     assert right(at) == 1
-    assert "Right: **1 of 8 gaps**" in said(at)
-    assert "Once something of the right shape stands in each gap" in said(at)
+    for name in list(BUILT)[2:6]:
+        at.text_input(key=name).set_value(BUILT[name])
+    assert answered(at.run()) == ["build_attention"]
 
 
 def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> None:
-    at = open_page("textbook", chapter="build", **BUILT | {"build_residual": "made"})
+    at = build(**BUILT | {"build_residual": "made"})
     text = said(at)
     assert right(at) == 7
     assert f"The real model goes on: “{begins(CRANE)}" in text
-    assert "You have built" not in text
+    assert "build_all" not in answered(at)
     at.text_input(key="build_residual").set_value("x * inf - x * inf").run()
     assert "can't write on: the logits are NaN" in said(at)
     at.text_input(key="build_residual").set_value(BUILT["build_residual"])
@@ -89,38 +110,149 @@ def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> Non
         "build_embedding": "ones((T-4)*999+1,(5-T)*3+1,256)",
         "build_softmax": "ones(1,8,(masked.shape[-1]-4)*1800+4,masked.shape[-1])",
     }
-    at = open_page("textbook", chapter="build", **BUILT | wide)
+    at = build(**BUILT | wide)
     assert "can't write on: With 5 tokens" in said(at)
     at.text_input(key="build_embedding").set_value(BUILT["build_embedding"]).run()
     assert "(1, 8, 5, 5) is wanted" in said(at)
 
 
-@pytest.fixture
-def _others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A tiny GPT-2 and one that differs in its scale, listed by the owner."""
+def test_one_gap_is_to_be_broken_and_it_is_told_which() -> None:
+    at = build(**BUILT | {"build_head": "x @ wte.mT / 2"})
+    assert "build_broken" not in answered(at)
+    assert "One is wrong, but" in said(at)
+    at.text_input(key="build_head").set_value(BUILT["build_head"])
+    at.text_input(key="build_mask").set_value("scaled").run()
+    assert "build_broken" in answered(at)
+
+
+def test_models_and_sentences_that_it_can_and_cannot_build_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tiny GPT-2 and one that differs in its scale are listed by the owner."""
     write_checkpoint(tmp_path / "tiny")
     write_checkpoint(tmp_path / "scaled", scale_attn_by_inverse_layer_idx=True)
-    folders = (tmp_path / "tiny", tmp_path / "scaled")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+    folders = (str(tmp_path / "tiny"), str(tmp_path / "scaled"))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(folders))
     st.cache_resource.clear()
-    yield
-    st.cache_resource.clear()
-
-
-@pytest.mark.usefixtures("_others")
-def test_models_and_sentences_that_it_can_and_cannot_build_with() -> None:
-    at = open_page("textbook", chapter="build", **BUILT, model="tiny", text="a crane ate")
-    assert right(at) == 8
-    assert "You have built GPT-2" in said(at)
-    at = open_page("textbook", chapter="build", **BUILT, model="tiny", text="a" * 23)
-    assert right(at) == 8
-    assert "1 token, and each is what the model above writes" in said(at)
+    for text, told in (("a crane ate", ""), ("a" * 23, "1 token, and each is what")):
+        at = build(**BUILT, model="tiny", text=text)
+        assert right(at) == 8
+        assert "build_all" in answered(at)
+        assert told in said(at)
     for more, why in (
         ({"model": "scaled", "text": "a crane ate"}, "differs from GPT-2 in its scale"),
         ({"text": "A"}, "Type a sentence of 3 tokens or more"),
     ):
-        at = open_page("textbook", chapter="build", **BUILT, **more)
+        at = build(**BUILT, **more)
         assert why in said(at)
-        assert "Here they are" not in said(at)
         assert right(at) == 0
-        assert at.session_state["_progress"]["build"] == []
+        assert answered(at) == []
+    st.cache_resource.clear()
+
+
+TEXT = "A crane ate fish and"
+LISTED = line_by_line()
+
+
+def line(begins: str) -> int:
+    (found,) = (LISTED.first(pair) for pair in PAIRS if pair.begins == begins)
+    return found
+
+
+def test_both_files_stand_there_and_what_is_no_line_opens_the_scores() -> None:
+    empty = LISTED.pairs.index(None) + 1
+    at = open_page("textbook", chapter="whole", line=str(empty))
+    assert any(f"line: {empty} can't be shown here" in plain(one.value) for one in at.warning)
+    data = sent(at, "line_by_line")
+    mine, package = data["listings"]
+    assert mine == LISTED.lines
+    assert "\n".join(package) == inspect.getsource(network).rstrip("\n")
+    assert mine[data["chosen"] - 1].strip().startswith("scores = q @ k.mT")
+    (there,) = data["beside"][str(data["chosen"])]
+    assert package[there - 1].strip().startswith("scores = self.scores(q @")
+
+
+@pytest.fixture(scope="module")
+def every_line() -> AppTest:
+    """The chapter in layer 2 and head 3, with what it says of each line, one after the other."""
+    said = section._said
+
+    def of_all(view: Any, _line: int, _pair: Any, layer: int, head: int) -> None:
+        for pair in PAIRS:
+            said(view, LISTED.first(pair), pair, layer, head)
+
+    asked = {"text": TEXT, "layer": "2", "head": "3", "line": str(line("variance ="))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(section, "_said", of_all)
+        return open_page("textbook", chapter="whole", **asked)
+
+
+def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None:
+    assert sent(every_line, "line_by_line")["chosen"] == line("variance =")
+    run = gpt2viz.trace(gpt2viz.load_model(), TEXT)
+    shapes = {str(r.key): str(r.shape) for r in run.tensors if r.layer in (None, 2)}
+    assert shapes["weights"] == "(1, 8, 5, 5)"
+    shapes["last_logits"] = "(1, 5, 5120)"  # of all tokens
+    shown: dict[str, pd.DataFrame] = every_line.session_state["_shown"].tables
+    written = {name: table for name, table in shown.items() if name.startswith("What line")}
+    for pair in PAIRS:
+        number = LISTED.first(pair)
+        if pair.makes:
+            table = written[f"What line {number} makes of your sentence"]
+            assert list(table["shape here"]) == [shapes[key] for key in pair.makes]
+        assert any(m.value.startswith(f"**Line {number}.**") for m in every_line.markdown)
+    lines = {f"What line {LISTED.first(pair)} makes of your sentence" for pair in PAIRS}
+    assert written.keys() <= lines
+    sizes = [m.value for m in every_line.markdown if m.value.startswith("Here **")]
+    assert sizes == [
+        "Here **B = 1** · **T = 5** · **C = 256**",
+        *("Here **nh = 8**", "Here **hs = 32**", "Here **T = 5**"),
+    ]
+
+
+def leads_to(at: AppTest) -> list[tuple[str, dict[str, str]]]:
+    """The pages that the section's links open, with what they ask for."""
+    begun = ("The cell of", "The model writes on")
+    found = (
+        one.proto
+        for one in at.get("page_link")
+        if one.proto.label.startswith(begun)
+        or one.proto.label.endswith((", among all tensors", ", on Predict"))
+    )
+    return [(one.page, dict(parse_qsl(one.query_string))) for one in found]
+
+
+def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:
+    of_run = tables.shape_table(gpt2viz.trace(gpt2viz.load_model(), TEXT))
+    links = leads_to(every_line)
+    for pair in PAIRS:
+        keys = pair.makes or pair.towards
+        if set(keys) & set(HEAD_STAGES):
+            page, asked = links.pop(0)
+            assert (page, asked["layer"], asked["head"]) == ("head", "2", "3")
+            assert {"query", "key"} <= asked.keys()
+        if not keys:
+            page, asked = links.pop(0)
+            assert (page, asked["predict"]) == ("predict", "generate")
+        for key in (key for key in keys if key not in HEAD_STAGES):
+            page, asked = links.pop(0)
+            if key == "last_logits":
+                assert (page, asked["predict"]) == ("predict", "next")
+                continue
+            assert page == "shapes"
+            rows = tables.containing(of_run, asked["filter"])
+            assert key in set(rows["key"]), key
+            assert set(rows["layer"].dropna()) <= ({2} if STAGE[key].per_layer else set())
+    assert links == []
+
+
+def test_a_click_is_told_and_no_click_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, Any] = {}
+    chosen: list[int] = []
+    monkeypatch.setattr(listings, "_draw", lambda **given: drawn.update(given))
+    listings.draw_listings("x", ("a", "b"), (["1"], ["2"]), [1], {1: [1]}, 1, chosen.append)
+    for told in (None, 1):
+        state = {"x": type("State", (), {"line": told})}
+        monkeypatch.setattr("streamlit.session_state", state)
+        drawn["on_line_change"]()
+    assert chosen == [1]

@@ -15,8 +15,9 @@ from gpt2viz.app.course import guess, progress
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import guesses
 from gpt2viz.textbook.guesses import ROWS, Verdict
-from tests.app.pages import figure, heatmaps, open_page, pictures, plain
-from tests.app.reading_level import grade
+from tests.app.chapters import drawn, revisit, said
+from tests.app.pages import open_page, pictures
+from tests.docs.reading_level import grade
 from tests.textbook.test_guesses import JUNK, MISTAKES, REAL, in_hundredths
 
 CHAPTER = {chapter.predicted: name for name, chapter in CHAPTERS.items() if chapter.predicted}
@@ -34,20 +35,7 @@ EDITED = {
 }
 
 
-def said(at: AppTest) -> str:
-    return plain("\n".join(e.value for e in [*at.markdown, *at.caption, *at.latex]))
-
-
-def guessed(id: str, given: list[int]) -> AppTest:
-    """The chapter with a row that has been guessed, or shown without a guess."""
-    at = open_page("textbook", chapter=CHAPTER[id])
-    at.session_state["_progress_guesses"] = {id: given}
-    at.run()
-    assert not at.exception
-    return at
-
-
-def drawn(at: AppTest) -> dict[str, Any]:
+def bars(at: AppTest) -> dict[str, Any]:
     """What the bars are drawn from, asked for or compared."""
     parts = [c.proto for c in at.get("bidi_component") if '"names"' in c.proto.json]
     return {one.id.rsplit("-", 1)[-1]: json.loads(one.json) for one in parts}
@@ -58,31 +46,31 @@ def test_every_row_is_predicted_in_one_chapter() -> None:
     assert set(PICTURE) | {"scale"} == set(ROWS)
 
 
-@pytest.mark.parametrize("id", ROWS)
-def test_a_row_is_hidden_until_it_is_guessed(id: str) -> None:
-    at = open_page("textbook", chapter=CHAPTER[id])
-    assert drawn(at)[f"guess_{id}"]["names"] == list(ROWS[id].words)
-    assert "Predict first." in said(at)
-    assert PICTURE.get(id, [""])[0] not in pictures(at)
-    page = said(at).partition("printed|computed")[0]  # in what is folded away, they are
-    assert not any(f"{share:.4f}" in page for share in REAL[id] if 0 < share)
-    assert not any("real" in json for json in drawn(at).values())
+def test_a_row_is_hidden_until_it_is_guessed_or_its_numbers_are_others() -> None:
+    for id, row in ROWS.items():
+        at = open_page("textbook", chapter=CHAPTER[id])
+        assert bars(at)[f"guess_{id}"]["names"] == list(row.words)
+        assert "Predict first." in said(at)
+        assert PICTURE.get(id, [""])[0] not in pictures(at)
+        assert not any(f"{share:.4f}" in said(at) for share in REAL[id] if 0 < share)
+        assert not any("real" in one for one in bars(at).values())
+        for address in EDITED.get(id, ()):
+            at = open_page("textbook", chapter=CHAPTER[id], **address)
+            assert bars(at) == {}, address
+            assert PICTURE[id][0] in pictures(at), address
 
 
 @pytest.mark.parametrize("id", ROWS)
 def test_it_is_shown_beside_the_guess_or_alone(id: str) -> None:
-    n = len(ROWS[id].words)
-    wrong = [100, *[0] * (n - 1)]
-    for given in (in_hundredths(REAL[id]), wrong, []):
-        at = guessed(id, given)
+    for given in (in_hundredths(REAL[id]), [100, *[0] * (len(ROWS[id].words) - 1)], []):
+        at = revisit(CHAPTER[id], guesses={id: given})
         assert "Predict first." not in said(at)
         if id in PICTURE:
             key, panel, row = PICTURE[id]
-            assert_allclose(heatmaps(figure(at, key))[panel][row], REAL[id], atol=1e-6)
-        compared = drawn(at).get(f"compared_{id}")
-        assert (compared is None) == (not given)
+            assert_allclose(drawn(at, key)[panel][row], REAL[id], atol=1e-6)
+        compared = bars(at).get(f"compared_{id}")
+        assert (compared is None) == (not given) == ("Your guess" not in said(at))
         if compared is None:
-            assert "Your guess" not in said(at)
             continue
         assert compared["guess"] == given
         assert_allclose(compared["real"], REAL[id], atol=1e-6)
@@ -92,21 +80,13 @@ def test_it_is_shown_beside_the_guess_or_alone(id: str) -> None:
         assert ("Close!" in said(at)) == (off <= 0.04)
 
 
-@pytest.mark.parametrize(("id", "address"), [(id, one) for id in EDITED for one in EDITED[id]])
-def test_edited_numbers_are_shown_at_once(id: str, address: dict[str, str]) -> None:
-    at = open_page("textbook", chapter=CHAPTER[id], **address)
-    assert drawn(at) == {}
-    assert PICTURE[id][0] in pictures(at)
-
-
-@pytest.mark.parametrize("sent", [*JUNK[:12:3], [float("nan"), 50, 50], [101, -1, 0]], ids=repr)
-def test_junk_from_the_browser_is_no_guess(monkeypatch: pytest.MonkeyPatch, sent: Any) -> None:
-    monkeypatch.setattr(guess_bars, "ask", lambda *_, expected, **__: expected(sent))
-    at = open_page("textbook", chapter="crane")
-    assert at.session_state["_progress_guesses"] == {}
-
-
-def test_a_guess_is_taken_and_a_row_may_be_shown_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guess_is_taken_junk_is_none_and_a_row_may_be_shown_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for sent in ([float("nan"), 50, 50], [101, -1, 0], "34,33,33", None, [50, 50]):
+        monkeypatch.setattr(guess_bars, "ask", lambda *_, expected, sent=sent, **__: expected(sent))
+        at = open_page("textbook", chapter="crane")
+        assert at.session_state["_progress_guesses"] == {}
     monkeypatch.setattr(guess_bars, "ask", lambda *_, expected, **__: expected([40, 30, 30]))
     at = open_page("textbook", chapter="crane").run()
     assert at.session_state["_progress_guesses"] == {"crane": [40, 30, 30]}
@@ -124,46 +104,38 @@ def test_what_is_said_of_a_guess_is_plain() -> None:
     assert guess.said(Verdict(0.004, "")).startswith("Close! Your guess is off by less than")
 
 
-KNOWN = {name: chapter.questions for name, chapter in CHAPTERS.items()}
-
-
-def test_guesses_go_into_a_file_and_come_back() -> None:
-    at = guessed("crane", [50, 25, 25])
+def test_guesses_go_into_a_file_and_come_back_and_are_summed_up() -> None:
+    at = revisit("crane", guesses={"crane": [50, 25, 25]})
     kept: dict[str, list[int]] = {"crane": [1, 1, 98], "mask": []}
     content = {"answered": {"mask": ["mask_row"]}, "guesses": kept}
     at.file_uploader(key="open_progress").upload(
         "progress.json", json.dumps(content).encode(), "application/json"
     ).run()
     assert at.session_state["_progress_guesses"] == {"crane": [50, 25, 25], "mask": []}
+    off = np.abs(np.array([0.5, 0.25, 0.25]) - REAL["crane"]).sum() / 2
+    counts = {name: f"of {len(CHAPTERS[name].questions)} answered" for name in ("crane", "mask")}
+    expected = [
+        f"- {CHAPTERS['crane'].title}: 0 {counts['crane']}, prediction off by {off:.2f}",
+        f"- {CHAPTERS['mask'].title}: 1 {counts['mask']}",
+    ]
+    (summary,) = (block.value for block in at.markdown if "prediction off by" in block.value)
+    assert summary.splitlines() == expected
     (again,) = (button for button in at.button if button.label == "Start again")
     again.click().run()
     assert at.session_state["_progress_guesses"] == {}
     assert "Predict first." in said(at)
+    assert not any(" answered" in block.value for block in at.markdown)
 
 
 def test_a_file_without_guesses_or_with_junk_still_has_its_answers() -> None:
+    known = {name: chapter.questions for name, chapter in CHAPTERS.items()}
     fits = {"crane": [40, 30, 30], "mask": [30, 40, 30, 0]}
     odd = fits | {"scale": [1, 2, 3, 4], "next": "x", "gone": [100]}
+    answered: dict[str, Any] = {"answered": {"mask": ["mask_row"]}}
     cases: list[tuple[Any, Any]] = [(None, {}), ([], {}), (7, {}), (fits, fits), (odd, fits)]
-    for given, expected in cases:
-        content: dict[str, Any] = {"answered": {"mask": ["mask_row"]}, "guesses": given}
-        answered, found = progress.read(json.dumps(content).encode(), KNOWN)
-        assert answered["mask"] == ["mask_row"]
+    for more, expected in [*(({"guesses": given}, found) for given, found in cases), ({}, {})]:
+        done, found = progress.read(json.dumps(answered | more).encode(), known)
+        assert done["mask"] == ["mask_row"]
         assert found == expected
-    answered, found = progress.read(b'{"answered": {"mask": ["mask_row"]}}', KNOWN)
-    assert (answered["mask"], found) == (["mask_row"], {})
     for junk in JUNK:
         assert progress.guessed({"crane": junk}) == ({"crane": []} if junk == [] else {})
-
-
-def test_the_summary_says_what_was_done_in_each_chapter() -> None:
-    at = guessed("crane", [34, 33, 33])
-    at.session_state["_progress"] = {"mask": ["mask_row", "mask_even"], "crane": ["crane_half"]}
-    at.run()
-    off = np.abs(np.array([0.34, 0.33, 0.33]) - REAL["crane"]).sum() / 2
-    expected = [
-        f"- What attention is for: 1 of 2 answered, prediction off by {off:.2f}",
-        "- The causal mask: 2 of 4 answered",
-    ]
-    assert "\n".join(expected) in [block.value for block in at.markdown]
-    assert not any("answered" in block.value for block in open_page("textbook").markdown)

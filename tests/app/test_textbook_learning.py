@@ -22,7 +22,8 @@ from gpt2viz.app.course import trained
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import Setting
-from tests.app.pages import array, figure, heatmaps, open_page, plain
+from tests.app.chapters import drawn, matrix, said, spelled
+from tests.app.pages import array, figure, open_page
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
 
@@ -33,10 +34,6 @@ TINY = Setting(T=6, B=4, C=8, nh=2, n_layer=1, steps=8, points=4)
 
 def chapter(text: str = "A crane ate fish", **chosen: str) -> AppTest:
     return open_page("textbook", chapter="learning", text=text, **chosen)
-
-
-def said(at: AppTest) -> str:
-    return plain("\n".join(block.value for block in (*at.markdown, *at.latex)))
 
 
 def loss_of(table: np.ndarray) -> float:
@@ -85,7 +82,7 @@ def test_a_single_token_has_no_lesson() -> None:
 
 def test_an_edited_table_is_followed_through_a_step() -> None:
     table = np.array([[0.5, 0, 2, -1], [0, 1, 0, 0.25], [1, 0, 0, 3], [0, 0, 0, 0.0]])
-    at = chapter(learn_logits=",".join(map(str, table.ravel())), learn_rate="30.0")
+    at = chapter(learn_logits=spelled(table), learn_rate="30.0")
     before = loss_of(table)
     assert rf"\approx {before:.4f}" in said(at)
     assert f"gives **{before:.4f}**" in said(at)
@@ -94,14 +91,14 @@ def test_an_edited_table_is_followed_through_a_step() -> None:
         up, down = table.copy(), table.copy()
         up[cell], down[cell] = up[cell] + tiny, down[cell] - tiny
         uphill[cell] = (loss_of(up) - loss_of(down)) / (2 * tiny)
-    drawn = heatmaps(figure(at, "learn_gradient"))["gradient at the logits"]
+    gradient = matrix(at, "learn_gradient")
     read = [a for a, _ in LESSONS] + [0, 0]  # padding reads an a
     summed = np.zeros((4, 4))
-    np.add.at(summed, read, drawn)
+    np.add.at(summed, read, gradient)
     assert_allclose(summed, uphill, atol=1e-6)
-    assert not drawn[8:].any()
+    assert not gradient[8:].any()
     moved = table - 30 * uphill
-    assert_allclose(heatmaps(figure(at, "learn_table"))["logits after the step"], moved, atol=1e-4)
+    assert_allclose(drawn(at, "learn_table")["logits after the step"], moved, atol=1e-4)
     assert f"From {before:.4f} to **{loss_of(moved):.4f}**" in said(at)
     curve, level = figure(at, "rates")["data"]
     assert_allclose(array(level["y"]), before, atol=1e-6)

@@ -16,11 +16,12 @@ from gpt2viz.analysis.scores import DECLARED, SCORES
 from gpt2viz.app import pages
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.export import can_draw
+from gpt2viz.training.recipe import Recipe
 from tests.app.pages import open_page
-from tests.app.reading_level import grade, sentences
 from tests.bundled import CATS, copiers, weights
 from tests.docs import lessons, numbers, single_pictures
 from tests.docs.gallery import entries, first_screens
+from tests.docs.reading_level import grade, sentences, syllables
 from tests.docs.score_table import unlisted
 
 ROOT = Path(__file__).parents[2]
@@ -33,24 +34,16 @@ def read(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-LINKS = sorted(
-    {
-        link
-        for path in DOCS.rglob("*.md")
-        for link in re.findall(r"\((http://127\.0\.0\.1:8501/[^)]*)\)", path.read_text("utf-8"))
-    }
-)
-
-
-@pytest.mark.parametrize("link", LINKS, ids=[link.partition("8501/")[2] for link in LINKS])
-def test_a_link_opens_its_page_with_all_that_it_asks_for(link: str) -> None:
-    parts = urlsplit(link)
-    asked = dict(parse_qsl(parts.query))
-    at = open_page(NAMES[parts.path.strip("/")], **asked)
-    assert [said.value for said in (*at.error, *at.warning)] == []
-    known = at.session_state["_address"] if asked else {}
-    for name, value in asked.items():
-        assert known[name].raw == value, name
+def test_a_link_opens_its_page_with_all_that_it_asks_for(subtests: pytest.Subtests) -> None:
+    texts = "\n".join(path.read_text("utf-8") for path in DOCS.rglob("*.md"))
+    for link in sorted(set(re.findall(r"\((http://127\.0\.0\.1:8501/[^)]*)\)", texts))):
+        with subtests.test(link):
+            parts = urlsplit(link)
+            asked = dict(parse_qsl(parts.query))
+            at = open_page(NAMES[parts.path.strip("/")], **asked)
+            assert [said.value for said in (*at.error, *at.warning)] == []
+            known = at.session_state["_address"] if asked else {}
+            assert {name: known[name].raw for name in asked} == asked
 
 
 @pytest.mark.usefixtures("open_chromium")
@@ -164,14 +157,36 @@ def test_the_plans_name_chapters_and_tasks_that_there_are() -> None:
         assert {int(n) for n in re.findall(r"[Tt]ask (\d)", text)} <= tasks
 
 
-@pytest.mark.parametrize(
-    "path", [*sorted(lessons.LESSONS.glob("*.md")), lessons.SHEET], ids=lambda path: path.name
-)
-def test_lessons_are_plain_to_read(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    written = [line for line in re.split(r"\n\s*\n", text) if not line.startswith(("#", "|"))]
-    assert grade(written) <= 9
-    assert max(len(words) for part in written for words in sentences(part)) <= 30
+def test_lessons_are_plain_to_read() -> None:
+    for path in (*lessons.LESSONS.glob("*.md"), lessons.SHEET):
+        text = path.read_text(encoding="utf-8")
+        written = [line for line in re.split(r"\n\s*\n", text) if not line.startswith(("#", "|"))]
+        assert grade(written) <= 9, path.name
+        assert max(len(words) for part in written for words in sentences(part)) <= 30, path.name
+
+
+def test_words_and_syllables_are_counted_as_they_are_read_aloud() -> None:
+    written = "|a|b|\n[The](glossary?term=x) **cat** sat. `x = 1` is $y^2$: it's 3.5 (Xiao 2023)!"
+    assert [" ".join(words) for words in sentences(written)] == ["The cat sat", "is it's"]
+    heard = {
+        1: "cat scores trained the word's made",
+        2: "table layer token being settled likely",
+        3: "attention normalised together gradient",
+        4: "information activity",
+    }
+    for n, words in heard.items():
+        assert {word: syllables(word) for word in words.split()} == dict.fromkeys(words.split(), n)
+    aloud = "Attention mixes words. It looks at everything."  # 7 words, 2 sentences, 13 syllables
+    assert grade([aloud]) == pytest.approx(0.39 * 7 / 2 + 11.8 * 13 / 7 - 15.59)
+    with pytest.raises(ValueError, match="no words"):
+        grade(["$x$"])
+
+
+def test_the_nudge_that_the_guide_tells_of_is_that_of_the_recipe() -> None:
+    (nudge,) = (one for one in Recipe().nudges if one.toward == "previous token")
+    assert nudge.start == 0
+    guide = " ".join(read("teachers.md").split())
+    assert f"the first {nudge.steps} of {Recipe().steps:,} steps of its training" in guide
 
 
 def test_the_sheet_has_no_figure_that_is_not_worked_out() -> None:

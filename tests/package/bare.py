@@ -1,8 +1,9 @@
 """``python -m tests.package.bare``: gpt2viz as a plain ``pip install``, or an extra alone, has it.
 
-Prints in JSON, for each extra of pyproject.toml and for none (""), what becomes of every line of
-``COMMANDS`` and ``PYTHON``. Modules that the extra doesn't bring aren't found in that process, so
-that nothing has to be installed.
+Prints in JSON, for each extra of pyproject.toml and for none (""), what becomes of the lines of
+``COMMANDS`` and ``PYTHON``: of those that need no extra only with none and with all of them.
+Modules that the extra doesn't bring aren't found in that process, so that nothing has to be
+installed.
 """
 
 from __future__ import annotations
@@ -157,6 +158,8 @@ PYTHON = {
     ),
     "ray": ("engines.on_ray(1, None)",),
 }
+#: With these a line that needs no extra is tried: more than either of them brings no extra has.
+WITH_ALL_LINES = ("", "all")
 #: What those lines call the modules that aren't ``gpt2viz``'s own names.
 MODULES = {
     "convert": "gpt2viz.model.convert",
@@ -268,23 +271,29 @@ def python(line: str, space: Names) -> str:
 def outcomes(extra: str, folder: Path) -> dict[str, str]:
     """What each line says with that extra alone; "" where it has all that pip brings."""
     hide_all_but(*filter(None, [extra]))
+    plain = extra in WITH_ALL_LINES
     from gpt2viz import cli
 
     with tempfile.TemporaryDirectory() as own, redirect_stdout(StringIO()):
         shutil.copytree(folder, own, dirs_exist_ok=True)
         with chdir(own), redirect_stderr(StringIO()):
             space = names()
-            helps = [f"{name} --help" for name in cli.COMMANDS]
-            lines = [*helps, *(line for lines in COMMANDS.values() for line in lines)]
-            said = {line: command(line) for line in lines}
-            said |= {line: python(line, space) for lines in PYTHON.values() for line in lines}
+            lines, code = (
+                [line for need, them in table.items() if need or plain for line in them]
+                for table in (COMMANDS, PYTHON)
+            )
+            helps = [f"{name} --help" for name in cli.COMMANDS] if plain else []
+            said = {line: command(line) for line in [*helps, *lines]}
+            said |= {line: python(line, space) for line in code}
     return {line: "" if AS_FAR_AS.search(text) else text for line, text in said.items()}
 
 
 if __name__ == "__main__":
     import gpt2viz
 
-    gpt2viz.load_model()  # torch, once for all
+    gpt2viz.load_model()  # torch, once for all; so is what it and the hub's client load later
+    import_module("torch.optim")
+    import_module("huggingface_hub.hf_api")
     _owners()
     every = ("", *extras())
     with get_context("fork").Pool(2, maxtasksperchild=1) as pool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import PackageMetadata, distribution
 from pathlib import Path
 from typing import Any
@@ -40,18 +41,22 @@ says; `make licences` writes this table. The browser parts come inside `streamli
 |---|---|"""
 
 
+@cache
+def pyproject() -> dict[str, Any]:
+    """What pyproject.toml says."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
 def extras() -> dict[str, list[str]]:
     """What pyproject.toml lists for each extra."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found: dict[str, list[str]] = project["optional-dependencies"]
+    found: dict[str, list[str]] = pyproject()["project"]["optional-dependencies"]
     return found
 
 
 def asked(*names: str) -> set[Requirement]:
     """What pyproject.toml lists for the library, and for these extras on top."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found: set[Requirement] = set()
-    waiting = [*project["dependencies"], f"gpt2viz[{','.join(names)}]"]
+    waiting = [*pyproject()["project"]["dependencies"], f"gpt2viz[{','.join(names)}]"]
     while waiting:
         one = Requirement(waiting.pop())
         if one.name == "gpt2viz":
@@ -98,6 +103,12 @@ def _said(told: PackageMetadata) -> str:
     named = [line.rpartition(" :: ")[2] for line in classifiers if line.startswith("License ::")]
     text = (fields.get("License") or "").strip().partition("\n")[0]
     return fields.get("License-Expression") or ", ".join(named) or text
+
+
+def lines(path: Path) -> list[Requirement]:
+    """What a file of requirements asks for, without comments and the clone itself."""
+    read = (line.partition("#")[0].strip() for line in path.read_text("utf-8").splitlines())
+    return [Requirement(line) for line in read if line and not line.startswith("-e")]
 
 
 def table() -> dict[str, str]:

@@ -20,26 +20,23 @@ def test_every_dependency_is_listed_with_its_licence() -> None:
     assert {"torch", "streamlit", "numpy", "websockets"} <= found.keys()
 
 
-@pytest.mark.parametrize(
-    ("fields", "family"),
-    [
+def test_a_licence_is_read_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Message()
+    monkeypatch.setattr(licences, "distribution", lambda _: SimpleNamespace(metadata=told))
+    cases: list[tuple[dict[str, str], str | None]] = [
         ({"License-Expression": "Apache-2.0 OR BSD-2-Clause"}, "Apache-2.0, BSD-like"),
         ({"Classifier": "License :: OSI Approved :: MIT License", "License": "see file"}, "MIT"),
         ({"License": "MIT License\n\nCopyright (c) GPL-haters"}, "MIT"),
         ({"License-Expression": "AGPL-3.0-only"}, None),
         ({"License-Expression": "MIT AND LGPL-2.1-only"}, None),
         ({}, None),
-    ],
-)
-def test_a_licence_is_read_or_refused(
-    monkeypatch: pytest.MonkeyPatch, fields: dict[str, str], family: str | None
-) -> None:
-    told = Message()
-    for name, value in fields.items():
-        told[name] = value
-    monkeypatch.setattr(licences, "distribution", lambda _: SimpleNamespace(metadata=told))
-    if family is None:
-        with pytest.raises(LookupError, match="x: "):
-            licences.families("x")
-    else:
-        assert licences.families("x") == family
+    ]
+    for fields, family in cases:
+        told = Message()
+        for name, value in fields.items():
+            told[name] = value
+        if family is None:
+            with pytest.raises(LookupError, match="x: "):
+                licences.families("x")
+        else:
+            assert licences.families("x") == family

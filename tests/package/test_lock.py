@@ -10,12 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tests.package.licences import ROOT, asked, closure
+from tests.package.licences import ROOT, asked, closure, lines
 
 LOCK = ROOT / "requirements.lock"
 TOOLS, TOOLS_LOCK = ROOT / "requirements-dev.txt", ROOT / "requirements-dev.lock"
@@ -67,25 +66,25 @@ def test_the_lock_holds_what_is_asked_for() -> None:
 def test_the_tools_are_locked_to_what_is_asked_for_and_to_what_the_app_has() -> None:
     """A new version of the oracle that wants other names must not turn the tests red by itself."""
     locked = {(canonicalize_name(e.asked.name), e.version) for e in entries(TOOLS_LOCK)}
-    lines = TOOLS.read_text(encoding="utf-8").splitlines()
-    plain = (line.partition("#")[0].strip() for line in lines)
-    wanted = [Requirement(line) for line in plain if line and not line.startswith("-e")]
-    assert len(wanted) > 20
-    for one in wanted:
+    assert len(lines(TOOLS)) > 20
+    for one in lines(TOOLS):
         found = [v for name, v in locked if name == canonicalize_name(one.name)]
         assert found, one
         assert all(v in one.specifier for v in found), (one, found)
     assert {(canonicalize_name(e.asked.name), e.version) for e in entries()} <= locked
 
 
-@pytest.mark.parametrize(("lock", "extras"), [(LOCK, ["app"]), (TOOLS_LOCK, ["all"])])
-def test_the_tests_run_with_what_is_locked(lock: Path, extras: list[str]) -> None:
+def test_the_tests_run_with_what_is_locked() -> None:
     """But for torch's build: +cpu has the version and not the file of PyPI's."""
-    here = {canonicalize_name(e.asked.name): e.version for e in entries(lock) if e.here}
-    needed = closure(*extras) | ({"transformers", "pytest"} if lock == TOOLS_LOCK else set())
-    assert needed <= here.keys()
-    told = {name: Version(version(name)) for name in map(canonicalize_name, needed)}
-    assert {name: v.public for name, v in told.items()} == {n: str(here[n]) for n in told}
+    for lock, extra, more in (
+        (LOCK, "app", set()),
+        (TOOLS_LOCK, "all", {"transformers", "pytest"}),
+    ):
+        here = {canonicalize_name(e.asked.name): e.version for e in entries(lock) if e.here}
+        needed = closure(extra) | more
+        assert needed <= here.keys()
+        told = {name: Version(version(name)) for name in map(canonicalize_name, needed)}
+        assert {name: v.public for name, v in told.items()} == {n: str(here[n]) for n in told}
 
 
 def test_make_installs_the_locked_versions() -> None:
@@ -107,12 +106,12 @@ def test_make_installs_the_locked_versions() -> None:
         assert "--index-url" not in commands("run", cuda), cuda
     assert ("--no-deps" in commands("unit")) == (sys.platform == "linux")
     assert "-r requirements-dev.txt -c requirements-dev.lock" in commands("unit")
-    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if not line.startswith("#")] == ["-e .[app]"]
+    plain = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in plain if not line.startswith("#")] == ["-e .[app]"]
     assert "--require-hashes -r requirements.lock" in commands("run", "LOCKED=1")
     (taken,) = re.findall(r"^sed -E '(.*)' requirements.lock", commands("run"), re.MULTILINE)
     versions = subprocess.run(
         ["sed", "-E", taken, str(LOCK)], capture_output=True, text=True, check=True
     ).stdout
-    lines = [line for line in versions.splitlines() if not line.startswith("#")]
-    assert [Requirement(line) for line in lines] == [entry.asked for entry in entries()]
+    plain = [line for line in versions.splitlines() if not line.startswith("#")]
+    assert [Requirement(line) for line in plain] == [entry.asked for entry in entries()]

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import tomllib
 import venv
 from collections.abc import Iterator
+from email.message import Message
 from email.parser import HeaderParser
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
@@ -27,10 +27,9 @@ from packaging.utils import canonicalize_name
 
 import gpt2viz
 from tests.bundled import N_HEAD
-from tests.package.licences import asked, closure, extras
+from tests.package.licences import ROOT, asked, closure, extras, lines, pyproject
 from tests.servers import answers, free_ports
 
-ROOT = Path(__file__).parents[2]
 MODEL = "assets/models/stories"
 
 
@@ -60,35 +59,33 @@ def wheel(built: Path) -> Path:
     return found
 
 
-def test_the_sdist_has_what_a_build_needs(built: Path) -> None:
+@pytest.fixture(scope="module")
+def metadata(wheel: Path) -> Message:
+    """What the wheel tells an index and pip."""
+    with ZipFile(wheel) as archive:
+        text = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/METADATA").decode()
+    return HeaderParser().parsestr(text)
+
+
+def test_the_sdist_has_all_that_the_project_is_made_of(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     assert path.name == f"gpt2viz-{gpt2viz.__version__}.tar.gz"
     with tarfile.open(path) as archive:
         found = {name.split("/", 1)[1] for name in archive.getnames()}
     single = {"app.py", "LICENSE", "README.md", "pyproject.toml", ".streamlit/config.toml"}
+    single |= {"CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "mkdocs.yml"}
     single |= {path.name for path in ROOT.glob("requirements*")}
     assert single | tracked("gpt2viz") | tracked("pages") | tracked(MODEL) <= found
-
-
-def test_the_sdist_has_all_that_the_project_is_made_of(built: Path) -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
-        pytest.skip("git lists the files, and this is no clone")
-    (path,) = built.glob("*.tar.gz")
-    with tarfile.open(path) as archive:
-        found = {name.split("/", 1)[1] for name in archive.getnames()}
-    whole = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
-    assert whole <= found, sorted(whole - found)
-    assert {"CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "mkdocs.yml"} <= found
+    if listed.returncode == 0:  # else this is no clone
+        whole = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
+        assert whole <= found, sorted(whole - found)
 
 
-def test_an_index_shows_the_readme_without_what_is_not_there(wheel: Path) -> None:
-    with ZipFile(wheel) as archive:
-        text = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/METADATA").decode()
-    told = HeaderParser().parsestr(text)
-    assert told["Author"] == "the gpt2viz authors"
-    assert told["Description-Content-Type"] == "text/markdown"
-    shown = told.get_payload()
+def test_an_index_shows_the_readme_without_what_is_not_there(metadata: Message) -> None:
+    assert metadata["Author"] == "the gpt2viz authors"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    shown = metadata.get_payload()
     assert isinstance(shown, str)
     tokens = [t for block in MarkdownIt().parse(shown) for t in block.children or ()]
     assert not [token for token in tokens if token.type == "image"]
@@ -112,8 +109,8 @@ def test_how_to_cite_it() -> None:
 
 def test_the_container_has_what_the_app_needs(tmp_path: Path, alone: dict[str, str]) -> None:
     """Without a container: what is copied into it, in a folder of its own, with its command."""
-    lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
-    for line in lines:
+    written = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
+    for line in written:
         if not line.startswith("COPY ") or "--from=" in line:  # that is another image's
             continue
         source, target = line.split()[1:]
@@ -121,26 +118,26 @@ def test_the_container_has_what_the_app_needs(tmp_path: Path, alone: dict[str, s
             shutil.copytree(ROOT / source, tmp_path / target)
         else:
             shutil.copy(ROOT / source, tmp_path / target)
-    (command,) = (json.loads(line[4:]) for line in lines if line.startswith("CMD "))
+    (command,) = (json.loads(line[4:]) for line in written if line.startswith("CMD "))
+    assert command[0] == "python"
+    assert any(line.startswith("USER ") and line != "USER root" for line in written)
+    check_that_it_answers([sys.executable, *command[1:]], tmp_path, alone)
+
+
+def check_that_it_answers(command: list[str], folder: Path, variables: dict[str, str]) -> None:
+    """Start the app in a folder; it answers on the port that is asked for, and writes no error."""
     (port,) = free_ports(1)
-    with (tmp_path / "log").open("w") as log:
+    with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, *command[1:], "--port", str(port)],
-            cwd=tmp_path,
-            env=alone,
-            stdout=log,
-            stderr=log,
+            [*command, "--port", str(port)], cwd=folder, env=variables, stdout=log, stderr=log
         )
         try:
             answered = answers(f"http://127.0.0.1:{port}")
         finally:
             process.terminate()
             process.wait(60)
-    written = (tmp_path / "log").read_text()
-    assert answered, written
-    assert "Traceback" not in written
-    assert command[0] == "python"
-    assert any(line.startswith("USER ") and line != "USER root" for line in lines)
+    assert answered, (folder / "log").read_text()
+    assert "Traceback" not in (folder / "log").read_text()
 
 
 def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:
@@ -156,26 +153,17 @@ def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:
     assert weights == (ROOT / MODEL / "model.safetensors").read_bytes()
 
 
-def test_the_wheel_asks_for_what_the_project_lists(wheel: Path) -> None:
-    with ZipFile(wheel) as archive:
-        text = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/METADATA").decode()
-    told = HeaderParser().parsestr(text)
-    assert (told["Version"], told["License-Expression"]) == (gpt2viz.__version__, "MIT")
-    named = {Requirement(line) for line in told.get_all("Requires-Dist", [])}
+def test_the_wheel_asks_for_what_the_project_lists(metadata: Message) -> None:
+    assert (metadata["Version"], metadata["License-Expression"]) == (gpt2viz.__version__, "MIT")
+    named = {Requirement(line) for line in metadata.get_all("Requires-Dist", [])}
     plain = {(canonicalize_name(r.name), r.specifier) for r in named if not r.marker}
     assert plain == {(canonicalize_name(r.name), r.specifier) for r in asked()}
-    assert set(told.get_all("Provides-Extra", [])) == extras().keys()
+    assert set(metadata.get_all("Provides-Extra", [])) == extras().keys()
     for extra in extras():
         more = {
             (r.name, r.specifier) for r in named if f"'{extra}'" in str(r.marker).replace('"', "'")
         }
         assert more == {(r.name, r.specifier) for r in asked(extra) - asked()}
-
-
-def test_the_extras_have_the_names_that_people_look_for() -> None:
-    assert {"app", "notebook", "survey", "export", "all"} <= extras().keys()
-    light = {canonicalize_name(r.name) for r in asked()}
-    assert not light & {"streamlit", "plotly", "pandas", "pyarrow", "scipy", "pillow", "kaleido"}
 
 
 def test_every_import_is_in_the_requirements() -> None:
@@ -204,6 +192,8 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 def test_every_requirement_is_a_range_and_every_extra_gets_on_with_the_others() -> None:
     """One that needs a newer version than the others allows what they allow above that."""
+    light = {canonicalize_name(one.name) for one in asked()}
+    assert not light & {"streamlit", "plotly", "pandas", "pyarrow", "scipy", "pillow", "kaleido"}
     ends: dict[str, set[str]] = {}
     for one in asked(*extras()):
         bounds = {bound.operator for bound in one.specifier}
@@ -211,31 +201,29 @@ def test_every_requirement_is_a_range_and_every_extra_gets_on_with_the_others() 
         (end,) = (bound.version for bound in one.specifier if bound.operator == "<")
         ends.setdefault(canonicalize_name(one.name), set()).add(end)
     assert all(len(found) == 1 for found in ends.values()), ends
-    tools = ROOT / "requirements-dev.txt"
-    for line in tools.read_text(encoding="utf-8").splitlines():
-        wanted = line.partition("#")[0].strip()
-        if wanted and not wanted.startswith("-e"):
-            assert {bound.operator for bound in Requirement(wanted).specifier} & {"<", "=="}, line
+    tools = lines(ROOT / "requirements-dev.txt")
+    for one in tools:
+        assert {bound.operator for bound in one.specifier} & {"<", "=="}, one
+    # What builds is what the tests have.
+    assert set(map(Requirement, pyproject()["build-system"]["requires"])) <= set(tools)
 
 
-def test_what_builds_is_what_the_tests_have() -> None:
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
-    tools = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
-    plain = (line.partition("#")[0].strip() for line in tools.splitlines())
-    have = {Requirement(line) for line in plain if line and not line.startswith("-e")}
-    assert set(map(Requirement, build["requires"])) <= have
+def environment(folder: Path, wheel: Path) -> Path:
+    """Make one in a folder with the wheel and nothing that it needs; where its packages are."""
+    venv.create(folder, symlinks=True, with_pip=False)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
+    flags = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", *flags, str(wheel)], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    return packages
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with the wheel, that borrows what the wheel depends on."""
     folder = tmp_path_factory.mktemp("installed")
-    venv.create(folder, symlinks=True, with_pip=False)
-    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
-    flags = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", *flags, str(wheel)], check=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    borrowed = environment(folder, wheel) / "borrowed.pth"
+    borrowed.write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     return folder / "bin"
 
 
@@ -243,11 +231,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with the wheel and only what that needs without any extra."""
     folder = tmp_path_factory.mktemp("light")
-    venv.create(folder, symlinks=True, with_pip=False)
-    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
-    flags = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", *flags, str(wheel)], check=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
+    packages = environment(folder, wheel)
     tops = {file.parts[0] for name in closure() for file in distribution(name).files or ()}
     for top in tops - {"..", "__pycache__"}:
         (packages / top).symlink_to(Path(sysconfig.get_path("purelib"), top))
@@ -298,16 +282,7 @@ def test_every_page_opens_installed(installed: Path, tmp_path: Path, alone: dict
 def test_installed_app_answers_on_its_port(
     installed: Path, tmp_path: Path, alone: dict[str, str]
 ) -> None:
-    (port,) = free_ports(1)
-    command = [str(installed / "gpt2viz"), "app", "--port", str(port), "--no-browser"]
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=tmp_path, env=alone, stdout=log, stderr=log)
-        try:
-            assert answers(f"http://127.0.0.1:{port}"), (tmp_path / "log").read_text()
-        finally:
-            process.terminate()
-            process.wait(60)
-    assert "Traceback" not in (tmp_path / "log").read_text()
+    check_that_it_answers([str(installed / "gpt2viz"), "app", "--no-browser"], tmp_path, alone)
 
 
 # All that the library is, and what it says of what it isn't.

@@ -6,14 +6,13 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.package.licences import ROOT, asked
+from tests.package.licences import asked, lines, pyproject
 
 #: What Colab had, and from where that is known.
 COLAB = Path(__file__).with_name("colab.txt")
@@ -22,25 +21,13 @@ OTHERS = ("3.12", "3.13", "3.14")
 LINUX = "x86_64-manylinux_2_28"
 
 
-def lines(path: Path) -> list[Requirement]:
-    read = path.read_text(encoding="utf-8").splitlines()
-    return [Requirement(line) for line in read if not line.startswith("#")]
-
-
 def resolved(wanted: list[Requirement], python: str) -> dict[str, str]:
     """The versions by name that uv would install, as wheels only; no file is fetched.
 
     Skips where no index answers.
     """
-    uv = [
-        str(Path(sys.executable).with_name("uv")),
-        "pip",
-        "compile",
-        "--quiet",
-        "--no-config",
-        "--no-header",
-    ]
-    uv += ["--no-annotate", "--python-version", python, "--python-platform", LINUX]
+    uv = [str(Path(sys.executable).with_name("uv")), "pip", "compile", "--quiet", "--no-config"]
+    uv += ["--no-header", "--no-annotate", "--python-version", python, "--python-platform", LINUX]
     done = subprocess.run(
         [*uv, "--only-binary", ":all:", "-"],
         input="\n".join(map(str, wanted)),
@@ -75,7 +62,7 @@ def test_every_other_python_that_is_named_has_wheels_of_all(python: str) -> None
 
 
 def test_the_pythons_that_are_named_are_those_that_were_tried() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = pyproject()["project"]
     named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
     assert named == ["3.11", *OTHERS]
     assert project["requires-python"] == ">=3.11"

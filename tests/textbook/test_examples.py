@@ -12,8 +12,6 @@ from gpt2viz.textbook.claims import TEXTS, Claim
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from tests.textbook.oracle import RESULTS
 
-IDS = [f"E{n}" for n in range(1, 27)]
-
 #: What differs from the texts, by example: the places of the claims. All other printed ones agree.
 DIFFERS = {
     "E1": [1],
@@ -28,45 +26,32 @@ DIFFERS = {
 }
 
 
-def test_there_are_26_examples() -> None:
-    assert list(EXAMPLES) == IDS == list(RESULTS)
+def test_every_example_has_its_results() -> None:
+    assert list(EXAMPLES) == list(RESULTS) == [f"E{n}" for n in range(1, 27)]
     assert all(example.id == id for id, example in EXAMPLES.items())
     assert all(set(example.texts) <= set(TEXTS) for example in EXAMPLES.values())
 
 
-@pytest.mark.parametrize("id", IDS)
-def test_results_are_those_of_the_oracle(id: str) -> None:
-    for claim, expected in zip(claims(id), RESULTS[id], strict=True):
-        if isinstance(expected, str):
-            assert claim.computed == expected, claim.what
-        elif expected is not None:
-            assert_allclose(
-                np.ravel(claim.computed), np.ravel(expected), atol=5e-5, err_msg=claim.what
-            )
-
-
-@pytest.mark.parametrize("id", IDS)
-def test_verdicts(id: str) -> None:
-    for n, claim in enumerate(claims(id)):
-        expected = ("differs" if n in DIFFERS.get(id, []) else "agrees") if claim.printed else ""
-        assert claim.verdict == expected, claim.what
-        if claim.verdict == "differs":
-            assert claim.why, f"{claim.what}: say why it differs, or that nobody knows"
-
-
-@pytest.mark.parametrize("id", IDS)
-def test_verdicts_of_numbers_by_rounding(id: str) -> None:
-    """A number that agrees is the printed one when it is rounded to the printed digits."""
-    for claim in claims(id):
-        plain = re.fullmatch(r"[-\d. ]+", claim.printed)
-        if plain and not isinstance(claim.computed, str):
-            words = claim.printed.split()
-            digits = [len(word.partition(".")[2]) for word in words]
-            rounded = [
-                round(float(x), n) for x, n in zip(np.ravel(claim.computed), digits, strict=True)
-            ]
-            same = np.allclose(rounded, [float(word) for word in words], rtol=0, atol=1e-9)
-            assert same == (claim.verdict == "agrees"), claim.what
+def test_results_and_verdicts_are_those_of_the_oracle(subtests: pytest.Subtests) -> None:
+    for id, results in RESULTS.items():
+        for n, (claim, expected) in enumerate(zip(claims(id), results, strict=True)):
+            with subtests.test(id, what=claim.what):
+                if isinstance(expected, str):
+                    assert claim.computed == expected
+                elif expected is not None:
+                    assert_allclose(np.ravel(claim.computed), np.ravel(expected), atol=5e-5)
+                verdict = "differs" if n in DIFFERS.get(id, []) else "agrees"
+                assert claim.verdict == (verdict if claim.printed else "")
+                # Say why it differs, or that nobody knows.
+                assert claim.why or claim.verdict != "differs"
+                words = claim.printed.split()
+                if re.fullmatch(r"[-\d. ]+", claim.printed) and not isinstance(claim.computed, str):
+                    # One that agrees is the printed one when it is rounded to the printed digits.
+                    digits = [len(word.partition(".")[2]) for word in words]
+                    found = zip(np.ravel(claim.computed), digits, strict=True)
+                    rounded = [round(float(x), n) for x, n in found]
+                    same = np.allclose(rounded, np.array(words, float), rtol=0, atol=1e-9)
+                    assert same == (claim.verdict == "agrees")
 
 
 def test_drawn_results_lie_where_they_must() -> None:
@@ -93,30 +78,19 @@ def test_every_tensor_has_its_line_and_every_parameter_its_module() -> None:
     assert shown == counted > 0
 
 
-@pytest.mark.parametrize(
-    ("printed", "computed", "verdict"),
-    [
-        ("0.98", 0.98, "agrees"),
-        ("0.98", 0.9851, "differs"),
-        ("~2.39", 2.3803, "differs"),
-        ("124M", 124_439_808, "agrees"),
-        ("124M", 124_510_000, "differs"),
-        ("1.5B", 1_557_611_200, "differs"),
-        ("2,359,296", 2_359_296, "agrees"),
-        ("31%", 0.3145, "agrees"),
-        ("31%", 0.3151, "differs"),
-        ("-0.15 2", [-0.1543, 2.0], "agrees"),
-        ("True", "True", "agrees"),
-        ("True", "False", "differs"),
-        ("", 1.0, ""),
-    ],
-)
-def test_a_verdict_is_half_a_unit_of_the_last_printed_digit(
-    printed: str, computed: float | list[float] | str, verdict: str
-) -> None:
-    assert Claim("", printed, computed).verdict == verdict
-
-
-def test_as_many_numbers_as_printed() -> None:
-    with pytest.raises(ValueError, match="zip"):
+def test_a_verdict_is_half_a_unit_of_the_last_printed_digit() -> None:
+    for printed, agreeing, differing in (
+        ("0.98", 0.98, 0.9851),
+        ("~2.39", 2.3903, 2.3803),
+        ("124M", 124_439_808, 124_510_000),
+        ("1.5B", 1_540_000_000, 1_557_611_200),
+        ("2,359,296", 2_359_296, 2_359_297),
+        ("31%", 0.3145, 0.3151),
+        ("-0.15 2", [-0.1543, 2.0], [-0.1443, 2.0]),
+        ("True", "True", "False"),
+    ):
+        assert Claim("", printed, agreeing).verdict == "agrees", printed
+        assert Claim("", printed, differing).verdict == "differs", printed
+    assert Claim("", "", 1.0).verdict == ""
+    with pytest.raises(ValueError, match="zip"):  # as many numbers as printed
         _ = Claim("", "1 2", [1.0]).verdict

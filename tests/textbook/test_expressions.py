@@ -70,139 +70,89 @@ MEANS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("text", MEANS)
-def test_an_expression_means_what_it_does_in_pytorch(text: str) -> None:
-    found = value(text)
-    assert_allclose(np.asarray(found), MEANS[text], rtol=1e-5, atol=1e-6)
+def test_an_expression_means_what_it_does_in_pytorch(subtests: pytest.Subtests) -> None:
+    for text, meant in MEANS.items():
+        with subtests.test(text):
+            assert_allclose(np.asarray(value(text)), meant, rtol=1e-5, atol=1e-6)
 
 
-#: What visitors could try, to reach what isn't theirs or to fill memory and time; what is said.
+#: What is said -> what visitors could try, to reach what isn't theirs or to fill memory and time.
 HOSTILE = {
-    "__import__('os').system('true')": "quotes",
-    "__import__": "nothing has this name",
-    "open": "nothing has this name",
-    "exit()": "no function has this name",
-    "q.__class__": "nothing of this name",
-    "q.__class__.__mro__[1].__subclasses__()": "no function has the name",
-    "().__class__": "nothing of this name",
-    "q.data": "nothing of this name",
-    "q.grad_fn": "nothing of this name",
-    "q.add_(1)": "no function has the name",
-    "q.zero_()": "no function has the name",
-    "q.numpy()": "no function has the name",
-    "q.backward()": "no function has the name",
-    "q.tofile": "nothing of this name",
-    "torch.load": "nothing of this name",
-    "torch.ops": "nothing of this name",
-    "torch.set_num_threads(99)": "no function has the name",
-    "torch.softmax.__globals__": "nothing of this name",
-    "math": "nothing has this name",
-    "softmax": "this is a function",
-    "softmax.x": "nothing of this name",
-    "softmax(s, -1)(s)": "can't be called",
-    "(lambda: 1)()": "can't be called",
-    "lambda x: x": "no meaning",
-    "[x for x in q]": "no meaning",
-    "(x for x in q)": "no meaning",
-    "q if T else k": "no meaning",
-    "q and k": "no meaning",
-    "not q": "no meaning",
-    "(y := 3)": "no meaning",
-    "*q": "can't be read",
-    "sqrt(*q)": "no meaning",
-    "sqrt(**q)": "missing a required argument",
-    "softmax(s, dim=-1, work=0)": "unexpected keyword",
-    "q << 99999999": "no meaning",
-    "1 % 2": "has no meaning",
-    "f'{q}'": "quotes",
-    "{1}": "no meaning",
-    "q; k": "no meaning",
-    "import os": "can't be read",
-    "await q": "no meaning",
-    "yield": "can't be read",
-    "\\": "no meaning",
-    "q\x00": "no meaning",
-    "ｑ @ k": "no meaning",
-    "1j": "ordinary size",
+    "quotes": "__import__('os').system('true') ¦ f'{q}'",
+    "nothing has this name": "__import__ ¦ open ¦ math",
+    "no function has this name": "exit()",
+    "nothing of this name": "q.__class__ ¦ ().__class__ ¦ q.data ¦ q.grad_fn ¦ q.tofile ¦ "
+    "torch.load ¦ torch.ops ¦ torch.softmax.__globals__ ¦ softmax.x",
+    "no function has the name": "q.__class__.__mro__[1].__subclasses__() ¦ q.add_(1) ¦ "
+    "q.zero_() ¦ q.numpy() ¦ q.backward() ¦ torch.set_num_threads(99)",
+    "this is a function": "softmax",
+    "can't be called": "softmax(s, -1)(s) ¦ (lambda: 1)()",
+    "no meaning": "lambda x: x ¦ [x for x in q] ¦ (x for x in q) ¦ q if T else k ¦ q and k ¦ "
+    "not q ¦ (y := 3) ¦ sqrt(*q) ¦ q << 99999999 ¦ {1} ¦ q; k ¦ await q ¦ \\ ¦ q\x00 ¦ ｑ @ k ¦ "
+    "# q",
+    "can't be read": "*q ¦ import os ¦ yield ¦ =",
+    "missing a required argument": "sqrt(**q)",
+    "unexpected keyword": "softmax(s, dim=-1, work=0)",
+    "has no meaning": "1 % 2",
+    "ordinary size": "1j ¦ 1e999",
+    "too large": "2 ** 99999999 ¦ 9 ** 9 ** 9 ** 9 ¦ exp(99999)",
+    "can't be used": "(-8) ** 0.5",
+    "divided by 0": "1 / 0 ¦ T // 0",
+    "can't be computed": "sqrt(-1) ¦ ones(-1) ¦ table[::-1] ¦ q.shape[9] ¦ softmax(s, 7)",
+    "at most 4,194,304": "ones(10 ** 9, 10 ** 9)",
+    "would make 4,410,000 numbers": "zeros(2100, 2100)",
+    "would make": "full((4000, 4000), 1) ¦ ones(2000, 1) + ones(1, 4000) ¦ "
+    "ones(2000, 1) @ ones(1, 4000) ¦ where(ones(3000, 1) == 1, ones(1, 3000), 0) ¦ "
+    "ones(3000, 1).masked_fill(ones(1, 3000) == 1, 0) ¦ "
+    "ones(999, 1, 999, 0) @ ones(1, 999, 0, 999) ¦ ones(999, 1, 9, 9) @ ones(1, 999, 9, 9) ¦ "
+    "table[arange(4000000) * 0]",
+    "at most": "arange(999999999)",
+    "too much to compute": "ones(2000, 2000) @ ones(2000, 2000) @ ones(2000, 2000)",
+    "whole numbers": "table[(ones(900, 900) * 0 + ids[0, 0]) == 5] ¦ table[:1.5] ¦ table[table]",
+    "6 are the most": "s[None][None][None][None][None][None] ¦ s[None, None, None, None, None]",
+    "numbers and slices": "s[None, None, None, None, None, None, None] ¦ table[True]",
+    "7 axes": "ones(1, 1, 1, 1, 1, 1, 1) ¦ s.reshape(1, 1, 1, 1, 1, T, T) ¦ "
+    "s.view(-1, 1, 1, 1, 1, 1, 1)",
+    "don't fill": "s.reshape(-1, -1) ¦ s.reshape(0, -1)",
+    "out of": "table[ids + 99] ¦ table[-ids - 99]",
+    "a number is needed": "q.shape + q.shape ¦ s.masked_fill(s == 0, s)",
+    "": "None",
+    "compare two things": "s < s < s ¦ s in s ¦ s is s",
+    "True and False": "~s ¦ s.masked_fill(s, 0)",
+    "a tensor is needed": "~T ¦ masked_fill(T, s == 0, 0)",
+    "softmax takes (x, dim)": "softmax(s)",
+}
+LONG = {
     "9" * 150: "ordinary size",
-    "1e999": "ordinary size",
-    "2 ** 99999999": "too large",
-    "9 ** 9 ** 9 ** 9": "too large",
-    "(-8) ** 0.5": "can't be used",
     "*".join(["999999999"] * 15): "can't be used",
-    "1 / 0": "divided by 0",
-    "T // 0": "divided by 0",
-    "sqrt(-1)": "can't be computed",
-    "exp(99999)": "too large",
-    "ones(10 ** 9, 10 ** 9)": "at most 4,194,304",
-    "zeros(2100, 2100)": "would make 4,410,000 numbers",
-    "full((4000, 4000), 1)": "would make",
-    "arange(999999999)": "at most",
-    "ones(2000, 1) + ones(1, 4000)": "would make",
-    "ones(2000, 1) @ ones(1, 4000)": "would make",
-    "where(ones(3000, 1) == 1, ones(1, 3000), 0)": "would make",
-    "ones(3000, 1).masked_fill(ones(1, 3000) == 1, 0)": "would make",
-    "ones(999, 1, 999, 0) @ ones(1, 999, 0, 999)": "would make",
-    "ones(999, 1, 9, 9) @ ones(1, 999, 9, 9)": "would make",
-    "ones(2000, 2000) @ ones(2000, 2000) @ ones(2000, 2000)": "too much to compute",
     "+".join(["ones(2000, 2000)"] * 9): "too much to compute",
-    "table[(ones(900, 900) * 0 + ids[0, 0]) == 5]": "whole numbers",
-    "table[arange(4000000) * 0]": "would make",
-    "s[None][None][None][None][None][None]": "6 are the most",
-    "s[None, None, None, None, None]": "6 are the most",
-    "s[None, None, None, None, None, None, None]": "numbers and slices",
-    "ones(1, 1, 1, 1, 1, 1, 1)": "7 axes",
-    "s.reshape(1, 1, 1, 1, 1, T, T)": "7 axes",
-    "s.view(-1, 1, 1, 1, 1, 1, 1)": "7 axes",
-    "s.reshape(-1, -1)": "don't fill",
-    "s.reshape(0, -1)": "don't fill",
-    "ones(-1)": "can't be computed",
-    "table[ids + 99]": "out of",
-    "table[-ids - 99]": "out of",
-    "table[:1.5]": "whole numbers",
-    "table[::-1]": "can't be computed",
-    "table[True]": "numbers and slices",
-    "table[table]": "whole numbers",
-    "q.shape[9]": "can't be computed",
-    "q.shape + q.shape": "a number is needed",
-    "None": "",
-    "s < s < s": "compare two things",
-    "s in s": "compare two things",
-    "s is s": "compare two things",
-    "~s": "True and False",
-    "~T": "a tensor is needed",
-    "s.masked_fill(s, 0)": "True and False",
-    "masked_fill(T, s == 0, 0)": "a tensor is needed",
-    "s.masked_fill(s == 0, s)": "a number is needed",
-    "softmax(s)": "softmax takes (x, dim)",
-    "softmax(s, 7)": "can't be computed",
     "(" * 150 + ")" * 150: "too long",
     "(" * 99 + ")" * 99: "",
     "-" * 199 + "1": "too many parts",
     "[" * 95 + "1" + "]" * 95: "",
     "q" * 201: "too long",
     "": "Nothing stands here",
-    "=": "can't be read",
-    "# q": "no meaning",
 }
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:40])
-def test_what_is_not_of_the_language_is_refused_in_one_sentence(text: str) -> None:
-    before = {name: x.clone() for name, x in names().items() if isinstance(x, torch.Tensor)}
-    given = names()
-    try:
-        found = Expression(text).value(given)
-    except ExpressionError as error:
-        said = str(error)
-        assert HOSTILE[text] in said
-        assert len(said) < LONGEST + 200
-        assert "\n" not in said
-    else:
-        assert HOSTILE[text] == ""  # harmless
-        assert found is None or isinstance(found, tuple)
-    for name, x in before.items():
-        assert_array_equal(np.asarray(given[name]), x)
+def test_what_is_not_of_the_language_is_refused_in_one_sentence(subtests: pytest.Subtests) -> None:
+    tried = {text: why for why, texts in HOSTILE.items() for text in texts.split(" ¦ ")} | LONG
+    given, before = names(), names()
+    for text, expected in tried.items():
+        with subtests.test(text[:40]):
+            said = ""
+            try:
+                found = Expression(text).value(given)
+            except ExpressionError as error:
+                said = str(error)
+            else:
+                assert expected == ""  # harmless
+                assert found is None or isinstance(found, tuple)
+            assert expected in said
+            assert len(said) < LONGEST + 200
+            assert "\n" not in said
+            for name, x in before.items():
+                assert_array_equal(np.asarray(given[name]), np.asarray(x))
 
 
 def test_messages_say_what_to_do() -> None:

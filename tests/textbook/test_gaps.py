@@ -22,7 +22,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import eighty_lines, gaps, judge
 from gpt2viz.textbook.bounds import MOST_BYTES
 from gpt2viz.textbook.expressions import ExpressionError
-from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Draft, Gap
+from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Draft
 from gpt2viz.textbook.judge import Case, Verdict
 from tests.numpy_gpt2 import reference
 from tests.textbook.allocator import peak_bytes
@@ -32,50 +32,28 @@ GAP = {gap.name: gap for gap in GAPS}
 
 #: Gap -> ways to write what is right; the first is what the first screen's own code writes.
 RIGHT = {
-    "embedding": [
-        "wte[ids] + wpe[:T]",
+    name: texts.split(" ¦ ")
+    for name, texts in {
+        "embedding": "wte[ids] + wpe[:T] ¦ wpe[0:T]+wte[ids] ¦ "
         "wpe[arange(T)] + embedding(ids, wte)",
-        "wpe[0:T]+wte[ids]",
-    ],
-    "scores": [
-        *("q @ k.mT", "q @ k.transpose(-2, -1)", "scores = torch.matmul(q, k.transpose(3, 2))"),
-        *("(k @ q.mT).mT", "(q[:, :, :, None] * k[:, :, None]).sum(-1)"),
-    ],
-    "scale": [
-        *(
-            "scores / sqrt(hs)",
-            "scores * hs ** -0.5",
-            "scores / math.sqrt(C / nh)",
-            "scores / √(hs)",
-        ),
-        "scores / hs ** (1 / 2)",
-    ],
-    "mask": [
-        "scaled.masked_fill(tril(ones(T, T)) == 0, -inf)",
-        "scaled.masked_fill(~torch.ones(T, T).tril().bool(), -math.inf)",
-        "masked_fill(scaled, triu(ones(T, T), diagonal=1) > 0, −inf)",
-        "where(arange(T)[:, None] >= arange(T), scaled, -inf)",
-        "where(tril(ones_like(scaled)) == 1, scaled, -1e10)",
-        "scaled + triu(full((T, T), -inf), 1)",
-    ],
-    "softmax": [
-        *("softmax(masked, dim=-1)", "F.softmax(masked, -1)", "masked.softmax(dim=3)"),
+        "scores": "q @ k.mT ¦ q @ k.transpose(-2, -1) ¦ (k @ q.mT).mT ¦ "
+        "scores = torch.matmul(q, k.transpose(3, 2)) ¦ (q[:, :, :, None] * k[:, :, None]).sum(-1)",
+        "scale": "scores / sqrt(hs) ¦ scores * hs ** -0.5 ¦ scores / math.sqrt(C / nh) ¦ "
+        "scores / √(hs) ¦ scores / hs ** (1 / 2)",
+        "mask": "scaled.masked_fill(tril(ones(T, T)) == 0, -inf) ¦ "
+        "scaled.masked_fill(~torch.ones(T, T).tril().bool(), -math.inf) ¦ "
+        "masked_fill(scaled, triu(ones(T, T), diagonal=1) > 0, −inf) ¦ "
+        "where(arange(T)[:, None] >= arange(T), scaled, -inf) ¦ "
+        "where(tril(ones_like(scaled)) == 1, scaled, -1e10) ¦ scaled + triu(full((T, T), -inf), 1)",
+        "softmax": "softmax(masked, dim=-1) ¦ F.softmax(masked, -1) ¦ masked.softmax(dim=3) ¦ "
         "exp(masked) / exp(masked).sum(-1, keepdim=True)",
-    ],
-    "merge": [
-        "heads.transpose(1, 2).reshape(B, T, C)",
+        "merge": "heads.transpose(1, 2).reshape(B, T, C) ¦ heads.transpose(2, 1).flatten(2) ¦ "
         "heads.permute(0, 2, 1, 3).contiguous().view(B, T, -1)",
-        "heads.transpose(2, 1).flatten(2)",
-    ],
-    "residual": ["x + made", "made + x", "x − −made"],
-    "head": ["x @ wte.mT", "x @ wte.T", "linear(x, wte)", "(wte @ x.transpose(1, 2)).mT"],
+        "residual": "x + made ¦ made + x ¦ x − −made",
+        "head": "x @ wte.mT ¦ x @ wte.T ¦ linear(x, wte) ¦ (wte @ x.transpose(1, 2)).mT",
+    }.items()
 }
-#: What is right for a text of these five tokens alone.
-FIXED = [
-    ("embedding", "wte[ids] + wpe[:5]"),
-    ("mask", "scaled.masked_fill(tril(ones(5, 5)) == 0, -inf)"),
-    ("merge", "heads.transpose(1, 2).reshape(1, 5, C)"),
-]
+FOLLOW = "Sizes must follow the text"
 #: What is no answer though it can be computed or nearly, and what is said of it.
 WRONG = [
     ("scores", "q @ k", "Transpose the right one"),
@@ -87,6 +65,10 @@ WRONG = [
     ("merge", "heads.transpose(1, 2).view(B, T, C)", "use .reshape"),
     ("head", "x @ wte", "Transpose the right one"),
     ("residual", "y + made", "nothing has this name"),
+    # Right for a text of these five tokens alone.
+    ("embedding", "wte[ids] + wpe[:5]", FOLLOW),
+    ("mask", "scaled.masked_fill(tril(ones(5, 5)) == 0, -inf)", FOLLOW),
+    ("merge", "heads.transpose(1, 2).reshape(1, 5, C)", FOLLOW),
 ]
 
 
@@ -136,36 +118,32 @@ def test_the_gaps_are_those_of_the_eighty_lines() -> None:
     assert len(inspect.getsource(eighty_lines).splitlines()) <= 80
 
 
-@pytest.mark.parametrize("name", RIGHT)
-def test_every_way_to_write_it_is_right(name: str) -> None:
-    for text in RIGHT[name]:
-        verdict = judged(name, text)
-        assert verdict.kind == "right", (text, verdict)
-        assert "Exactly as in the run" in verdict.said or "by at most" in verdict.said
+def test_every_way_to_write_it_is_right_and_every_known_mistake_is_told(
+    subtests: pytest.Subtests,
+) -> None:
+    for name, texts in RIGHT.items():
+        for text in texts:
+            with subtests.test(name, text=text):
+                verdict = judged(name, text)
+                assert verdict.kind == "right"
+                assert "Exactly as in the run" in verdict.said or "by at most" in verdict.said
+    for gap in GAPS:
+        assert len(set(gap.near.values())) >= 6
+        for text, why in gap.near.items():
+            with subtests.test(gap.name, text=text):
+                verdict = judged(gap.name, text)
+                assert verdict.kind in ("shape", "values")
+                assert verdict.said.endswith(why)
+                assert verdict.runs == (verdict.kind == "values")
 
 
-@pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.name)
-def test_every_known_mistake_is_told(gap: Gap) -> None:
-    assert len(set(gap.near.values())) >= 6
-    for text, why in gap.near.items():
-        verdict = judged(gap.name, text)
-        assert verdict.kind in ("shape", "values"), (text, verdict)
-        assert verdict.said.endswith(why)
-        assert verdict.runs == (verdict.kind == "values")
-
-
-@pytest.mark.parametrize(("name", "text"), FIXED)
-def test_sizes_of_this_text_alone_are_not_right(name: str, text: str) -> None:
-    verdict = judged(name, text)
-    assert verdict.kind == "error"
-    assert "Sizes must follow the text" in verdict.said
-
-
-@pytest.mark.parametrize(("name", "text", "said"), WRONG)
-def test_what_else_is_wrong_is_told(name: str, text: str, said: str) -> None:
-    verdict = judged(name, text)
-    assert verdict.kind != "right"
-    assert said in verdict.said
+def test_what_else_is_wrong_is_told(subtests: pytest.Subtests) -> None:
+    for name, text, said in WRONG:
+        with subtests.test(name, text=text):
+            verdict = judged(name, text)
+            assert verdict.kind != "right"
+            assert said in verdict.said
+    assert judged("head", "  ") == ("empty", "")
 
 
 def test_what_is_right_in_one_layer_must_be_so_in_all() -> None:
@@ -174,10 +152,6 @@ def test_what_is_right_in_one_layer_must_be_so_in_all() -> None:
     verdict = judge.judge(GAP["residual"], "x + made", [*most, spoiled], most[0])
     assert verdict.kind == "values"
     assert "off by up to 1." in verdict.said
-
-
-def test_nothing_is_said_of_an_empty_gap() -> None:
-    assert judged("head", "  ") == ("empty", "")
 
 
 def test_the_finished_model_writes_what_the_app_writes() -> None:

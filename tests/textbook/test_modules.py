@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,66 +35,51 @@ def make(*size: int) -> Tensor:
     return torch.randn(*size, generator=torch.Generator().manual_seed(7))
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_steps_are_scaled_dot_product_attention(causal: bool) -> None:
+def test_steps_are_scaled_dot_product_attention() -> None:
     q, k, v = make(3, 5, 4)
-    found = steps.attend(q, k, v, causal=causal).output
-    assert_close(found, F.scaled_dot_product_attention(q, k, v, is_causal=causal))
-
-
-def test_unscaled_steps_have_scale_one() -> None:
-    q, k, v = make(3, 5, 4)
-    found = steps.attend(q, k, v, scaled=False).output
-    assert_close(found, F.scaled_dot_product_attention(q, k, v, scale=1.0))
-
-
-def test_fused_projection_is_three_projections() -> None:
+    for scaled, causal in ((True, False), (True, True), (False, False)):
+        expected = F.scaled_dot_product_attention(
+            q, k, v, is_causal=causal, scale=None if scaled else 1.0
+        )
+        assert_close(steps.attend(q, k, v, causal=causal, scaled=scaled).output, expected)
     x, w_q, w_k, w_v = make(4, 3, 3)
     for part, w in zip(steps.fused(x, w_q, w_k, w_v), (w_q, w_k, w_v), strict=True):
         assert_close(part, F.linear(x, w))
 
 
-def test_simplified_attention() -> None:
-    x = make(2, 5, 4)
+@pytest.mark.parametrize("bias", [False, True])
+def test_one_head_with_and_without_anything_learned(bias: bool) -> None:
+    x = make(2, 5, 6)
     expected = F.scaled_dot_product_attention(x, x, x, scale=1.0)
     assert_close(SimplifiedAttention()(x), expected)
-
-
-@pytest.mark.parametrize(("kind", "causal"), [(TrainableAttention, False), (CausalAttention, True)])
-@pytest.mark.parametrize("bias", [False, True])
-def test_one_head(kind: type[TrainableAttention], causal: bool, bias: bool) -> None:
-    head = kind(6, 4, bias)
-    x = make(2, 5, 6)
-    q, k, v = (F.linear(x, m.weight, m.bias) for m in (head.query, head.key, head.value))
-    assert_close(head(x), F.scaled_dot_product_attention(q, k, v, is_causal=causal))
+    for kind, causal in ((TrainableAttention, False), (CausalAttention, True)):
+        head = kind(6, 4, bias)
+        q, k, v = (F.linear(x, m.weight, m.bias) for m in (head.query, head.key, head.value))
+        assert_close(head(x), F.scaled_dot_product_attention(q, k, v, is_causal=causal))
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("nh", [1, 2, 3, 6])
-def test_many_heads_are_pytorchs_multi_head_attention(nh: int, bias: bool) -> None:
-    ours = MultiHeadAttention(12, nh, n_positions=9, bias=bias)
-    theirs = nn.MultiheadAttention(12, nh, bias=True, batch_first=True)
-    parts = (ours.query, ours.key, ours.value)
-    with torch.no_grad():
-        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
-        zero = torch.zeros(12)
-        theirs.in_proj_bias.copy_(torch.cat([zero if p.bias is None else p.bias for p in parts]))
-    theirs.out_proj.load_state_dict(ours.out.state_dict())
-    x = make(2, 9, 12)
-    later = torch.ones(9, 9, dtype=torch.bool).triu(1)
-    expected, _ = theirs(x, x, x, attn_mask=later, need_weights=False)
-    assert_close(ours(x), expected, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("bias", [False, True])
-def test_separate_heads_are_the_fused_ones(bias: bool) -> None:
-    fused = MultiHeadAttention(12, 3, n_positions=7, bias=bias)
-    apart = separate(fused)
-    assert isinstance(apart, SeparateHeads)
-    assert len(apart.heads) == 3
-    x = make(2, 7, 12)
-    assert_close(apart(x), fused(x), atol=1e-6, rtol=1e-5)
-    assert sum(p.numel() for p in apart.parameters()) == sum(p.numel() for p in fused.parameters())
+def test_many_heads_are_pytorchs_multi_head_attention_fused_or_apart(bias: bool) -> None:
+    x, later = make(2, 9, 12), torch.ones(9, 9, dtype=torch.bool).triu(1)
+    for nh in (1, 2, 3, 6):
+        ours = MultiHeadAttention(12, nh, n_positions=9, bias=bias)
+        theirs = nn.MultiheadAttention(12, nh, bias=True, batch_first=True)
+        parts = (ours.query, ours.key, ours.value)
+        with torch.no_grad():
+            theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+            zero = torch.zeros(12)
+            theirs.in_proj_bias.copy_(
+                torch.cat([zero if p.bias is None else p.bias for p in parts])
+            )
+        theirs.out_proj.load_state_dict(ours.out.state_dict())
+        expected, _ = theirs(x, x, x, attn_mask=later, need_weights=False)
+        assert_close(ours(x), expected, atol=1e-5, rtol=1e-4)
+        apart = separate(ours)
+        assert isinstance(apart, SeparateHeads)
+        assert len(apart.heads) == nh
+        assert_close(apart(x), ours(x), atol=1e-6, rtol=1e-5)
+        sizes = [sum(p.numel() for p in form.parameters()) for form in (apart, ours)]
+        assert sizes[0] == sizes[1]
 
 
 def test_shape_steps_for_a_width_that_does_not_divide() -> None:
@@ -101,21 +87,15 @@ def test_shape_steps_for_a_width_that_does_not_divide() -> None:
         heads.shape_steps(1, 4, 10, 3)
 
 
-@pytest.mark.parametrize(
-    ("name", "theirs"),
-    [
-        ("GELU (tanh)", nn.GELU(approximate="tanh")),
-        ("GELU (erf)", nn.GELU()),
-        ("ReLU", nn.ReLU()),
-        ("SiLU", nn.SiLU()),
-    ],
-)
-def test_curves(name: str, theirs: nn.Module) -> None:
+def test_linear_curves_and_the_walk() -> None:
     x = torch.linspace(-6, 6, 241)
-    assert_close(mlp.CURVES[name](x), theirs(x), atol=1e-6, rtol=1e-5)
-
-
-def test_linear_and_the_walk() -> None:
+    for name, theirs in {
+        "GELU (tanh)": nn.GELU(approximate="tanh"),
+        "GELU (erf)": nn.GELU(),
+        "ReLU": nn.ReLU(),
+        "SiLU": nn.SiLU(),
+    }.items():
+        assert_close(mlp.CURVES[name](x), theirs(x), atol=1e-6, rtol=1e-5)
     x, weight, bias, back = make(2), make(8, 2), make(8), make(2, 8)
     widened, activated, output = mlp.walk(x, weight, bias, back)
     assert_close(widened, F.linear(x, weight, bias))
@@ -123,26 +103,18 @@ def test_linear_and_the_walk() -> None:
     assert_close(output, F.linear(activated, back))
 
 
-@pytest.mark.parametrize("bias", [False, True])
-def test_feed_forward(bias: bool) -> None:
-    part = mlp.FeedForward(6, "ReLU", bias)
-    expected = nn.Sequential(part.widen, nn.ReLU(), part.back)
-    assert_close(part(make(3, 6)), expected(make(3, 6)))
-    assert (part.widen.bias is not None) == bias
-
-
-def test_swiglu() -> None:
-    gated = mlp.SwiGLU(6, 16)
-    x = make(3, 6)
+def test_both_forms_of_the_mlp() -> None:
+    x, gated = make(3, 6), mlp.SwiGLU(6, 16)
+    for bias in (False, True):
+        part = mlp.FeedForward(6, "ReLU", bias)
+        assert_close(part(x), nn.Sequential(part.widen, nn.ReLU(), part.back)(x))
+        assert (part.widen.bias is not None) == bias
     expected = gated.down(F.silu(gated.gate(x)) * gated.up(x))
     assert_close(gated(x), expected, atol=1e-6, rtol=1e-5)
     assert mlp.swiglu_width(768) == 2048
     assert mlp.swiglu_width(100, multiple=64) == 320  # 266.7, rounded up
     plain = sum(p.numel() for p in mlp.FeedForward(768, bias=False).parameters())
     assert sum(p.numel() for p in mlp.SwiGLU(768, 2048).parameters()) == plain
-
-
-def test_both_forms_of_the_mlp_have_as_many_weights() -> None:
     found = mlp.forms(768)
     assert found["form"] == ["MLP", "SwiGLU"]
     assert found["tables"] == [2, 3]
@@ -161,20 +133,15 @@ def test_dropout() -> None:
     assert not torch.equal(mlp.drop(x, 0.25, True, seed=2), found)
 
 
-def test_layer_norm_by_hand() -> None:
+def test_layer_norm_by_hand_and_as_a_module() -> None:
     x, gain, shift = make(3, 9)
     found = norms.layer_norm(x, gain, shift)
     assert_close(found.output, F.layer_norm(x, (9,), gain, shift))
     assert_close(found.variance, x.var(correction=0))
-
-
-@pytest.mark.parametrize("bias", [False, True])
-def test_layer_norm_module(bias: bool) -> None:
-    ours, theirs = norms.LayerNorm(8, bias), nn.LayerNorm(8, bias=bias)
-    assert [name for name, _ in ours.named_parameters()] == [
-        name for name, _ in theirs.named_parameters()
-    ]
-    assert_close(ours(make(3, 8)), theirs(make(3, 8)))
+    for bias in (False, True):
+        ours, theirs = norms.LayerNorm(8, bias), nn.LayerNorm(8, bias=bias)
+        assert dict(ours.named_parameters()).keys() == dict(theirs.named_parameters()).keys()
+        assert_close(ours(make(3, 8)), theirs(make(3, 8)))
 
 
 def test_pre_and_post_norm() -> None:
@@ -193,20 +160,20 @@ def test_scaled_first_weights_keep_the_stream_small() -> None:
     assert len(norms.stream_sizes(4, scaled=True)) == 5
 
 
-def test_parameters_are_counted_as_the_model_has_them() -> None:
-    for model in sizes.RELEASED:
-        assert sum(sizes.parts(model.config).values()) == sizes.counted(model.config)
-    odd = GPT2Config(
-        vocab_size=11, n_positions=7, n_embd=6, n_layer=3, n_head=2, n_inner=5,
-        tie_word_embeddings=False,
-    )  # fmt: skip
-    assert sum(sizes.parts(odd).values()) == sizes.counted(odd)
-
-
-def test_counts_are_those_of_transformers() -> None:
+def test_parameters_are_counted_as_the_model_and_transformers_have_them() -> None:
     from transformers import GPT2Config as TheirConfig
     from transformers import GPT2LMHeadModel
 
+    sized: dict[str, Any] = {
+        "vocab_size": 11,
+        "n_positions": 7,
+        "n_embd": 6,
+        "n_layer": 3,
+        "n_head": 2,
+    }
+    odd = GPT2Config(**sized, n_inner=5, tie_word_embeddings=False)
+    for config in (odd, *(model.config for model in sizes.RELEASED)):
+        assert sum(sizes.parts(config).values()) == sizes.counted(config)
     with torch.device("meta"):
         theirs = GPT2LMHeadModel(TheirConfig())
     assert sizes.counted(GPT2Config()) == sum(p.numel() for p in theirs.parameters())
@@ -257,18 +224,14 @@ def test_draws_are_their_seeds() -> None:
     assert not one.bias.any()
 
 
-@pytest.mark.parametrize("mistake", mistakes.MISTAKES, ids=lambda mistake: mistake.name)
-def test_mistakes_are_raised_and_explained(mistake: mistakes.Mistake) -> None:
-    kind, said = mistakes.message(mistake.made)
-    assert kind
-    assert said
-    if mistake.caught is not None:
-        with pytest.raises(gpt2viz.GPT2VizError) as caught:
-            mistake.caught()
-        assert any(char.isdigit() for char in str(caught.value))  # what was given and expected
-
-
-def test_no_mistake_no_message() -> None:
+def test_mistakes_are_raised_and_explained() -> None:
+    for mistake in mistakes.MISTAKES:
+        kind, said = mistakes.message(mistake.made)
+        assert kind, mistake.name
+        assert said, mistake.name
+        if mistake.caught is not None:
+            with pytest.raises(gpt2viz.GPT2VizError, match=r"\d"):  # what was given and expected
+                mistake.caught()
     assert mistakes.message(lambda: 1) == ("", "")
 
 

@@ -1,0 +1,129 @@
+"""The Textbook's chapters, opened once for all tests that only read them, and what they say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+from streamlit.testing.v1 import AppTest
+
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.textbook.guesses import ROWS
+from tests.app.pages import _about_to_open, _opened, figure, heatmaps, plain
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?|-?\\infty")
+
+
+def visit(name: str, /, **chosen: str) -> AppTest:
+    """A chapter opens for somebody to whom each row of weights was shown without a guess."""
+    return _revisit(name, {id: [] for id in ROWS}, {}, {}, chosen)
+
+
+def revisit(
+    name: str,
+    /,
+    guesses: Mapping[str, list[int]] | None = None,
+    answers: Sequence[str] = (),
+    typed: Mapping[str, str] | None = None,
+) -> AppTest:
+    """A chapter opens for somebody who has made these guesses and given or typed these answers.
+
+    With no ``guesses``, each row of weights was shown without one.
+    """
+    shown: dict[str, list[int]] = {id: [] for id in ROWS}
+    given = {name: list(answers)} if answers else {}
+    return _revisit(name, shown if guesses is None else dict(guesses), given, typed or {}, {})
+
+
+def _revisit(
+    name: str,
+    guesses: dict[str, list[int]],
+    answers: dict[str, list[str]],
+    typed: Mapping[str, str],
+    chosen: dict[str, str],
+) -> AppTest:
+    at = _about_to_open("textbook", {}, {"chapter": name, **chosen})
+    at.session_state["_progress_guesses"] = guesses
+    at.session_state["_progress"] = answers
+    for id, answer in typed.items():
+        at.session_state[f"answer_{id}"] = answer
+    return _opened(at)
+
+
+@cache
+def chapter(name: str) -> AppTest:
+    """A chapter that shows all: its questions are answered, and no row is left to predict."""
+    return revisit(name, answers=CHAPTERS[name].questions)
+
+
+def answered(at: AppTest) -> list[str]:
+    """The questions that are answered, of all chapters."""
+    return [id for ids in at.session_state["_progress"].values() for id in ids]
+
+
+def said(at: AppTest) -> str:
+    """All that a page writes, questions, hints and tables of claims too, without links."""
+    elements = [*at.markdown, *at.caption, *at.subheader, *at.header, *at.latex]
+    return plain("\n".join(element.value for element in elements))
+
+
+def captions(at: AppTest) -> list[str]:
+    """The small print of a page, without links."""
+    return [plain(caption.value) for caption in at.caption]
+
+
+def drawn(at: AppTest, key: str) -> dict[str, np.ndarray]:
+    """The matrices of a picture, by their names."""
+    return heatmaps(figure(at, key))
+
+
+def matrix(at: AppTest, key: str) -> np.ndarray:
+    """The only matrix of a picture."""
+    (values,) = drawn(at, key).values()
+    return values
+
+
+def links(at: AppTest, page: str) -> list[dict[str, str]]:
+    """What the links to a page ask for."""
+    found = [one.proto for one in at.get("page_link") if one.proto.page == page]
+    return [dict(parse_qsl(one.query_string)) for one in found]
+
+
+def formulas(at: AppTest, begins: str = "") -> list[str]:
+    """The formulas of a page that begin so, without what they begin with."""
+    found = [element.value.strip("$ \n") for element in at.latex]
+    return [text.removeprefix(begins) for text in found if text.startswith(begins)]
+
+
+def formula(at: AppTest, begins: str) -> str:
+    """The only formula that begins so, without that."""
+    (found,) = formulas(at, begins)
+    return found
+
+
+def numbers(text: str) -> np.ndarray:
+    """The numbers of a formula."""
+    return np.array([one.replace("\\infty", "inf") for one in _NUMBER.findall(text)], float)
+
+
+def follows(written: str, expected: object) -> None:
+    """The numbers of ``written`` are ``expected``, to the last digit that they have.
+
+    After = exactly, after ≈ to within one unit of the last decimal: what is rounded twice.
+    """
+    sign, _, rest = written.strip().partition(" ")
+    assert sign in ("=", r"\approx"), written
+    found, right = numbers(rest), np.ravel(np.asarray(expected, float))
+    assert len(found) == len(right), written
+    decimals = len(re.findall(r"\.(\d+)", rest)[0])
+    unit = 10.0**-decimals * (1e-3 if sign == "=" else 1)
+    np.testing.assert_allclose(found, right, rtol=2e-6, atol=1.001 * unit, err_msg=written)
+
+
+def spelled(values: Any) -> str:
+    """A table as it stands in an address."""
+    return ",".join(map(str, np.asarray(values).ravel().tolist()))

@@ -1,0 +1,552 @@
+"""What a chapter draws and writes follows from its tables, after every kind of edit, in NumPy.
+
+Formulas are worked out again the reader's way: numbers are taken from those that stand on the page,
+and from nowhere else but the page's own tables; with very small and large numbers too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.app.course.written import enough, equals, given, in_a_field
+from gpt2viz.labels import label
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.pictures.frames import Still
+from gpt2viz.textbook import express_lane, geometry, mlp, scale, steps, values
+from tests.app.chapters import (
+    captions,
+    chapter,
+    drawn,
+    follows,
+    formula,
+    formulas,
+    matrix,
+    numbers,
+    said,
+    spelled,
+    visit,
+)
+from tests.app.pages import open_page, sent
+from tests.bundled import N_LAYER
+from tests.js.test_scripts import HERE, run
+from tests.numpy_gpt2 import read, reference, softmax
+from tests.textbook.oracle import hidden, orders
+
+LATER = ~np.tri(4, dtype=bool)
+BIRD, MACHINE = ((steps.CRANE_KEYS[of], steps.CRANE_VALUES[of]) for of in ("bird", "machine"))
+Q = [0.7, 0.7]
+
+
+@pytest.mark.parametrize(
+    ("address", "q", "k", "v"),
+    [
+        ({}, Q, *BIRD),
+        (
+            {"crane": "machine", "crane_heat": "0.05", "crane_q": "0.12345,0.4567"},
+            [0.12345, 0.4567],
+            *MACHINE,
+        ),
+        (
+            {"crane_heat": "5.0"},
+            [-1.5, 0.25],
+            [1, -2, 0.3, 0.4, -0.5, 0.6],
+            [-1, 0, 2, -3, 0.5, 50],
+        ),
+        ({}, Q, [0.123, 0.4567, -0.98765, 0.5, 0.33333, 0.1], [99, -100, 50.5, 0.25, -33.3, 77]),
+        ({}, Q, [12.5, -3.75, 9.125, 20, -7.5, 1], BIRD[1]),
+        ({}, Q, [0.001, 0.0002, 0.0003, 0.0001, 0.002, 0.0015], [99, -100, 50.5, 0.25, -33.3, 77]),
+        ({"crane_heat": "0.05"}, [0, 0], [100, -100, 100, 100, -100, 0], BIRD[1]),
+    ],
+)
+def test_the_crane_follows_from_its_tables(address: dict[str, str], q: Any, k: Any, v: Any) -> None:
+    asked = dict(address)
+    if "crane" not in address:
+        asked |= {"crane_q": spelled(q), "crane_k_bird": spelled(k), "crane_v_bird": spelled(v)}
+    at = visit("crane", **asked)
+    q, k, v = (np.array(table, float) for table in (q, k, v))
+    k, v, heat = k.reshape(3, 2), v.reshape(3, 2), float(address.get("crane_heat", 1))
+    found, size = sent(at, "crane_arrows"), q @ q
+    weights = softmax(k @ q / heat)
+    feet = np.outer(k @ q / size, q) if size else np.zeros((3, 2))
+    assert_allclose(found["arrows"], [q, *k], atol=1e-12)
+    assert_allclose(found["values"], v, atol=1e-12)
+    assert_allclose(found["shadows"], feet, atol=1e-5)
+    assert_allclose(found["scores"], k @ q, rtol=1e-6, atol=1e-6)
+    assert_allclose(found["weights"], weights, atol=1e-6)
+    assert_allclose(np.diff(found["ends"], axis=0), weights[:, None] * v, atol=1e-5)
+    assert_allclose(drawn(at, "crane_weights")["weights of crane"][0], weights, atol=1e-6)
+    after = drawn(at, "crane_vectors")["values, and the crane afterwards"][-1]
+    assert_allclose(after, weights @ v, rtol=1e-5, atol=1e-5)
+    scores = formula(at, r"q \cdot K^\top ")
+    follows(scores, k @ q)
+    line = formula(at, r"\text{softmax} " if heat == 1 else rf"\text{{softmax}}(s / {heat:g}) ")
+    follows(line, softmax(numbers(scores) / heat))
+    follows(formula(at, r"\text{new vector} = \text{weights}\cdot V "), numbers(line) @ v)
+
+
+def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Path) -> None:
+    drawn = np.random.default_rng(0)
+    cases: list[dict[str, Any]] = []
+    for T, size, heat in [(1, 1, 1), (3, 1, 0.05), (3, 100, 10), (4, 3, 0.5), (3, 0, 1)]:
+        q, k, v = (drawn.uniform(-size, size, shape) for shape in ((1, 2), (T, 2), (T, 2)))
+        cases.append({"arrows": np.vstack([q, k]), "values": v, "heat": heat})
+    written: list[dict[str, Any]] = [
+        {name: np.asarray(x).tolist() for name, x in case.items()} for case in cases
+    ]
+    (tmp_path / "points").write_text(json.dumps(written))
+    answers = json.loads(run(HERE / "followed.js", tmp_path / "points").stdout)
+    for case, found in zip(written, answers, strict=True):
+        arrows, v = (np.array(case[name]) for name in ("arrows", "values"))
+        q, keys = arrows[0], arrows[1:]
+        asked = np.tile(q, (len(keys), 1))
+        here = steps.attend(asked, keys, v, scaled=False, temperature=case["heat"])
+        assert_allclose(found["scores"], here.scores[0], rtol=1e-5, atol=1e-4)
+        assert_allclose(found["weights"], here.weights[0], rtol=1e-3, atol=1e-6)
+        assert_allclose(found["shadows"], geometry.shadows(q, keys), rtol=1e-4, atol=1e-5)
+        ends = geometry.laid_out(here.weights[0], v)
+        assert_allclose(found["ends"], ends, rtol=1e-3, atol=1e-4)
+        assert [found[name] for name in ("arrows", "values")] == [case["arrows"], case["values"]]
+        # Shares no code with either.
+        assert_allclose(found["weights"], softmax(keys @ q / case["heat"]), atol=1e-12)
+
+
+def test_a_table_that_cannot_be_read_is_refused_and_one_can_go_back_to_the_texts() -> None:
+    texts = softmax(np.array([0.98, 0.7, 0.7]))
+    for wrong in ("1", "1,2,3", "1,x", "nan,0", "1e9,0", "inf,1"):
+        at = visit("crane", crane_q=wrong)
+        assert any("crane" in warning.value for warning in at.warning), wrong
+        weights = drawn(at, "crane_weights")["weights of crane"]
+        assert_allclose(weights[0], texts, atol=1e-6, err_msg=wrong)
+    at = visit("crane", crane_q="5,0")
+    (back,) = [button for button in at.button if button.key == "crane_q_reset"]
+    back.click().run()
+    assert "crane_q" not in at.query_params
+    assert_allclose(drawn(at, "crane_weights")["weights of crane"][0], texts, atol=1e-6)
+
+
+def test_an_edited_sentence_is_followed_through_one_head() -> None:
+    x = np.array([[1, 2], [0.5, -1], [0, 0.25], [2, 0]])
+    w_q, w_k = np.array([[1, 0.5], [0, 1]]), np.array([[0.3, 1], [-1, 0]])
+    w_v = np.array([[0.5, 1], [-1, 3]])
+    tables = {"hand_x": x, "hand_wq": w_q, "hand_wk": w_k, "hand_wv": w_v}
+    at = visit("by-hand", **{name: spelled(table) for name, table in tables.items()})
+    scores = (x @ w_q.T) @ (x @ w_k.T).T
+    weights = softmax(scores / np.sqrt(2))
+    assert_allclose(drawn(at, "hand_scores")["raw scores QKᵀ"], scores, atol=1e-5)
+    assert_allclose(drawn(at, "hand_weights")["weights"], weights, atol=1e-6)
+    assert_allclose(drawn(at, "hand_output")["output"], weights @ (x @ w_v.T), atol=1e-6)
+
+
+def test_edited_values_are_handed_over() -> None:
+    x, w_v = np.array(values.X), np.array(values.HANDS_OVER)
+    x[1, 3], w_v[2] = -2, [0.5, 0, 0, -1, 0]
+    at = visit("by-hand", values_x=spelled(x), values_wv=spelled(w_v))
+    scores = (x @ np.array(values.LOOKS_FOR).T) @ (x @ np.array(values.FOUND_BY).T).T
+    weights = softmax(scores / np.sqrt(2))
+    for key, expected in {
+        "values_weights": weights,
+        "values_itself": weights @ x,
+        "values_chosen": weights @ x @ w_v.T,
+    }.items():
+        assert_allclose(matrix(at, key), expected, atol=1e-5)
+    assert "The weights are the same both times: largest difference **none**" in said(at)
+
+
+@pytest.mark.parametrize(("query", "factor"), [(0, 7.77), (1, 1), (5, 0.01)])
+def test_the_journey_follows_from_its_table(query: int, factor: float) -> None:
+    x = (np.array(steps.JOURNEY_X) * factor).round(5)
+    at = visit("by-hand", journey_q=str(query), journey_x=spelled(x))
+    line = formula(at, r"\text{scores} ")
+    follows(line, x @ x[query])
+    weights = formula(at, r"\text{weights} ")
+    follows(weights, softmax(numbers(line)))
+    follows(formula(at, r"\text{context vector} "), numbers(weights) @ x)
+
+
+@pytest.mark.parametrize("hs", [32, 128])
+def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
+    at = visit("by-hand", hs=str(hs))
+    scores = scale.random_scores(hs).double().numpy()
+    weights = [-np.sort(-softmax(scores / divisor), axis=1) for divisor in (1, np.sqrt(hs))]
+    assert_allclose(matrix(at, "sharpness"), [found.mean(axis=0) for found in weights], atol=1e-5)
+    told = [
+        f"**{found[:, 0].mean():.2f}** ({low:.2f} to {high:.2f})"
+        for found in weights
+        for low, high in [np.quantile(found[:, 0], [0.1, 0.9])]
+    ]
+    assert f"Unscaled {told[0]}, divided by √hs {told[1]}" in said(at)
+    assert f", {scale.DRAWS} draws" in next(iter(drawn(at, "sharpness")))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("factor", [1, 3])
+def test_masked_rows_follow_from_the_scores_beside_them(causal: bool, factor: int) -> None:
+    scores = (np.array(steps.PRINTED_SCALED) * factor + 0.00123 * (factor - 1)).round(6)
+    at = visit("mask", mask_on=str(causal).lower(), mask_scores=spelled(scores))
+    for n, word in enumerate(steps.SENTENCE):
+        line = formula(at, rf"\text{{{word}: }} \text{{softmax}}")
+        before, _, after = line.partition("])")
+        row = numbers(before)
+        closed = np.isneginf(row)
+        assert closed.tolist() == [causal and key > n for key in range(4)]
+        assert_allclose(row[~closed], scores[n][~closed], rtol=1e-7)
+        follows(after, softmax(row))
+    masks = drawn(at, "masks")
+    for name in ("scaled scores + M", "masked_fill"):
+        assert_allclose(np.asarray(masks[name], float)[~LATER], scores[~LATER], atol=1e-6)
+    assert "two ways' weights: **none**" in said(at)
+
+
+def closed(scores: np.ndarray, n: int) -> np.ndarray:
+    """The scores with the first ``n`` rows of the mask closed."""
+    return np.where((np.arange(4) < n)[:, None] & LATER, -np.inf, scores)
+
+
+@pytest.mark.parametrize("edit", [(), (3, -4, 5, 6, 0, 0, 0, 0, -50, 100, 2, 1, 1, 2, 3, 4)])
+def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None:
+    asked = {"mask_scores": spelled(edit)} if edit else {}
+    at = visit("mask", mask_step="3", mask_on="false", **asked)
+    data, scores = sent(at, "mask_step_player"), np.reshape(edit or steps.PRINTED_SCALED, (4, 4))
+    assert data["at"] == 3
+    assert len(data["frames"]) == 5
+    saved = kept(at, "Scores and weights, while the mask closes row by row, step 4 of 5")
+    assert_allclose(saved.matrices[0].values, closed(scores, 3), atol=1e-5)
+    assert_allclose(saved.matrices[1].values, softmax(closed(scores, 3)), atol=1e-6)
+    assert len(saved.table()) == 2 * 16
+    for n, frame in enumerate(data["frames"]):
+        assert_allclose(cells(frame, "scores"), closed(scores, n), atol=0.0051)
+        assert_allclose(cells(frame, "weights"), softmax(closed(scores, n)), atol=0.0051)
+        if 0 < n < 4:
+            told = re.findall(r"weights (.*) become (.*)\.", frame["caption"])[0]
+            for texts, before in zip(told, (n - 1, n), strict=True):
+                row = softmax(closed(scores, before))[n - 1]
+                assert_allclose([float(x) for x in texts.split(", ")], row, atol=0.0051)
+
+
+def cells(frame: Any, name: str) -> np.ndarray:
+    """What stands in the cells of a matrix of a frame, (4, 4)."""
+    marks = {mark["key"]: mark["text"] for mark in frame["marks"]}
+    texts = [[marks[f"{name} {row} {column}"] for column in range(4)] for row in range(4)]
+    plain = [[text.replace("−", "-").replace("∞", "inf") for text in row] for row in texts]
+    return np.array(plain, float)
+
+
+def kept(at: Any, name: str) -> Still:
+    """The frame that Save offers under a name."""
+    still = at.session_state["_shown"].pictures[name]
+    assert isinstance(still, Still)
+    return still
+
+
+def test_a_step_that_is_not_there_is_told() -> None:
+    at = visit("mask", mask_step="9")
+    assert any("mask_step: 9 can't be shown here" in warning.value for warning in at.warning)
+    assert sent(at, "mask_step_player")["at"] == 0
+
+
+def test_orders_with_and_without_places_and_mask() -> None:
+    for on, causal in ((False, False), (False, True), (True, False), (True, True)):
+        asked = {"order_on": str(on).lower(), "order_mask": str(causal).lower()}
+        at = open_page("textbook", chapter="mask", **asked)
+        places = np.array([[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]) * on
+        gap = orders(places, causal)
+        assert f"between the two sentences, rounded: **{gap:.4f}**" in said(at)
+        words = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]])
+        for title, order in (("crane ate fish", [0, 1, 2]), ("fish ate crane", [2, 1, 0])):
+            x = words[order] + places
+            scores = x @ x.T / np.sqrt(2)
+            mixed = softmax(hidden(scores) if causal else scores) @ x
+            assert_allclose(drawn(at, "order")[title], mixed[order], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "on"), [("0.9,0.1,0.1,0.8,0.7,0.3", "true"), ("0.12345,0.005,1,2,3,4", "false")]
+)
+def test_places_are_added_as_they_are_written(words: str, on: str) -> None:
+    at = visit("order", order_on=on, order_words=words)
+    for name in ("first", "last"):
+        first, other, rest = formula(at, rf"\text{{crane, {name}: }} ").split("]", 2)
+        assert numbers(first).tolist() == [float(x) for x in words.split(",")[:2]]
+        follows(rest, numbers(first) + numbers(other))
+
+
+@pytest.mark.parametrize(
+    ("T", "C", "nh"), [("6", "768", "12"), ("1", "12", "1"), ("100", "1280", "20")]
+)
+def test_heads_are_split_where_they_can_be(T: str, C: str, nh: str) -> None:
+    at = visit("heads", way_T=T, way_C=C, way_nh=nh, way_step="2")
+    data, hs = sent(at, "way_step_player"), int(C) // int(nh)
+    shapes = [re.findall(r"\([\d, ]+\)", frame["caption"])[0] for frame in data["frames"]]
+    row, cut, apart = f"(2, {T}, {C})", f"(2, {T}, {nh}, {hs})", f"(2, {nh}, {T}, {hs})"
+    assert shapes == [row, cut, apart, cut, row]
+    blocks = [m for m in data["frames"][2]["marks"] if m["fill"]]
+    assert len(blocks) == min(int(T), 4) * int(nh)
+    what = f"{C} channels of {min(int(T), 4)} tokens, split into {nh} heads and merged again"
+    saved = kept(at, f"{what}, step 3 of 5")
+    assert saved.frame.caption == data["frames"][2]["caption"]
+    assert [mark.key for mark in saved.frame.marks] == [
+        m["key"] for m in data["frames"][2]["marks"]
+    ]
+    assert saved.table().empty  # its blocks are places, no numbers
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {},
+        {"lin_x": "0.123,-0.4567", "lin_w": spelled([0.987, 0.654, -1, 0, 0, 2, 0, -2])},
+        {"lin_x": "0.005,99.999", "lin_b": "0.004,0,1,2"},
+    ],
+)
+def test_the_linear_layers_sum_follows_from_its_terms(edit: dict[str, str]) -> None:
+    at = visit("mlp", **edit)
+    terms, sign, result = re.split(r" (=|\\approx) ", formula(at, r"\text{out}_0 = "))
+    a, w, b, v, bias = numbers(terms)
+    follows(f"{sign} {result}", a * w + b * v + bias)
+    x = np.array(edit.get("lin_x", spelled(mlp.LINEAR_X)).split(","), float)
+    assert [a, b] == x.tolist()
+
+
+def test_blocks_and_dropped_weights_are_told_of_by_their_numbers() -> None:
+    for on in (True, False):
+        at = visit("mlp", blocks_seed="3", weights_p="0.5", weights_on=str(on).lower())
+        text = said(at).replace("\n", " ")
+        found = [np.asarray(m, float) for m in drawn(at, "variants_dropped").values()]
+        sums = np.nansum(found, axis=2)
+        assert f"between **{sums.min():.2f}** and **{sums.max():.2f}**" in text
+        assert (sums.max() > 1.001) == on
+    rows = at.session_state["_shown"].tables["Inside three blocks"]
+    assert rows["block"].tolist() == ["GELU", "ReLU", "SwiGLU"]
+    assert rows["channels inside"].tolist() == [12, 12, 8]
+    share = rows["exactly 0 inside"].tolist()
+    assert share[::2] == ["0%", "0%"]
+    assert f"ReLU has shut **{share[1]}** of the channels" in text
+    assert "each has **72 parameters**" in text
+    assert rows["smallest inside"][1] == 0
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [0.3, 0, 0.5, 0.1, 1, 1, 1, 1, 0, 0, 0, 0],
+        [0.001, 0.0011, 0.0009, 0.001, 1, 1, 1, 1, 0, 0, 0, 0],
+        [100, -99.5, 3.25, 0.125, 50, -20, 3, 1, 0.001, 2, 3, 4],
+        [2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0],
+    ],
+)
+def test_layer_norm_follows_line_by_line(rows: list[float]) -> None:
+    at = visit("residual", norm=spelled(rows))
+    x, gain, shift = np.array(rows, float).reshape(3, 4)
+    first, second = formula(at, r"\mu ").split(r" \qquad \sigma^2 ")
+    follows(first, x.mean())
+    follows(second, x.var())
+    centred = formula(at, r"x - \mu ")
+    follows(centred, x - numbers(first))
+    normed = formula(at, r"\frac{x-\mu}{\sqrt{\sigma^2+\varepsilon}} ")
+    follows(normed, numbers(centred) / np.sqrt(numbers(second) + 1e-5))
+    follows(formula(at, r"\cdot\,\gamma + \beta "), numbers(normed) * gain + shift)
+
+
+@pytest.mark.parametrize("depth", [2, 48])
+def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
+    at = visit("residual", lane_depth=str(depth))
+    name = "Gradient at each layer, with and without the residual, as powers of ten"
+    curves = {line.name: line.y for line in at.session_state["_shown"].pictures[name].curves}
+    for name, residual in (("x + f(x)", True), ("f(x)", False)):
+        sizes = np.array(express_lane.gradients(depth, residual))
+        assert_allclose(10 ** np.array(curves[name]), sizes, rtol=1e-4)
+    digits, exponent = f"{sizes[0]:.1e}".split("e")
+    raised = "⁻" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(n)] for n in str(-int(exponent)))
+    assert f"Without it, **{digits} · 10{raised}** times" in said(at)
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "causal"), [("A crane ate fish", 1, True), ("A", 0, False)]
+)
+def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causal: bool) -> None:
+    chosen = {"query": str(query)} if query else {}
+    asked = {"text": text, "causal": str(causal).lower(), "stream_step": "2"} | chosen
+    at = visit("residual", **asked)
+    frames = sent(at, "stream_step_player")["frames"]
+    marks = [{mark["key"]: mark["text"] for mark in frame["marks"]} for frame in frames]
+    found = [
+        [one.get(f"{key} number", "") for key in ("added", "length", "turned")] for one in marks
+    ]
+    ids = gpt2viz.load_model().tokenizer.encode(text)
+    out = reference(BUNDLED, ids, causal=causal)
+    streams = [out["embedding"][query]]
+    for n in range(N_LAYER):
+        streams += [out["residual_mid"][n][query], out["residual_out"][n][query]]
+    assert len(found) == 2 + 2 * N_LAYER
+    for before, now, (added, length, turned) in zip(streams, streams[1:], found[2:], strict=False):
+        size, gap = np.linalg.norm(now), np.linalg.norm(now - before)
+        assert float(length) == pytest.approx(size, abs=0.06 if size > 9.9 else 0.006)
+        assert float(added) == pytest.approx(gap, abs=0.06 if gap > 9.9 else 0.006)
+        cosine = now @ before / size / np.linalg.norm(before)
+        assert float(turned.replace("−", "-")) == pytest.approx(cosine, abs=0.006)
+    word = gpt2viz.trace(gpt2viz.load_model(), text).labels[query]
+    told = [frame["caption"] for frame in frames]
+    assert all(caption.startswith(f"“{word}”: ") for caption in told)
+    assert told[0].endswith(f"Nearest row: “{word}”, cosine 1.00.")
+    assert found[0][2] == ""
+    lengths, cosines = kept(
+        at, f"A token's way through the residual stream, step 3 of {len(found)}"
+    ).series
+    after = [np.linalg.norm(vector) for vector in (streams[1] - streams[0], streams[1])]
+    assert_allclose(np.array(lengths.x, float), after, rtol=1e-4)
+    assert (lengths.y, cosines.y[0]) == (("added", "stream"), "before")
+    cosine = streams[1] @ streams[0] / np.linalg.norm(streams[0]) / np.linalg.norm(streams[1])
+    assert cosines.x[0] == pytest.approx(cosine, abs=1e-5)
+    parts = [f"layer {n}, {part}" for n in range(N_LAYER) for part in ("attention", "the MLP")]
+    for caption, part, row in zip(told[1:], ["its position", *parts], found[1:], strict=True):
+        added, length, turned = row
+        adds = f"{part} adds a vector of length {added}. The stream is now {length} long; cosine "
+        assert f"{adds}to before {turned}." in caption
+
+
+@pytest.mark.parametrize(
+    ("heat", "x"), [("0.1", "-30,70"), ("1.0", "1.6,0.4"), ("10.0", "0.123,-0.4567")]
+)
+def test_probabilities_and_loss_follow_from_the_logits(heat: str, x: str) -> None:
+    at = visit("next-word", heat=heat, target="steel", last_x=x)
+    line = formula(at, "z ")
+    last = np.array(x.split(","), float)
+    follows(line, np.array([[0.9, 0.1], [0.1, 0.9], [0.3, 0.3], [0.8, -0.4]]) @ last)
+    z = numbers(line)
+    follows(formula(at, rf"p = \text{{softmax}}(z / {float(heat):g}) "), softmax(z / float(heat)))
+    (loss,) = formulas(at, "t = 1:")
+    follows(loss.partition(r"z_{\text{steel}} ")[2], np.logaddexp.reduce(z) - z[1])
+
+
+def test_a_text_has_a_lesson_for_each_token_that_is_followed_by_one() -> None:
+    for text in ("A", "A crane", "A crane ate fish"):
+        n = len(gpt2viz.load_model().tokenizer.encode(text))
+        told = f"{n - 1} {'lesson' if n == 2 else 'lessons'} from one text"
+        assert (told if n > 1 else "teaches nothing") in said(visit("next-word", text=text))
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "begins", "right"),
+    [
+        ("heads", {"way_C": "1280", "way_nh": "12"}, "h_s = 1280 / 12 ", 1280 / 12),
+        ("mistakes", {"try_nh": "7"}, "h_s = C / n_h = 768 / 7 ", 768 / 7),
+        ("residual", {"depth": "24"}, r"0.02 / \sqrt{2 \cdot 24} ", 0.02 / np.sqrt(48)),
+    ],
+)
+def test_quotients_say_that_they_are_rounded(
+    name: str, asked: dict[str, str], begins: str, right: float
+) -> None:
+    at = visit(name, **asked)
+    written = formula(at, begins)
+    assert written.startswith(r"\approx")
+    follows(written, right)
+    ids = [part.proto.id for part in at.get("bidi_component")]
+    # There are no frames of heads that can't share.
+    assert not any(id.endswith("way_step_player") for id in ids)
+
+
+def test_no_formula_hides_digits_behind_an_equals_sign() -> None:
+    """A guard for formulas to come: whatever stands after = with four decimals is exact."""
+    assert equals([0.5, 1.25]) == r"= [0.5000,\; 1.2500]"
+    assert equals(1 / 3) == r"\approx 0.3333"
+    assert equals([0.5, 1 / 3]).startswith(r"\approx")
+    assert equals([1.0, -np.inf]) == r"= [1.0000,\; -\infty]"
+    assert equals(-1e-9) == "= 0.0000"
+    assert equals(1280 / 12) == r"\approx 106.6667"
+    assert given(np.array([0.1, 16_777.215, -3], np.float32)) == r"[0.1,\; 16777.215,\; -3]"
+
+
+def test_as_many_decimals_as_the_result_needs() -> None:
+    def times(factor: float) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda x: factor * x
+
+    for factor, digits in ((1, 4), (0.001, 4), (100, 6), (10_000, 7)):
+        value = np.array([0.123456789])
+        found = enough(value, times(factor), factor * value)
+        assert found == digits
+        assert np.allclose(factor * value.round(found), factor * value, rtol=3e-7, atol=5e-5)
+
+
+def test_fields_show_the_numbers_that_are_used_or_say_that_they_are_rounded() -> None:
+    exact = {0.7: "0.7", -100: "-100", 0.12345: "0.12345", 1e-3: "0.001", 0.336690366: "0.3367"}
+    assert {number: in_a_field(number) for number in exact} == exact
+    for at, count in (
+        (chapter("crane"), 0),
+        (visit("crane", crane_q="0.12345,0.7"), 0),
+        (visit("crane", crane_q="0.123456789,0.7"), 1),
+    ):
+        assert sum("Rounded to four digits" in text for text in captions(at)) == count
+
+
+def vocabulary() -> tuple[np.ndarray, list[str]]:
+    """The bundled model's table of tokens, and what they are called."""
+    _, weights = read(BUNDLED)
+    table = weights["wte.weight"].astype(np.float64)
+    tokenizer = gpt2viz.load_model().tokenizer
+    return table, [label(tokenizer.token_bytes(n)) for n in range(len(table))]
+
+
+def near(table: np.ndarray, vector: np.ndarray, left_out: list[int]) -> list[int]:
+    cosine = table @ vector / np.linalg.norm(table, axis=1) / np.linalg.norm(vector)
+    return [n for n in np.argsort(-cosine).tolist() if n not in left_out]
+
+
+@pytest.mark.parametrize("words", ["king man woman queen", "boy girl mother father"])
+def test_a_sum_of_words_is_told_as_it_comes_out(words: str) -> None:
+    table, names = vocabulary()
+    a, b, c, hoped = (names.index(f"·{word}") for word in words.split())
+    at = visit("tokens", plane_sum=words)
+    total = table[a] - table[b] + table[c]
+    all_near, others = near(table, total, []), near(table, total, [a, b, c])
+    alone = near(table, table[a], [a, b, c])
+    text = said(at)
+    places = others.index(hoped) + 1, alone.index(hoped) + 1
+    assert f"is at place **{places[0]:,}** of the sum's neighbours" in text
+    assert f"alone it is at place {places[1]:,}." in text
+    moved = {-1: "moved it up the list", 0: "did not change its place", 1: "moved it down the list"}
+    assert f"So the sum {moved[int(np.sign(places[0] - places[1]))]}." in text
+    assert ("one of the three words themselves" in text) == (all_near[0] in (a, b, c))
+    rows = at.session_state["_shown"].tables["Nearest neighbours of the sum"]
+    listed = [re.findall(r"(\S+) -?\d\.\d\d", row) for row in rows["with the cosine"]]
+    assert listed == [[names[n] for n in found[:5]] for found in (all_near, others, alone)]
+
+
+def test_words_lie_where_the_model_has_them() -> None:
+    table, names = vocabulary()
+    words = ["cat", "dog", "sea"]
+    at = visit("tokens", plane_words="cat, dog unbelievable sea cat")
+    assert "left out: unbelievable" in said(at)
+    plane = at.session_state["_shown"].pictures["Words as points of a plane"]
+    assert plane.names == (*words, "king − man + woman")
+    assert plane.made == (3,)
+    x = table[[names.index(f"·{word}") for word in words]]
+    points = np.stack([plane.x, plane.y], axis=1)
+    apart = np.linalg.norm(x[:, None] - x[None], axis=2)  # three points lie in one plane
+    assert_allclose(np.linalg.norm(points[:3, None] - points[None, :3], axis=2), apart, rtol=1e-3)
+    king, man, woman = table[[names.index(f"·{word}") for word in ("king", "man", "woman")]]
+    sides = np.linalg.lstsq((x[1:] - x[0]).T, king - man + woman - x.mean(axis=0), rcond=None)[0]
+    inside = sides @ (points[1:3] - points[0])
+    assert_allclose(points[3], inside, atol=1e-3)  # the sum's shadow on that plane
+
+
+def test_words_that_cannot_be_drawn_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in ("king", "unbelievable \U0001f469 <b> $x$ [l](u)"):
+        assert "Type two words or more" in said(visit("tokens", plane_words=words)).replace(
+            "**", ""
+        )
+        at = visit("tokens", plane_sum=words)
+        assert "Type" not in said(at) or "four different words" in said(at)
+        assert len(at.session_state["_shown"].pictures["Words as points of a plane"].names) == 10
+    table = torch.full((5120, 256), torch.nan)
+    monkeypatch.setattr("gpt2viz.textbook.word_plane.table_of", lambda _: table)
+    assert "numbers that aren't finite" in said(visit("tokens"))
