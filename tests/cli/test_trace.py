@@ -18,7 +18,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.bundled import N_HEAD, PARAMETERS
 from tests.cli.conftest import Run
 from tests.numpy_gpt2 import reference
-from tests.test_lifecycle import full_disk
+from tests.processes import full_disk
 
 TEXT = "A crane ate fish"
 
