@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import getsource
 from pathlib import Path
 
@@ -33,21 +35,21 @@ ROOT = Path(__file__).parents[1]
 TEXT = "A crane ate fish and the animal did not cross the street because it was too tired.\n\n" * 12
 
 
-def killed(n: int, act: Callable[..., object], *arguments: object) -> None:
-    """Act in another process; kill -9 comes when the n-th finished file would take its place."""
+@contextmanager
+def copied(folder: Path, n: int, copy: Path) -> Iterator[None]:
+    """Copy a folder when the n-th finished file would take its place: what kill -9 leaves then."""
     left, replace = [n], Path.replace
 
-    def dies(self: Path, target: Path) -> Path:
+    def copying(self: Path, target: Path) -> Path:
         left[0] -= 1
         if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            shutil.copytree(folder, copy)
         return replace(self, target)
 
-    def doomed() -> None:
-        Path.replace = dies  # type: ignore[method-assign, assignment]
-        act(*arguments)
-
-    assert forked(doomed) == -signal.SIGKILL
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", copying)
+        yield
+    assert left[0] <= 0
 
 
 @pytest.fixture
@@ -58,23 +60,23 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_killed_survey_goes_on(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
-    out, whole = tmp_path / "out", tmp_path / "whole"
-    given = 12, "cpu", local(1)
-    # When survey.json and two shards are in their place.
-    killed(4, survey_run.survey, corpus, tiny_folder, out, *given)
-    assert len(list(out.glob("shard-*.npz"))) == 2
-    assert not (out / "heads.csv").exists()
-    for folder in (out, whole):
-        survey_run.survey(corpus, tiny_folder, folder, *given)
-    assert (out / "heads.csv").read_bytes() == (whole / "heads.csv").read_bytes()
+    broken, whole, given = tmp_path / "broken", tmp_path / "whole", (12, "cpu", local(1))
+    with copied(whole, 4, broken):  # when survey.json and two shards are in their place
+        survey_run.survey(corpus, tiny_folder, whole, *given)
+    assert len(list(broken.glob("shard-*.npz"))) == 2
+    assert list(broken.glob("*.partial"))
+    assert not (broken / "heads.csv").exists()
+    survey_run.survey(corpus, tiny_folder, broken, *given)
+    assert (broken / "heads.csv").read_bytes() == (whole / "heads.csv").read_bytes()
     assert not list(whole.glob("*.partial"))
-    assert {path.name for path in out.iterdir()} == {path.name for path in whole.iterdir()}
+    assert {path.name for path in broken.iterdir()} == {path.name for path in whole.iterdir()}
 
 
 def test_a_killed_training_goes_on(tmp_path: Path) -> None:
-    killed(3, trained, tmp_path / "broken", 8)
+    with copied(tmp_path / "whole", 3, tmp_path / "broken"):
+        whole = trained(tmp_path / "whole", 8)
     assert 0 < Trainer(RECIPE, stream(), held_out(), tmp_path / "broken").step < 8
-    broken, whole = trained(tmp_path / "broken", 8), trained(tmp_path / "whole", 8)
+    broken = trained(tmp_path / "broken", 8)
     for name, weight in whole.network.state_dict().items():
         assert_array_equal(broken.network.state_dict()[name], weight, err_msg=name)
 
