@@ -531,11 +531,10 @@ def a_score_taken_apart(case: Case) -> None:
             assert weights[had_read.token] == pytest.approx(weights.max(), abs=1e-5)
 
 
-@pytest.mark.parametrize("check", ANALYSES, ids=lambda check: check.__name__)
-def test_every_analysis_of_every_edited_run(
-    cases: list[Case], check: Callable[[Case], None]
-) -> None:
-    check_all(cases, check)
+def test_every_analysis_of_every_edited_run(cases: list[Case], subtests: pytest.Subtests) -> None:
+    for check in ANALYSES:
+        with subtests.test(check=check):
+            check_all(cases, check)
 
 
 class Pair(NamedTuple):

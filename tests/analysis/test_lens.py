@@ -102,17 +102,17 @@ def test_lens_reads_only_the_positions_asked_for(pair: Any) -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("versus", "position"), [(None, -1), (7, -1), (None, 2), (44, 0)])
-def test_contributions_sum_to_transformers_logit(
-    pair: Any, versus: int | None, position: int
-) -> None:
-    theirs, ours = pair
-    parts = contributions(ours, gpt2viz.trace(ours, IDS), 301, versus, position)
-    logits = theirs(torch.tensor([IDS])).logits[0, position].double()
-    expected = float(logits[301] - (logits[versus] if versus is not None else 0))
-    assert parts.logit == pytest.approx(expected, abs=1e-4)
-    assert parts.total == pytest.approx(expected, abs=1e-4)
-    assert parts.heads.shape == (N_LAYER, N_HEAD)
+def test_contributions_sum_to_transformers_logit(pair: Any, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int | None, int]] = [(None, -1), (7, -1), (None, 2), (44, 0)]
+    for versus, position in cases:
+        with subtests.test(versus=versus, position=position):
+            theirs, ours = pair
+            parts = contributions(ours, gpt2viz.trace(ours, IDS), 301, versus, position)
+            logits = theirs(torch.tensor([IDS])).logits[0, position].double()
+            expected = float(logits[301] - (logits[versus] if versus is not None else 0))
+            assert parts.logit == pytest.approx(expected, abs=1e-4)
+            assert parts.total == pytest.approx(expected, abs=1e-4)
+            assert parts.heads.shape == (N_LAYER, N_HEAD)
 
 
 @torch.no_grad()

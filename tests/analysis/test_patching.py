@@ -196,59 +196,61 @@ def places(stage: str, n_head: int, by_position: bool) -> list[Any]:
     return [(head, t) for head in range(n_head) for t in positions]
 
 
-@pytest.mark.parametrize(
-    ("stage", "by_position", "direction"),
-    [
+def test_every_patch_is_as_transformers_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, bool, Any]] = [
         *((stage, False, "denoise") for stage in STREAMS + OF_HEADS),
         ("weights", True, "denoise"),
         ("residual_in", False, "noise"),
         ("head_output", True, "noise"),
-    ],
-)
-def test_every_patch_is_as_transformers_makes_it(
-    pair: Any, stage: str, by_position: bool, direction: Any
-) -> None:
-    theirs, ours = pair
-    oracle = Oracle(theirs)
-    sweep = gpt2viz.patch_sweep(
-        ours, CLEAN, CORRUPTED, stage, ANSWER, direction=direction, by_position=by_position
-    )
-    into, source = (CORRUPTED, CLEAN) if direction == "denoise" else (CLEAN, CORRUPTED)
-    expected = [
-        [
-            oracle.patched(into, source, stage, layer, place)
-            for place in places(stage, theirs.config.n_head, by_position)
-        ]
-        for layer in range(3)
     ]
-    assert_allclose(sweep.values.reshape(3, -1), expected, rtol=1e-5, atol=1e-5)
-    alone = [oracle.metric(oracle.run(ids, "q", 0, lambda x: x)) for ids in (CLEAN, CORRUPTED)]
-    assert_allclose([sweep.clean, sweep.corrupted], alone, rtol=1e-5, atol=1e-5)
-    assert np.ptp(sweep.values) > 0.01
-
-
-@pytest.mark.parametrize("stage", STREAMS + OF_HEADS)
-def test_the_estimate_is_the_slope_of_a_patch(pair: Any, stage: str) -> None:
-    """That of a thousandth of the patch, from both sides, by transformers in double precision."""
-    theirs, ours = pair
-    oracle, step = Oracle(theirs), 1e-3
-    by_position = stage == "k"
-    found = gpt2viz.patch_estimate(ours, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position)
-    slopes = [
-        [
-            (
-                oracle.patched(CORRUPTED, CLEAN, stage, layer, place, step)
-                - oracle.patched(CORRUPTED, CLEAN, stage, layer, place, -step)
+    for stage, by_position, direction in cases:
+        with subtests.test(stage=stage, by_position=by_position):
+            theirs, ours = pair
+            oracle = Oracle(theirs)
+            sweep = gpt2viz.patch_sweep(
+                ours, CLEAN, CORRUPTED, stage, ANSWER, direction=direction, by_position=by_position
             )
-            / (2 * step)
-            for place in places(stage, theirs.config.n_head, by_position)
-        ]
-        for layer in range(3)
-    ]
-    added = found.values.reshape(3, -1) - found.corrupted
-    assert_allclose(added, slopes, rtol=2e-3, atol=2e-5)
-    assert found.estimate
-    assert np.ptp(added) > 0.01
+            into, source = (CORRUPTED, CLEAN) if direction == "denoise" else (CLEAN, CORRUPTED)
+            expected = [
+                [
+                    oracle.patched(into, source, stage, layer, place)
+                    for place in places(stage, theirs.config.n_head, by_position)
+                ]
+                for layer in range(3)
+            ]
+            assert_allclose(sweep.values.reshape(3, -1), expected, rtol=1e-5, atol=1e-5)
+            alone = [
+                oracle.metric(oracle.run(ids, "q", 0, lambda x: x)) for ids in (CLEAN, CORRUPTED)
+            ]
+            assert_allclose([sweep.clean, sweep.corrupted], alone, rtol=1e-5, atol=1e-5)
+            assert np.ptp(sweep.values) > 0.01
+
+
+def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtests) -> None:
+    """That of a thousandth of the patch, from both sides, by transformers in double precision."""
+    for stage in STREAMS + OF_HEADS:
+        with subtests.test(stage=stage):
+            theirs, ours = pair
+            oracle, step = Oracle(theirs), 1e-3
+            by_position = stage == "k"
+            found = gpt2viz.patch_estimate(
+                ours, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position
+            )
+            slopes = [
+                [
+                    (
+                        oracle.patched(CORRUPTED, CLEAN, stage, layer, place, step)
+                        - oracle.patched(CORRUPTED, CLEAN, stage, layer, place, -step)
+                    )
+                    / (2 * step)
+                    for place in places(stage, theirs.config.n_head, by_position)
+                ]
+                for layer in range(3)
+            ]
+            added = found.values.reshape(3, -1) - found.corrupted
+            assert_allclose(added, slopes, rtol=2e-3, atol=2e-5)
+            assert found.estimate
+            assert np.ptp(added) > 0.01
 
 
 @pytest.mark.parametrize("into", ["q", "k", "v"])
@@ -286,27 +288,28 @@ def test_a_path_is_as_transformers_makes_it(pair: Any, into: Any, direction: Any
     assert_allclose(found.restored, (found.value - found.corrupted) / span)
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["mask on", "mask off"])
-@pytest.mark.parametrize("edits", ["", "off:1.2,scale:2.0:-0.5", "forbid:6:2,mlp:0", "mean:2.1"])
 def test_a_run_that_goes_on_from_a_layer_is_the_whole_run(
-    model: gpt2viz.Model, edits: str, causal: bool
+    model: gpt2viz.Model, subtests: pytest.Subtests
 ) -> None:
     """So the whole clean stream put in before any layer gives the clean run, edited or not."""
-    run = gpt2viz.trace(model, CLEAN, causal, edits=gpt2viz.parse_edits(edits))
-    runs = paired_runs(
-        model,
-        CLEAN,
-        CORRUPTED,
-        ANSWER,
-        "noise",
-        "logit difference",
-        causal,
-        gpt2viz.parse_edits(edits),
-        None,
-    )
-    for layer in range(3):
-        found = runs.on(layer, patching.stream(run, layer, torch.device("cpu")), [])
-        assert_allclose(found, runs.read(run.logits_at(-1)), rtol=1e-5, atol=1e-5)
+    for causal in (True, False):
+        for edits in ("", "off:1.2,scale:2.0:-0.5", "forbid:6:2,mlp:0", "mean:2.1"):
+            with subtests.test(causal=causal, edits=edits):
+                run = gpt2viz.trace(model, CLEAN, causal, edits=gpt2viz.parse_edits(edits))
+                runs = paired_runs(
+                    model,
+                    CLEAN,
+                    CORRUPTED,
+                    ANSWER,
+                    "noise",
+                    "logit difference",
+                    causal,
+                    gpt2viz.parse_edits(edits),
+                    None,
+                )
+                for layer in range(3):
+                    found = runs.on(layer, patching.stream(run, layer, torch.device("cpu")), [])
+                    assert_allclose(found, runs.read(run.logits_at(-1)), rtol=1e-5, atol=1e-5)
 
 
 def test_the_whole_stream_gives_the_other_run_bit_for_bit(model: gpt2viz.Model) -> None:
@@ -429,9 +432,8 @@ def test_texts_that_do_not_line_up_are_told_where(model: gpt2viz.Model) -> None:
     assert nearest_pair([1, 2, 3], [1, 9, 3]) is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
+def test_what_cannot_be_patched_says_so(model: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"corrupted": CLEAN}, gpt2viz.PatchError, "the same"),
         ({"answer": (7, 7)}, gpt2viz.PatchError, "are both"),
         ({"answer": (1, 2, 3)}, gpt2viz.PatchError, "one or two tokens"),
@@ -441,14 +443,12 @@ def test_texts_that_do_not_line_up_are_told_where(model: gpt2viz.Model) -> None:
         ({"direction": "up"}, ValueError, "denoise, noise"),
         ({"metric": "loss"}, ValueError, "logit difference"),
         ({"corrupted": []}, gpt2viz.TextError, "no text"),
-    ],
-)
-def test_what_cannot_be_patched_says_so(
-    model: gpt2viz.Model, arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    asked = {"clean": CLEAN, "corrupted": CORRUPTED, "answer": ANSWER} | arguments
-    with pytest.raises(error, match=said):
-        gpt2viz.patch_sweep(model, **asked)
+    ]
+    for arguments, error, said in cases:
+        with subtests.test(arguments=arguments, error=error):
+            asked = {"clean": CLEAN, "corrupted": CORRUPTED, "answer": ANSWER} | arguments
+            with pytest.raises(error, match=said):
+                gpt2viz.patch_sweep(model, **asked)
 
 
 @pytest.mark.parametrize(

@@ -104,24 +104,25 @@ def grouped_by_loops(values: np.ndarray, at_least: float) -> set[frozenset[int]]
     return {group for group in found if len(group) > 1}
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("at_least", [0.95, 0.8, 0.5])
-def test_groups_by_loops(seed: int, at_least: float) -> None:
-    values = random_similarities(seed, 17)
-    joined = tree(values)
-    found = groups(joined, at_least)
-    assert {frozenset(group) for group in found} == grouped_by_loops(values, at_least)
-    order = in_order(joined)
-    assert sorted(order) == list(range(17))
-    for group in found:  # side by side in the map
-        places = sorted(order.index(head) for head in group)
-        assert places == list(range(places[0], places[0] + len(group)))
-    table = group_table(values, found, [str(n) for n in range(17)])
-    for row in table.to_dict("records"):
-        group = [int(n) for n in row["layer.head"].split()]
-        assert row["heads"] == len(group)
-        pairs = [values[a, b] for a in group for b in group]
-        assert row["least alike"] == pytest.approx(min(pairs))
+def test_groups_by_loops(subtests: pytest.Subtests) -> None:
+    for seed in range(4):
+        for at_least in (0.95, 0.8, 0.5):
+            with subtests.test(seed=seed, at_least=at_least):
+                values = random_similarities(seed, 17)
+                joined = tree(values)
+                found = groups(joined, at_least)
+                assert {frozenset(group) for group in found} == grouped_by_loops(values, at_least)
+                order = in_order(joined)
+                assert sorted(order) == list(range(17))
+                for group in found:  # side by side in the map
+                    places = sorted(order.index(head) for head in group)
+                    assert places == list(range(places[0], places[0] + len(group)))
+                table = group_table(values, found, [str(n) for n in range(17)])
+                for row in table.to_dict("records"):
+                    group = [int(n) for n in row["layer.head"].split()]
+                    assert row["heads"] == len(group)
+                    pairs = [values[a, b] for a in group for b in group]
+                    assert row["least alike"] == pytest.approx(min(pairs))
 
 
 def test_heads_that_do_the_same_meet() -> None:

@@ -33,14 +33,15 @@ from tests.checkpoints import write_checkpoint
 from tests.cli.conftest import Run
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_an_example_for_each_command(run: Run, command: str) -> None:
-    of_command = run(command, "--help").stdout
-    assert f"  gpt2viz {command} " in of_command or command == "models"
-    listed = " ".join(run("--help").stdout.split())
-    assert f" {command} {COMMANDS[command]} " in f"{listed} "
-    said = " ".join(of_command.replace(' ("-" reads stdin)', "").split())
-    assert COMMANDS[command] in said
+def test_help_has_an_example_for_each_command(run: Run, subtests: pytest.Subtests) -> None:
+    for command in COMMANDS:
+        with subtests.test(command=command):
+            of_command = run(command, "--help").stdout
+            assert f"  gpt2viz {command} " in of_command or command == "models"
+            listed = " ".join(run("--help").stdout.split())
+            assert f" {command} {COMMANDS[command]} " in f"{listed} "
+            said = " ".join(of_command.replace(' ("-" reads stdin)', "").split())
+            assert COMMANDS[command] in said
 
 
 def test_a_command_that_is_none(run: Run) -> None:
