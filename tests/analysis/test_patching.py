@@ -30,8 +30,12 @@ FIRST = 2  # the first token that differs
 ANSWER = (12, 40)
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "odd sizes, untied": {"n_embd": 15, "n_head": 3, "tie_word_embeddings": False},
-    "scores divided in deeper layers": {"scale_attn_by_inverse_layer_idx": True},
+    "odd sizes, untied, scores divided in deeper layers": {
+        "n_embd": 15,
+        "n_head": 3,
+        "tie_word_embeddings": False,
+        "scale_attn_by_inverse_layer_idx": True,
+    },
 }
 
 
