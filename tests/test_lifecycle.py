@@ -31,6 +31,7 @@ from tests.processes import ends, forked, full_disk
 from tests.servers import answers, free_ports
 from tests.training.runs import RECIPE, held_out, stream, trained
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 TEXT = "A crane ate fish and the animal did not cross the street because it was too tired.\n\n" * 12
 

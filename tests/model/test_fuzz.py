@@ -17,6 +17,7 @@ from tests.processes import forked
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory")
+@pytest.mark.slow
 def test_what_is_spoiled_runs_or_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ import torch
 from gpt2viz.model import tuning
 from gpt2viz.model.tuning import ONE_THREAD, threads
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
 

@@ -171,6 +171,7 @@ def silent() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
+@pytest.mark.slow
 def test_an_address_where_no_cluster_answers(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray")
     monkeypatch.setattr("gpt2viz.survey.engines.ANSWER", 1)
@@ -516,6 +517,7 @@ def same_as_one_worker(engine: Engine, tiny_folder: Path, corpus: Path, tmp_path
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same(
     tiny_folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -525,6 +527,7 @@ def test_two_processes_give_the_same(
 
 
 @pytest.mark.filterwarnings("default")  # Ray's own
+@pytest.mark.slow
 def test_a_ray_of_two_workers_gives_the_same_and_answers_at_its_address(
     tiny_folder: Path, corpus: Path, tmp_path: Path
 ) -> None:
@@ -553,6 +556,7 @@ def heads(arguments: str, said: Path) -> None:
         main(["heads", *arguments.split()])
 
 
+@pytest.mark.slow
 def test_a_survey_that_is_stopped_says_so_in_one_line(
     tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
