@@ -53,7 +53,7 @@ LIMIT = 120
 EXEMPT: dict[str, str] = {
     "model.fingerprint._stamp": "a mark, of which only counts whether it is the same",
     "model.fingerprint._stamp_of": "a mark, of which only counts whether it is the same",
-    "model.hub._Watched.write": "how much was written, as files say it; the hub's client never asks",
+    "model.hub._Watched.write": "how much was written; the hub's client never asks",
     "model.tokenizer.Tokenizer._cutting": "a key: equal tokenizers have equal ones",
     "model.tokenizer.TokenList._cutting": "a key: equal tokenizers have equal ones",
     "model.vocabulary.ranked": "ranks of merges, of which only the order counts",

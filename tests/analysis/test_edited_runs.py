@@ -75,6 +75,7 @@ CASES: dict[str, dict[str, Any]] = {
     "forbid:5:2,forbid:5:5,forbid:8:0": {"pairs": [(5, 2), (5, 5), (8, 0)]},
     "window:1": {"pairs": [(i, j) for i in range(9) for j in range(9) if i != j]},
     "window:3": {"pairs": [(i, j) for i in range(9) for j in range(9) if not -3 < i - j < 3]},
+    "window:2:3": {"pairs": [(i, j) for i in range(9) for j in range(3, 9) if abs(i - j) > 1]},
     "nofirst": {"pairs": [(i, 0) for i in range(1, 9)]},
     "off:0.1,mlp:1,nofirst,scale:2.3:3.0,mean:1.0,attn:2": {
         "heads": {(0, 1): 0, (2, 3): 3},

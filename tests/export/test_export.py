@@ -337,6 +337,7 @@ def test_a_browser_is_found_without_kaleido_too(
 
 @pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
 @pytest.mark.parametrize("script", ["exec tail -f", "tail -f"], ids=["alone", "with a child"])
+@pytest.mark.slow
 def test_a_browser_that_does_not_answer_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:

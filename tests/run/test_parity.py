@@ -32,7 +32,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "upcast": {"scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True},
     "padded vocabulary, longer context": {"vocab_size": 512, "n_positions": 40},
 }
-LENGTHS = (1, 2, 7, 24)
+LENGTHS = (1, 7, 24)
 
 
 def random_ids(n: int) -> list[int]:
@@ -156,23 +156,3 @@ def test_sharded_files(tmp_path: Path) -> None:
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), random_ids(9))
     with torch.no_grad():
         assert_allclose(trace.logits, theirs(torch.tensor([trace.token_ids])).logits, **TOLERANCE)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "parameters"),
-    [
-        ({"n_layer": 12, "n_head": 12, "n_embd": 768}, 124_439_808),
-        ({"n_layer": 24, "n_head": 16, "n_embd": 1024}, 354_823_168),
-        ({"n_layer": 36, "n_head": 20, "n_embd": 1280}, 774_030_080),
-        ({"n_layer": 48, "n_head": 25, "n_embd": 1600}, 1_557_611_200),
-    ],
-    ids=["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"],
-)
-def test_released_sizes_have_the_released_parameter_counts(
-    sizes: dict[str, Any], parameters: int
-) -> None:
-    from gpt2viz.model.network import GPT2
-
-    with torch.device("meta"):
-        network = GPT2(gpt2viz.GPT2Config(**sizes))
-    assert sum(weight.numel() for weight in network.parameters()) == parameters

@@ -12,7 +12,7 @@ import gpt2viz
 from gpt2viz.analysis.attribution import rollout, value_weighted
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit, describe, moved, parse_edits
-from tests.analysis.test_patching import ANSWER, CLEAN, CORRUPTED, Oracle
+from tests.analysis.test_patching import CLEAN, CORRUPTED, Oracle
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import PER_LAYER, Tolerance
 
@@ -63,30 +63,6 @@ def test_a_patch_is_as_transformers_makes_it(pair: Any, subtests: pytest.Subtest
                     assert abs(plain.logits_at(-1) - run.logits_at(-1)).max() > 1e-3
 
 
-def test_it_is_the_same_cell_of_a_sweep(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
-    for stage in STREAMS + OF_HEADS:
-        with subtests.test(stage=stage):
-            others, by_position = parse_edits("scale:1.2:-1.5,forbid:4:1"), stage in OF_HEADS
-            ways: list[Any] = [("denoise", TEXTS[::-1]), ("noise", TEXTS)]
-            for direction, (into, source) in ways:
-                sweep = gpt2viz.patch_sweep(
-                    tiny,
-                    *TEXTS,
-                    stage,
-                    ANSWER,
-                    direction=direction,
-                    by_position=by_position,
-                    edits=others,
-                )
-                for layer in range(3):
-                    edits = (*others, *parse_edits(spelled(stage, layer, 3, 4)))
-                    logits = gpt2viz.trace(tiny, into, edits=edits, patch_from=source).logits_at(-1)
-                    cell = sweep.values[(layer, 3, 4) if by_position else (layer, 4)]
-                    assert logits[ANSWER[0]] - logits[ANSWER[1]] == pytest.approx(
-                        cell, rel=1e-4, abs=1e-5
-                    )
-
-
 def test_what_is_derived_is_of_the_patched_run(
     tiny: gpt2viz.Model, subtests: pytest.Subtests
 ) -> None:
@@ -124,19 +100,6 @@ def test_what_is_recorded_is_what_went_on(tiny: gpt2viz.Model) -> None:
     assert_array_equal(run.stage("weights", 1, 3), source.stage("weights", 1, 3))
     assert run.key == gpt2viz.trace(tiny, CLEAN, edits=run.edits, patch_from=CORRUPTED).key
     assert run.key != gpt2viz.trace(tiny, CLEAN, edits=run.edits, patch_from=CLEAN).key
-
-
-def test_a_piece_patched_with_itself_is_the_baseline(
-    tiny: gpt2viz.Model, subtests: pytest.Subtests
-) -> None:
-    for stage in STREAMS + OF_HEADS:
-        with subtests.test(stage=stage):
-            plain = gpt2viz.trace(tiny, CLEAN).logits
-            for position in (None, 4):
-                edits = parse_edits(spelled(stage, 1, 2, position))
-                assert_array_equal(
-                    gpt2viz.trace(tiny, CLEAN, edits=edits, patch_from=CLEAN).logits, plain
-                )
 
 
 def test_the_whole_stream_before_any_layer_gives_the_other_run(tiny: gpt2viz.Model) -> None:
