@@ -36,7 +36,7 @@ SINCE ?=
 BIN := .venv/bin
 # Most modules of what is installed are never imported: Python compiles the others as it needs them.
 PIP := $(BIN)/pip install --disable-pip-version-check --quiet --no-compile
-# The rooms whose tests take seconds.
+# The rooms whose tests take seconds, but for those that are marked as slow.
 QUICK := model run analysis anatomy survey textbook training pictures export
 # What is written beside the code, and what is built of it: prose, docs, licences, locks, packages, the
 # map of the rooms. A change of the code seldom breaks it, so `make lint` tests it.
@@ -56,7 +56,7 @@ test: $(DEV)  ## all that the code does; the tests in a browser need Chromium
 	$(BIN)/pytest $(WRITTEN:%=--ignore=%) --numprocesses 3 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected|Unable to capture'
 
 unit: $(DEV)  ## only the quick tests, without pages and browser
-	$(BIN)/pytest $(QUICK:%=tests/%) tests/test_*.py
+	$(BIN)/pytest -m "not slow" $(QUICK:%=tests/%) tests/test_*.py
 
 browser: $(DEV)  ## only the tests in a real browser
 	$(BIN)/pytest tests/browser

@@ -179,7 +179,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
     """Serve ``hub`` on a free port; its ``address`` is then known."""
     server = Server(("127.0.0.1", 0), type("Bound", (Answer,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = Thread(target=server.serve_forever, daemon=True)
+    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield hub

@@ -14,9 +14,8 @@ from gpt2viz.labels import counted, difference, label, markup_safe, power_of_ten
 tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf-8", "ignore"))
 
 
-@pytest.mark.parametrize(
-    ("token", "written"),
-    [
+def test_examples(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[bytes, str]] = [
         (b" crane", "·crane"),
         ("·".encode(), r"\u00b7"),
         (b"\n\t\r", r"\n\t\r"),
@@ -32,10 +31,10 @@ tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf
         (b"", "∅"),
         ("∅".encode(), r"\u2205"),
         ("مرحبا".encode(), "مرحبا"),
-    ],
-)
-def test_examples(token: bytes, written: str) -> None:
-    assert label(token) == written
+    ]
+    for token, written in cases:
+        with subtests.test(token=token, written=written):
+            assert label(token) == written
 
 
 @given(a=tokens, b=tokens)
@@ -66,19 +65,18 @@ def test_shorten_keeps_both_ends() -> None:
     assert len(shorten("x" * 100, 14)) == 14
 
 
-@pytest.mark.parametrize(
-    ("n", "things", "said"),
-    [
+def test_one_thing_is_not_said_as_many(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, str, str]] = [
         (1, "tokens", "1 token"),
         (0, "tokens", "0 tokens"),
         (1024, "tokens", "1,024 tokens"),
         (1, "texts at once", "1 text at once"),
         (1, "entries of the vocabulary", "1 entry of the vocabulary"),
         (2, "heads of a layer (n_head)", "2 heads of a layer (n_head)"),
-    ],
-)
-def test_one_thing_is_not_said_as_many(n: int, things: str, said: str) -> None:
-    assert counted(n, things) == said
+    ]
+    for n, things, said in cases:
+        with subtests.test(n=n, things=things):
+            assert counted(n, things) == said
 
 
 @pytest.mark.parametrize(
@@ -89,9 +87,8 @@ def test_numbers_have_true_signs(number: float, form: str, said: str) -> None:
     assert signed(number, form) == said
 
 
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [
+def test_powers_of_ten_stand_only_where_there_is_one(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, str]] = [
         (0.00039, "3.9 · 10⁻⁴"),
         (-41_000, "−4.1 · 10⁴"),
         (5.2, "5.2"),
@@ -99,10 +96,10 @@ def test_numbers_have_true_signs(number: float, form: str, said: str) -> None:
         (-np.inf, "−∞"),
         (np.nan, "NaN"),
         (9.97, "1.0 · 10¹"),
-    ],
-)
-def test_powers_of_ten_stand_only_where_there_is_one(number: float, said: str) -> None:
-    assert power_of_ten(number) == said
+    ]
+    for number, said in cases:
+        with subtests.test(number=number, said=said):
+            assert power_of_ten(number) == said
 
 
 @pytest.mark.parametrize(

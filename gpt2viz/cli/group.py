@@ -49,14 +49,13 @@ class Group(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         """Tune this process, run a command, exit: 0, ``FAILED``, ``USAGE`` or ``INTERRUPTED``."""
         named["standalone_mode"] = False
+        if not (sys.argv[1:] if args is None else args):
+            args = ["--help"]
         try:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, _interrupt)
             tune_process()
             code = super().main(args, *rest, **named)
-        except click.exceptions.NoArgsIsHelpError as error:  # nothing was asked: what there is
-            click.echo(error.format_message())
-            code = 0
         except click.UsageError as error:
             where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
             code = _say(f"{_in_one_line(error)}{where}", USAGE)

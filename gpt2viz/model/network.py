@@ -179,14 +179,21 @@ class Block(nn.Module):
         return self.residual_out(x + self.mlp(normed))  # (B, T, C)
 
 
+def _embedding(n: int, C: int) -> nn.Embedding:
+    """A table (n, C) whose numbers come later: to draw some on PyTorch's device "meta" loads its
+    compiler, which took three seconds of each process.
+    """
+    return nn.Embedding.from_pretrained(torch.empty(n, C), freeze=False)
+
+
 class GPT2(nn.Module):
     """Token ids (B, T) -> logits (B, T, n_vocab), or (B, 1, n_vocab) for the last token only."""
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__()
         self.config = config
-        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
-        self.wpe = nn.Embedding(config.n_positions, config.n_embd)
+        self.wte = _embedding(config.vocab_size, config.n_embd)
+        self.wpe = _embedding(config.n_positions, config.n_embd)
         self.drop = nn.Dropout(config.embd_pdrop)
         self.h = nn.ModuleList(Block(config, n) for n in range(config.n_layer))
         self.ln_f = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)

@@ -22,19 +22,18 @@ from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
 
 
-@pytest.mark.parametrize(
-    ("scores", "point"),
-    [
+def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[list[float], int | None]] = [
         ([0.0, 0.1, 0.39, 0.4, 0.7, 0.8], 3),  # half of what it ends with, and not of the highest
         ([0.0, 0.35, 0.9, 0.1, 0.3, 0.6], 1),  # the first time, though it falls again
         ([0.3, 0.3, 0.4], 0),
         ([0.0, 0.9, 0.19], None),
         ([0.0, 0.5, np.nan], None),
         ([0.8], 0),
-    ],
-)
-def test_a_head_is_born_at_half_of_its_last_score(scores: list[float], point: int | None) -> None:
-    assert birth(np.array(scores)).point == point
+    ]
+    for scores, point in cases:
+        with subtests.test(scores=scores, point=point):
+            assert birth(np.array(scores)).point == point
 
 
 def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path) -> None:

@@ -22,9 +22,14 @@ from tests.numpy_gpt2 import layer_norm, read, softmax
 
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "odd sizes": {"n_embd": 15, "n_head": 3, "n_positions": 7},
-    "scores divided in deeper layers": {"scale_attn_by_inverse_layer_idx": True},
-    "untied, another ε": {"tie_word_embeddings": False, "layer_norm_epsilon": 0.3},
+    "odd sizes, untied, another ε, scores divided in deeper layers": {
+        "n_embd": 15,
+        "n_head": 3,
+        "n_positions": 7,
+        "tie_word_embeddings": False,
+        "layer_norm_epsilon": 0.3,
+        "scale_attn_by_inverse_layer_idx": True,
+    },
     "one head as wide as the stream": {"n_head": 1, "n_embd": 8},
 }
 

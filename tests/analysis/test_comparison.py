@@ -137,22 +137,6 @@ def test_a_token_without_a_vector_is_nobodys_neighbour(folder: Path, tmp_path: P
     assert_array_equal(found.ids[:, :4], nearest(trace, 3, stream_places(3), top=4).ids)
 
 
-def test_nearest_tokens_by_a_loop(folder: Path) -> None:
-    model = gpt2viz.load_model(folder)
-    places = stream_places(3)
-    found = nearest(gpt2viz.trace(model, A), 3, places, top=4)
-    theirs = reference(folder, A, causal=True)
-    rows = model.network.wte.weight.detach().numpy().astype(np.float64)
-    assert found.ids[0, 0] == A[3]
-    assert found.cosine[0, 0] == pytest.approx(1)
-    for n, (key, layer) in enumerate(places[1:], start=1):
-        x = (theirs[key] if layer is None else theirs[key][layer])[3]
-        cosines = [x @ row / np.linalg.norm(x) / np.linalg.norm(row) for row in rows]
-        best = sorted(range(len(rows)), key=lambda i: -cosines[i])[:4]
-        assert_array_equal(found.ids[n], best)
-        assert_allclose(found.cosine[n], [cosines[i] for i in best], atol=1e-5)
-
-
 def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "other", seed=5, n_layer=2, n_head=3)
     run_a, run_b = (

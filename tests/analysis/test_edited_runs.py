@@ -75,6 +75,7 @@ CASES: dict[str, dict[str, Any]] = {
     "forbid:5:2,forbid:5:5,forbid:8:0": {"pairs": [(5, 2), (5, 5), (8, 0)]},
     "window:1": {"pairs": [(i, j) for i in range(9) for j in range(9) if i != j]},
     "window:3": {"pairs": [(i, j) for i in range(9) for j in range(9) if not -3 < i - j < 3]},
+    "window:2:3": {"pairs": [(i, j) for i in range(9) for j in range(3, 9) if abs(i - j) > 1]},
     "nofirst": {"pairs": [(i, 0) for i in range(1, 9)]},
     "off:0.1,mlp:1,nofirst,scale:2.3:3.0,mean:1.0,attn:2": {
         "heads": {(0, 1): 0, (2, 3): 3},
@@ -531,11 +532,10 @@ def a_score_taken_apart(case: Case) -> None:
             assert weights[had_read.token] == pytest.approx(weights.max(), abs=1e-5)
 
 
-@pytest.mark.parametrize("check", ANALYSES, ids=lambda check: check.__name__)
-def test_every_analysis_of_every_edited_run(
-    cases: list[Case], check: Callable[[Case], None]
-) -> None:
-    check_all(cases, check)
+def test_every_analysis_of_every_edited_run(cases: list[Case], subtests: pytest.Subtests) -> None:
+    for check in ANALYSES:
+        with subtests.test(check=check):
+            check_all(cases, check)
 
 
 class Pair(NamedTuple):

@@ -112,16 +112,6 @@ def test_it_ends_at_the_end_of_a_text(pair: Any) -> None:
     assert [c.token for c in generate(ours, IDS, 5, temperature=5.0, seed=found)] == [place]
 
 
-def test_rank_and_probability_of_any_token(pair: Any) -> None:
-    _, ours = pair
-    trace = gpt2viz.trace(ours, IDS)
-    p = trace.next_token_probabilities[0]
-    third = int(np.argsort(-p)[2])
-    choice = appraise(trace, third)
-    assert choice.rank == 3
-    assert choice.probability == pytest.approx(float(p[third]), rel=1e-5)
-
-
 def test_surprise_is_a_number_however_small_the_probability(pair: Any) -> None:
     """Where one logit is far above all others, −ln p is how far it is above the token's own."""
     _, ours = pair

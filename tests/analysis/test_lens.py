@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz.analysis.lens import contributions, logit_lens
-from gpt2viz.analysis.sampling import surprise
 from tests.checkpoints import write_checkpoint
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
@@ -102,20 +101,6 @@ def test_lens_reads_only_the_positions_asked_for(pair: Any) -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("versus", "position"), [(None, -1), (7, -1), (None, 2), (44, 0)])
-def test_contributions_sum_to_transformers_logit(
-    pair: Any, versus: int | None, position: int
-) -> None:
-    theirs, ours = pair
-    parts = contributions(ours, gpt2viz.trace(ours, IDS), 301, versus, position)
-    logits = theirs(torch.tensor([IDS])).logits[0, position].double()
-    expected = float(logits[301] - (logits[versus] if versus is not None else 0))
-    assert parts.logit == pytest.approx(expected, abs=1e-4)
-    assert parts.total == pytest.approx(expected, abs=1e-4)
-    assert parts.heads.shape == (N_LAYER, N_HEAD)
-
-
-@torch.no_grad()
 @pytest.mark.parametrize("layer", range(N_LAYER))
 @pytest.mark.parametrize("head", [0, 3])
 def test_one_heads_share_is_what_the_logit_loses_without_it(
@@ -165,15 +150,3 @@ def test_what_they_print_is_a_line(pair: Any) -> None:
     assert repr(parts).startswith("Contributions to the logit of token 301 − 7 after position 6: ")
     assert repr(parts).endswith(" nats, from 3 layers of 4 heads")
     assert f"{parts.logit:.4f}" in repr(parts)
-
-
-@torch.no_grad()
-def test_surprise_equals_transformers_loss(pair: Any) -> None:
-    theirs, ours = pair
-    bits = surprise(gpt2viz.trace(ours, IDS))
-    ids = torch.tensor([IDS])
-    assert np.isnan(bits[0])
-    assert bits[1:].mean() * np.log(2) == pytest.approx(float(theirs(ids, labels=ids).loss), 1e-5)
-    logs = theirs(ids).logits[0].log_softmax(-1)
-    expected = [-float(logs[n, IDS[n + 1]]) / np.log(2) for n in range(len(IDS) - 1)]
-    assert_allclose(bits[1:], expected, rtol=1e-4)

@@ -11,27 +11,28 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from torch import Tensor
 
 import gpt2viz
 from gpt2viz.analysis import patching
-from gpt2viz.analysis.paired_runs import paired_runs
 from gpt2viz.model import hub
 from gpt2viz.run.edits import OF_HEADS, STREAMS
-from gpt2viz.run.forward import run_from
 from gpt2viz.run.pieces import nearest_pair
 from tests.analysis import peer_patches
 from tests.checkpoints import write_checkpoint
 
 CLEAN = [5, 300, 17, 219, 88, 401, 7]
 CORRUPTED = [5, 300, 23, 219, 91, 401, 7]
-FIRST = 2  # the first token that differs
 ANSWER = (12, 40)
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "odd sizes, untied": {"n_embd": 15, "n_head": 3, "tie_word_embeddings": False},
-    "scores divided in deeper layers": {"scale_attn_by_inverse_layer_idx": True},
+    "odd sizes, untied, scores divided in deeper layers": {
+        "n_embd": 15,
+        "n_head": 3,
+        "tie_word_embeddings": False,
+        "scale_attn_by_inverse_layer_idx": True,
+    },
 }
 
 
@@ -196,59 +197,61 @@ def places(stage: str, n_head: int, by_position: bool) -> list[Any]:
     return [(head, t) for head in range(n_head) for t in positions]
 
 
-@pytest.mark.parametrize(
-    ("stage", "by_position", "direction"),
-    [
+def test_every_patch_is_as_transformers_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, bool, Any]] = [
         *((stage, False, "denoise") for stage in STREAMS + OF_HEADS),
         ("weights", True, "denoise"),
         ("residual_in", False, "noise"),
         ("head_output", True, "noise"),
-    ],
-)
-def test_every_patch_is_as_transformers_makes_it(
-    pair: Any, stage: str, by_position: bool, direction: Any
-) -> None:
-    theirs, ours = pair
-    oracle = Oracle(theirs)
-    sweep = gpt2viz.patch_sweep(
-        ours, CLEAN, CORRUPTED, stage, ANSWER, direction=direction, by_position=by_position
-    )
-    into, source = (CORRUPTED, CLEAN) if direction == "denoise" else (CLEAN, CORRUPTED)
-    expected = [
-        [
-            oracle.patched(into, source, stage, layer, place)
-            for place in places(stage, theirs.config.n_head, by_position)
-        ]
-        for layer in range(3)
     ]
-    assert_allclose(sweep.values.reshape(3, -1), expected, rtol=1e-5, atol=1e-5)
-    alone = [oracle.metric(oracle.run(ids, "q", 0, lambda x: x)) for ids in (CLEAN, CORRUPTED)]
-    assert_allclose([sweep.clean, sweep.corrupted], alone, rtol=1e-5, atol=1e-5)
-    assert np.ptp(sweep.values) > 0.01
-
-
-@pytest.mark.parametrize("stage", STREAMS + OF_HEADS)
-def test_the_estimate_is_the_slope_of_a_patch(pair: Any, stage: str) -> None:
-    """That of a thousandth of the patch, from both sides, by transformers in double precision."""
-    theirs, ours = pair
-    oracle, step = Oracle(theirs), 1e-3
-    by_position = stage == "k"
-    found = gpt2viz.patch_estimate(ours, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position)
-    slopes = [
-        [
-            (
-                oracle.patched(CORRUPTED, CLEAN, stage, layer, place, step)
-                - oracle.patched(CORRUPTED, CLEAN, stage, layer, place, -step)
+    for stage, by_position, direction in cases:
+        with subtests.test(stage=stage, by_position=by_position):
+            theirs, ours = pair
+            oracle = Oracle(theirs)
+            sweep = gpt2viz.patch_sweep(
+                ours, CLEAN, CORRUPTED, stage, ANSWER, direction=direction, by_position=by_position
             )
-            / (2 * step)
-            for place in places(stage, theirs.config.n_head, by_position)
-        ]
-        for layer in range(3)
-    ]
-    added = found.values.reshape(3, -1) - found.corrupted
-    assert_allclose(added, slopes, rtol=2e-3, atol=2e-5)
-    assert found.estimate
-    assert np.ptp(added) > 0.01
+            into, source = (CORRUPTED, CLEAN) if direction == "denoise" else (CLEAN, CORRUPTED)
+            expected = [
+                [
+                    oracle.patched(into, source, stage, layer, place)
+                    for place in places(stage, theirs.config.n_head, by_position)
+                ]
+                for layer in range(3)
+            ]
+            assert_allclose(sweep.values.reshape(3, -1), expected, rtol=1e-5, atol=1e-5)
+            alone = [
+                oracle.metric(oracle.run(ids, "q", 0, lambda x: x)) for ids in (CLEAN, CORRUPTED)
+            ]
+            assert_allclose([sweep.clean, sweep.corrupted], alone, rtol=1e-5, atol=1e-5)
+            assert np.ptp(sweep.values) > 0.01
+
+
+def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtests) -> None:
+    """That of a thousandth of the patch, from both sides, by transformers in double precision."""
+    for stage in STREAMS + OF_HEADS:
+        with subtests.test(stage=stage):
+            theirs, ours = pair
+            oracle, step = Oracle(theirs), 1e-3
+            by_position = stage == "k"
+            found = gpt2viz.patch_estimate(
+                ours, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position
+            )
+            slopes = [
+                [
+                    (
+                        oracle.patched(CORRUPTED, CLEAN, stage, layer, place, step)
+                        - oracle.patched(CORRUPTED, CLEAN, stage, layer, place, -step)
+                    )
+                    / (2 * step)
+                    for place in places(stage, theirs.config.n_head, by_position)
+                ]
+                for layer in range(3)
+            ]
+            added = found.values.reshape(3, -1) - found.corrupted
+            assert_allclose(added, slopes, rtol=2e-3, atol=2e-5)
+            assert found.estimate
+            assert np.ptp(added) > 0.01
 
 
 @pytest.mark.parametrize("into", ["q", "k", "v"])
@@ -286,38 +289,6 @@ def test_a_path_is_as_transformers_makes_it(pair: Any, into: Any, direction: Any
     assert_allclose(found.restored, (found.value - found.corrupted) / span)
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["mask on", "mask off"])
-@pytest.mark.parametrize("edits", ["", "off:1.2,scale:2.0:-0.5", "forbid:6:2,mlp:0", "mean:2.1"])
-def test_a_run_that_goes_on_from_a_layer_is_the_whole_run(
-    model: gpt2viz.Model, edits: str, causal: bool
-) -> None:
-    """So the whole clean stream put in before any layer gives the clean run, edited or not."""
-    run = gpt2viz.trace(model, CLEAN, causal, edits=gpt2viz.parse_edits(edits))
-    runs = paired_runs(
-        model,
-        CLEAN,
-        CORRUPTED,
-        ANSWER,
-        "noise",
-        "logit difference",
-        causal,
-        gpt2viz.parse_edits(edits),
-        None,
-    )
-    for layer in range(3):
-        found = runs.on(layer, patching.stream(run, layer, torch.device("cpu")), [])
-        assert_allclose(found, runs.read(run.logits_at(-1)), rtol=1e-5, atol=1e-5)
-
-
-def test_the_whole_stream_gives_the_other_run_bit_for_bit(model: gpt2viz.Model) -> None:
-    """One pass over the same numbers in the same order is the same to the last bit."""
-    clean = gpt2viz.trace(model, CLEAN)
-    whole = torch.from_numpy(clean.stage("embedding").copy())
-    logits = run_from(model, 0, whole, [], causal=True, explicit=True)
-    softmax = torch.from_numpy(logits.copy()).softmax(dim=-1).numpy()
-    assert_array_equal(softmax, clean.next_token_probabilities)
-
-
 def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
     """Its ``get_act_patch_*`` on a random GPT-2: see ``tests.analysis.peer_patches``."""
     kept = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))
@@ -337,28 +308,6 @@ def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
         assert np.ptp(theirs) > 0.01
 
 
-def test_nothing_before_the_first_difference_changes_anything(model: gpt2viz.Model) -> None:
-    """Exactly: these pieces are the same in both runs, so putting one in is no change at all."""
-    for stage in STREAMS:
-        sweep = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, stage, ANSWER)
-        assert_array_equal(sweep.values[:, :FIRST], sweep.corrupted)
-        assert sweep.values[0, FIRST] != pytest.approx(sweep.corrupted, abs=1e-3)
-    for stage in OF_HEADS:
-        sweep = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, stage, ANSWER, by_position=True)
-        assert_array_equal(sweep.values[:, :, :FIRST], sweep.corrupted)
-        assert abs(sweep.values[:, :, FIRST] - sweep.corrupted).max() > 1e-3
-
-
-def test_the_stream_of_the_last_token_after_all_layers_but_one_carries_most(
-    model: gpt2viz.Model,
-) -> None:
-    """In a text of one layer more everything has come to the last token: it restores all."""
-    sweep = gpt2viz.patch_sweep(model, [5, 17], [5, 23], "residual_in", ANSWER)
-    assert_allclose(sweep.values[0], [sweep.corrupted, sweep.clean], rtol=1e-5)
-    assert_allclose(sweep.restored[:, 1], 1, rtol=1e-4)
-    assert_allclose(sweep.restored[:, 0], 0, atol=1e-4)
-
-
 @pytest.mark.parametrize("stage", ["attention_output", "q", "weights"])
 def test_a_batch_is_its_patches_one_at_a_time(
     model: gpt2viz.Model, stage: str, monkeypatch: pytest.MonkeyPatch
@@ -367,20 +316,6 @@ def test_a_batch_is_its_patches_one_at_a_time(
     monkeypatch.setattr(patching, "AT_ONCE", 1)
     alone = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, stage, ANSWER, by_position=True)
     assert_allclose(together.values, alone.values, rtol=1e-5, atol=1e-6)
-
-
-def test_edits_and_the_mask_hold_for_both_runs(model: gpt2viz.Model) -> None:
-    """A head that is off puts out nothing: its keys carry nothing, nor does what it reads."""
-    off = gpt2viz.parse_edits("off:1.2")
-    for causal in (True, False):
-        sweep = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, "k", ANSWER, edits=off, causal=causal)
-        run = gpt2viz.trace(model, CORRUPTED, causal, edits=off)
-        difference = run.logits_at(-1)[ANSWER[0]] - run.logits_at(-1)[ANSWER[1]]
-        assert sweep.corrupted == pytest.approx(float(difference), rel=1e-5)
-        assert_allclose(sweep.values[1, 2], sweep.corrupted, rtol=1e-5)
-        assert abs(sweep.values[1] - sweep.corrupted).max() > 1e-3
-    plain = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, "k", ANSWER)
-    assert plain.corrupted != pytest.approx(sweep.corrupted, abs=1e-4)
 
 
 def test_each_metric(model: gpt2viz.Model) -> None:
@@ -429,9 +364,8 @@ def test_texts_that_do_not_line_up_are_told_where(model: gpt2viz.Model) -> None:
     assert nearest_pair([1, 2, 3], [1, 9, 3]) is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
+def test_what_cannot_be_patched_says_so(model: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"corrupted": CLEAN}, gpt2viz.PatchError, "the same"),
         ({"answer": (7, 7)}, gpt2viz.PatchError, "are both"),
         ({"answer": (1, 2, 3)}, gpt2viz.PatchError, "one or two tokens"),
@@ -441,14 +375,12 @@ def test_texts_that_do_not_line_up_are_told_where(model: gpt2viz.Model) -> None:
         ({"direction": "up"}, ValueError, "denoise, noise"),
         ({"metric": "loss"}, ValueError, "logit difference"),
         ({"corrupted": []}, gpt2viz.TextError, "no text"),
-    ],
-)
-def test_what_cannot_be_patched_says_so(
-    model: gpt2viz.Model, arguments: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    asked = {"clean": CLEAN, "corrupted": CORRUPTED, "answer": ANSWER} | arguments
-    with pytest.raises(error, match=said):
-        gpt2viz.patch_sweep(model, **asked)
+    ]
+    for arguments, error, said in cases:
+        with subtests.test(arguments=arguments, error=error):
+            asked = {"clean": CLEAN, "corrupted": CORRUPTED, "answer": ANSWER} | arguments
+            with pytest.raises(error, match=said):
+                gpt2viz.patch_sweep(model, **asked)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,8 @@ def rows(pairs: np.ndarray) -> list[str]:
     return ["".join(".#"[int(wanted)] for wanted in row) for row in pairs]
 
 
-@pytest.mark.parametrize(
-    ("kind", "n", "expected"),
-    [
+def test_every_kind(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Kind, int, list[str]]] = [
         ("back", 0, ["#....", ".#...", "..#..", "...#.", "....#"]),
         ("back", 2, [".....", ".....", "#....", ".#...", "..#.."]),
         ("column", 0, ["#....", "#....", "#....", "#....", "#...."]),
@@ -32,10 +31,10 @@ def rows(pairs: np.ndarray) -> list[str]:
         ("block", 2, ["#....", "##...", "..#..", "..##.", "....#"]),
         ("stripes", 2, [".....", ".....", "#....", ".#...", "#.#.."]),
         ("empty", 1, ["....."] * 5),
-    ],
-)
-def test_every_kind(kind: Kind, n: int, expected: list[str]) -> None:
-    assert rows(drawn(kind, 5, n, (), causal=True)) == expected
+    ]
+    for kind, n, expected in cases:
+        with subtests.test(kind=kind, n=n):
+            assert rows(drawn(kind, 5, n, (), causal=True)) == expected
 
 
 def test_with_the_mask_off_later_keys_can_be_wanted() -> None:
@@ -52,10 +51,10 @@ def test_cells_are_toggled() -> None:
     assert parse_cells("") == ()
 
 
-@pytest.mark.parametrize("wrong", ["3", "3:", "a:b", "1:2:3", "-1:2", "1:2,", "²:1"])
-def test_what_is_no_cell(wrong: str) -> None:
-    with pytest.raises(ValueError):
-        parse_cells(wrong)
+def test_what_is_no_cell(subtests: pytest.Subtests) -> None:
+    for wrong in ("3", "3:", "a:b", "1:2:3", "-1:2", "1:2,", "²:1"):
+        with subtests.test(wrong=wrong), pytest.raises(ValueError):
+            parse_cells(wrong)
 
 
 def test_similarity_by_hand() -> None:

@@ -309,9 +309,9 @@ def test_a_token_is_looked_for_only_where_no_other_would_do() -> None:
     """Untrained models of one layer: each other token in the key's place, by loops."""
     claims, refused = 0, 0
     for seed in range(6):
-        torch.manual_seed(seed)
         config = GPT2Config(vocab_size=150, n_positions=16, n_embd=24, n_layer=1, n_head=4)
         network = GPT2(config).eval()
+        torch.manual_seed(seed)
         with torch.no_grad():
             for name, weight in network.named_parameters():
                 weight.normal_(std=0.1 if "wpe" in name else 0.6)
@@ -365,30 +365,6 @@ def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path) -> None:
         wrote = (wrote - wrote.mean()) / sigmas[1][key] * w["h.1.ln_1.weight"]
         k = wrote @ w["h.1.attn.c_attn.weight"][:, 24:48][:, head * 6 : head * 6 + 6]
         assert found[a] - found[b] == pytest.approx(q @ k, rel=1e-3, abs=1e-4)
-
-
-def test_heads_that_change_places_change_names(model: gpt2viz.Model, cat: gpt2viz.Trace) -> None:
-    order, hs = list(reversed(range(N_HEAD))), model.config.head_dim
-    other = gpt2viz.load_model()
-    C = model.config.n_embd
-    rows = np.concatenate([np.arange(C).reshape(N_HEAD, hs)[h] for h in order])
-    with torch.no_grad():
-        for name in ("weight", "bias"):
-            qkv = other.network.get_parameter(f"h.0.attn.c_attn.{name}")
-            qkv.copy_(qkv[np.concatenate([rows, rows + C, rows + 2 * C])].clone())
-        merge = other.network.get_parameter("h.0.attn.c_proj.weight")
-        merge.copy_(merge[:, rows].clone())
-    renamed = {f"head 0.{h}": f"head 0.{n}" for n, h in enumerate(order)}
-    ours = why(model, cat, *copier(), 8, 2)
-    theirs = why(other, gpt2viz.trace(other, CAT), *copier(), 8, 2)
-    for a, b in zip(ours.pairs, theirs.pairs, strict=True):
-        parts = [renamed.get(part, part) for part in (a.query_part, a.key_part)]
-        assert [b.query_part, b.key_part] == parts
-        assert b.share == pytest.approx(a.share, abs=1e-4)
-        assert (a.key_read is None) == (b.key_read is None)
-        if a.key_read is not None and b.key_read is not None:
-            assert a.key_read.token == b.key_read.token
-    assert named(theirs) == named(ours) == "induction"
 
 
 def test_without_the_mask_a_later_key_is_no_induction() -> None:

@@ -36,34 +36,16 @@ def by_loops(trace: gpt2viz.Trace) -> np.ndarray:
     return np.array([[a @ b / np.sqrt(a @ a) / np.sqrt(b @ b) for b in heads] for a in heads])
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("explicit", [True, False])
-@pytest.mark.parametrize("edits", ["", "window:3,forbid:4:2"])
-def test_every_two_heads(
-    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, causal: bool, explicit: bool, edits: str
+def test_a_long_text_is_read_two_queries_at_a_time(
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace = gpt2viz.trace(
-        tiny, IDS, causal=causal, explicit=explicit, edits=gpt2viz.parse_edits(edits)
-    )
-    expected = by_loops(gpt2viz.trace(tiny, IDS, causal=causal, edits=trace.edits))
-    found = similarities(trace)
-    assert_allclose(found, expected, atol=1e-5)
-    assert_allclose(
-        found[5].reshape(3, 4)[2],
-        likeness(trace.stage("weights", 2)[0], trace.stage("weights", 1)[0, 1]),
-        atol=1e-5,
-    )
-    # two queries at a time, as in a text that is too long for all of them
     monkeypatch.setattr(similarity, "BLOCK_BYTES", 2 * 4 * 12 * len(IDS))
-    assert_allclose(similarities(trace), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("explicit", [True, False])
-def test_weights_of_some_queries(tiny: gpt2viz.Model, explicit: bool) -> None:
-    trace = gpt2viz.trace(tiny, IDS, explicit=explicit, edits=gpt2viz.parse_edits("nofirst"))
-    whole = trace.stage("weights", 2)[0]
-    for queries in (slice(0, 1), slice(2, 5), slice(8, 9), slice(0, 9)):
-        assert_allclose(trace.weights_of_queries(2, queries), whole[:, queries], atol=1e-6)
+    for explicit in (True, False):
+        trace = gpt2viz.trace(tiny, IDS, explicit=explicit, edits="window:3,forbid:4:2")
+        found = similarities(trace)
+        assert_allclose(found, by_loops(trace), atol=1e-5)
+        of_one = likeness(trace.stage("weights", 2)[0], trace.stage("weights", 1)[0, 1])
+        assert_allclose(found[5].reshape(3, 4)[2], of_one, atol=1e-5)
 
 
 def test_no_more_memory_than_it_may(tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,24 +86,25 @@ def grouped_by_loops(values: np.ndarray, at_least: float) -> set[frozenset[int]]
     return {group for group in found if len(group) > 1}
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("at_least", [0.95, 0.8, 0.5])
-def test_groups_by_loops(seed: int, at_least: float) -> None:
-    values = random_similarities(seed, 17)
-    joined = tree(values)
-    found = groups(joined, at_least)
-    assert {frozenset(group) for group in found} == grouped_by_loops(values, at_least)
-    order = in_order(joined)
-    assert sorted(order) == list(range(17))
-    for group in found:  # side by side in the map
-        places = sorted(order.index(head) for head in group)
-        assert places == list(range(places[0], places[0] + len(group)))
-    table = group_table(values, found, [str(n) for n in range(17)])
-    for row in table.to_dict("records"):
-        group = [int(n) for n in row["layer.head"].split()]
-        assert row["heads"] == len(group)
-        pairs = [values[a, b] for a in group for b in group]
-        assert row["least alike"] == pytest.approx(min(pairs))
+def test_groups_by_loops(subtests: pytest.Subtests) -> None:
+    for seed in range(4):
+        for at_least in (0.95, 0.8, 0.5):
+            with subtests.test(seed=seed, at_least=at_least):
+                values = random_similarities(seed, 17)
+                joined = tree(values)
+                found = groups(joined, at_least)
+                assert {frozenset(group) for group in found} == grouped_by_loops(values, at_least)
+                order = in_order(joined)
+                assert sorted(order) == list(range(17))
+                for group in found:  # side by side in the map
+                    places = sorted(order.index(head) for head in group)
+                    assert places == list(range(places[0], places[0] + len(group)))
+                table = group_table(values, found, [str(n) for n in range(17)])
+                for row in table.to_dict("records"):
+                    group = [int(n) for n in row["layer.head"].split()]
+                    assert row["heads"] == len(group)
+                    pairs = [values[a, b] for a in group for b in group]
+                    assert row["least alike"] == pytest.approx(min(pairs))
 
 
 def test_heads_that_do_the_same_meet() -> None:

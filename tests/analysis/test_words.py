@@ -21,9 +21,8 @@ def grouped(*tokens: str | bytes) -> list[bytes]:
     return [b"".join(parts[a:b]) for a, b in zip(starts, ends, strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("tokens", "words"),
-    [
+def test_where_words_begin(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[list[str], list[str] | None]] = [
         (["un", "believ", "able", " cran", "es"], ["unbelievable", " cranes"]),
         ([" didn", "'t", " see"], [" didn't", " see"]),
         (["don", "’", "t"], ["don’t"]),
@@ -41,10 +40,10 @@ def grouped(*tokens: str | bytes) -> list[bytes]:
         (["<|endoftext|>", "A", "!", "<|endoftext|>", "?"], None),
         (["<", "|", "endo", "ft", "ext", "|", ">"], ["<|", "endoftext", "|>"]),
         (["x"], ["x"]),
-    ],
-)
-def test_where_words_begin(tokens: list[str], words: list[str] | None) -> None:
-    assert grouped(*tokens) == [word.encode() for word in words or tokens]
+    ]
+    for tokens, words in cases:
+        with subtests.test(tokens=tokens, words=words):
+            assert grouped(*tokens) == [word.encode() for word in words or tokens]
 
 
 @pytest.mark.parametrize("char", ["🦩", "é", "東", "👩‍👩‍👧"])

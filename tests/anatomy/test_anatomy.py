@@ -61,9 +61,8 @@ def test_nothing_but_plain_markdown_is_left_in_a_card(text: str) -> None:
         assert not re.search(r"\$|:\w+[\[:{]|::", outside), (text, line)
 
 
-@pytest.mark.parametrize(
-    ("card", "plain"),
-    [
+def test_a_card_is_plain_markdown(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("# Big\n## Less", "### Big\n#### Less"),
         ("costs $1 to $2 :tada:", "costs \\$1 to \\$2 \\:\u2060tada:"),
         (":red[x] at 12:30", "\\:red\\[x\\] at 12\\:30"),
@@ -88,10 +87,10 @@ def test_nothing_but_plain_markdown_is_left_in_a_card(text: str) -> None:
         ("<pre>\n```\n</pre>\n\n:red[x]", "\\<pre>\n```\n</pre>\n\n:red[x]\n```"),
         ("a\u2028```\nb\n```\n:red[x]", "a\n```\nb\n```\n\\:red\\[x\\]"),
         ("```Mermaid x\nA@{img: 'http://e.org'}\n```", "```\nA@{img: 'http://e.org'}\n```"),
-    ],
-)
-def test_a_card_is_plain_markdown(card: str, plain: str) -> None:
-    assert harmless(card) == plain
+    ]
+    for card, plain in cases:
+        with subtests.test(card=card, plain=plain):
+            assert harmless(card) == plain
 
 
 @pytest.mark.parametrize(

@@ -45,22 +45,26 @@ THEIRS = {
 }
 
 
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-@pytest.mark.parametrize("sizes", [*RELEASED.values(), ODD], ids=str)
-def test_every_part_has_as_many_parameters_as_transformers(
-    sizes: dict[str, Any], tied: bool
-) -> None:
-    ours = parts(gpt2viz.GPT2Config(**sizes, tie_word_embeddings=tied))
-    with torch.device("meta"):
-        theirs = GPT2LMHeadModel(TheirConfig(**sizes, tie_word_embeddings=tied))
-    theirs.tie_weights()
-    counted = dict.fromkeys(THEIRS, 0)
-    for name, weight in theirs.named_parameters():  # a tied one comes once
-        counted[next(m for m in THEIRS if f".{m}." in f".{name}")] += weight.numel()
-    for module, names in THEIRS.items():
-        assert sum(p.n_parameters for p in ours if p.name in names) == counted[module], module
-    assert sum(p.n_parameters for p in ours) == sum(p.numel() for p in theirs.parameters())
-    assert len({p.n_parameters for p in ours if p.name in THEIRS["attn.c_attn"]}) == 1
+def test_every_part_has_as_many_parameters_as_transformers(subtests: pytest.Subtests) -> None:
+    cases: list[dict[str, Any]] = [*RELEASED.values(), ODD]
+    for tied in (True, False):
+        for sizes in cases:
+            with subtests.test(tied=tied, sizes=sizes):
+                ours = parts(gpt2viz.GPT2Config(**sizes, tie_word_embeddings=tied))
+                with torch.device("meta"):
+                    theirs = GPT2LMHeadModel(TheirConfig(**sizes, tie_word_embeddings=tied))
+                theirs.tie_weights()
+                counted = dict.fromkeys(THEIRS, 0)
+                for name, weight in theirs.named_parameters():  # a tied one comes once
+                    counted[next(m for m in THEIRS if f".{m}." in f".{name}")] += weight.numel()
+                for module, names in THEIRS.items():
+                    assert (
+                        sum(p.n_parameters for p in ours if p.name in names) == counted[module]
+                    ), module
+                assert sum(p.n_parameters for p in ours) == sum(
+                    p.numel() for p in theirs.parameters()
+                )
+                assert len({p.n_parameters for p in ours if p.name in THEIRS["attn.c_attn"]}) == 1
 
 
 @pytest.mark.parametrize("total", RELEASED)

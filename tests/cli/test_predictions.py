@@ -98,20 +98,17 @@ def test_generate(run: Run) -> None:
     assert first["token_ids"] == model.tokenizer.encode("A crane", end_of_text_first=True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
+def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[str, ...], int, str]] = [
         (("lens", CAT, "--position", "10"), 1, "no token 10: this text has tokens 0 to 9"),
         (("contributions", CAT, "--position", "-11"), 1, "no token -11"),
         (("contributions", CAT, "--token", " unbelievably"), 1, "tokens of this model; give one"),
         (("surprise", ""), 1, "There is no text yet"),
         (("generate", "A", "--top-p", "0"), 2, "--top-p"),
         (("generate", "A", "--temperature", "-1"), 2, "--temperature"),
-    ],
-)
-def test_what_cannot_be_asked(
-    run: Run, arguments: tuple[str, ...], code: int, message: str
-) -> None:
-    result = run(*arguments)
-    assert result.exit_code == code
-    assert message in result.stderr
+    ]
+    for arguments, code, message in cases:
+        with subtests.test(arguments=arguments, code=code):
+            result = run(*arguments)
+            assert result.exit_code == code
+            assert message in result.stderr

@@ -18,7 +18,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.bundled import N_HEAD, PARAMETERS
 from tests.cli.conftest import Run
 from tests.numpy_gpt2 import reference
-from tests.test_lifecycle import full_disk
+from tests.processes import full_disk
 
 TEXT = "A crane ate fish"
 
@@ -213,9 +213,8 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
     assert run("trace", "fish " * 30, "--quiet").stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
+def test_what_cannot_be_done(run: Run, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[str, ...], int, str]] = [
         (
             (TEXT, "--layer", "4"),
             1,
@@ -242,12 +241,12 @@ def test_a_long_text_is_shortened_and_says_so(run: Run) -> None:
         ((TEXT, "--width", "wide", "--out", "w.svg"), 2, "'wide' isn't a width: write 8.5cm"),
         ((TEXT, "--width", "0cm", "--out", "w.svg"), 2, "can't be 0cm wide"),
         ((), 2, "Missing argument 'TEXT'. (see gpt2viz trace --help)"),
-    ],
-)
-def test_what_cannot_be_done(run: Run, arguments: tuple[str, ...], code: int, message: str) -> None:
-    result = run("trace", *arguments)
-    assert result.exit_code == code
-    assert message in result.stderr
+    ]
+    for arguments, code, message in cases:
+        with subtests.test(arguments=arguments, code=code):
+            result = run("trace", *arguments)
+            assert result.exit_code == code
+            assert message in result.stderr
 
 
 def test_a_file_that_cannot_be_written(run: Run) -> None:
@@ -257,22 +256,24 @@ def test_a_file_that_cannot_be_written(run: Run) -> None:
     assert "is a directory" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "name", ["w.npz", "w.safetensors", "w.csv", "w.parquet", "w.json", "w.html"]
-)
-def test_a_full_disk_names_the_file_and_leaves_the_old_one(run: Run, name: str) -> None:
-    def written(*more: str) -> None:
+def test_a_full_disk_names_the_file_and_leaves_the_old_one(
+    run: Run, subtests: pytest.Subtests
+) -> None:
+    def written(name: str, *more: str) -> None:
         with full_disk(200):
             result = run("trace", TEXT, "--out", name, "-q", *more)
         said = f"gpt2viz: {name}: can't be written (File too large)\n"
         assert (result.exit_code, result.stderr) == (1, said)
 
-    written()
-    assert not list(Path().iterdir())
-    Path(name).write_text("old")
-    written("--layer", "1")
-    assert Path(name).read_text() == "old"
-    assert [path.name for path in Path().iterdir()] == [name]
+    for name in ("w.npz", "w.safetensors", "w.csv", "w.parquet", "w.json", "w.html"):
+        with subtests.test(name=name):
+            written(name)
+            assert not list(Path().iterdir())
+            Path(name).write_text("old")
+            written(name, "--layer", "1")
+            assert Path(name).read_text() == "old"
+            assert [path.name for path in Path().iterdir()] == [name]
+            Path(name).unlink()
 
 
 def test_a_table_on_a_full_disk_and_through_a_link(run: Run) -> None:

@@ -240,9 +240,8 @@ def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
         with_metadata(struct.pack("10x"), {}, 300)
 
 
-@pytest.mark.parametrize(
-    ("about", "name"),
-    [
+def test_names_say_what_is_in_the_file(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[export.About, str]] = [
         (ABOUT, "gpt2viz_stories_A-crane-ate-fish_L1H0_weights_causal.svg"),
         (
             replace(ABOUT, what="All heads of layer 1", layer=None, head=None, causal=False),
@@ -268,10 +267,10 @@ def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
         ),
         (export.About(f"{'one ' * 15}{'a' * 9}"), f"gpt2viz_{'one-' * 14}one.svg"),
         (export.About("a" * 70), f"gpt2viz_{'a' * 60}.svg"),
-    ],
-)
-def test_names_say_what_is_in_the_file(about: export.About, name: str) -> None:
-    assert export.file_name(about, "svg") == name
+    ]
+    for about, name in cases:
+        with subtests.test(about=about, name=name):
+            assert export.file_name(about, "svg") == name
 
 
 @given(st.text(), st.text(), st.text())
@@ -338,6 +337,7 @@ def test_a_browser_is_found_without_kaleido_too(
 
 @pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
 @pytest.mark.parametrize("script", ["exec tail -f", "tail -f"], ids=["alone", "with a child"])
+@pytest.mark.slow
 def test_a_browser_that_does_not_answer_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
@@ -402,18 +402,24 @@ def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
     assert "1 cell begins with ' so" in saved["about"][0]
 
 
-@pytest.mark.parametrize(
-    ("length", "wanted"),
-    [("8.5cm", 321), ("85 mm", 321), ("3in", 288), ("241pt", 321), ("321px", 321), (321.4, 321)],
-)
-def test_a_length_in_pixels(length: float | str, wanted: int) -> None:
-    assert export.pixels(length) == wanted
+def test_a_length_in_pixels(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float | str, int]] = [
+        ("8.5cm", 321),
+        ("85 mm", 321),
+        ("3in", 288),
+        ("241pt", 321),
+        ("321px", 321),
+        (321.4, 321),
+    ]
+    for length, wanted in cases:
+        with subtests.test(length=length, wanted=wanted):
+            assert export.pixels(length) == wanted
 
 
-@pytest.mark.parametrize("length", ["8.5", "wide", "", "-3cm", "1e3cm", "200cm", 0, float("nan")])
-def test_what_is_no_length(length: float | str) -> None:
-    with pytest.raises(gpt2viz.ExportError, match=r"width|wide"):
-        export.pixels(length)
+def test_what_is_no_length(subtests: pytest.Subtests) -> None:
+    for length in ("8.5", "wide", "", "-3cm", "1e3cm", "200cm", 0, float("nan")):
+        with subtests.test(length=length), pytest.raises(gpt2viz.ExportError, match=r"width|wide"):
+            export.pixels(length)
 
 
 def test_a_width_without_room_is_refused(trace: gpt2viz.Trace) -> None:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -117,7 +118,7 @@ def resident(name: str, reset: bool = False) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024 / 1e6
 
 
-def main() -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Spoil as many as asked; 1 where one of them wasn't met as it should be."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.fuzz")
     parser.add_argument("--count", type=int, default=1000)
@@ -125,7 +126,7 @@ def main() -> int:
     parser.add_argument("--only", type=int)
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--limit-mb", type=int, help="memory that the whole process may add")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     torch.set_num_threads(1)
     tally = Tally()
     with tempfile.TemporaryDirectory() as made:

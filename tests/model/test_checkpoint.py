@@ -149,6 +149,7 @@ def test_wrong_config(folder: Path, changes: dict[str, object], message: str) ->
 
 def test_sizes_under_hugging_faces_other_names(folder: Path) -> None:
     before = gpt2viz.load_model(folder).config
+    assert (before.n_head, before.head_dim, before.n_embd) == (4, 6, 24)
     other = {"n_embd": "hidden_size", "n_head": "num_attention_heads"}
     other |= {"n_layer": "num_hidden_layers", "n_positions": "max_position_embeddings"}
     values = {also: getattr(before, name) for name, also in other.items()}

@@ -1,43 +1,44 @@
-"""Five hundred spoiled checkpoints: each runs or is refused by name, in bounded memory."""
+"""Spoiled files: each runs or is refused by name, in bounded memory. `make fuzz` tries more."""
 
 from __future__ import annotations
 
 import random
-import subprocess
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fuzz import one_by_one
+from tests.fuzz.__main__ import main as checkpoints
 from tests.fuzz.files import bases
 from tests.fuzz.spoil import WAYS, spoil
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory")
-def test_five_hundred_spoiled_checkpoints() -> None:
-    """In a process of its own, so that one that takes it down, or all memory, is a failure too."""
-    command = [sys.executable, "-m", "tests.fuzz", "--count", "504", "--limit-mb", "500"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stdout + run.stderr
-    (last,) = run.stdout.splitlines()
-    counts = {what: int(n) for n, what in (part.split(" ", 1) for part in last.split(", "))}
-    assert sum(counts.values()) == 504
-    assert counts["refused"] > 350
-    assert counts["loaded"] > 25  # a spoiled file can still be a whole model
-    assert not (ROOT / "PICKLE_RAN").exists()
+from tests.processes import forked
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the memory")
-def test_files_that_are_read_one_by_one() -> None:
-    """Traces, sessions, torch's files and pickles: one sentence each, in time and memory."""
-    command = [sys.executable, "-m", "tests.fuzz.one_by_one", "--limit-mb", "500"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
-    assert run.returncode == 0, run.stdout + run.stderr
-    refused, whole = map(int, run.stdout.removesuffix(" refused\n").split(" of "))
-    assert whole - 30 < refused < whole  # what was spoiled can still be whole
-    assert not (ROOT / "PICKLE_RAN").exists()
+@pytest.mark.slow
+def test_what_is_spoiled_runs_or_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In processes of their own, so that one that takes it down, or all memory, is a failure too.
+
+    Checkpoints, each way on each kind; then traces, sessions, torch's files and pickles.
+    """
+    monkeypatch.chdir(tmp_path)
+    counts = []
+    for begin, *given in (
+        (checkpoints, "--count", str(9 * len(WAYS)), "--limit-mb", "500"),
+        (one_by_one.main, "--limit-mb", "500"),
+    ):
+        said = tmp_path / "said.txt"
+        assert forked(lambda: sys.exit(begin(given)), said=said) == 0, said.read_text()  # noqa: B023
+        counts.append([int(n) for n in re.findall(r"\d+", said.read_text().splitlines()[-1])])
+    (*loaded, refused), (bad, of) = counts
+    assert sum(loaded) + refused == 9 * len(WAYS)
+    assert refused > 2 * sum(loaded) > 0  # a spoiled file can still be a whole model
+    assert of - 30 < bad < of
+    assert not Path("PICKLE_RAN").exists()
 
 
 def test_the_same_seed_spoils_alike_and_every_way_is_tried(tmp_path: Path) -> None:

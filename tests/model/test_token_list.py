@@ -95,9 +95,8 @@ def test_mingpts_sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert np.abs(changed.logits - trace.logits).max() > 1e-3
 
 
-@pytest.mark.parametrize(
-    ("tokens", "text", "parts", "again"),
-    [
+def test_the_longest_token_at_each_place(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[list[str], str, list[str], str]] = [
         (CHARACTERS, "hear me\n", list("hear me\n"), "hear me\n"),
         (SUMS, "12 + 7 = 19", ["12", "+", "7", "=", "19"], "12 + 7 = 19"),
         (SUMS, " sum  12\t7", ["sum", "12", "7"], "sum 12 7"),
@@ -105,18 +104,16 @@ def test_mingpts_sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         (["a", "ab", "abc", " ", "d"], "abcd ab", ["abc", "d", " ", "ab"], "abcd ab"),
         (["é", "東", "🦩"], "東🦩é", ["東", "🦩", "é"], "東🦩é"),
         (["<b>", "Ġ", "a"], "Ġ<b>a", ["Ġ", "<b>", "a"], "Ġ <b> a"),
-    ],
-)
-def test_the_longest_token_at_each_place(
-    tokens: list[str], text: str, parts: list[str], again: str
-) -> None:
-    cut = TokenList(tokens)
-    ids = cut.encode(text)
-    assert [tokens[i] for i in ids] == parts
-    assert [cut.token_bytes(i).decode() for i in ids] == parts
-    assert cut.decode(ids) == again
-    assert cut.encode(again) == ids
-    assert [word.ids for word in follow(cut, text)] == [(i,) for i in ids]
+    ]
+    for tokens, text, parts, again in cases:
+        with subtests.test(tokens=tokens, text=text):
+            cut = TokenList(tokens)
+            ids = cut.encode(text)
+            assert [tokens[i] for i in ids] == parts
+            assert [cut.token_bytes(i).decode() for i in ids] == parts
+            assert cut.decode(ids) == again
+            assert cut.encode(again) == ids
+            assert [word.ids for word in follow(cut, text)] == [(i,) for i in ids]
 
 
 def test_what_it_lacks_is_named_in_one_message(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import torch
 from gpt2viz.model import tuning
 from gpt2viz.model.tuning import ONE_THREAD, threads
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
 
@@ -31,16 +32,15 @@ def printed(script: str, *arguments: str, **given: str) -> str:
     return run.stdout
 
 
-#: All that a library user does, with a spy at every door to the process.
+#: All that a library user does, with a spy at every door to the process; then that it is tuned.
 USE = """
-import ctypes, os, sys
+import os, sys
 before = dict(os.environ)
 import gpt2viz
-tuned = gpt2viz.tune_process() if sys.argv[1] == "tuned" else None
-heavy = {"torch", "streamlit", "pandas", "plotly", "scipy", "pyarrow"} & sys.modules.keys()
-assert not heavy, heavy
+heavy = {"torch", "streamlit", "pandas", "plotly", "scipy", "pyarrow"}
+assert not heavy & sys.modules.keys()
 import torch
-changed = sorted(n for n in os.environ if before.get(n) != os.environ[n])
+dear = (heavy | {"torch._dynamo"}) - sys.modules.keys()
 calls = {"told glibc": 0, "set threads": 0}
 set_threads = torch.set_num_threads
 def spy(n):
@@ -54,59 +54,45 @@ def told(what, value):
     return found(what, value)
 gpt2viz.model.tuning._mallopt = told
 gpt2viz.model.tuning.LARGE = 1
-trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish", explicit=False)
-trace.stage("weights", 1), trace.logits
-light = {"streamlit", "pandas", "plotly", "scipy", "pyarrow"} & sys.modules.keys()
-assert not light, light
-print(tuned and tuple(tuned), changed, *calls.values(), torch.get_num_threads())
+def use():
+    calls.update(dict.fromkeys(calls, 0))
+    trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish", explicit=False)
+    trace.stage("weights", 1), trace.logits
+    print(*calls.values(), torch.get_num_threads())
+use()
+assert not dear & sys.modules.keys(), dear & sys.modules.keys()
+assert os.environ == before
+print(*gpt2viz.tune_process())
+use()
+assert os.environ == before
 """
 
 
-def test_a_library_leaves_the_process_as_it_is() -> None:
-    assert printed(USE, "not") == "None [] 0 0 3\n"
-
-
 @GLIBC
-def test_a_tuned_process_is_set_up_for_runs() -> None:
-    """Told glibc three times in a run, one thread and back for a run and for its weights."""
-    changed = "['OMP_WAIT_POLICY', 'THP_MEM_ALLOC_ENABLE']"
-    assert printed(USE, "tuned") == f"(True, True, True, True) {changed} 3 4 3\n"
+def test_a_library_leaves_the_process_as_it_is_until_it_is_tuned() -> None:
+    """Then glibc is told three times in a run, and a run and its weights take one thread each.
+
+    After torch was loaded, only what the owner had set before holds for its threads.
+    """
+    lines = printed(USE, OMP_WAIT_POLICY="PASSIVE").splitlines()
+    assert lines == ["0 0 3", "True False True True", "3 4 3"]
 
 
 TUNE = """
-import os, sys
-if sys.argv[1] == "late":
-    import torch
+import os
 from gpt2viz import tune_process
 first = tune_process()
 assert tune_process() is first
-names = ("OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE")
-print(*first, *map(os.environ.get, names))
+print(*first, *map(os.environ.get, ("OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE")))
 """
 
 
 @GLIBC
-@pytest.mark.parametrize(
-    ("when", "given", "said"),
-    [
-        ("early", {}, "True True True True PASSIVE 1"),
-        ("late", {}, "False False True True None None"),
-        ("late", {"OMP_WAIT_POLICY": "PASSIVE"}, "True False True True PASSIVE None"),
-        (
-            "early",
-            {
-                "OMP_WAIT_POLICY": "A",
-                "THP_MEM_ALLOC_ENABLE": "0",
-                "MALLOC_ARENA_MAX": "5",
-                "OPENBLAS_NUM_THREADS": "2",
-            },
-            "False False False False A 0",
-        ),
-    ],
-    ids=["before torch", "after torch", "after torch, set before", "set by the owner"],
-)
-def test_it_says_what_it_could_do(when: str, given: dict[str, str], said: str) -> None:
-    assert printed(TUNE, when, **given).split() == said.split()
+def test_it_says_what_it_could_do() -> None:
+    assert printed(TUNE) == "True True True True PASSIVE 1\n"
+    owners = {"OMP_WAIT_POLICY": "A", "THP_MEM_ALLOC_ENABLE": "0"}
+    owners |= {tuning.ARENAS_VARIABLE: "5", tuning.PRODUCTS_VARIABLE: "2"}
+    assert printed(TUNE, **owners) == "False False False False A 0\n"
 
 
 #: What stands on the pages, or on the command line, without anything else being imported before.
@@ -129,9 +115,11 @@ atexit.register(tell)
 """
 
 
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=list(PROGRAMS))
-def test_every_program_is_tuned_before_torch_is_loaded(program: str) -> None:
-    assert printed(f"{WATCH}\n{program}").splitlines()[-1] == "PASSIVE 1"
+def test_every_program_is_tuned_before_torch_is_loaded() -> None:
+    told = {name: printed(f"{WATCH}\n{program}") for name, program in PROGRAMS.items()}
+    assert {name: text.splitlines()[-1] for name, text in told.items()} == dict.fromkeys(
+        PROGRAMS, "PASSIVE 1"
+    )
 
 
 #: How many threads OpenBLAS may take for a product: as NumPy loads it, and once tuned.
@@ -223,23 +211,17 @@ print(said, pathlib.Path(sys.argv[2]).read_text().count("<heap nr="))
 
 
 @GLIBC
-@pytest.mark.parametrize(
-    ("tuned", "given", "said", "least", "most"),
-    [
-        ("tuned", {}, "True", 2, 2),
-        ("tuned", {tuning.ARENAS_VARIABLE: "5"}, "False", 5, 5),  # what the owner says holds
-        ("not", {}, "None", 6, 99),
-    ],
-)
-def test_threads_share_arenas(
-    tmp_path: Path, tuned: str, given: dict[str, str], said: str, least: int, most: int
-) -> None:
-    answer, count = printed(COUNT, tuned, str(tmp_path / "arenas.xml"), **given).split()
-    assert answer == said
-    assert least <= int(count) <= most
+def test_threads_share_arenas(tmp_path: Path) -> None:
+    def arenas(tuned: str, **given: str) -> tuple[str, int]:
+        said, count = printed(COUNT, tuned, str(tmp_path / "arenas.xml"), **given).split()
+        return said, int(count)
+
+    assert arenas("tuned") == ("True", tuning.ARENAS)
+    assert arenas("tuned", MALLOC_ARENA_MAX="5") == ("False", 5)  # what the owner says holds
+    assert arenas("not")[1] > 5
 
 
-#: New pages that 30 times three blocks of 24 MB ask for, each three let go before the next come.
+#: New pages that ten times three blocks of 24 MB ask for, each three let go before the next come.
 PAGES = """
 import ctypes, resource, sys
 from gpt2viz.model import tuning
@@ -250,7 +232,7 @@ libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
 with tuning.used_again(int(sys.argv[2])):
     start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(30):
+    for _ in range(10):
         blocks = [libc.malloc(24_000_000) for _ in range(3)]
         for block in blocks:
             ctypes.memset(block, 1, 24_000_000)
@@ -261,17 +243,13 @@ with tuning.used_again(int(sys.argv[2])):
 
 
 @GLIBC
-@pytest.mark.parametrize(
-    ("tuned", "nbytes", "given", "again"),
-    [
+def test_a_long_run_uses_its_pages_again() -> None:
+    of_three_blocks = 3 * 24_000_000 // os.sysconf("SC_PAGE_SIZE")
+    for tuned, nbytes, given, again in (
         ("tuned", tuning.LARGE, {}, True),
         ("not", tuning.LARGE, {}, False),  # a library's process is left alone
         ("tuned", tuning.LARGE - 1, {}, False),  # a short run: glibc decides
         ("tuned", tuning.LARGE, {tuning.TRIM_VARIABLE: "131072"}, False),  # the owner's word holds
-    ],
-)
-def test_a_long_run_uses_its_pages_again(
-    tuned: str, nbytes: int, given: dict[str, str], again: bool
-) -> None:
-    of_three_blocks = 3 * 24_000_000 // os.sysconf("SC_PAGE_SIZE")
-    assert (int(printed(PAGES, tuned, str(nbytes), **given)) < 3 * of_three_blocks) == again
+    ):
+        pages = int(printed(PAGES, tuned, str(nbytes), **given))
+        assert (pages < 3 * of_three_blocks) == again, (tuned, nbytes, given)

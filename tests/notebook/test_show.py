@@ -87,11 +87,12 @@ def in_float32(given: Any) -> np.ndarray:
     return np.asarray(np.stack(plain), np.float32)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_small_attention_arrives_bit_by_bit(case: str) -> None:
-    given, shape = CASES[case]
-    found = np.stack(decoded(gpt2viz.show(given).html()))
-    np.testing.assert_array_equal(found, in_float32(given).reshape(shape))
+def test_small_attention_arrives_bit_by_bit(subtests: pytest.Subtests) -> None:
+    for case in CASES:
+        with subtests.test(case=case):
+            given, shape = CASES[case]
+            found = np.stack(decoded(gpt2viz.show(given).html()))
+            np.testing.assert_array_equal(found, in_float32(given).reshape(shape))
 
 
 class Jax:
@@ -447,11 +448,12 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_does_not_fit_is_said_with_the_remedy(case: str) -> None:
-    given, options, said = WRONG[case]
-    with pytest.raises(gpt2viz.AttentionError, match=said):
-        gpt2viz.show(*given, **options)
+def test_what_does_not_fit_is_said_with_the_remedy(subtests: pytest.Subtests) -> None:
+    for case in WRONG:
+        with subtests.test(case=case):
+            given, options, said = WRONG[case]
+            with pytest.raises(gpt2viz.AttentionError, match=said):
+                gpt2viz.show(*given, **options)
 
 
 def test_a_hostile_token_stays_a_token(tmp_path: Path) -> None:

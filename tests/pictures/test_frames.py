@@ -79,43 +79,46 @@ def test_a_hidden_weight_is_drawn_as_masked_in_its_own_frame_only() -> None:
     assert (second.role, second.text) == ("masked", "0")
 
 
-@pytest.mark.parametrize(("T", "nh"), [(4, 12), (3, 24), (1, 1), (4, 4), (1, 6), (4, 1), (2, 2)])
-def test_blocks_keep_their_size_and_stand_where_their_numbers_do(T: int, nh: int) -> None:
-    C, hs = nh * 5, 5
-    x = np.arange(T * C).reshape(T, C)
-    cut = x.reshape(T, nh, hs)
-    apart = np.moveaxis(cut, 1, 0)
-    drawn = frames.splitting_heads([x, cut, apart, cut, x], nh, list("abcde"))
-    whole, split, sheets, again, merged = map(marks, drawn.frames)
-    assert split == again
-    assert whole == merged
-    blocks = [(token, head) for token in range(T) for head in range(nh)]
-    for found in (whole, split, sheets):
-        assert sum(not key.startswith(("token", "head")) for key in found) == T * nh
-        for token, head in blocks:
-            one = found[f"{token} {head}"]
-            assert one.wide == whole["0 0"].wide
-            assert one.role == head % 4
-            assert one.y + one.tall <= drawn.lines + 1e-9
-        corners = {
-            (round(found[f"{t} {h}"].x, 6), round(found[f"{t} {h}"].y, 6)) for t, h in blocks
-        }
-        assert len(corners) == len(blocks)
-    for token in range(T):
-        row = [whole[f"{token} {head}"] for head in range(nh)]
-        gaps = [b.x - a.x - a.wide for a, b in itertools.pairwise(row)]
-        assert np.allclose(gaps, 0)  # one row, uncut
-        cuts = [split[f"{token} {head}"] for head in range(nh)]
-        gaps = [b.x - a.x - a.wide for a, b in itertools.pairwise(cuts)]
-        assert all(gap > 0.001 for gap in gaps)
-        assert len({one.y for one in row + cuts}) == 1
-    for head in range(nh):  # a head's tokens below each other, under its name
-        column = [sheets[f"{token} {head}"] for token in range(T)]
-        assert len({one.x for one in column}) == 1
-        assert np.allclose(np.diff([one.y for one in column]), column[0].tall)
-        title = sheets[f"head {head}"]
-        assert title.y + title.tall == pytest.approx(column[0].y)
-        assert title.x + title.wide / 2 == pytest.approx(column[0].x + column[0].wide / 2)
+def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, int]] = [(4, 12), (3, 24), (1, 1), (4, 4), (1, 6), (4, 1), (2, 2)]
+    for T, nh in cases:
+        with subtests.test(T=T, nh=nh):
+            C, hs = nh * 5, 5
+            x = np.arange(T * C).reshape(T, C)
+            cut = x.reshape(T, nh, hs)
+            apart = np.moveaxis(cut, 1, 0)
+            drawn = frames.splitting_heads([x, cut, apart, cut, x], nh, list("abcde"))
+            whole, split, sheets, again, merged = map(marks, drawn.frames)
+            assert split == again
+            assert whole == merged
+            blocks = [(token, head) for token in range(T) for head in range(nh)]
+            for found in (whole, split, sheets):
+                assert sum(not key.startswith(("token", "head")) for key in found) == T * nh
+                for token, head in blocks:
+                    one = found[f"{token} {head}"]
+                    assert one.wide == whole["0 0"].wide
+                    assert one.role == head % 4
+                    assert one.y + one.tall <= drawn.lines + 1e-9
+                corners = {
+                    (round(found[f"{t} {h}"].x, 6), round(found[f"{t} {h}"].y, 6))
+                    for t, h in blocks
+                }
+                assert len(corners) == len(blocks)
+            for token in range(T):
+                row = [whole[f"{token} {head}"] for head in range(nh)]
+                gaps = [b.x - a.x - a.wide for a, b in itertools.pairwise(row)]
+                assert np.allclose(gaps, 0)  # one row, uncut
+                cuts = [split[f"{token} {head}"] for head in range(nh)]
+                gaps = [b.x - a.x - a.wide for a, b in itertools.pairwise(cuts)]
+                assert all(gap > 0.001 for gap in gaps)
+                assert len({one.y for one in row + cuts}) == 1
+            for head in range(nh):  # a head's tokens below each other, under its name
+                column = [sheets[f"{token} {head}"] for token in range(T)]
+                assert len({one.x for one in column}) == 1
+                assert np.allclose(np.diff([one.y for one in column]), column[0].tall)
+                title = sheets[f"head {head}"]
+                assert title.y + title.tall == pytest.approx(column[0].y)
+                assert title.x + title.wide / 2 == pytest.approx(column[0].x + column[0].wide / 2)
 
 
 def test_bars_are_as_long_as_their_numbers_on_one_scale() -> None:

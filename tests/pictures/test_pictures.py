@@ -70,14 +70,17 @@ def test_a_picture_cannot_be_changed(picture: Picture) -> None:
 
 
 # The number of a line and of an edge is its width, that of a still its shade.
-@pytest.mark.parametrize("kind", sorted(set(PICTURES) - {"lines", "still", "wiring"}))
-@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
-def test_the_numbers_of_a_picture_are_drawn(kind: str, colors: Palette) -> None:
-    picture = PICTURES[kind]
-    wanted: list[Any] = [n for panel in picture.matrices for n in panel.values.ravel()]
-    wanted += [n for one in picture.series for side in (one.x, one.y) for n in numbers(side)]
-    missing = rounded(wanted) - drawn_numbers(picture, colors)
-    assert not missing
+def test_the_numbers_of_a_picture_are_drawn(subtests: pytest.Subtests) -> None:
+    for kind in sorted(set(PICTURES) - {"lines", "still", "wiring"}):
+        for colors in (LIGHT, DARK):
+            with subtests.test(kind=kind, colors=colors):
+                picture = PICTURES[kind]
+                wanted: list[Any] = [n for panel in picture.matrices for n in panel.values.ravel()]
+                wanted += [
+                    n for one in picture.series for side in (one.x, one.y) for n in numbers(side)
+                ]
+                missing = rounded(wanted) - drawn_numbers(picture, colors)
+                assert not missing
 
 
 @EVERY

@@ -19,9 +19,8 @@ def panel(values: object, title: str = "Head 2") -> Panel:
     return Panel(title, numbers, Axis("query", LABELS), Axis("key", LABELS), name="2")
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
+def test_a_matrix(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[object, str]] = [
         (WEIGHTS, "3 × 3, largest 0.8 at query 2 ·ate, key 0 A."),  # not the first row's 1
         (
             ((1, -3, 0), (0.5, 0, 0.25), (2.5, 0, -4.125)),
@@ -35,10 +34,10 @@ def panel(values: object, title: str = "Head 2") -> Panel:
             ((2, np.nan, np.nan), (5, -np.inf, 1), (0, 1, np.inf)),
             "3 × 3, largest 5 at query 1 ·<b>crane</b>, key 0 A.",
         ),
-    ],
-)
-def test_a_matrix(values: object, said: str) -> None:
-    assert spoken(Heatmaps("what", [panel(values)])) == said
+    ]
+    for values, said in cases:
+        with subtests.test(values=values, said=said):
+            assert spoken(Heatmaps("what", [panel(values)])) == said
 
 
 def test_several_matrices_by_their_titles() -> None:

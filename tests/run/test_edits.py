@@ -47,9 +47,8 @@ def test_short_forms() -> None:
     assert parse_edits(" off:0.1 , nofirst") == (Edit("off", layer=0, head=1), Edit("nofirst"))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_what_cannot_be_read(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("off", "'off' isn't an edit. Write off:1.3, mean:1.3"),
         ("off:1", "'off:1' isn't an edit"),
         ("off:-1.0", "isn't an edit"),
@@ -64,11 +63,13 @@ def test_short_forms() -> None:
         ("nofirst:1", "isn't an edit"),
         ("<script>", "isn't an edit"),
         ("off:¹.²", "isn't an edit"),
-    ],
-)
-def test_what_cannot_be_read(text: str, message: str) -> None:
-    with pytest.raises(gpt2viz.EditError, match=message):
-        parse_edits(text)
+    ]
+    for text, message in cases:
+        with (
+            subtests.test(text=text, message=message),
+            pytest.raises(gpt2viz.EditError, match=message),
+        ):
+            parse_edits(text)
 
 
 @pytest.mark.parametrize(
@@ -106,21 +107,20 @@ def test_edits_go_along_with_their_tokens() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_what_does_not_fit(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("off:3.0", "off:3.0 names layer 3, but this model has layers 0 to 2"),
         ("mean:0.4", "mean:0.4 names head 4, but each layer of this model has heads 0 to 3"),
         ("forbid:5:0", "forbid:5:0 names query 5, but this text has tokens 0 to 4"),
         ("forbid:0:5", "forbid:0:5 names key 5"),
         ("forbid:0:0", "Query 0 would see no key at all"),
         ("window:1,forbid:3:3", "Query 3 would see no key at all"),
-    ],
-)
-def test_what_does_not_fit(tiny: gpt2viz.Model, text: str, message: str) -> None:
-    with pytest.raises(gpt2viz.EditError, match=message):
-        gpt2viz.trace(tiny, [1, 2, 3, 4, 5], edits=parse_edits(text))
-    assert n_hooks(tiny) == 0
+    ]
+    for text, message in cases:
+        with subtests.test(text=text, message=message):
+            with pytest.raises(gpt2viz.EditError, match=message):
+                gpt2viz.trace(tiny, [1, 2, 3, 4, 5], edits=parse_edits(text))
+            assert n_hooks(tiny) == 0
 
 
 def test_a_query_that_may_look_ahead_can_be_blind_to_itself(tiny: gpt2viz.Model) -> None:

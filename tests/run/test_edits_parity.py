@@ -110,48 +110,23 @@ def oracle(
         )
 
 
-@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
-@pytest.mark.parametrize("text", CASES)
-def test_every_edit_equals_transformers(pair: Any, text: str, explicit: bool) -> None:
-    edits = gpt2viz.parse_edits(text)
-    trace = gpt2viz.trace(pair[2], IDS, explicit=explicit, edits=edits)
-    out = oracle(pair, **CASES[text])
-    assert_allclose(trace.logits, out.logits, **TOLERANCE)
-    assert_allclose(trace.next_token_probabilities, out.logits[:, -1].softmax(-1), **TOLERANCE)
-    for layer, attention in enumerate(out.attentions):
-        assert_allclose(trace.stage("weights", layer), attention, **TOLERANCE)
-    for layer, hidden in enumerate(out.hidden_states[1:-1]):
-        assert_allclose(trace.stage("residual_out", layer), hidden, **TOLERANCE)
-    plain = gpt2viz.trace(pair[2], IDS)
-    assert np.abs(trace.logits - plain.logits).max() > 0.01  # else the edit is no edit
-
-
-@pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
-@pytest.mark.parametrize("text", CASES)
-def test_captured_and_derived_are_the_same_run(pair: Any, text: str, causal: bool) -> None:
-    edits = gpt2viz.parse_edits(text)
-    captured, derived = (
-        gpt2viz.trace(pair[2], IDS, causal, explicit=explicit, edits=edits)
-        for explicit in (True, False)
-    )
-    for layer in range(3):
-        for key in gpt2viz.HEAD_STAGES:
-            here, there = captured.stage(key, layer), derived.stage(key, layer)
-            assert_allclose(here, there, **TOLERANCE, err_msg=key)
-    assert_allclose(captured.logits, derived.logits, **TOLERANCE)
-
-
-def test_first_layer_with_hidden_pairs_equals_numpy_without_the_causal_mask(pair: Any) -> None:
-    folder, _, model = pair
-    scores = reference(folder, IDS, causal=False)["scaled_scores"][0]
-    scores[:, abs(np.subtract.outer(range(11), range(11))) >= 4] = -np.inf
-    scores[:, 7, 6] = -np.inf
-    exponentials = np.exp(scores)
-    expected = exponentials / exponentials.sum(axis=-1, keepdims=True)
-    edits = gpt2viz.parse_edits("window:4,forbid:7:6")
+def test_every_edit_equals_transformers(pair: Any, subtests: pytest.Subtests) -> None:
     for explicit in (True, False):
-        trace = gpt2viz.trace(model, IDS, causal=False, explicit=explicit, edits=edits)
-        assert_allclose(trace.stage("weights", 0)[0], expected, **TOLERANCE)
+        for text in CASES:
+            with subtests.test(explicit=explicit, text=text):
+                edits = gpt2viz.parse_edits(text)
+                trace = gpt2viz.trace(pair[2], IDS, explicit=explicit, edits=edits)
+                out = oracle(pair, **CASES[text])
+                assert_allclose(trace.logits, out.logits, **TOLERANCE)
+                assert_allclose(
+                    trace.next_token_probabilities, out.logits[:, -1].softmax(-1), **TOLERANCE
+                )
+                for layer, attention in enumerate(out.attentions):
+                    assert_allclose(trace.stage("weights", layer), attention, **TOLERANCE)
+                for layer, hidden in enumerate(out.hidden_states[1:-1]):
+                    assert_allclose(trace.stage("residual_out", layer), hidden, **TOLERANCE)
+                plain = gpt2viz.trace(pair[2], IDS)
+                assert np.abs(trace.logits - plain.logits).max() > 0.01  # else the edit is no edit
 
 
 def test_the_output_of_an_edited_head_is_what_is_recorded(pair: Any) -> None:

@@ -30,26 +30,30 @@ def extreme(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return folder
 
 
-@pytest.mark.parametrize("explicit", [True, False], ids=["in the run", "derived"])
-@pytest.mark.parametrize("causal", [True, False], ids=["mask on", "mask off"])
-def test_softmax_holds(extreme: Path, explicit: bool, causal: bool) -> None:
-    model = gpt2viz.load_model(extreme)
-    ids = np.random.default_rng(0).integers(0, 400, 1024).tolist()
-    trace = gpt2viz.trace(model, ids, causal=causal, explicit=explicit)
-    assert first_not_finite(trace) is None
-    for layer in (0, 1):
-        scores = trace.stage("scaled_scores", layer)
-        assert scores.max() > 1e4
-        assert scores.min() < -1e4
-        weights = trace.stage("weights", layer).astype(np.float64)
-        assert np.isfinite(weights).all()
-        assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-6)
-        q, k = (trace.stage(key, layer).astype(np.float64) for key in gpt2viz.HEAD_STAGES[:2])
-        exact = q @ k.swapaxes(-1, -2) / np.sqrt(12)
-        assert_allclose(scores, exact, rtol=0, atol=1e-6 * np.abs(exact).max())
-        if causal:
-            assert not np.triu(weights, 1).any()
-    assert_allclose(trace.next_token_probabilities.sum(), 1, atol=1e-5)
+def test_softmax_holds(extreme: Path, subtests: pytest.Subtests) -> None:
+    for explicit in (True, False):
+        for causal in (True, False):
+            with subtests.test(explicit=explicit, causal=causal):
+                model = gpt2viz.load_model(extreme)
+                ids = np.random.default_rng(0).integers(0, 400, 1024).tolist()
+                trace = gpt2viz.trace(model, ids, causal=causal, explicit=explicit)
+                assert first_not_finite(trace) is None
+                for layer in (0, 1):
+                    scores = trace.stage("scaled_scores", layer)
+                    assert scores.max() > 1e4
+                    assert scores.min() < -1e4
+                    weights = trace.stage("weights", layer).astype(np.float64)
+                    assert np.isfinite(weights).all()
+                    assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-6)
+                    q, k = (
+                        trace.stage(key, layer).astype(np.float64)
+                        for key in gpt2viz.HEAD_STAGES[:2]
+                    )
+                    exact = q @ k.swapaxes(-1, -2) / np.sqrt(12)
+                    assert_allclose(scores, exact, rtol=0, atol=1e-6 * np.abs(exact).max())
+                    if causal:
+                        assert not np.triu(weights, 1).any()
+                assert_allclose(trace.next_token_probabilities.sum(), 1, atol=1e-5)
 
 
 def test_half_precision_is_read_to_the_last_bit(extreme: Path) -> None:

@@ -14,29 +14,38 @@ TEXTS = [[5, 3, 8, 9], [1, 2, 3, 4, 5], "A crane ate fish", [7], [9, 9, 3, 5], [
 EDITS = "off:0.1,mean:1.2,scale:2.0:3,mlp:1,forbid:3:1"
 
 
-@pytest.mark.parametrize("explicit", [None, False])
-@pytest.mark.parametrize(("edits", "causal"), [("", True), ("", False), (EDITS, True)])
-def test_each_is_its_own_trace(
-    tiny: gpt2viz.Model, edits: str, causal: bool, explicit: bool | None
-) -> None:
-    texts = [text for text in TEXTS if not edits or len(text) > 3]
-    asked = {"causal": causal, "explicit": explicit, "edits": gpt2viz.parse_edits(edits)}
-    found = gpt2viz.trace_many(tiny, iter(texts), **asked)  # type: ignore[arg-type]
-    assert len(found) == len(texts)
-    for text, run in zip(texts, found, strict=True):
-        alone = gpt2viz.trace(tiny, text, **asked)  # type: ignore[arg-type]
-        assert (run.key, run.text, run.tokens) == (alone.key, alone.text, alone.tokens)
-        assert run.tensors == alone.tensors
-        assert run.captured.keys() == alone.captured.keys()
-        for place, array in alone.captured.items():
-            assert run.captured[place].shape == array.shape
-            assert_allclose(run.captured[place], array, rtol=1e-5, atol=1e-5)
-        assert_allclose(run.logits, alone.logits, rtol=1e-5, atol=1e-5)
-        assert_allclose(run.next_token_probabilities, alone.next_token_probabilities, atol=1e-6)
-        for layer in range(tiny.config.n_layer):
-            assert_allclose(
-                run.stage("weights", layer), alone.stage("weights", layer), rtol=1e-5, atol=1e-6
-            )
+def test_each_is_its_own_trace(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, bool]] = [("", True), ("", False), (EDITS, True)]
+    for explicit in (None, False):
+        for edits, causal in cases:
+            with subtests.test(explicit=explicit, edits=edits):
+                texts = [text for text in TEXTS if not edits or len(text) > 3]
+                asked = {
+                    "causal": causal,
+                    "explicit": explicit,
+                    "edits": gpt2viz.parse_edits(edits),
+                }
+                found = gpt2viz.trace_many(tiny, iter(texts), **asked)  # type: ignore[arg-type]
+                assert len(found) == len(texts)
+                for text, run in zip(texts, found, strict=True):
+                    alone = gpt2viz.trace(tiny, text, **asked)  # type: ignore[arg-type]
+                    assert (run.key, run.text, run.tokens) == (alone.key, alone.text, alone.tokens)
+                    assert run.tensors == alone.tensors
+                    assert run.captured.keys() == alone.captured.keys()
+                    for place, array in alone.captured.items():
+                        assert run.captured[place].shape == array.shape
+                        assert_allclose(run.captured[place], array, rtol=1e-5, atol=1e-5)
+                    assert_allclose(run.logits, alone.logits, rtol=1e-5, atol=1e-5)
+                    assert_allclose(
+                        run.next_token_probabilities, alone.next_token_probabilities, atol=1e-6
+                    )
+                    for layer in range(tiny.config.n_layer):
+                        assert_allclose(
+                            run.stage("weights", layer),
+                            alone.stage("weights", layer),
+                            rtol=1e-5,
+                            atol=1e-6,
+                        )
 
 
 def test_texts_of_one_length_run_together(

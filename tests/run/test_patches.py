@@ -12,7 +12,7 @@ import gpt2viz
 from gpt2viz.analysis.attribution import rollout, value_weighted
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit, describe, moved, parse_edits
-from tests.analysis.test_patching import ANSWER, CLEAN, CORRUPTED, Oracle
+from tests.analysis.test_patching import CLEAN, CORRUPTED, Oracle
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import PER_LAYER, Tolerance
 
@@ -33,58 +33,59 @@ def spelled(stage: str, layer: int, head: int, position: int | None) -> str:
     return f"patch:{stage}:{place}" + ("" if position is None else f":{position}")
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
-@pytest.mark.parametrize("stage", STREAMS + OF_HEADS)
-def test_a_patch_is_as_transformers_makes_it(pair: Any, stage: str, causal: bool) -> None:
+def test_a_patch_is_as_transformers_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
     """In both directions, at one position and at all, alone and with other edits of both runs."""
-    theirs, ours = pair
-    for n, (off, others) in enumerate({(): "", ((0, 0), (2, 2)): "off:0.0,off:2.2,"}.items()):
-        oracle = Oracle(theirs, causal, off)
-        into, source = TEXTS if n else reversed(TEXTS)
-        for layer, position in ((0, None), (1, 4), (2, None)):
-            edits = parse_edits(others + spelled(stage, layer, 1, position))
-            where = slice(None) if position is None else position
-            place = where if stage in STREAMS else (1, where)
-            expected = oracle.logits(into, source, stage, layer, place)
-            for explicit in (True, False)[: 1 + (stage != "weights")]:
-                run = gpt2viz.trace(
-                    ours, into, causal, explicit=explicit, edits=edits, patch_from=source
-                )
-                assert_allclose(run.logits_at(-1), expected, **TOLERANCE)
-        plain = gpt2viz.trace(ours, into, causal, edits=parse_edits(others.rstrip(",")))
-        assert abs(plain.logits_at(-1) - run.logits_at(-1)).max() > 1e-3
+    for causal in (True, False):
+        for stage in STREAMS + OF_HEADS:
+            with subtests.test(causal=causal, stage=stage):
+                theirs, ours = pair
+                for n, (off, others) in enumerate(
+                    {(): "", ((0, 0), (2, 2)): "off:0.0,off:2.2,"}.items()
+                ):
+                    oracle = Oracle(theirs, causal, off)
+                    into, source = TEXTS if n else reversed(TEXTS)
+                    for layer, position in ((0, None), (1, 4), (2, None)):
+                        edits = parse_edits(others + spelled(stage, layer, 1, position))
+                        where = slice(None) if position is None else position
+                        place = where if stage in STREAMS else (1, where)
+                        expected = oracle.logits(into, source, stage, layer, place)
+                        for explicit in (True, False)[: 1 + (stage != "weights")]:
+                            run = gpt2viz.trace(
+                                ours,
+                                into,
+                                causal,
+                                explicit=explicit,
+                                edits=edits,
+                                patch_from=source,
+                            )
+                            assert_allclose(run.logits_at(-1), expected, **TOLERANCE)
+                    plain = gpt2viz.trace(ours, into, causal, edits=parse_edits(others.rstrip(",")))
+                    assert abs(plain.logits_at(-1) - run.logits_at(-1)).max() > 1e-3
 
 
-@pytest.mark.parametrize("stage", STREAMS + OF_HEADS)
-def test_it_is_the_same_cell_of_a_sweep(tiny: gpt2viz.Model, stage: str) -> None:
-    others, by_position = parse_edits("scale:1.2:-1.5,forbid:4:1"), stage in OF_HEADS
-    ways: list[Any] = [("denoise", TEXTS[::-1]), ("noise", TEXTS)]
-    for direction, (into, source) in ways:
-        sweep = gpt2viz.patch_sweep(
-            tiny, *TEXTS, stage, ANSWER, direction=direction, by_position=by_position, edits=others
-        )
-        for layer in range(3):
-            edits = (*others, *parse_edits(spelled(stage, layer, 3, 4)))
-            logits = gpt2viz.trace(tiny, into, edits=edits, patch_from=source).logits_at(-1)
-            cell = sweep.values[(layer, 3, 4) if by_position else (layer, 4)]
-            assert logits[ANSWER[0]] - logits[ANSWER[1]] == pytest.approx(cell, rel=1e-4, abs=1e-5)
-
-
-@pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
-@pytest.mark.parametrize("stage", [name for name in STREAMS + OF_HEADS if name != "weights"])
 def test_what_is_derived_is_of_the_patched_run(
-    tiny: gpt2viz.Model, stage: str, causal: bool
+    tiny: gpt2viz.Model, subtests: pytest.Subtests
 ) -> None:
-    for position in (None, 3):
-        edits = parse_edits(spelled(stage, 1, 2, position))
-        captured, derived = (
-            gpt2viz.trace(tiny, CLEAN, causal, explicit=explicit, edits=edits, patch_from=CORRUPTED)
-            for explicit in (True, False)
-        )
-        for layer in range(3):
-            for key in PER_LAYER:
-                here, there = captured.stage(key, layer), derived.stage(key, layer)
-                assert_allclose(here, there, **TOLERANCE, err_msg=key)
+    for causal in (True, False):
+        for stage in [name for name in STREAMS + OF_HEADS if name != "weights"]:
+            with subtests.test(causal=causal, stage=stage):
+                for position in (None, 3):
+                    edits = parse_edits(spelled(stage, 1, 2, position))
+                    captured, derived = (
+                        gpt2viz.trace(
+                            tiny,
+                            CLEAN,
+                            causal,
+                            explicit=explicit,
+                            edits=edits,
+                            patch_from=CORRUPTED,
+                        )
+                        for explicit in (True, False)
+                    )
+                    for layer in range(3):
+                        for key in PER_LAYER:
+                            here, there = captured.stage(key, layer), derived.stage(key, layer)
+                            assert_allclose(here, there, **TOLERANCE, err_msg=key)
 
 
 def test_what_is_recorded_is_what_went_on(tiny: gpt2viz.Model) -> None:
@@ -99,14 +100,6 @@ def test_what_is_recorded_is_what_went_on(tiny: gpt2viz.Model) -> None:
     assert_array_equal(run.stage("weights", 1, 3), source.stage("weights", 1, 3))
     assert run.key == gpt2viz.trace(tiny, CLEAN, edits=run.edits, patch_from=CORRUPTED).key
     assert run.key != gpt2viz.trace(tiny, CLEAN, edits=run.edits, patch_from=CLEAN).key
-
-
-@pytest.mark.parametrize("stage", STREAMS + OF_HEADS)
-def test_a_piece_patched_with_itself_is_the_baseline(tiny: gpt2viz.Model, stage: str) -> None:
-    plain = gpt2viz.trace(tiny, CLEAN).logits
-    for position in (None, 4):
-        edits = parse_edits(spelled(stage, 1, 2, position))
-        assert_array_equal(gpt2viz.trace(tiny, CLEAN, edits=edits, patch_from=CLEAN).logits, plain)
 
 
 def test_the_whole_stream_before_any_layer_gives_the_other_run(tiny: gpt2viz.Model) -> None:
@@ -148,9 +141,8 @@ def test_short_forms_words_and_places() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "patch_from", "message"),
-    [
+def test_what_cannot_be_patched(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, Any, str]] = [
         ("patch:scores:1.2:0", CORRUPTED, "'scores' can't be patched. These can: residual_in"),
         ("patch:q:1:0", CORRUPTED, "patch:q needs a head"),
         ("patch:mlp_output:1.2", CORRUPTED, "patch:mlp_output has no head"),
@@ -161,13 +153,13 @@ def test_short_forms_words_and_places() -> None:
         ("patch:v:1.0:6", None, "patch:v:1.0:6 needs a second text"),
         ("patch:v:1.0:6", CORRUPTED[:-1], "The texts have 7 and 6 tokens, and must have as many"),
         ("patch:v:1.0:6", [420], "outside the vocabulary|must have as many"),
-    ],
-)
-def test_what_cannot_be_patched(
-    tiny: gpt2viz.Model, text: str, patch_from: Any, message: str
-) -> None:
-    with pytest.raises(gpt2viz.GPT2VizError, match=message):
-        gpt2viz.trace(tiny, CLEAN, edits=parse_edits(text), patch_from=patch_from)
+    ]
+    for text, patch_from, message in cases:
+        with (
+            subtests.test(text=text, patch_from=patch_from),
+            pytest.raises(gpt2viz.GPT2VizError, match=message),
+        ):
+            gpt2viz.trace(tiny, CLEAN, edits=parse_edits(text), patch_from=patch_from)
 
 
 def test_a_run_to_patch_from_has_the_same_mask_and_edits(tiny: gpt2viz.Model) -> None:

@@ -99,23 +99,26 @@ def test_it_is_the_full_trace(
     check_whole(found, gpt2viz.trace(model, after, explicit=explicit))
 
 
-@pytest.mark.parametrize("explicit", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
 def test_it_is_what_numpy_computes(
-    models: dict[str, tuple[Path, gpt2viz.Model]], kind: str, explicit: bool
+    models: dict[str, tuple[Path, gpt2viz.Model]], subtests: pytest.Subtests
 ) -> None:
-    folder, model = models[kind]
-    earlier = gpt2viz.trace(model, [*IDS[:4], 7, 7, 7])
-    trace = gpt2viz.trace(model, IDS, explicit=explicit, reuse=earlier)
-    assert trace.reused == 4
-    expected = reference(folder, IDS, True)
-    for key in gpt2viz.HEAD_STAGES:
-        for layer, values in enumerate(expected[key]):
-            assert_allclose(trace.stage(key, layer)[0], values, **TOLERANCE, err_msg=key)
-    assert_allclose(trace.logits[0], expected["logits"], **TOLERANCE)
-    for layer in range(model.config.n_layer):
-        difference, largest = difference_from_run(model, trace, layer)
-        assert difference < 1e-5 * largest
+    for explicit in (True, False):
+        for kind in KINDS:
+            with subtests.test(explicit=explicit, kind=kind):
+                folder, model = models[kind]
+                earlier = gpt2viz.trace(model, [*IDS[:4], 7, 7, 7])
+                trace = gpt2viz.trace(model, IDS, explicit=explicit, reuse=earlier)
+                assert trace.reused == 4
+                expected = reference(folder, IDS, True)
+                for key in gpt2viz.HEAD_STAGES:
+                    for layer, values in enumerate(expected[key]):
+                        assert_allclose(
+                            trace.stage(key, layer)[0], values, **TOLERANCE, err_msg=key
+                        )
+                assert_allclose(trace.logits[0], expected["logits"], **TOLERANCE)
+                for layer in range(model.config.n_layer):
+                    difference, largest = difference_from_run(model, trace, layer)
+                    assert difference < 1e-5 * largest
 
 
 @pytest.mark.parametrize("explicit", [True, False])

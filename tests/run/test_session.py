@@ -27,9 +27,8 @@ def test_it_says_which_version_saved_it() -> None:
     assert json.loads(Session("Attention", {}).to_json())["version"] == gpt2viz.__version__
 
 
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
+def test_anything_else_is_one_sentence(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[bytes, str]] = [
         (b"", "isn't JSON"),
         (b"\xff\xfe{}", "isn't JSON"),
         (b"[" * 100_000, "isn't JSON"),
@@ -42,11 +41,13 @@ def test_it_says_which_version_saved_it() -> None:
         (b'{"gpt2viz_session": 1, "page": "A", "parameters": {"a&b": "1"}}', "damaged"),
         (b'{"gpt2viz_session": 1, "page": "A", "parameters": {"t": "\\ud800"}}', "damaged"),
         (b" " * 1_000_001, "too large"),
-    ],
-)
-def test_anything_else_is_one_sentence(content: bytes, told: str) -> None:
-    with pytest.raises(gpt2viz.ExportError, match=told):
-        read_session(content)
+    ]
+    for content, told in cases:
+        with (
+            subtests.test(content=content, told=told),
+            pytest.raises(gpt2viz.ExportError, match=told),
+        ):
+            read_session(content)
 
 
 def session(trace: gpt2viz.Trace) -> Session:

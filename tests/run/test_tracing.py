@@ -250,9 +250,8 @@ def test_a_trace_keeps_no_model_alive(tiny: gpt2viz.Model) -> None:
     assert not any(isinstance(x, torch.nn.Module | gpt2viz.Model) for x in vars(trace).values())
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "message"),
-    [
+def test_what_cannot_be_run(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[object, type[Exception], str]] = [
         ("", gpt2viz.TextError, "There is no text yet"),
         ([], gpt2viz.TextError, "There is no text yet"),
         ([420], gpt2viz.TextError, "Token id 420 is outside the vocabulary, 0 to 419"),
@@ -262,31 +261,24 @@ def test_a_trace_keeps_no_model_alive(tiny: gpt2viz.Model) -> None:
         (b"A crane", gpt2viz.TextError, "A text is a str, not bytes"),
         (["7"], gpt2viz.TextError, r"Token ids are whole numbers, not \['7'\]"),
         ([1] * 25, gpt2viz.ContextError, "has 25 tokens; this model reads at most 24 .* by 1"),
-    ],
-)
-def test_what_cannot_be_run(
-    tiny: gpt2viz.Model, text: object, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        gpt2viz.trace(tiny, text)  # type: ignore[arg-type]
+    ]
+    for text, error, message in cases:
+        with subtests.test(text=text, error=error), pytest.raises(error, match=message):
+            gpt2viz.trace(tiny, text)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("key", "layer", "error", "message"),
-    [
+def test_stages_that_are_not_there(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Any, int | None, type[Exception], str]] = [
         ("pattern", 0, KeyError, "no stage 'pattern' in a trace; there are: .*weights"),
         ("ln_1", 0, KeyError, "no stage 'ln_1'"),
         ("weights", None, IndexError, "'weights' needs a layer"),
         ("embedding", 0, IndexError, "'embedding' belongs to no layer"),
         ("weights", 3, IndexError, "no layer 3: this model has layers 0 to 2"),
         ("weights", -1, IndexError, "no layer -1"),
-    ],
-)
-def test_stages_that_are_not_there(
-    tiny: gpt2viz.Model, key: Any, layer: int | None, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        gpt2viz.trace(tiny, [1, 2]).stage(key, layer)
+    ]
+    for key, layer, error, message in cases:
+        with subtests.test(key=key, layer=layer), pytest.raises(error, match=message):
+            gpt2viz.trace(tiny, [1, 2]).stage(key, layer)
 
 
 def test_the_shape_table_is_what_ran(tiny: gpt2viz.Model) -> None:
@@ -302,28 +294,33 @@ def test_the_shape_table_is_what_ran(tiny: gpt2viz.Model) -> None:
     assert [key for key in order if key in gpt2viz.HEAD_STAGES] == list(gpt2viz.HEAD_STAGES)
 
 
-@pytest.mark.parametrize("explicit", [True, False])
-@pytest.mark.parametrize("n_tokens", [1, 5, 24])
 def test_memory_that_tensors_share_is_counted_once(
-    tiny: gpt2viz.Model, n_tokens: int, explicit: bool
+    tiny: gpt2viz.Model, subtests: pytest.Subtests
 ) -> None:
     """Counted by hand: every output is held, so that different memory has different addresses."""
-    held: dict[str, torch.Tensor] = {}
-    hooks = [
-        module.register_forward_hook(lambda *made, name=name: held.update({name: made[2]}))
-        for name, module in tiny.network.named_modules()
-    ]
-    trace = gpt2viz.trace(tiny, range(n_tokens), explicit=explicit)
-    for hook in hooks:
-        hook.remove()
-    memory = {
-        held[r.name].untyped_storage().data_ptr(): held[r.name].untyped_storage().nbytes()
-        for r in trace.tensors
-    }
-    assert sum(r.nbytes for r in trace.tensors if not r.shared) == sum(memory.values())
-    assert len(memory) == sum(not r.shared for r in trace.tensors)
-    names = {r.key for r in trace.tensors if r.shared}
-    assert names == {"q", "k", "v", "attention_output", "mlp_output"}
+    for explicit in (True, False):
+        for n_tokens in (1, 5, 24):
+            with subtests.test(explicit=explicit, n_tokens=n_tokens):
+                held: dict[str, torch.Tensor] = {}
+                hooks = [
+                    module.register_forward_hook(
+                        lambda *made, name=name, held=held: held.update({name: made[2]})
+                    )
+                    for name, module in tiny.network.named_modules()
+                ]
+                trace = gpt2viz.trace(tiny, range(n_tokens), explicit=explicit)
+                for hook in hooks:
+                    hook.remove()
+                memory = {
+                    held[r.name].untyped_storage().data_ptr(): held[r.name]
+                    .untyped_storage()
+                    .nbytes()
+                    for r in trace.tensors
+                }
+                assert sum(r.nbytes for r in trace.tensors if not r.shared) == sum(memory.values())
+                assert len(memory) == sum(not r.shared for r in trace.tensors)
+                names = {r.key for r in trace.tensors if r.shared}
+                assert names == {"q", "k", "v", "attention_output", "mlp_output"}
 
 
 def test_a_part_that_an_edit_puts_in_place_shares_nothing(tiny: gpt2viz.Model) -> None:

@@ -48,7 +48,7 @@ class _Answers(BaseHTTPRequestHandler):
 @contextmanager
 def stand_in(name: str) -> Iterator[StandIn]:
     with StandIn(name) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield server
         server.shutdown()
 

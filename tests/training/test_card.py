@@ -70,14 +70,19 @@ def scores(model: gpt2viz.Model, sample: str) -> dict[str, list[list[float]]]:
     return head_scores(model, sample)
 
 
-@pytest.mark.parametrize("name", KINDS)
 def test_head_scores(
-    scores: dict[str, list[list[float]]], figures: dict[str, Any], name: str
+    scores: dict[str, list[list[float]]], figures: dict[str, Any], subtests: pytest.Subtests
 ) -> None:
-    for layer, expected in zip(scores[name], figures["heads on the sample"][name], strict=True):
-        assert layer == pytest.approx(expected, rel=0.01, abs=0.002)  # stored with 3 decimals
-    score, where = best_head(figures["heads"][name])
-    assert f"| {name} | {where} | {score:.2f} |" in card()
+    for name in KINDS:
+        with subtests.test(name=name):
+            for layer, expected in zip(
+                scores[name], figures["heads on the sample"][name], strict=True
+            ):
+                assert layer == pytest.approx(
+                    expected, rel=0.01, abs=0.002
+                )  # stored with 3 decimals
+            score, where = best_head(figures["heads"][name])
+            assert f"| {name} | {where} | {score:.2f} |" in card()
 
 
 def test_how_the_weights_look(model: gpt2viz.Model, sample: str, figures: dict[str, Any]) -> None:

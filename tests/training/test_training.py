@@ -47,7 +47,7 @@ from gpt2viz.training.held_out import write_held_out
 from gpt2viz.training.pressure import ALIKE_FROM, alike_loss, nudge_loss, watched
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.start import new_network
-from gpt2viz.training.train import MILESTONE, RUN, STATE, Trainer, batch_loss, optimizers
+from gpt2viz.training.train import MILESTONE, RUN, Trainer, batch_loss, optimizers
 from tests.training.runs import RECIPE, held_out, stream, trained
 
 
@@ -77,12 +77,6 @@ def test_a_milestone_alone_goes_on_like_the_run_that_made_it(tmp_path: Path) -> 
         pytest.approx(min(1 / 2, 4 / recipe.warmup)),
         pytest.approx(min(1.0, 5 / recipe.warmup)),
     ]
-
-
-def test_a_kill_while_saving_leaves_the_state_before(tmp_path: Path) -> None:
-    trained(tmp_path, 4)
-    (tmp_path / f"{STATE}.partial").write_bytes(b"half a file")
-    assert Trainer(RECIPE, stream(), held_out(), tmp_path).step == 4
 
 
 def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
@@ -438,6 +432,7 @@ def test_scores_of_heads_built_by_hand() -> None:
     assert_array_equal(rows[:, :4], rows[:, 4:])
 
 
+@pytest.mark.slow
 def test_the_command_from_corpus_to_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -464,6 +459,7 @@ def test_the_command_from_corpus_to_checkpoint(
         assert (earlier[name] != weight).any(), name
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_from_another_machines_milestone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -492,18 +488,3 @@ def test_a_command_says_in_one_line_what_is_wrong(
     with pytest.raises(SystemExit) as end:
         main()
     assert "can't be read as a corpus" in str(end.value.code)
-
-
-def test_a_folder_of_another_run_is_one_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    book = "\n".join(f"The crane number {n} ate {n * 7} fish by the river." for n in range(900))
-    (tmp_path / "books.txt").write_text(book, encoding="utf-8")
-    trained(tmp_path / "work", 2, recipe=replace(RECIPE, seed=1))
-    monkeypatch.setattr(command, "Recipe", lambda: RECIPE)
-    paths = ["--corpus", "books.txt", "--out", "out", "--work", "work"]
-    paths = [part if part.startswith("-") else str(tmp_path / part) for part in paths]
-    monkeypatch.setattr(sys, "argv", ["training", *paths, "--threads", "1"])
-    with pytest.raises(SystemExit) as end:
-        command.main()
-    assert "holds a run of another recipe" in str(end.value.code)
