@@ -41,7 +41,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     seconds: defaultdict[str, float] = defaultdict(float)
     count: Counter[str] = Counter()
     for report in (r for reports in terminalreporter.stats.values() for r in reports):
-        if isinstance(report, pytest.TestReport):
+        if type(report) is pytest.TestReport:  # not of a subtest, whose time is its test's
             room = Path(report.nodeid.split("::")[0]).parent.name
             seconds[room] += report.duration
             count[room] += report.when == "call"

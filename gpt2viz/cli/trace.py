@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -25,23 +24,20 @@ _ANY_LAYER = 10**7
 PRINTED = 12
 
 
-class _StageName(click.ParamType[tuple[str, int | None]]):
-    """A stage by our name, or by TransformerLens', which says the layer too: (stage, layer)."""
+def _stage(
+    context: click.Context, parameter: click.Parameter, value: str
+) -> tuple[str, int | None]:
+    """A stage by our name, or by TransformerLens', which says the layer too: (stage, layer).
 
-    name = "STAGE"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int | None]:
-        """Fails for what is no name of a stage that a trace keeps."""
-        if isinstance(value, tuple):
-            return value
-        if value in KEPT:
-            return value, None
-        try:
-            return transformer_lens.stage_of(value, _ANY_LAYER)
-        except StageError:
-            self.fail(f"{value!r} is not one of {', '.join(map(repr, KEPT))}.", param, ctx)
+    Raises ``click.BadParameter`` for what is no name of a stage that a trace keeps.
+    """
+    if value in KEPT:
+        return value, None
+    try:
+        return transformer_lens.stage_of(value, _ANY_LAYER)
+    except StageError:
+        names = ", ".join(map(repr, KEPT))
+        raise click.BadParameter(f"{value!r} is not one of {names}.", context, parameter) from None
 
 
 @click.command()
@@ -51,7 +47,8 @@ class _StageName(click.ParamType[tuple[str, int | None]]):
 @click.option(
     "-s",
     "--stage",
-    type=_StageName(),
+    metavar="STAGE",
+    callback=_stage,
     help=f"One of: {' '.join(KEPT)}; or TransformerLens' name of one, which has the layer in it.",
     default="weights",
     show_default=True,
