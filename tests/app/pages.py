@@ -97,6 +97,17 @@ def plain(markdown: str) -> str:
     return re.sub(r'\[([^\[\]]+)\]\(glossary\?term=\S+ "[^"]*"\)', r"\1", markdown)
 
 
+def page_text(at: AppTest) -> str:
+    """All that a page writes, and the messages on it, as a reader sees them."""
+    blocks = (*at.markdown, *at.caption, *at.info, *at.warning, *at.error, *at.success)
+    return plain("\n".join(block.value for block in blocks)).replace("\\", "").replace("\u2060", "")
+
+
+def notices(at: AppTest) -> str:
+    """The warnings, notes and errors of a page, as they are spelled in Markdown."""
+    return " ".join(block.value for block in [*at.warning, *at.info, *at.error])
+
+
 def figure(at: AppTest, key: str) -> Any:
     """The Plotly figure of a chart, as the browser gets it; matrices on a canvas in that form."""
     found = [c.proto.spec for c in at.get("plotly_chart") if c.proto.id.endswith(f"-{key}")]

@@ -4,29 +4,47 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
+from os import pathsep
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import streamlit as st
+from numpy.testing import assert_array_equal
+from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import run_cache
+from gpt2viz.analysis.finite import first_not_finite
+from gpt2viz.app import pages, run_cache
+from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.literal import literal
+from gpt2viz.app.views.measures import MEASURES
+from gpt2viz.app.views.models.contents import SECTIONS
+from gpt2viz.pictures.from_trace import mask_of
+from tests.app.cases import each
 from tests.app.pages import (
     PAGES,
     ROOT,
     VIEWS,
     WITHOUT,
     array,
+    button_groups,
     canvas,
     chips,
     figure,
     heatmaps,
+    notices,
+    of_head,
     open_page,
     pictures,
+    unpacked,
 )
 from tests.bundled import N_HEAD, opening
+from tests.checkpoints import with_stages, write_checkpoint
 
 #: One of something is not said as many: "1 tokens", but "1 is" and "head 1 is".
 ONE_OF_MANY = re.compile(r"(?<![\d.,·−-])\b1 (?!is|less|was|has|as|this|its|pass)[a-z]+s\b")
@@ -36,16 +54,12 @@ ONE_OF_MANY = re.compile(r"(?<![\d.,·−-])\b1 (?!is|less|was|has|as|this|its|p
 TELL = ("side_by_side?differs=model", *(f"find?find={way}" for way in ("pattern", "head", "all")))
 
 
-def said(at: AppTest) -> str:
-    return " ".join(block.value for block in [*at.warning, *at.info, *at.error])
-
-
 def titles(at: AppTest, key: str) -> list[str]:
     return [note["text"] for note in figure(at, key)["layout"]["annotations"]]
 
 
-@pytest.mark.parametrize("page", [view for view in VIEWS if view not in TELL])
-@pytest.mark.parametrize(
+@each("page", [view for view in VIEWS if view not in TELL])
+@each(
     "text",
     [
         "x",
@@ -54,11 +68,10 @@ def titles(at: AppTest, key: str) -> list[str]:
         "<b>b</b><script>a(1)</script> $x$ $$y$$ :red[r] :smile: [a](http://b) **b** `c` www.d.io",
         "  ",
     ],
-    ids=lambda text: ascii(text)[:18],
 )
 def test_any_text_is_a_picture_on_every_page(page: str, text: str) -> None:
     at = open_page(page, text=text)
-    assert not said(at)
+    assert not notices(at)
     if text == "x":
         one = [m for part in at.main for m in ONE_OF_MANY.findall(str(getattr(part, "proto", "")))]
         assert not one
@@ -67,7 +80,7 @@ def test_any_text_is_a_picture_on_every_page(page: str, text: str) -> None:
         assert heatmaps(figure(at, "one_head"))["weights"].shape == (n, n)
 
 
-@pytest.mark.parametrize("query", [1, 4, 7])
+@each("query", [1, 4, 7])
 def test_equal_tokens_are_told_apart(query: int) -> None:
     at = open_page("attention", text="of the bank of the river of the bank", query=str(query))
     assert at.session_state["query"] == query
@@ -129,7 +142,7 @@ def test_a_chosen_token_frames_its_row() -> None:
     assert [frame[end] for end in ("y0", "y1", "x0", "x1")] == [1.5, 2.5, -0.5, 3.5]
 
 
-@pytest.mark.parametrize(
+@each(
     ("parameter", "value", "told"),
     [
         ("layer", "99", "layer: 99 can't be shown here. It must be 0 to 3."),
@@ -142,22 +155,22 @@ def test_a_chosen_token_frames_its_row() -> None:
 )
 def test_a_bad_address_falls_back_with_a_note(parameter: str, value: str, told: str) -> None:
     at = open_page("attention", **{parameter: value})
-    assert told in said(at)
+    assert told in notices(at)
     assert titles(at, "one_head")[0] == "Layer {} · Head {}".format(*opening())
     at.run()
-    assert not said(at)
+    assert not notices(at)
 
 
 def test_a_token_that_a_new_sentence_lacks_is_let_go_silently() -> None:
     at = open_page("attention", query="3")
     at.text_input(key="text").set_value("Man bites dog").run()
-    assert not said(at)
+    assert not notices(at)
     assert "query" not in at.query_params
 
 
 def test_a_bad_list_of_layers_falls_back_with_a_note() -> None:
     at = open_page("side_by_side", layers="0,7")
-    assert "layers: 0\\,7 can't be shown here" in said(at)
+    assert "layers: 0\\,7 can't be shown here" in notices(at)
     assert len(titles(at, "layers_chart")) == 2
 
 
@@ -170,7 +183,7 @@ def test_the_last_layer_cannot_be_taken_away() -> None:
         == len(titles(open_page("side_by_side"), "layers_chart"))
         == 2
     )
-    assert not said(at)
+    assert not notices(at)
 
 
 def test_every_page_is_visited_in_one_session() -> None:
@@ -182,7 +195,7 @@ def test_every_page_is_visited_in_one_session() -> None:
         at.query_params |= chosen  # as the links of the menu carry them
         at.run()
         assert not at.exception, path
-        assert not said(at), path
+        assert not notices(at), path
         assert at.query_params == chosen, path
     assert canvas(at, "one_head") == first
 
@@ -217,24 +230,24 @@ def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.Monkey
 
 def test_no_text_is_one_message_and_no_picture() -> None:
     at = open_page("attention", text="")
-    assert said(at) == literal("There is no text yet. Type a word or a sentence.")
+    assert notices(at) == literal("There is no text yet. Type a word or a sentence.")
     assert not pictures(at)
 
 
 def test_too_many_tokens_offers_the_first_part() -> None:
     at = open_page("attention", text="the cat " * 200)
-    assert "reads at most 256 at once" in said(at)
+    assert "reads at most 256 at once" in notices(at)
     assert not pictures(at)
     [offer] = [button for button in at.button if button.label == "Use the first 256 tokens"]
     offer.click().run()
-    assert not said(at)
+    assert not notices(at)
     assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
 
 
 def test_a_megabyte_is_one_message() -> None:
     at = open_page("attention")
     at.text_input(key="text").set_value("word " * 200_000).run()
-    assert "reads at most 256 at once" in said(at)
+    assert "reads at most 256 at once" in notices(at)
     assert "text" not in at.query_params
     assert "too long for the address" in " ".join(block.value for block in at.caption)
 
@@ -254,6 +267,279 @@ def test_a_broken_model_is_one_message(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, f"{tmp_path}")
     run_cache.models.clear()
     at = open_page("attention")
-    assert "no config\\.json" in said(at)
+    assert "no config\\.json" in notices(at)
     assert not pictures(at)
     run_cache.models.clear()
+
+
+LONG = "the cat " * 200
+FRAME = {"Sentence", "Model", "Examples", "Causal mask", "<|endoftext|> first", "Chapters"}
+
+
+def messages(at: AppTest) -> list[str]:
+    return [block.value for block in [*at.info, *at.warning, *at.error]]
+
+
+def half_drawn(at: AppTest) -> list[str]:
+    """Headings, pictures, tables and controls that stand round the message."""
+    controls = [*button_groups(at), *at.selectbox, *at.toggle, *at.text_input, *at.radio]
+    found = [one.label for one in controls if one.label not in FRAME]
+    found += [block.value for block in at.markdown if block.value.startswith("#")]
+    found += pictures(at)
+    return found + ["table"] * len(at.dataframe) + [one.label for one in at.metric]
+
+
+@each("page", [page for page in PAGES if page != "models"])
+@each(("text", "told"), [("", "Type a word or a sentence"), (LONG, "Shorten it by 145")])
+def test_no_text_or_too_much_is_one_message_alone(page: str, text: str, told: str) -> None:
+    at = open_page(page, text=text)
+    (message,) = messages(at)
+    assert told in message
+    assert half_drawn(at) == []
+
+
+@each("way", ["pattern", "head", "all"])
+def test_one_token_tells_no_heads_apart(way: str) -> None:
+    at = open_page("find", text="A", find=way)
+    (message,) = messages(at)
+    assert message.startswith("With one token")
+    assert half_drawn(at) == ["What to show"]
+    assert len(chips(at)["labels"]) == 1
+
+
+def test_one_token_looks_at_itself() -> None:
+    at = open_page("find", text="A", find="look")
+    assert messages(at) == []
+    assert at.session_state["keys"] == [0]
+    assert any("from query 0 to tokens 0" in name for name in pictures(at).values())
+
+
+@each(
+    ("parameters", "told"),
+    [
+        ({"habit": "induction", "on": "sentence"}, "could show “induction”"),
+        ({"find": "pattern", "pattern": "empty"}, "The pattern is empty"),
+        ({"find": "pattern", "pattern": "empty", "cells": "0:0"}, "The pattern is empty"),
+    ],
+)
+def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], told: str) -> None:
+    at = open_page("find", **parameters)
+    (message,) = messages(at)
+    assert told in message
+    assert not at.dataframe
+    assert not {"Only layers", "Picture"} & {one.label for one in button_groups(at)}
+
+
+def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:
+    at = open_page("predict", text="A")
+    assert any(
+        "The model reads nothing before the first token" in text.value for text in at.caption
+    )
+    assert "surprise" not in pictures(at)
+
+
+def test_a_model_that_cannot_be_loaded_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half/config.json").write_text("{")
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "half"))
+    run_cache.models.clear()
+    at = open_page("attention", model="half")
+    run_cache.models.clear()
+    (message,) = messages(at)
+    assert message.startswith("**half** can't be loaded.")
+    assert "Choose another model above" in message
+    assert half_drawn(at) == []
+
+
+def test_all_that_an_address_has_wrong_is_one_message() -> None:
+    at = open_page("attention", layer="99", head="77", query="9", picture="x")
+    (message,) = messages(at)
+    assert [line.split(":")[0] for line in message.split("\n\n")] == [
+        *("query", "layer", "head", "picture")
+    ]
+    assert messages(at.run()) == []
+
+
+@pytest.fixture
+def overflowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A model whose scores in layer 1 are too large for float32, as the only listed one."""
+    folder = tmp_path / "large"
+    write_checkpoint(folder, n_positions=64)
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    for name in ("ln_1.weight", "attn.c_attn.weight"):
+        weights[f"transformer.h.1.{name}"] *= 1e14
+    save_file(weights, path, metadata={"format": "pt"})
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    st.cache_resource.clear()
+    yield folder
+    st.cache_resource.clear()
+
+
+def test_the_first_tensor_is_named(overflowing: Path) -> None:
+    trace = gpt2viz.trace(gpt2viz.load_model(overflowing), [5, 6, 7])
+    found = first_not_finite(trace)
+    assert found is not None
+    assert (found.label, found.layer, found.n_numbers) == ("Raw scores", 1, 4 * 3 * 3)
+    scores = trace.stage("scores", 1)
+    assert found.n_infinite == np.isinf(scores).sum() > 0
+    assert f"{found.n_infinite} infinite" in str(found)
+    assert first_not_finite(gpt2viz.trace(gpt2viz.load_model(), "A crane")) is None
+
+
+@each("page", [view for view in VIEWS if view not in ("textbook", "models")])
+def test_every_page_says_so(overflowing: Path, page: str) -> None:
+    at = open_page(page, model="large", layer="1")
+    assert "Raw scores of layer 1" in notices(at)
+
+
+@each("chapter", ["crane", "heads"])
+def test_the_story_goes_on_beyond_what_float32_can_hold(overflowing: Path, chapter: str) -> None:
+    """In a model with fewer channels than fit on screen, too."""
+    at = open_page("textbook", model="large", layer="1", chapter=chapter)
+    assert "Raw scores of layer 1" in notices(at)
+    assert at.subheader[-1].value == "The same step in the real model"
+    assert any(button.label.startswith("Next: ") for button in at.button)  # drawn to its end
+
+
+@each("page", ["predict", "predict?predict=generate", "what_if", "side_by_side?differs=mask"])
+def test_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
+    at = open_page(page, model="large", layer="1")
+    assert "Nothing can be predicted from NaN" in notices(at)
+    assert not at.metric
+    assert not any(part in name for name in pictures(at) for part in ("next", "lens", "changes"))
+
+
+@each("what", ["text", "head", "mask", "edits"])
+def test_two_sides_of_nan(overflowing: Path, what: str) -> None:
+    at = open_page("side_by_side", model="large", layer="1", differs=what, edits="off:0.0")
+    assert np.isnan(
+        heatmaps(figure(at, "weights_b" if what == "text" else "both_sides"))["b"]
+    ).any()
+    assert (what == "head") != ("Nothing can be predicted from NaN" in notices(at))
+
+
+def test_heads_of_nan_are_not_compared(overflowing: Path) -> None:
+    at = open_page("find", model="large", find="all")
+    assert "its heads can't be compared" in notices(at)
+    assert not pictures(at)
+
+
+@each("shown", ["weights", "rest", "norms"])
+def test_nan_is_drawn_as_nan(overflowing: Path, shown: str) -> None:
+    spec = figure(
+        open_page("attention", model="large", layer="1", head="0", show=shown), "one_head"
+    )
+    trace = gpt2viz.trace(gpt2viz.load_model(overflowing), "A crane ate fish")
+    lost = np.isnan(trace.stage("weights", 1)[0, 0])
+    (numbers,) = heatmaps(spec).values()
+    later = np.triu(np.ones((4, 4), bool), 1)
+    assert_array_equal(np.isnan(numbers) & ~later, lost & ~later)
+    assert lost.any()
+
+
+def test_thumbnails_show_nan(overflowing: Path) -> None:
+    tiles = heatmaps(figure(open_page("attention", model="large"), "all_heads"))
+    for name, tile in tiles.items():
+        assert np.isnan(tile).any() == (not name.startswith("0."))  # layer 0 is as it should be
+
+
+@pytest.mark.usefixtures("overflowing")
+def test_the_first_screen_says_nan() -> None:
+    at = open_page("attention", model="large", layer="1", head="0", query="2")
+    told = of_head(at)
+    assert "**Head 1.0**: the weights of" in told
+    assert "are NaN, not numbers" in told
+    assert "What comes next" not in str([block.value for block in at.markdown])
+    sent = unpacked(canvas(at, "all_heads"))[0]
+    assert sent["next"] == "Prediction: NaN, not a number"
+    open_page("attention", model="large")
+
+
+def test_a_score_of_minus_infinity_is_not_called_masked(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, [5, 6, 7])
+    for key in ("scaled_scores", "masked_scores"):
+        changed = trace.stage(key, 0).copy()
+        changed[0, 2, 1, 0] = -np.inf
+        trace = with_stages(trace, {(key, 0): changed})
+    expected = np.triu(np.ones((3, 3), bool), 1)
+    assert_array_equal(mask_of(trace, 0, 2), expected)
+    assert_array_equal(mask_of(trace, 0, 1), expected)
+
+
+@each("edits", ["", "forbid:2:1,window:2"])
+def test_a_long_run_tells_its_mask_without_making_scores(tiny: gpt2viz.Model, edits: str) -> None:
+    short, long = (
+        gpt2viz.trace(tiny, [5, 6, 7], explicit=explicit, edits=gpt2viz.parse_edits(edits))
+        for explicit in (True, False)
+    )
+    assert_array_equal(mask_of(long, 0, 2), mask_of(short, 0, 2))
+    assert not long.derived.nbytes
+
+
+#: One position, two, and one of everything else.
+SMALLEST: dict[str, dict[str, Any]] = {
+    "one": {"n_positions": 1, "n_embd": 2, "n_layer": 1, "n_head": 1},
+    "two": {"n_positions": 2, "n_embd": 1, "n_layer": 1, "n_head": 1},
+}
+EVERY = [
+    *((view, {"text2": "B", "keys": "0"}) for view in VIEWS),
+    *(
+        (page, {"picture": "lines"})
+        for page in ("attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if")
+    ),
+    *((view, {"causal": "false"}) for view in VIEWS),
+    ("predict?predict=generate", {"cache": "true"}),
+    *(("attention", {"show": name}) for name in MEASURES),
+    *(("side_by_side", {"compare": which}) for which in ("mean", "rollout")),
+    *(
+        ("find", {"find": way, "on": on})
+        for way in pages.FIND.modes
+        for on in ("probe", "sentence")
+    ),
+    *(("models", {"part": part}) for part in SECTIONS),
+    *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.reads_sentence),
+    ("what_if", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),
+]
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The models, listed by the owner."""
+    folders = [tmp_path_factory.mktemp("smallest") / name for name in SMALLEST]
+    for folder in folders:
+        write_checkpoint(folder, **SMALLEST[folder.name])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+        st.cache_resource.clear()
+        st.cache_data.clear()
+        yield
+    st.cache_resource.clear()
+
+
+@each("name", SMALLEST)
+def test_every_page_of_the_smallest_models(names: None, name: str) -> None:
+    """The longest text everywhere; on the larger one the shorter too, as each page opens."""
+    shown = {"one": {"A": EVERY}, "two": {"AB": EVERY, "A": EVERY[: len(VIEWS)]}}
+    for text, pages_shown in shown[name].items():
+        for page, parameters in pages_shown:
+            for end in ("false", "true") if page == "attention" and text == "A" else ("false",):
+                at = open_page(page, model=name, text=text, endoftext=end, **parameters)
+                assert not at.exception, (name, page, parameters)
+                assert "can't be loaded" not in notices(at), (name, page)
+
+
+def test_a_model_without_room_for_a_text_said_twice(names: None) -> None:
+    at = open_page("find", model="one", text="A")
+    assert "atlas_maps" in pictures(at)
+    words = " ".join(block.value for block in at.caption)
+    assert "measured on your sentence" in words
+    assert "Second row" not in words
+    assert at.session_state["on"] == "sentence"
+    maps = heatmaps(figure(open_page("find", model="two", text="A"), "atlas_maps"))
+    assert maps is not None
+    assert "Second row" in " ".join(
+        block.value for block in open_page("find", model="two", text="A").caption
+    )

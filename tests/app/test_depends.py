@@ -20,8 +20,8 @@ from gpt2viz.app.views import sweep_offer, text_pair
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.edits import OF_HEADS, STREAMS
 from gpt2viz.run.key import RunKey
-from tests.app.pages import array, figure, heatmaps, open_page, pictures, plain
-from tests.app.test_behaviour import said
+from tests.app.cases import each
+from tests.app.pages import array, figure, heatmaps, notices, open_page, page_text, pictures
 from tests.bundled import HEADS, N_HEAD, copier
 from tests.numpy_gpt2 import Tolerance, softmax
 
@@ -39,15 +39,11 @@ def open_depends(**chosen: str) -> AppTest:
     return open_page("what_if?what_if=depends", **{"text": CLEAN, "text2": CORRUPTED} | chosen)
 
 
-def written(at: AppTest) -> str:
-    return plain(" ".join(block.value for block in [*at.markdown, *at.caption])).replace("\\", "")
-
-
 def sweep(stage: str, **options: Any) -> gpt2viz.PatchSweep:
     return gpt2viz.patch_sweep(gpt2viz.load_model(), CLEAN, CORRUPTED, stage, **options)
 
 
-@pytest.mark.parametrize(
+@each(
     ("direction", "metric", "piece"),
     [
         ("denoise", "logit difference", "head_output"),
@@ -57,7 +53,7 @@ def sweep(stage: str, **options: Any) -> gpt2viz.PatchSweep:
 )
 def test_the_maps_are_the_sweeps_of_the_library(direction: Any, metric: Any, piece: str) -> None:
     at = open_depends(direction=direction, metric=metric, piece=piece)
-    assert not said(at)
+    assert not notices(at)
     maps = heatmaps(figure(at, "depends_streams"))
     assert list(maps) == list(STREAMS)
     maps |= heatmaps(figure(at, "depends_heads"))
@@ -76,7 +72,7 @@ def test_the_maps_are_the_sweeps_of_the_library(direction: Any, metric: Any, pie
 
 def test_edits_of_the_address_do_not_act_and_that_is_said() -> None:
     edited, plainly = open_depends(edits="off:0.0"), open_depends()
-    assert ["edits don't act here" in written(at) for at in (edited, plainly)] == [True, False]
+    assert ["edits don't act here" in page_text(at) for at in (edited, plainly)] == [True, False]
     maps = [heatmaps(figure(at, "depends_streams")) for at in (edited, plainly)]
     assert maps[0].keys() == maps[1].keys()
     for name, values in maps[1].items():
@@ -110,7 +106,7 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
 
     at = open_depends(patch="patch:residual_in:2:7")
     assert_allclose(heatmaps(figure(at, "depends_streams"))["residual_in"][2, 7], share, rtol=1e-3)
-    told = written(at)
+    told = page_text(at)
     assert (
         "Putting the stream of “·ate” (7) before layer 2 of the first run into the second "
         f"**brings {100 * share:.0f} % of the answer along**" in told
@@ -125,7 +121,7 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
         [array(case["x"]) for case in bars], [100 * p[shown] for p in probabilities], rtol=1e-2
     )
     at.button(key="patch_in_full").click().run()
-    assert not said(at)
+    assert not notices(at)
     edit = {"what_if": "edits", "edits": "patch:residual_in:2:7"}
     assert {**at.query_params} == {**at.query_params} | edit | {"text": CORRUPTED, "text2": CLEAN}
 
@@ -133,7 +129,7 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
 def test_the_numbers_that_are_told_make_up_the_share() -> None:
     """Probabilities that are near each other need more digits than logits do."""
     near = {"text": "A crane ate fish", "text2": "A crane happened fish"}
-    told = written(open_depends(**near, metric="probability", patch="patch:attention_output:3:3"))
+    told = page_text(open_depends(**near, metric="probability", patch="patch:attention_output:3:3"))
     found = re.search(
         r"(\d+) % of the .* goes from (\S+) to (\S+); in the first run it is ([\d.]+)\.", told
     )
@@ -143,7 +139,7 @@ def test_the_numbers_that_are_told_make_up_the_share() -> None:
     assert_allclose(share, 100 * (now - into) / (source - into), atol=2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("patch", "told"),
     [
         ("attention_output:1:7", "what attention of layer 1 adds at “·ate” (7)"),
@@ -162,7 +158,7 @@ def test_a_patch_is_told_with_its_share(patch: str, told: str) -> None:
     )
     place = tuple(map(int, patch.partition(":")[2].replace(".", ":").split(":")))
     share = 100 * (1 - sweep(stage, direction="noise").restored[place])
-    text = written(at)
+    text = page_text(at)
     assert f"Putting {told} of the second run into the first" in text
     way = "moves the answer" if share < 0 else "takes"
     assert share == 0 or f"**{way} {abs(share):.0f} %" in text
@@ -180,10 +176,10 @@ def test_what_attention_carries_is_shown_at_first() -> None:
     layer, token = np.argwhere(found == others.max())[0]
     assert (layer, token) == (1, 7)
     told = "what attention of layer 1 adds at “·ate” (7) of the first run"
-    assert told in written(open_depends())
+    assert told in page_text(open_depends())
 
 
-@pytest.mark.parametrize("pair", text_pair.PAIRS, ids=lambda pair: pair.name)
+@each("pair", text_pair.PAIRS)
 def test_in_an_example_a_word_is_copied(pair: text_pair.Pair) -> None:
     """The word that differs is at least third, and its stream arrives at the last token."""
     model = gpt2viz.load_model()
@@ -203,7 +199,7 @@ def test_in_an_example_a_word_is_copied(pair: text_pair.Pair) -> None:
     assert (at.query_params["text"], at.query_params["text2"]) == texts
 
 
-@pytest.mark.parametrize(
+@each(
     ("second", "told"),
     [
         ("A big crane ate fish. A crane ate", "have 8 and 9 tokens, and must have as many"),
@@ -215,23 +211,23 @@ def test_sentences_that_do_not_line_up_get_one_message_and_a_pair_that_does(
     second: str, told: str
 ) -> None:
     at = open_depends(text2=second)
-    assert told in said(at).replace("\\", "")
+    assert told in notices(at).replace("\\", "")
     assert not pictures(at)
     at.button(key="nearest_pair").click().run()
-    assert not said(at)
+    assert not notices(at)
     assert "depends_streams" in pictures(at)
 
 
 def test_without_a_second_sentence_one_token_is_changed() -> None:
     at = open_page("what_if?what_if=depends")
-    assert not said(at)
+    assert not notices(at)
     assert "text2" not in at.query_params
     a, b = ("A crane ate fish", at.session_state["text2"])
     encode = gpt2viz.load_model().tokenizer.encode
     assert sum(one != other for one, other in zip(encode(a), encode(b), strict=True)) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "chosen",
     [
         {"patch": "patch:residual_in:9:1"},
@@ -243,10 +239,9 @@ def test_without_a_second_sentence_one_token_is_changed() -> None:
         {"metric": "loudness"},
         {"piece": "residual_in"},
     ],
-    ids=str,
 )
 def test_what_can_not_be_shown_is_told(chosen: dict[str, str]) -> None:
-    assert said(open_depends(**chosen))
+    assert notices(open_depends(**chosen))
 
 
 def wanted(metric: Metric = "logit difference") -> sweeps.Wanted:
@@ -312,11 +307,11 @@ def test_estimates_say_so_until_the_numbers_are_there(monkeypatch: pytest.Monkey
     assert "estimate" not in " ".join(pictures(at).values())
 
 
-@pytest.mark.parametrize("direction", ["denoise", "noise"])
+@each("direction", ["denoise", "noise"])
 def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
     into = "{}.{}".format(*copier())
     at = open_depends(direction=direction, patch=f"patch:q:{into}", piece="q", detail="paths")
-    assert not said(at)
+    assert not notices(at)
     found = gpt2viz.patch_paths(
         gpt2viz.load_model(), CLEAN, CORRUPTED, into, direction=direction
     ).restored  # (3, 1, nh)
@@ -330,15 +325,15 @@ def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
     name = ("queries", "keys", "values")[place]
     run = "first" if direction == "denoise" else "second"
     told = f"What head **0.{head}** writes in the {run} run"
-    assert f"{told}, put into the **{name}** of head **{into}** alone" in written(at)
-    assert does.format(100 * shares.max()) in written(at)
+    assert f"{told}, put into the **{name}** of head **{into}** alone" in page_text(at)
+    assert does.format(100 * shares.max()) in page_text(at)
 
 
 def test_a_head_of_the_first_layer_has_no_path() -> None:
     at = open_depends(patch="patch:head_output:0.3", detail="paths")
-    assert "Head **0.3** is in the first layer" in written(at)
+    assert "Head **0.3** is in the first layer" in page_text(at)
     assert "head_paths" not in pictures(at)
-    followed = written(open_depends(patch="patch:residual_in:2:7", detail="paths"))
+    followed = page_text(open_depends(patch="patch:residual_in:2:7", detail="paths"))
     strongest = np.abs(sweep("head_output").restored[1:]).argmax()
     assert f"paths into head {1 + strongest // N_HEAD}.{strongest % N_HEAD}" in followed
 
@@ -353,5 +348,5 @@ def test_the_fewest_heads_are_asked_for_and_told(monkeypatch: pytest.MonkeyPatch
     (curve,) = figure(at, "fewest")["data"]
     assert_allclose(array(curve["y"]), found.faithfulness, **TOLERANCE)
     assert array(curve["x"]).tolist() == list(range(HEADS, -1, -1))
-    assert found.words() in written(at)
+    assert found.words() in page_text(at)
     assert f"heads of {HEADS} keep" in found.words()

@@ -23,6 +23,7 @@ from gpt2viz.pictures.plotly.render import render
 from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
 from tests.analysis.head_scores import expected_scores
+from tests.app.cases import each
 from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures, plain
 from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY
 from tests.checkpoints import write_checkpoint
@@ -310,7 +311,7 @@ def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
 DID = ["ate", "lifted", "crossed the street for", "said it's", "was tired, and she'll say", "42"]
 
 
-@pytest.mark.parametrize("n_documents", [2, 6])
+@each("n_documents", [2, 6])
 def test_scores_across_many_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_documents: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""A first visit: the tour shows what its sentences say, and the words of a page are explained."""
+"""A first visit: the tour, the examples and the glossary hold what their sentences say."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import pages, parameters, prose
+from gpt2viz.app.frame.examples import EXAMPLES, Example
 from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.literal import literal
-from gpt2viz.app.terms import SPELLED, TERM, TERMS
+from gpt2viz.app.terms import SPELLED, TERM, TERMS, Term, containing
 from gpt2viz.model.checkpoint import BUNDLED, load_model
+from tests.app.cases import each
 from tests.app.pages import VIEWS, open_page, plain
+from tests.bundled import N_LAYER
+from tests.docs.examples import PROMISES, Candidate, picked, row_of
 from tests.numpy_gpt2 import reference
 
 
@@ -35,7 +39,7 @@ def ways(at: AppTest) -> set[str]:
     return set(buttons(at)) | {link.proto.label for link in at.get("page_link")}
 
 
-@pytest.mark.parametrize("n", range(1, len(STEPS) + 1))
+@each("n", range(1, len(STEPS) + 1))
 def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
     step = STEPS[n - 1]
     wanted = {one.name: str(value) for one, value in step.parameters.items()}
@@ -200,7 +204,7 @@ def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
     assert texts.count(TEXT) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "linked"),
     [
         ("A head. Two heads.", "A [head]. Two heads."),
@@ -235,3 +239,121 @@ def test_words_of_the_sentence_are_no_terms() -> None:
         said = [block.value for block in [*at.markdown, *at.caption, *at.info, *at.warning]]
         linked += [(view, one) for one in said if re.search(r"·\[\w+\]\(glossary", one)]
     assert not linked
+
+
+SAID = re.compile(
+    r"\*\*Layer (?P<layer>\d+) · Head (?P<head>\d+)\*\* (?P<shows>.+): (?P<asks>\S+) looks at "
+    r"(?P<seen>.+)\."
+)
+
+
+def choose(example: Example, **chosen: str) -> AppTest:
+    at = open_page("attention", **chosen)
+    at.session_state["examples"] = True
+    at.run()
+    at.button(key=f"example_{example.name}").click().run()
+    assert not at.exception
+    return at
+
+
+def line(at: AppTest) -> re.Match[str] | None:
+    said = (SAID.search(plain(block.value)) for block in at.caption)
+    return next(filter(None, said), None)
+
+
+@each("example", EXAMPLES)
+def test_an_example_is_a_view_in_which_its_line_holds(example: Example) -> None:
+    at = choose(example)
+    assert at.text_input(key="text").value == example.text
+    found = line(at)
+    assert found
+    assert found["shows"] == example.shows
+    head, row = row_of(example.habit, Candidate(example.text, example.word, example.of))
+    seen, query = row.weights, int(at.query_params["query"])
+    assert (found["layer"], found["head"]) == tuple(map(str, head))
+    assert (at.query_params["layer"], at.query_params["head"]) == tuple(map(str, head))
+    assert query == row.query
+    assert row.tokens[query].strip() == example.word == found["asks"].strip("·")
+    told = re.findall(r"(\S+) \((\d\.\d\d)\)", found["seen"])
+    best = [n for n in (-seen).argsort()[:2] if seen[n] >= 0.1]
+    best += [row.key] if row.key is not None and row.key not in best else []
+    assert [word.replace("·", " ").replace("\\", "") for word, _ in told] == [
+        row.tokens[n] for n in best
+    ]
+    assert [float(n) for _, n in told] == pytest.approx([seen[n] for n in best], abs=0.006)
+    assert PROMISES[example.habit].kept(row)
+
+
+@each("example", EXAMPLES)
+def test_the_sentence_is_the_first_that_keeps_the_promise(example: Example) -> None:
+    """Where this fails: python -m tests.docs.examples"""
+    assert picked(example) == (example.text, example.word, example.of)
+
+
+def test_the_line_goes_with_the_view() -> None:
+    params = choose(EXAMPLES[2]).query_params
+    chosen = {name: str(params[name]) for name in ("text", "layer", "head", "query")}
+    assert line(open_page("attention", **chosen))
+    assert line(open_page("head", **chosen))
+    other = str((int(chosen["layer"]) + 1) % N_LAYER)
+    assert not line(open_page("attention", **chosen | {"layer": other}))
+    assert not line(open_page("shapes", **chosen))  # it shows no head
+    assert not line(open_page("attention", **chosen | {"text": "Man bites dog"}))
+
+
+def test_an_example_goes_along_with_the_token_that_is_put_first() -> None:
+    at = choose(EXAMPLES[0], endoftext="true")
+    found = line(at)
+    assert found
+    assert at.query_params["query"] == "4"
+    assert found["asks"] == "·fish"
+
+
+def test_each_word_stands_once_in_the_order_of_the_alphabet() -> None:
+    assert len(TERM) == len(TERMS) > 40
+    names = [term.name.casefold() for term in TERMS]
+    assert names == sorted(names)
+
+
+@each("term", TERMS)
+def test_an_entry_is_one_or_two_sentences(term: Term) -> None:
+    plain = re.sub(r"(?<=al)\.|“[^”]*”|\d\.\d+|Elsewhere:.*|Counted from 0\.", "", term.meaning)
+    assert 1 <= len(re.findall(r"[.?](?=\s|$)", plain)) <= 2
+    assert len(term.meaning.split()) <= 45
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", term.key)
+    assert not term.source or re.search(r" (19|20)\d\d", term.source)
+
+
+def test_words_are_found_by_name_and_meaning() -> None:
+    assert [term.key for term in containing("KL div")] == ["kl-divergence"]
+    assert "attention-sink" in {term.key for term in containing(" First ")}
+    assert containing("") == TERMS
+    assert containing("zebra") == ()
+
+
+@each(
+    ("key", "first"),
+    [
+        ("attention", "Bahdanau et al. 2014"),
+        ("attention-weight", "Bahdanau et al. 2014"),
+        ("dropout", "Hinton et al. 2012"),
+        ("induction-head", "Elhage et al. 2021"),
+        ("layer", "Vaswani et al. 2017"),
+        ("pre-norm", "Wang et al. 2019"),
+        ("score", "Luong et al. 2015"),
+        ("top-k-and-top-p", "Fan et al. 2018"),
+        ("unembedding", "Press & Wolf 2017"),
+    ],
+)
+def test_who_was_first_is_named(key: str, first: str) -> None:
+    """Not the paper that made it known: years of the literature, looked up."""
+    assert first in TERM[key].source
+
+
+def test_mlp_is_spelled_out() -> None:
+    assert "Multi-layer perceptron" in TERM["mlp"].meaning
+
+
+def test_scores_are_told_from_cosines() -> None:
+    told = "point the same way"
+    assert [term.key for term in TERMS if told in term.meaning] == ["cosine-similarity"]

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import garbage
+from tests.app.cases import each
 from tests.app.pages import PAGES, ROOT, VIEWS, open_page
 
 #: What opens the parts of a page that hold the most.
@@ -47,7 +48,7 @@ def alive(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return count
 
 
-@pytest.mark.parametrize("page", [view for view in VIEWS if view not in ("training", "models")])
+@each("page", [view for view in VIEWS if view not in ("training", "models")])
 def test_a_page_that_is_open_holds_on_to_no_run(page: str, alive: Callable[[], int]) -> None:
     visitor = open_page(page, text="the cat sat on the mat", **OPENED.get(page, {}))
     assert alive() == 0

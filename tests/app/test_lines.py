@@ -18,6 +18,7 @@ import gpt2viz
 from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
+from tests.app.cases import each
 from tests.app.pages import canvas, figure, heatmaps, open_page, pictures, said
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
@@ -89,7 +90,7 @@ def weights(tokens: Sequence[int], causal: bool = True) -> Any:
     return reference(BUNDLED, list(tokens), causal)["weights"]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_lines_take_the_place_of_the_matrix(page: str) -> None:
     matrix = open_page(page)
     assert PAGES[page] in charts(matrix)
@@ -112,8 +113,8 @@ def open_names(at: AppTest) -> set[str]:
     return set(shown.pictures)
 
 
-@pytest.mark.parametrize("chosen", [{}, {"query": "2"}, {"zoom": "1,4,0,3"}], ids=str)
-@pytest.mark.parametrize("page", [*PAGES, "find?find=head", "textbook?chapter=heads"])
+@each("chosen", [{}, {"query": "2"}, {"zoom": "1,4,0,3"}])
+@each("page", [*PAGES, "find?find=head", "textbook?chapter=heads"])
 def test_the_browser_draws_the_lines_that_the_server_tells_of(
     page: str, chosen: dict[str, str], tmp_path: Path
 ) -> None:
@@ -148,10 +149,8 @@ def test_the_browser_draws_the_lines_that_the_server_tells_of(
     assert matrix == found
 
 
-@pytest.mark.parametrize(
-    "page", ["head", "side_by_side", "side_by_side?differs=mask", "what_if?edits=off:0.1"]
-)
-@pytest.mark.parametrize(
+@each("page", ["head", "side_by_side", "side_by_side?differs=mask", "what_if?edits=off:0.1"])
+@each(
     ("before", "now", "words"),
     [
         ({}, "1,4,0,3", "queries 1 to 3, keys 0 to 2"),
@@ -188,7 +187,7 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("differs", ["head", "mask", "edits"])
+@each("differs", ["head", "mask", "edits"])
 def test_both_sides_of_one_sentence(differs: str, tmp_path: Path) -> None:
     page = {"layer2": "3", "head2": "4", "edits": "forbid:3:1", "layer": "1", "head": "0"}
     at = open_page("side_by_side", text=TEXT, differs=differs, **page)

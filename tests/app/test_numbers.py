@@ -17,6 +17,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.pooling import pool_by_maximum
 from gpt2viz.pictures.thumbnails import THUMBNAIL
+from tests.app.cases import each
 from tests.app.pages import SHADE, array, figure, heatmaps, masks, open_page, plain
 from tests.bundled import HEADS, HS, N_HEAD, C
 from tests.numpy_gpt2 import Tolerance, reference
@@ -213,7 +214,7 @@ def test_the_row_of_the_cell_is_summed_up(expected: Any) -> None:
     assert_allclose(number(others[0][3]), weights[rest].sum(), **TOLERANCE)
 
 
-@pytest.mark.parametrize("query", ["", "2", "7"])
+@each("query", ["", "2", "7"])
 def test_the_key_at_first_is_the_one_looked_at_hardest(expected: Any, query: str) -> None:
     causal, stages = expected
     for layer, head in (("1", "4"), ("3", "2")):
@@ -242,7 +243,7 @@ def test_rollout_of_layers(expected: Any) -> None:
     assert "weight" not in bar  # a rollout is none
 
 
-@pytest.mark.parametrize("shown", [{"compare": "mean"}, {"head": "2"}], ids=str)
+@each("shown", [{"compare": "mean"}, {"head": "2"}])
 def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[str, str]) -> None:
     causal, stages = expected
     at = open_page("side_by_side", **address(causal, layers="0,3,1", **shown))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from importlib import import_module
 from urllib.parse import parse_qsl
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app import pages
@@ -15,6 +14,7 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.frame.saved_session import _opened
 from gpt2viz.app.pages import Page
 from gpt2viz.export import Session
+from tests.app.cases import each
 from tests.app.pages import ROOT, open_page
 
 #: Every address of before -> the page and the mode that it leads to.
@@ -44,7 +44,7 @@ def named(page: Page) -> str:
     return page.name
 
 
-@pytest.mark.parametrize("page", pages.PAGES, ids=named)
+@each("page", pages.PAGES)
 def test_a_page_is_a_script_that_calls_the_view_of_its_name(page: Page) -> None:
     source = (ROOT / page.path).read_text(encoding="utf-8")
     doc, *code = source.split('"""')[1:]
@@ -60,7 +60,7 @@ def test_each_name_is_of_one_page() -> None:
     assert {name for page in pages.PAGES for name in page.formerly} == set(MOVED)
 
 
-@pytest.mark.parametrize("page", pages.PAGES, ids=named)
+@each("page", pages.PAGES)
 def test_a_page_opens_as_what_it_is_called(page: Page) -> None:
     assert title(open_page(page.name)) == page.title
 
@@ -77,7 +77,7 @@ def moved(name: str, chosen: Mapping[str, str]) -> AppTest:
     return at
 
 
-@pytest.mark.parametrize("name", MOVED)
+@each("name", MOVED)
 def test_an_address_of_before_shows_the_view_of_now(name: str) -> None:
     page, _, mode = MOVED[name].partition("?")
     chosen = {"text": "A crane ate fish", "layer": "2", "causal": "false"}
@@ -89,22 +89,22 @@ def test_an_address_of_before_shows_the_view_of_now(name: str) -> None:
         assert at.button_group(key=parameter).value == picked
 
 
-@pytest.mark.parametrize("what", ["text", "head", "mask", "edits", "model"])
-@pytest.mark.parametrize("name", ["compare", "two_texts"])
+@each("what", ["text", "head", "mask", "edits", "model"])
+@each("name", ["compare", "two_texts"])
 def test_what_differed_before_differs_now(name: str, what: str) -> None:
     at = moved(name, {"differs": what})
     assert at.query_params == {"differs": what}
     assert at.button_group(key="differs").value == what
 
 
-@pytest.mark.parametrize(("name", "mode"), [("layers", "layers"), ("causal_mask", "mask")])
+@each(("name", "mode"), [("layers", "layers"), ("causal_mask", "mask")])
 def test_a_page_of_before_is_one_mode_whatever_its_link_carried(name: str, mode: str) -> None:
     """Links carry the parameters of all pages."""
     at = moved(name, {"differs": "head", "layer": "1"})
     assert at.query_params == {"differs": mode, "layer": "1"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("saved", "opens"),
     [
         *((name, opens) for name, opens in MOVED.items()),

@@ -18,6 +18,7 @@ from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.provenance import MARK
+from tests.app.cases import each
 from tests.app.pages import ROOT, VIEWS, open_page, pictures, plain, said
 
 #: Addresses that together show every picture of the pages.
@@ -61,7 +62,7 @@ SOURCE = [squeezed(path.read_text(encoding="utf-8")) for path in (ROOT / "gpt2vi
 SOURCE += [re.sub(r'self\.gap\("\w+"[^)]*\)', "______", text) for text in SOURCE if "gap(" in text]
 
 
-@pytest.mark.parametrize(("page", "view"), SHOWN, ids=str)
+@each(("page", "view"), SHOWN)
 def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str]) -> None:
     at = open_page(page, text="the cat saw the cat", layer="1", head="2", **view)
     assert view.items() <= at.query_params.items()  # else it is the page's first state

@@ -1,4 +1,4 @@
-"""What Streamlit is spared comes out as it did."""
+"""What Streamlit is spared comes out as it did; pages are drawn in turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
-from queue import Queue
+from queue import Empty, Queue
 from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +19,12 @@ from streamlit.navigation import page
 from streamlit.proto.Element_pb2 import Element
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.scriptrunner import ScriptRunner
 from streamlit.web.server.starlette import starlette_static_routes
 
-from gpt2viz.app import compat, pages, sparing
+from gpt2viz.app import compat, gauges, pages, sparing
+from gpt2viz.app.turns import Turns
+from tests.app.cases import each
 from tests.app.pages import open_page
 
 
@@ -30,9 +33,7 @@ def told(place: cursor.Cursor) -> dict[str, Any]:
     return {**vars(place), "_transient_elements": dict(place.transient_elements.items())}
 
 
-@pytest.mark.parametrize(
-    "place", [cursor.RunningCursor(0, (1, 2)), cursor.LockedCursor(1, (3,), 4)], ids=["on", "fixed"]
-)
+@each("place", [cursor.RunningCursor(0, (1, 2)), cursor.LockedCursor(1, (3,), 4)])
 def test_the_copy_of_a_place_is_a_place_of_its_own(
     place: cursor.Cursor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,3 +216,103 @@ def test_a_page_is_told_where_its_server_is(
     for address in ("/", "/find", "/find?text=a"):
         assert "BACKEND_BASE_URL" in client.get(address).text
     assert client.get("/a.js").text == "1"
+
+
+class Page:
+    """A page that is drawn until it is let go."""
+
+    def __init__(self, name: str, turns: Turns, begun: Queue[str]) -> None:
+        self._may_end = Event()
+        self._thread = Thread(target=self._draw, args=(name, turns, begun), daemon=True)
+        self._thread.start()
+
+    def _draw(self, name: str, turns: Turns, begun: Queue[str]) -> None:
+        mine = turns.take()
+        begun.put(name)
+        self._may_end.wait(60)
+        turns.give_back(mine)
+
+    def end(self) -> None:
+        self._may_end.set()
+        self._thread.join(60)
+
+
+def waiting(turns: Turns, count: int) -> bool:
+    """Whether so many wait, within a second."""
+    return any(len(turns._waiting) == count or Event().wait(0.01) for _ in range(100))
+
+
+def test_so_many_pages_are_drawn_at_a_time_and_the_others_in_their_order() -> None:
+    turns, begun = Turns(at_once=2, longest=60), Queue[str]()
+    drawn = {}
+    for n, name in enumerate("abcde"):
+        drawn[name] = Page(name, turns, begun)
+        if n < 2:
+            assert begun.get(timeout=60) == name
+        else:
+            assert waiting(turns, n - 1)
+    assert begun.empty()
+    for done, follows in ("bc", "ad", "ce"):
+        drawn[done].end()
+        assert begun.get(timeout=60) == follows
+        assert begun.empty()
+    for name in "de":
+        drawn[name].end()
+    assert not turns._began
+    assert turns._free == 2
+
+
+def test_a_page_that_takes_long_keeps_nobody_waiting_and_frees_one_place_only() -> None:
+    now, begun = [0.0], Queue[str]()
+    turns = Turns(longest=0.05, now=lambda: now[0])
+    long = Page("long", turns, begun)
+    assert begun.get(timeout=60) == "long"
+    second = Page("second", turns, begun)
+    assert waiting(turns, 1)
+    now[0] = 0.04
+    with pytest.raises(Empty):
+        begun.get(timeout=0.2)
+    now[0] = 0.06
+    assert begun.get(timeout=60) == "second"
+    third = Page("third", turns, begun)
+    assert waiting(turns, 1)
+    long.end()  # it gave its place away before
+    assert begun.empty()
+    second.end()
+    assert begun.get(timeout=60) == "third"
+    third.end()
+    assert turns._free == 1
+
+
+def test_a_page_waits_for_its_turn_and_is_counted_among_those_that_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert sparing.begin()
+    open_page("glossary")  # so that what follows takes a moment only
+    monkeypatch.setattr(sparing, "_TURNS", turns := Turns(longest=60))
+    before, opened, held = gauges._waiting, Event(), turns.take()
+
+    def open_one() -> None:
+        open_page("glossary")
+        opened.set()
+
+    Thread(target=open_one, daemon=True).start()
+    assert not opened.wait(1)
+    assert gauges._waiting == before + 1
+    turns.give_back(held)
+    assert opened.wait(60)
+    assert gauges._waiting == before
+    assert turns._free == 1
+
+
+def test_a_page_that_fails_gives_its_turn_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_runner: object, _asked: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sparing, "_TURNS", turns := Turns())
+    monkeypatch.setattr(ScriptRunner, "_run_script", fail)
+    assert compat.draw_in(sparing._turn)
+    run: Any = ScriptRunner._run_script
+    with pytest.raises(ZeroDivisionError):
+        run(None, None)
+    assert turns._free == 1

@@ -1,19 +1,30 @@
-"""The Training page draws the record beside the weights, and says so where there is none."""
+"""The page Training: the record beside the weights, and each point's own numbers."""
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
 from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
 
-from gpt2viz.app import run_cache
+import gpt2viz
+from gpt2viz.app import moments, output, run_cache
+from gpt2viz.app.byte_cache import Kept
+from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import array, figure, open_page, pictures, plain
-from tests.checkpoints import write_checkpoint
+from gpt2viz.run.key import RunKey
+from tests.app.cases import each
+from tests.app.pages import array, figure, open_page, page_text, pictures, plain
+from tests.checkpoints import load_ahead, write_checkpoint
+from tests.numpy_gpt2 import read, reference, softmax
 
 CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
 
@@ -33,7 +44,7 @@ def test_the_losses_drawn_are_the_records() -> None:
         assert_allclose(array(line["y"]), [point[name] for point in CURVES])
 
 
-@pytest.mark.parametrize("score", ["previous token", "induction", "first token"])
+@each("score", ["previous token", "induction", "first token"])
 def test_the_scores_drawn_are_the_records(score: str) -> None:
     (drawn,) = figure(open_page("training", score=score), "score_growth")["data"]
     stored = np.array([point[score.split()[0]] for point in CURVES])  # (P, n_layer, n_head)
@@ -68,3 +79,182 @@ def test_a_broken_record_is_one_message(tmp_path: Path, monkeypatch: pytest.Monk
         "a record of this model's training" in error.value.replace("\\", "") for error in at.error
     ] == [True]
     assert not pictures(at)
+
+
+TEXT, STEPS = "A crane ate fish", (1, 20, 300)
+
+
+@pytest.fixture(autouse=True)
+def _every_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All checkpoints are run, however slow this machine is."""
+    monkeypatch.setattr(moments, "PATIENCE", 60)
+
+
+@pytest.fixture
+def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model with three checkpoints of random networks, the last of which is the model itself."""
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    folder = tmp_path / "grown"
+    for step in STEPS:
+        write_checkpoint(folder / "steps" / f"step-{step}", seed=step)
+    write_checkpoint(folder, seed=300)
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    return folder
+
+
+def sent(at: AppTest) -> Any:
+    """What the slider gets."""
+    found = [c.proto.json for c in at.get("bidi_component") if c.proto.id.endswith("-steps")]
+    assert len(found) == 1
+    return json.loads(found[0])
+
+
+def tiles(data: Any, text: str) -> np.ndarray:
+    whole = np.frombuffer(base64.b64decode(text), "<u2") / 65_534
+    return whole.reshape(data["layers"], data["heads"], data["side"], data["side"])
+
+
+def read_early(folder: Path, run: Any) -> list[np.ndarray]:
+    """What comes next if the stream ended after the embeddings and after each layer."""
+    model = read(folder)
+    ends = [run["embedding"][-1], *(stream[-1] for stream in run["residual_out"])]
+    return [softmax(model.w["wte.weight"] @ model.norm(end, "ln_f")) for end in ends]
+
+
+def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
+    data = sent(open_page("training", model="grown", text=TEXT, step="20"))
+    model = gpt2viz.load_model(grown)
+    ids = model.tokenizer.encode(TEXT)
+    assert (data["steps"], data["at"]) == (list(STEPS), 1)
+    loss = {line["name"]: line["values"] for line in data["curves"]["loss"]["lines"]}
+    for n, step in enumerate(STEPS):
+        folder = grown / "steps" / f"step-{step}"
+        run = reference(folder, ids, causal=True)
+        assert_allclose(tiles(data, data["tiles"][n]), run["weights"], atol=2e-5)
+        probable = run["next_token_probabilities"]
+        assert_allclose([share for _, share in data["next"][n]], np.sort(probable)[:-6:-1], 1e-4)
+        logits = run["logits"]
+        nats = [
+            np.log(np.exp(logits[t] - logits[t, ids[t + 1]]).sum()) for t in range(len(ids) - 1)
+        ]
+        assert_allclose([loss["your sentence"][n], data["loss"][n]], np.mean(nats), rtol=1e-4)
+        for (token, share), probable in zip(data["lens"][n], read_early(folder, run), strict=True):
+            assert token == label(model.tokenizer.token_bytes(int(probable.argmax())))
+            assert_allclose(share, probable.max(), rtol=1e-4)
+    assert data["final"]["tiles"] == data["tiles"][-1]
+    for what in ("next", "lens", "loss"):
+        assert data["final"][what] == data[what][-1] != data[what][0]
+    assert data["places"] == ["embeddings", "layer 0", "layer 1", "layer 2"]
+
+
+def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
+    page = open_page("training", model="grown", layer="2", head="1", against="0.3")
+    data = sent(page)
+    assert data["chosen"] == 2 * 4 + 1
+    lines = {line["name"]: line["values"] for line in data["curves"]["score"]["lines"]}
+    assert list(lines)[:5] == [
+        *("previous token", "same token", "first token", "duplicate token", "induction")
+    ]
+    (beside,) = [name for name in lines if name.startswith("0.3 ")]
+    for n, step in enumerate(STEPS):
+        found = moments.habits("grown", 1)[step].scores
+        assert_allclose(lines["induction"][n], found["induction"][2, 1])
+        assert_allclose(lines[beside][n], found[beside.removeprefix("0.3 ")][0, 3])
+    assert "Head 2.1" in page_text(page).replace("**", "")
+    assert "Head 0.3" in page_text(page).replace("**", "")
+    assert "Olsson et al. 2022" in page_text(page)
+
+
+def test_the_pictures_of_the_point_can_be_saved(grown: Path) -> None:
+    page = open_page("training", model="grown", text=TEXT, step="20", layer="1", head="0")
+    (told,) = page.info  # its checkpoints stand above: how it learned is shown
+    assert "so what was measured as it learned can't be shown" in told.value
+    shown: output.Shown = page.session_state["_shown"]
+    ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
+    head = shown.pictures["Weights of head 1.0 at step 20 and in the model itself"].matrices
+    ends = []
+    for panel, step in zip(head, (20, 300), strict=True):
+        run = reference(grown / "steps" / f"step-{step}", ids, causal=True)
+        assert_allclose(panel.values, run["weights"][1][0], rtol=1e-4, atol=1e-6)
+        ends.append(run["next_token_probabilities"])
+    assert "Next-token probabilities at step 20 and in the model itself" in shown.pictures
+    assert "Loss during training" in shown.pictures
+    lens = shown.pictures["Logit lens after the last token, at step 20 and in the model itself"]
+    (panel,) = lens.matrices
+    assert_allclose(panel.values[-1], [probable.max() for probable in ends], rtol=1e-4)
+
+
+def test_what_is_not_read_in_time_is_asked_for_again(
+    grown: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moments, "PATIENCE", -1.0)
+    page = open_page("training", model="grown", step="20")
+    assert [bool(text) for text in sent(page)["tiles"]] == [False, True, False]
+    monkeypatch.setattr(moments, "PATIENCE", 60.0)
+    page.run()
+    assert all(sent(page)["tiles"])
+
+
+def test_tokens_read_come_from_the_record(grown: Path) -> None:
+    scores = [[0.0] * 4] * 3
+    losses = dict.fromkeys(("held_out_loss", "first_half_loss", "second_half_loss"), 5.0)
+    points = [{"step": n, "tokens": 1000 * n, "induction": scores, **losses} for n in (1, 300)]
+    (grown / "training.json").write_text(json.dumps({"curves": points}), encoding="utf-8")
+    data = sent(open_page("training", model="grown"))
+    assert data["when"] == ["step 1 · 1 k tokens read", "step 20", "step 300 · 300 k tokens read"]
+
+
+def test_the_way_to_a_heads_birth(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(plain := grown.parent / "plain")
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, os.pathsep.join(map(str, (grown, plain))))
+    for page in ("head", "attention"):
+        links = open_page(page, model="grown", layer="1", head="2").get("page_link")
+        (link,) = [one.proto for one in links if one.proto.label == "When was this head born?"]
+        assert link.page == "training"
+        assert {"layer=1", "head=2", "model=grown"} <= set(link.query_string.split("&"))
+    others = open_page("head", model="plain", layer="1", head="2").get("page_link")
+    assert not [one for one in others if "born" in one.proto.label]
+
+
+def test_a_checkpoint_that_cannot_be_read_is_one_message(grown: Path) -> None:
+    (grown / "steps" / "step-1" / "model.safetensors").write_bytes(b"junk")
+    at = open_page("training", model="grown")
+    assert len(at.error) == 1
+    assert "not a whole safetensors file" in at.error[0].value.replace("\\", "")
+
+
+def test_the_models_of_all_points_stay_within_the_owners_bound(
+    grown: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept[gpt2viz.Model](int(2.5 * gpt2viz.load_model(grown).nbytes))
+    monkeypatch.setattr(run_cache, "models", lambda: kept)
+    ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
+    for step in STEPS:
+        moments.moment(RunKey("grown", tuple(ids), True), step)
+    assert "grown" in kept
+    assert [step for step in STEPS if ("grown", step) in kept] == [300]
+
+
+def test_a_worker_takes_the_points_that_all_share(
+    grown: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_ahead(monkeypatch, {"grown": grown})
+    monkeypatch.setattr(run_cache, "load_as", None)  # nothing is read again
+    ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
+    for step, model in gpt2viz.load_steps(grown).items():
+        alone = gpt2viz.trace(model, ids).next_token_probabilities[0]
+        found = moments.moment(RunKey("grown", tuple(ids), True), step)
+        assert_allclose([p for _, p in found.following], np.sort(alone)[::-1][:5], rtol=1e-5)
+
+
+def test_the_smallest_text(grown: Path) -> None:
+    data = sent(open_page("training", model="grown", text="A"))
+    assert data["side"] == 1
+    assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["lines"]]
+
+
+def test_a_step_that_is_not_there_is_told(grown: Path) -> None:
+    at = open_page("training", model="grown", step="7")
+    assert sent(at)["at"] == 1
+    assert "step: 7 can't be shown here" in "\n".join(one.value for one in at.warning)

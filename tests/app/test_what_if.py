@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from streamlit.testing.v1 import AppTest
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz import parse_edits
 from gpt2viz.app.views import edits
 from gpt2viz.model.checkpoint import BUNDLED
+from tests.app.cases import each
 from tests.app.pages import (
     array,
     button_groups,
@@ -23,21 +23,17 @@ from tests.app.pages import (
     figure,
     heatmaps,
     masks,
+    notices,
     open_page,
+    page_text,
     pictures,
-    plain,
     unpacked,
 )
-from tests.app.test_behaviour import said
 from tests.bundled import N_HEAD, N_LAYER, opening
 from tests.numpy_gpt2 import Tolerance, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
-
-
-def written(at: AppTest) -> str:
-    return plain(" ".join(block.value for block in [*at.markdown, *at.caption]))
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +103,12 @@ def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
     )
 
 
-@pytest.mark.parametrize("query", [None, 6])
+@each("query", [None, 6])
 def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     (weights, logits, _), (weights_edited, logits_edited, _) = runs
     chosen = {} if query is None else {"query": str(query)}
     at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
-    assert not said(at)
+    assert not notices(at)
     spec = figure(at, "both_sides")
     shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
     assert_allclose(shown, [weights[2, 3], weights_edited[2, 3]], **TOLERANCE)
@@ -148,7 +144,7 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
         assert float(percent) == pytest.approx(100 * probabilities[best], abs=0.02)
 
 
-@pytest.mark.parametrize("query", [None, 6])
+@each("query", [None, 6])
 def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
     place = -1 if query is None else query
     chosen = {} if query is None else {"query": str(query)}
@@ -172,7 +168,7 @@ def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
 
 def test_without_an_edit_both_runs_are_the_same() -> None:
     at = open_page("what_if")
-    assert "No edit yet" in written(at)
+    assert "No edit yet" in page_text(at)
     assert not heatmaps(figure(at, "difference"))["difference"].any()
     assert float(at.metric[2].value.split()[0]) == 0
 
@@ -193,7 +189,7 @@ def test_edits_add_up_and_are_undone_one_by_one() -> None:
     assert at.query_params["edits"] == "scale:1.0:2.0"
     at.button(key="undo_0").click().run()
     assert "edits" not in at.query_params
-    assert "No edit yet" in written(at)
+    assert "No edit yet" in page_text(at)
 
 
 def test_the_chosen_head_is_what_is_offered() -> None:
@@ -264,12 +260,12 @@ def test_every_kind_can_be_added() -> None:
             at.number_input(key="edit_first").set_value(1).run()
             at.button(key="add_edit").click().run()
         assert not at.exception
-        assert not said(at)
+        assert not notices(at)
     assert at.query_params["edits"] == (
         "off:0.0,mean:0.0,scale:0.0:2.0,attn:0,mlp:0,forbid:3:0,window:2,window:2:1,nofirst"
     )
-    assert "reference text" in written(at)
-    assert "Once upon a time a girl" in written(at)
+    assert "reference text" in page_text(at)
+    assert "Once upon a time a girl" in page_text(at)
     at.button(key="undo_all").click().run()
     assert "edits" not in at.query_params
 
@@ -279,12 +275,12 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
     text, other = "A crane ate fish", "A dog ate fish"
     at = open_page("what_if", text=text, layer="2", head="3")
     at.selectbox(key="edit_kind").set_value("patch").run()
-    assert "No edit yet" in written(at)
+    assert "No edit yet" in page_text(at)
     at.button(key="add_edit").click().run()
-    assert "Not added. Type a second sentence first" in said(at)
+    assert "Not added. Type a second sentence first" in notices(at)
     at.text_input(key="text2").set_value("A very old dog ate fish").run()
     at.button(key="add_edit").click().run()
-    assert "Not added. The texts have 4 and" in said(at)
+    assert "Not added. The texts have 4 and" in notices(at)
     at.text_input(key="text2").set_value(other).run()
     at.selectbox(key="edit_stage").set_value("head_output").run()
     at.selectbox(key="edit_layer").set_value(1).run()
@@ -298,7 +294,7 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
     at = open_page(
         "what_if", text=text, layer="2", head="3", text2=other, edits="patch:residual_in:1:1"
     )
-    assert not said(at)
+    assert not notices(at)
     shown = [array(t["z"]) for t in figure(at, "both_sides")["data"] if t.get("coloraxis")]
     model, edits = gpt2viz.load_model(), gpt2viz.parse_edits("patch:residual_in:1:1")
     run = gpt2viz.trace(model, text, edits=edits, patch_from=other)
@@ -306,7 +302,7 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
     assert abs(shown[1] - shown[0]).max() > 1e-3
 
 
-@pytest.mark.parametrize(
+@each(
     ("chosen", "told"),
     [
         ({"edits": "patch:v:1.0:1"}, "Type a second sentence first"),
@@ -315,12 +311,12 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
         ({"edits": "patch:v:1:1", "text2": "A dog ate fish"}, "It must be edits such as"),
     ],
 )
-@pytest.mark.parametrize("page", ["what_if", "side_by_side?differs=edits"])
+@each("page", ["what_if", "side_by_side?differs=edits"])
 def test_a_patch_that_cannot_be_is_one_message(
     page: str, chosen: dict[str, str], told: str
 ) -> None:
     at = open_page(page, text="A crane ate fish", **chosen)
-    assert told in said(at).replace("\\", "")
+    assert told in notices(at).replace("\\", "")
     assert len(at.warning) == 1
 
 
@@ -329,13 +325,13 @@ def test_an_impossible_edit_is_not_added() -> None:
     at.selectbox(key="edit_kind").set_value("forbid").run()
     at.selectbox(key="edit_query").set_value(0).run()
     at.button(key="add_edit").click().run()
-    assert "Not added. Query 0 would see no key at all" in said(at)
+    assert "Not added. Query 0 would see no key at all" in notices(at)
     assert "edits" not in at.query_params
     at.run()
-    assert not said(at)
+    assert not notices(at)
 
 
-@pytest.mark.parametrize(
+@each(
     ("edits", "told"),
     [
         ("off:9.0", "off:9.0 names layer 9, but this model has layers 0 to 3. Undo that edit"),
@@ -345,20 +341,20 @@ def test_an_impossible_edit_is_not_added() -> None:
 )
 def test_an_edit_that_does_not_fit_is_one_message(edits: str, told: str) -> None:
     at = open_page("what_if", edits=edits)
-    assert told in said(at)
+    assert told in notices(at)
     assert not pictures(at)
     at.button(key="undo_0").click().run()
-    assert not said(at)
+    assert not notices(at)
     assert figure(at, "both_sides")
 
 
-@pytest.mark.parametrize("edits", ["off:1", "<b>x</b>", "scale:0.0:1e9", "nofirst,"])
+@each("edits", ["off:1", "<b>x</b>", "scale:0.0:1e9", "nofirst,"])
 def test_an_unreadable_address_falls_back_with_a_note(edits: str) -> None:
     at = open_page("what_if", edits=edits)
-    assert "can't be shown here. It must be edits such as off:1.3" in said(at)
-    assert "No edit yet" in written(at)
+    assert "can't be shown here. It must be edits such as off:1.3" in notices(at)
+    assert "No edit yet" in page_text(at)
     at.run()
-    assert not said(at)
+    assert not notices(at)
 
 
 def test_edits_act_on_their_page_only_and_stay_in_the_link() -> None:

@@ -1,40 +1,44 @@
-"""Why does it look there? The page's table and words are of the run, and each way down works."""
+"""Why does it look there? The table and the words are of the cell's own run, and each way works."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
+import streamlit as st
 import torch
 from numpy.testing import assert_allclose
-from streamlit.testing.v1 import AppTest
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.analysis.steps import Step, moved_steps, parse_steps
 from gpt2viz.analysis.strongest_path import Hop, strongest_path
+from gpt2viz.app import address, parameters, run_cache, why_there
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import why
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import path_map, reason_map
+from gpt2viz.pictures.measure import in_words, mean_of_heads, one_head, weights_measure
 from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.panel import HeadOfRun, Panel
 from gpt2viz.pictures.plotly.render import render
-from tests.app.pages import figure, heatmaps, open_page, plain
+from gpt2viz.pictures.pooling import crop, pool_panel
+from gpt2viz.run.edits import parse_edits
+from gpt2viz.run.key import RunKey
+from tests.app.cases import each
+from tests.app.pages import canvas, figure, heatmaps, open_page, page_text, unpacked
 from tests.bundled import CATS, HS, N_HEAD, N_LAYER, back, copier, weights
 from tests.numpy_gpt2 import reference
 
 LAYER, HEAD = copier()
 COPYING = {"text": CATS, "layer": str(LAYER), "head": str(HEAD), "query": "8", "key": "2"}
-
-
-def written(at: AppTest) -> str:
-    return plain(" ".join(block.value for block in [*at.markdown, *at.caption]))
 
 
 def scores(causal: bool = True) -> np.ndarray:
@@ -43,7 +47,7 @@ def scores(causal: bool = True) -> np.ndarray:
     return np.array(reference(BUNDLED, ids, causal)["scores"])
 
 
-@pytest.mark.parametrize("causal", [True, False])
+@each("causal", [True, False])
 def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
     row = scores(causal)[LAYER, HEAD, 8, : 9 if causal else None]
     for parts, total in (("raw", row[2]), ("beyond", row[2] - row.mean())):
@@ -53,16 +57,16 @@ def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
         assert shown[-1, -1] == pytest.approx(total, rel=1e-4)
         assert_allclose(shown[:-1].sum(axis=0), shown[-1], rtol=1e-4, atol=1e-4)
         assert_allclose(shown[:, :-1].sum(axis=1), shown[:, -1], rtol=1e-4, atol=1e-4)
-        found = re.search(r"sum to (\S+); q·k of the model is (\S+),", written(at))
+        found = re.search(r"sum to (\S+); q·k of the model is (\S+),", page_text(at))
         assert found
         assert [float(n) for n in found.groups()] == pytest.approx([row[2]] * 2, rel=1e-4)
 
 
 def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
     shown = open_page("head", see="why", **COPYING)
-    assert not re.findall(r"sum \*\*[\d.]+\*\*, run", written(shown))  # no run is made unasked
+    assert not re.findall(r"sum \*\*[\d.]+\*\*, run", page_text(shown))  # no run is made unasked
     at = shown.toggle(key="without").set_value(True).run()
-    said = written(at)
+    said = page_text(at)
     assert "So it looks for what followed the same token before." in said
     before = back()
     assert f"head {before[0]}.{before[1]} had read 1 ·cat, one token back" in said
@@ -138,22 +142,22 @@ def test_a_head_opens_and_the_way_back_stays() -> None:
 
 def test_the_run_leads_to_the_reason_of_the_cell_that_is_written_out() -> None:
     at = open_page("head", **COPYING)
-    assert "So it looks for what followed" not in written(at)
+    assert "So it looks for what followed" not in page_text(at)
     at.button(key="ask_why").click().run()
     assert "".join(at.query_params["see"]) == "why"
     weight = weights(CATS)[LAYER, HEAD, 8, 2]
-    assert f"from 8 ·cat to 2 ·sat: weight {weight:.2f}" in written(at)
+    assert f"from 8 ·cat to 2 ·sat: weight {weight:.2f}" in page_text(at)
 
 
 def test_another_cell_begins_anew() -> None:
     at = open_page("head", see="why", **COPYING, why="0.0:2:1")
-    assert "→ **head 0.0, from 2" in written(at)
+    assert "→ **head 0.0, from 2" in page_text(at)
     at.selectbox(key="key").set_value(3).run()
-    assert "→ **head 0.0" not in written(at)
+    assert "→ **head 0.0" not in page_text(at)
     assert "why" not in at.query_params
 
 
-@pytest.mark.parametrize(
+@each(
     "asked",
     ["1.0:2:1", f"0.{N_HEAD}:2:1", "0.0:3:1", "0.0:2:3", "0.0:2:1,0.0:1:0", "0.0", "0.0:2:1,"],
 )
@@ -165,7 +169,7 @@ def test_a_way_that_is_none_is_told(asked: str) -> None:
 
 def test_without_the_mask_a_later_key_can_be_asked_for() -> None:
     later = {**COPYING, "query": "2", "key": "8"}
-    assert "The mask hides this key from this query" in written(
+    assert "The mask hides this key from this query" in page_text(
         open_page("head", see="why", **later)
     )
     off = open_page("head", see="why", **later, causal="false")
@@ -176,7 +180,7 @@ def test_without_the_mask_a_later_key_can_be_asked_for() -> None:
 
 def test_a_long_run_makes_one_more_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 0)
-    said = written(
+    said = page_text(
         open_page("head", see="why", **COPYING | {"text": f"{CATS}.", "without": "true"})
     )
     assert len(re.findall(r"sum \*\*[\d.]+\*\*, run", said)) == 1
@@ -264,14 +268,14 @@ def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> N
     ids = list(model.tokenizer.encode(CATS))
     weights = reference(BUNDLED, ids, causal=True)["weights"]
     assert_allclose(drawn.tiles, np.array(weights), atol=1e-5)
-    words = written(at).replace("\u00a0", " ")
+    words = page_text(at).replace("\u00a0", " ")
     for hop in hops:
         assert f"{100 * hop.by.share:.0f} % through **{hop.by}**" in words
     at.button(key=f"why_hop_{len(hops) - 1}").click().run()
     way = ",".join(str(hop.step) for hop in hops[1:])
     assert "".join(at.query_params["why"]) == way
     assert "".join(at.query_params["parts"]) == "path"
-    assert f"→ **head {hops[-1].step.layer}.{hops[-1].step.head}, from" in written(at)
+    assert f"→ **head {hops[-1].step.layer}.{hops[-1].step.head}, from" in page_text(at)
     put: list[Any] = []
     monkeypatch.setattr("gpt2viz.app.address.put", lambda _name, value: put.append(value))
     click = why._follow({(0, 3): (Step(0, 3, 7, 7),)})
@@ -288,3 +292,167 @@ def test_a_way_goes_along_with_its_tokens() -> None:
     for wrong in ("", "1.4:8", "a.4:8:2", "1.4:8:2;", "1.4:٨:2"):
         with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
             parse_steps(wrong)
+
+
+LAYER, HEAD = copier()
+HERE = {"text": CATS, "layer": str(LAYER), "head": str(HEAD)}
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Panel, why_there.Way | None]]:
+    """Every head's panel that a page has drawn, by its title, with the way that leads from it."""
+    found: dict[str, tuple[Panel, why_there.Way | None]] = {}
+    way = why_there.way
+
+    def keep(panel: Panel, of_page: RunKey | None) -> why_there.Way | None:
+        wanted = way(panel, of_page)
+        if panel.head is not None:
+            found[panel.title] = panel, wanted
+        return wanted
+
+    monkeypatch.setattr(why_there, "way", keep)
+    return found
+
+
+def went(
+    monkeypatch: pytest.MonkeyPatch, panel: Panel, wanted: why_there.Way, row: int, column: int
+) -> dict[str, str]:
+    """What the address says on the page that opens."""
+    opened: list[dict[str, str]] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(address, "parameters", lambda asked: said(HERE, asked))
+        patch.setattr(st, "switch_page", lambda _path, query_params: opened.append(query_params))
+        why_there.go(panel, wanted, Cell("", row, column))
+    return opened[0]
+
+
+def said(before: Mapping[str, str], asked: why_there.Way) -> dict[str, str]:
+    texts = {p.name: address._format(value) for p, value in asked.items() if value != ()}
+    return {**before, **texts}
+
+
+@each(
+    ("page", "more", "title"),
+    [
+        ("attention", {}, f"Layer {LAYER} "),
+        ("side_by_side?differs=mask", {}, "B: "),
+        ("side_by_side?differs=text", {"text2": "The dog sat on the mat"}, "B: "),
+        ("what_if", {"edits": "off:0.1,forbid:5:2"}, "Changed"),
+        ("what_if", {"edits": "off:0.1,forbid:5:2"}, "Baseline"),
+    ],
+)
+def test_the_run_that_is_explained_is_that_of_the_cell(
+    page: str,
+    more: dict[str, str],
+    title: str,
+    drawn: dict[str, tuple[Panel, why_there.Way | None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    open_page(page, **HERE, **more)
+    panel, wanted = next(found for name, found in drawn.items() if name.startswith(title))
+    assert wanted is not None
+    row, column = 5, 1 + 3 * (title == "Changed")
+    at = open_page("head", **{**more, **went(monkeypatch, panel, wanted, row, column)})
+    assert not at.warning
+    weight = panel.values[row, column]
+    assert panel.values[row].std() > 0
+    assert f"from {row} " in page_text(at)
+    assert re.search(rf" to {column} \S+: weight {weight:.2f}", page_text(at))
+    (shown,) = unpacked(canvas(at, "why_weights"))[1]
+    assert np.array_equal(shown, panel.values)
+
+
+def test_the_edits_are_said_and_taken_away_with_one_click() -> None:
+    edits = "off:0.1,forbid:8:2"
+    chosen = {**HERE, "see": "why", "query": "8", "key": "2"}
+    at = open_page("head", **chosen, edits=edits, edited="true")
+    told = "**Of the changed run**: Layer 0 head 1 is off: its output is 0 · Query 8"
+    assert told in page_text(at).replace("\\", "")
+    assert "An edit hides this key from this query: its weight is exactly 0" in page_text(at)
+    at.toggle(key="edited").set_value(False).run()
+    assert "changed run" not in page_text(at)
+    weight = weights(CATS)[LAYER, HEAD, 8, 2]
+    assert f"from 8 ·cat to 2 ·sat: weight {weight:.2f}" in page_text(at)
+    assert "".join(at.query_params["edits"]) == edits  # What if has them still
+    assert not [t for t in open_page("head", **chosen).toggle if t.key == "edited"]
+
+
+def test_a_head_is_left_out_of_the_edited_run() -> None:
+    """The run without it has the edits too, and so has the link to What if."""
+    chosen = {**HERE, "see": "why", "query": "8", "key": "2", "without": "true"}
+    at = open_page("head", **chosen, edits="scale:0.0:2,mlp:0", edited="true")
+    links = [
+        link.proto.query_string for link in at.get("page_link") if "off" in link.proto.query_string
+    ]
+    assert links
+    assert all("edits=scale%3A0.0%3A2.0%2Cmlp%3A0%2Coff%3A" in link for link in links)
+    model = gpt2viz.load_model()
+    runs = re.findall(r"sum \*\*[\d.]+\*\*, run \*\*([\d.]+)\*\*", page_text(at))
+    for link, left in zip(links, runs, strict=True):
+        off = re.search(r"off%3A(\d\.\d)", link)
+        assert off
+        edits = parse_edits(f"scale:0.0:2,mlp:0,off:{off[1]}")
+        run = gpt2viz.trace(model, CATS, edits=edits)
+        assert left == f"{run.stage('weights', LAYER, HEAD)[8, 2]:.2f}"
+
+
+@each(
+    ("edits", "told"),
+    [
+        ("patch:residual_in:1:3", "edited: true can't be shown here. It must be false."),
+        ("off:7.0", "Undo that edit, or choose another sentence or model."),
+    ],
+)
+def test_edits_that_cannot_be_explained_are_told(edits: str, told: str) -> None:
+    at = open_page("head", **HERE, see="why", edits=edits, edited="true")
+    assert told in " ".join(warning.value for warning in at.warning)
+
+
+def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many heads or cells in one, of patched runs, of what can't be typed or named."""
+    monkeypatch.setattr(address, "chosen", lambda _parameter: False)
+    room = {"text": CATS}
+    monkeypatch.setattr(address, "parameters", lambda asked: said(room, asked))
+    trace = gpt2viz.trace(gpt2viz.load_model(), CATS)
+    measure = weights_measure(trace, trace.labels, LAYER)
+    own = one_head(measure, HEAD, "", "")
+    here = trace.key
+    assert own.head == HeadOfRun(here, LAYER, HEAD)
+    for none in (in_words(measure, trace), mean_of_heads(measure)):
+        assert one_head(none, 0, "", "").head is None
+    assert pool_panel(own, 9).head is None
+    assert crop(own, range(2, 5), range(1, 3)).head == own.head
+
+    def way(run: RunKey, of_page: RunKey | None = here) -> why_there.Way | None:
+        return why_there.way(replace(own, head=HeadOfRun(run, LAYER, HEAD)), of_page)
+
+    assert way(here) == {
+        parameters.SEE: "why",
+        parameters.LAYER: LAYER,
+        parameters.HEAD: HEAD,
+        parameters.WHY: (),
+        parameters.EDITED: False,
+    }
+    assert way(here, None) is None
+    tokenizer = gpt2viz.load_model().tokenizer
+    cut = tuple(tokenizer.encode("🦩"))[:1]  # half a character
+    assert way(replace(here, token_ids=cut)) is None
+    dog = tuple(tokenizer.encode("The dog"))
+    found = way(replace(here, token_ids=dog))
+    assert found is not None
+    assert found[parameters.TEXT] == "The dog"
+    monkeypatch.setattr(address, "chosen", lambda _parameter: True)  # <|endoftext|> goes first
+    first = tuple(tokenizer.encode("The dog", end_of_text_first=True))
+    assert (way(replace(here, token_ids=first)) or {})[parameters.TEXT] == "The dog"
+    assert way(replace(here, token_ids=dog)) is None
+    long = tuple(tokenizer.encode("The dog " * 300, end_of_text_first=True))
+    assert way(replace(here, token_ids=long)) is None  # no address has room for it
+    patched = replace(here, edits=parse_edits("patch:q:1.2"), patch_from=here.token_ids)
+    assert way(patched) is None
+    assert way(replace(here, model="step 300")) is None  # a point of a training
+    monkeypatch.setattr(run_cache, "model_folders", lambda: {"other": None})
+    assert (way(replace(here, model="other")) or {})[parameters.MODEL] == "other"
+    room |= {"text2": "x" * address.LONGEST_TEXT, "a": "y" * 1000, "b": "z" * 1000}
+    assert way(here) is not None
+    room |= {"c": "z" * 2000}
+    assert way(here) is None

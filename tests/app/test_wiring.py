@@ -21,7 +21,8 @@ from gpt2viz.analysis.wiring import EdgeName, carried, copying_edge, wired
 from gpt2viz.app import address, parameters, run_cache, weight_readings
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import one_edge, wiring
-from tests.app.pages import figure, heatmaps, open_page, pictures, plain
+from tests.app.cases import each
+from tests.app.pages import figure, heatmaps, open_page, page_text, pictures
 from tests.checkpoints import write_checkpoint
 
 CATS = "The cat sat on the mat and the cat sat"
@@ -31,10 +32,6 @@ def drawn(at: Any) -> list[tuple[str, str]]:
     """Every edge of the picture, and what the pointer says of it."""
     found = [trace for trace in figure(at, "wiring")["data"] if "marker" in trace]
     return [tuple(point) for trace in found for point in trace.get("customdata", [])]
-
-
-def said(at: Any) -> str:
-    return "\n".join(plain(text.value) for text in (*at.markdown, *at.caption, *at.info))
 
 
 def named(edge: Edge) -> str:
@@ -52,13 +49,14 @@ def test_it_opens_with_the_heads_that_copy() -> None:
     )
     first, above = copying_edge(found, scores), wired(found)
     assert first in above.edges
-    assert f"**{named(first)}. By the weights**" in said(at)
-    assert f"**z {first.kernel_z:.1f}**" in said(at)
+    assert f"**{named(first)}. By the weights**" in page_text(at)
+    assert f"**z {first.kernel_z:.1f}**" in page_text(at)
     copies, back = scores["induction"][first.receiver], scores["previous token"][first.sender]
-    assert f"({copies:.2f} of its weight)" in said(at)
-    assert f"at the token before ({back:.2f})" in said(at)
-    assert f"strongest 20 of {above.above} edges above chance: **z > {above.limit:.1f}**" in said(
-        at
+    assert f"({copies:.2f} of its weight)" in page_text(at)
+    assert f"at the token before ({back:.2f})" in page_text(at)
+    assert (
+        f"strongest 20 of {above.above} edges above chance: **z > {above.limit:.1f}**"
+        in page_text(at)
     )
     edges = dict(drawn(at))
     assert sorted(edges) == sorted(map(str, above.edges))
@@ -84,14 +82,14 @@ def test_the_address_says_what_is_drawn() -> None:
     assert_allclose(at.dataframe[0].value["ratio"][:10], [one.ratio for one in above.edges])
     run = gpt2viz.trace(model, CATS)
     here = carried(model, run, edge, 4)
-    assert f"**{named(edge)}. By the weights**: a ratio of {edge.ratio:.2f}" in said(at)
-    assert f"from 4 {run.labels[4]} to {here.key} " in said(at)
-    assert ("not above chance" in said(at)) == (edge.ratio_z <= above.limit)
-    assert f"of {above.above} edges into values above chance" in said(at)
+    assert f"**{named(edge)}. By the weights**: a ratio of {edge.ratio:.2f}" in page_text(at)
+    assert f"from 4 {run.labels[4]} to {here.key} " in page_text(at)
+    assert ("not above chance" in page_text(at)) == (edge.ratio_z <= above.limit)
+    assert f"of {above.above} edges into values above chance" in page_text(at)
     assert not at.warning
 
 
-@pytest.mark.parametrize("raw", ["0.0:0.1:k", "0.0:9.0:k", "0.0:1.0:x", "<b>"])
+@each("raw", ["0.0:0.1:k", "0.0:9.0:k", "0.0:1.0:x", "<b>"])
 def test_an_edge_that_is_none_is_one_message(raw: str) -> None:
     at = open_page("find?find=wiring", edge=raw, measure="size", most="7")
     (warning,) = at.warning
@@ -99,7 +97,7 @@ def test_an_edge_that_is_none_is_one_message(raw: str) -> None:
     assert "such as 0.0:1.0:k" in warning.value
     assert "measure: size" in warning.value
     assert "most: 7" in warning.value
-    assert "The heads that copy" in said(at)
+    assert "The heads that copy" in page_text(at)
 
 
 def test_a_click_chooses_the_edge_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +115,7 @@ def test_a_path_is_patched_when_it_is_asked_for() -> None:
     edge = wired(gpt2viz.composition(model)).edges[1]
     asked = {"text": first, "text2": second, "edge": str(EdgeName(*edge[:3]))}
     at = open_page("find?find=wiring", **asked)
-    assert "By intervention" not in said(at)
+    assert "By intervention" not in page_text(at)
     assert dict(drawn(at))[str(edge)].endswith("choose it to patch its path")
     at = open_page("find?find=wiring", **asked, path="true")
     answer = telling_answers(*(gpt2viz.trace(model, text) for text in (first, second)))
@@ -125,9 +123,9 @@ def test_a_path_is_patched_when_it_is_asked_for() -> None:
     share = f"{100 * found.restored:.0f} %".replace("-", "−")
     numbers = [found.corrupted, found.value, found.clean]
     wanted = [f"{x:.2f}".replace("-", "−") for x in numbers]
-    assert f"the path brings **{share}** of the answer back" in said(at)
-    assert f"{wanted[0]} in the second sentence, {wanted[1]} with" in said(at)
-    assert f"{wanted[2]} in the first." in said(at)
+    assert f"the path brings **{share}** of the answer back" in page_text(at)
+    assert f"{wanted[0]} in the second sentence, {wanted[1]} with" in page_text(at)
+    assert f"{wanted[2]} in the first." in page_text(at)
     edges = dict(drawn(at))
     assert edges[str(edge)].endswith(f"patched: {share}")
     assert sum("choose it" in pointed for pointed in edges.values()) == len(edges) - 1
@@ -138,7 +136,7 @@ def test_a_tokens_own_hyphen_is_no_minus() -> None:
     assert r"The logit of “\-” minus that of “\-ish” is −2.00 in the second" in words
 
 
-@pytest.mark.parametrize(
+@each(
     ("sizes", "wanted"),
     [
         ({"n_layer": 1}, "this model has one layer"),
@@ -153,12 +151,12 @@ def test_where_there_is_nothing_to_wire(
     write_checkpoint(folder, **sizes)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")
-    assert wanted in said(at)
+    assert wanted in page_text(at)
     if not sizes:
         assert drawn(at) == []
         found = gpt2viz.composition(gpt2viz.load_model(folder))
         assert np.nanmax([np.nanmax(z) for z in found.kernel_z.values()]) < wired(found).limit
-        assert "Yet by the weights" in said(at)
+        assert "Yet by the weights" in page_text(at)
 
 
 def test_reading_the_weights_can_be_cancelled_and_begun_anew(
@@ -187,9 +185,9 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
     go_on.set()
     monkeypatch.setattr(weight_readings, "WAIT", 60)
     at.run()
-    assert "Cancelled at 80 %." in said(at)
+    assert "Cancelled at 80 %." in page_text(at)
     assert "wiring" not in pictures(at)
     at.button(key="reading_again").click().run()
     assert not at.get("progress")
-    assert "Cancelled" not in said(at)
+    assert "Cancelled" not in page_text(at)
     assert "wiring" in pictures(at)

@@ -1,151 +1,324 @@
-"""Whole words on the pages: the model's weights, grouped by a product of matrices here."""
+"""The words and the code round the pictures say what is so on this page, for this run."""
 
 from __future__ import annotations
 
-from html import unescape
-from typing import Any
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
 
-import numpy as np
-import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import SHADE, array, figure, heatmaps, masks, open_page
-from tests.bundled import N_HEAD
-from tests.numpy_gpt2 import Tolerance, reference
+from gpt2viz import parse_edits
+from gpt2viz.app.course import real_step
+from gpt2viz.app.frame import token_strip
+from gpt2viz.pictures import tables
+from gpt2viz.pictures.compare import side_panel
+from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
+from gpt2viz.pictures.measure import one_head, weights_measure
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.run import stages
+from gpt2viz.run.provenance import MARK
+from tests.app.cases import each
+from tests.app.pages import ROOT, VIEWS, array, canvas, chips, figure, notices, open_page, plain
+from tests.app.pages import said as of_message
+from tests.pictures.samples import heatmaps
 
-TEXT = "The animal didn't cross 🦩 untired"
-ON = {"text": TEXT, "words": "true"}
-TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
-WORDS = ["The", "·animal", "·didn't", "·cross", "·🦩", "·untired"]
-
-
-@pytest.fixture(scope="module")
-def ids() -> list[int]:
-    return gpt2viz.load_model().tokenizer.encode(TEXT)
-
-
-@pytest.fixture(scope="module")
-def stages(ids: list[int]) -> Any:
-    return reference(BUNDLED, ids, causal=True)
-
-
-@pytest.fixture(scope="module")
-def members(ids: list[int]) -> np.ndarray:
-    """(W, T), 1 where the token is in the word: found by their bytes."""
-    token_bytes = gpt2viz.load_model().tokenizer.token_bytes
-    owner = [n for n, word in enumerate(WORDS) for _ in word.replace("·", " ").encode()]
-    ends = np.cumsum([len(token_bytes(i)) for i in ids])
-    word_of = np.array([owner[end - 1] for end in ends])
-    return (word_of == np.arange(len(WORDS))[:, None]).astype(float)
-
-
-def grouped(weights: Any, members: np.ndarray) -> np.ndarray:
-    return members / members.sum(axis=1, keepdims=True) @ np.asarray(weights) @ members.T
-
-
-def test_the_attention_page_in_words(stages: Any, members: np.ndarray) -> None:
-    at = open_page("attention", **ON, layer="2", head="1", query="3")
-    assert members.shape == (6, len(members[0]))
-    assert members.sum(axis=1).max() == 5  # the flamingo, with the space before it
-    expected = grouped(stages["weights"][2], members)
-    spec = figure(at, "all_heads")
-    shown = heatmaps(spec)
-    assert_allclose([shown[f"2.{n}"] for n in range(N_HEAD)], expected, atol=SHADE)
-    assert_allclose(shown["3.2"], grouped(stages["weights"][3][2], members), atol=SHADE)
-    later = np.triu(np.ones((6, 6), bool), 1)
-    for mask in masks(spec):
-        assert_array_equal(mask, later)
-    one = figure(at, "one_head")
-    assert_allclose(heatmaps(one)["weights"], expected[1], **TOLERANCE)
-    assert one["layout"]["annotations"][0]["text"] == "Layer 2 · Head 1 · whole words"
-    assert one["layout"]["yaxis"]["ticktext"] == WORDS
-    assert [shape["y0"] for shape in one["layout"]["shapes"]] == [1.5]  # token 3 is in word 2
-    assert "between words" in one["layout"]["coloraxis"]["colorbar"]["title"]["text"]
-    assert "are 6 words" in " ".join(block.value for block in at.caption)
-    (table,) = at.session_state["_shown"].tables.values()
-    assert list(table.index)[2:4] == ["2 ·didn't", "4 ·cross"]
+#: What choosing a token does, by page and address; "" where it does nothing.
+CHOOSING = [
+    *(
+        (page, {}, token_strip.LIGHT_UP)
+        for page in ("attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if")
+    ),
+    ("side_by_side?differs=text", {}, token_strip.LIGHT_UP),
+    *((page, {}, "") for page in ("shapes", "predict?predict=generate", "training")),
+    ("predict", {}, "Choose a token to see what comes after it."),
+    ("find", {}, ""),
+    ("find", {"on": "texts"}, token_strip.LIGHT_UP),
+    ("find", {"on": "sentence"}, token_strip.LIGHT_UP),
+    ("find", {"find": "look", "keys": "0"}, "Choose the token that looks."),
+    ("find", {"find": "pattern"}, token_strip.LIGHT_UP),
+    ("find", {"find": "head"}, token_strip.LIGHT_UP),
+    ("find", {"find": "all", "on": "sentence"}, ""),
+    *(("models", {"part": part}, "") for part in ("cost", "modules")),
+    ("textbook", {"chapter": "whole"}, ""),
+    *(("textbook", {"chapter": name}, real_step.CHOOSING) for name in ("tokens", "next-word")),
+    ("textbook", {"chapter": "heads"}, token_strip.LIGHT_UP),
+]
 
 
-def test_words_without_the_first_one(stages: Any, members: np.ndarray) -> None:
-    at = open_page("attention", **ON, layer="1", head="5", show="rest")
-    rest = grouped(stages["weights"][1][5], members)[1:, 1:]
-    shown = heatmaps(figure(at, "one_head"))["rest"][1:, 1:]
-    expected = rest / rest.sum(axis=1, keepdims=True)
-    assert_allclose(shown, expected, rtol=5e-3, atol=2e-3)
+@each(("page", "parameters", "does"), CHOOSING)
+def test_the_chips_say_what_choosing_one_does(
+    page: str, parameters: dict[str, str], does: str
+) -> None:
+    text = "The cat sat on the mat and the cat sat"
+    at = open_page(page, text=text, **parameters)
+    found = chips(at)
+    assert found["name"] == "10 tokens"
+    (name,) = (block.proto for block in at.markdown if block.value == found["name"])
+    assert plain(name.help) == f"{token_strip.WHAT} {does}".strip()
+    assert found["disabled"] == (not does)
+    frames = [_frames(open_page(page, text=text, query=n, **parameters)) for n in ("1", "3")]
+    if does == token_strip.LIGHT_UP:
+        assert frames[0] != frames[1], "no row lights up"
+    elif not does:
+        assert frames[0] == frames[1], "a choice shows"
 
 
-def test_lengths_are_not_grouped(ids: list[int]) -> None:
-    at = open_page("attention", text=TEXT, show="norms")
-    toggle = at.toggle(key="words")
-    assert toggle.disabled
-    assert "can't be added up" in toggle.help
-    assert heatmaps(figure(at, "one_head"))["norms"].shape == (len(ids), len(ids))
-    at = open_page("attention", **ON)
-    at.selectbox(key="show").set_value("norms").run()
-    assert heatmaps(figure(at, "one_head"))["norms"].shape == (len(ids), len(ids))
-    assert "words" not in at.query_params
-    assert not at.warning
+def _frames(at: AppTest) -> list[str]:
+    """Every picture of the page with its frames."""
+    found = [c.proto.spec for c in at.get("plotly_chart")]
+    frames = [json.dumps(json.loads(spec)["layout"].get("shapes", [])) for spec in found]
+    canvases = [c.proto.bytes for c in at.get("bidi_component") if c.proto.bytes]
+    return frames + [str(sent[:4000]) for sent in canvases]
 
 
-def test_the_switch_is_off_until_it_is_moved(ids: list[int]) -> None:
-    at = open_page("attention", text=TEXT)
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (len(ids), len(ids))
-    at.toggle(key="words").set_value(True).run()
-    assert at.query_params["words"] == "true"
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (6, 6)
+def test_more_heads_are_others() -> None:
+    at = open_page("attention", picture="lines", head="3", more="3,4")
+    assert of_message(canvas(at, "one_head"))["head"]["more"] == [3, 4]
+    (lines,) = (one for one in at.session_state["_shown"].pictures if "as lines" in one)
+    assert "head 3, 4, as lines" in lines
+    assert not notices(at)
+    at = open_page("attention", picture="lines", head="4", more="3,4")
+    (lines,) = (one for one in at.session_state["_shown"].pictures if "as lines" in one)
+    assert "head 4, 3, as lines" in lines
 
 
-@pytest.mark.parametrize("compare", ["mean", "rollout", "4"])
-def test_layers_compared_in_words(stages: Any, members: np.ndarray, compare: str) -> None:
-    layers, mixed = [], np.eye(members.shape[1])
-    for weights in stages["weights"]:
-        mean = weights.mean(axis=0)
-        mixed = (mean + np.eye(len(mean))) / 2 @ mixed
-        layers.append({"mean": mean, "rollout": mixed}.get(compare, weights[4]))
-    expected = grouped([layers[0], layers[3]], members)
-    shown = {"head": compare} if compare == "4" else {"compare": compare}
-    at = open_page("side_by_side", **ON, layers="0,3", **shown)
-
-    def panels(key: str) -> list[np.ndarray]:
-        return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
-
-    assert_allclose(panels("layers_chart"), expected, **TOLERANCE)
-    assert_allclose(panels("differences"), [expected[1] - expected[0]], **TOLERANCE)
-    titles = [note["text"] for note in figure(at, "layers_chart")["layout"]["annotations"]]
-    assert all(title.endswith("· whole words") for title in titles)
+def test_parameters_speak_of_the_unembedding_not_of_a_head() -> None:
+    captions = [caption.value for caption in open_page("models", part="parameters").caption]
+    (about,) = (text for text in captions if "lm_head" in text)
+    assert "term=unembedding" in about
+    assert "term=head&" not in about
+    assert "head is tied" not in str([m.value for m in open_page("models", part="cost").markdown])
 
 
-@pytest.mark.parametrize("page", ["attention", "side_by_side"])
-@pytest.mark.parametrize(
-    "text",
+@each(("text", "there"), [("a\nb", True), ("a\rb", True), ("a b", False)])
+def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
+    at = open_page("side_by_side?differs=text", text=text, text2=text)
+    for key in ("text", "text2"):
+        boxes = [box for box in [*at.text_area, *at.text_input] if box.key == key]
+        assert [(box.value, box.type) for box in boxes] == [
+            (text, "text_area" if there else "text_input")
+        ]
+    assert at.session_state["_shown"].runs["The run"].token_ids == tuple(
+        gpt2viz.load_model().tokenizer.encode(text)
+    )
+
+
+@each(("page", "name"), [("shapes", "filter"), ("models", "word"), ("predict", "explain")])
+def test_a_box_of_one_line_takes_no_line_break(page: str, name: str) -> None:
+    at = open_page(
+        page, **{name: "a\nb", "part": "tokenizer"} if page == "models" else {name: "a\nb"}
+    )
+    assert f"{name}: " in notices(at)
+    assert "one line" in notices(at)
+
+
+@each(
+    ("text", "told", "button", "views"),
     [
-        "x",
-        " ",
-        "🦩🦩 👩‍👩‍👧‍👧",
-        "مرحبا بالعالم",
-        "<b>it's</b> $x$\n\n\ttab",
-        "e\u0301\u0301 a\x00b",
+        ("the cat sat on ", "ends with a space", "Remove the space", VIEWS),
+        ("the cat  ", "ends with 2 spaces", "Remove them", ["attention"]),
     ],
 )
-def test_any_text_has_words(page: str, text: str) -> None:
-    at = open_page(page, text=text, words="true", endoftext="true", show="rest")
-    assert not at.warning
-    rows = figure(at, "one_head" if page == "attention" else "layers_chart")["data"][0]["y"]
-    assert unescape(rows[0]).endswith("<|endoftext|>")  # a word of its own
+def test_a_space_at_the_end_is_told_and_taken_away(
+    text: str, told: str, button: str, views: Sequence[str]
+) -> None:
+    for view in views:
+        if view not in ("models", "textbook"):
+            captions = [c.value for c in open_page(view, text=text).caption]
+            assert told in plain(" ".join(captions)), view
+    at = open_page("predict", text=text)
+    (remove,) = (b for b in at.button if b.label == button)
+    remove.click().run()
+    assert at.text_input(key="text").value == text.rstrip()
+    assert at.query_params["text"] == text.rstrip()
+    assert "ends with" not in plain(" ".join(c.value for c in at.caption))
+    at = open_page("side_by_side?differs=text", text="the cat", text2=text)
+    (remove,) = (b for b in at.button if b.label == button)
+    remove.click().run()
+    assert at.text_input(key="text2").value == text.rstrip()
 
 
-def test_a_sentence_without_a_split_word_says_so() -> None:
-    at = open_page("attention", text="A crane ate fish", words="true")
-    assert "nothing changes" in " ".join(block.value for block in at.caption)
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (4, 4)
+@each("text", ["the cat", " the cat", "  ", "the cat\n"])
+def test_no_other_text_is_told_to_end_with_a_space(text: str) -> None:
+    captions = " ".join(c.value for c in open_page("attention", text=text).caption)
+    assert "ends with" not in plain(captions)
 
 
-def test_long_texts_keep_the_places_of_their_tokens() -> None:
-    at = open_page("attention", text="A" + " didn't" * 120, words="true", query="240")
-    names = figure(at, "one_head")["data"][0]["y"]
-    assert len(names) == 121
-    assert names[2].startswith("3 ")
-    frames = figure(at, "one_head")["layout"]["shapes"]
-    assert [frame["y0"] for frame in frames] == [119.5]
+@each("keys", [{}, {"keys": "0"}])
+def test_a_rank_that_is_none_is_noted(keys: dict[str, str]) -> None:
+    at = open_page("find", find="look", rank="junk", **keys)
+    assert notices(at).startswith("rank: junk")
+    assert "rank" not in at.query_params
+
+
+RUNS = [
+    ((True, ""), "masked (a later key)", "this key comes later", "−∞ for later keys"),
+    (
+        (True, "forbid:3:1"),
+        "masked (a later key, or hidden by an edit)",
+        "this key comes later or an edit hides it",
+        "−∞ for later keys and keys that an edit hides",
+    ),
+    (
+        (False, "forbid:3:1"),
+        "masked (hidden by an edit)",
+        "an edit hides it",
+        "−∞ for keys that an edit hides",
+    ),
+    ((False, ""), None, "", "unchanged: the mask is off"),
+]
+
+
+@each(("run", "name", "why", "formula"), RUNS)
+def test_why_a_cell_is_masked(
+    run: tuple[bool, str], name: str | None, why: str, formula: str
+) -> None:
+    causal, edits = run
+    model = gpt2viz.load_model()
+    trace = gpt2viz.trace(model, "A crane ate fish", causal=causal, edits=parse_edits(edits))
+    labels = [str(n) for n in range(4)]
+    panels = [
+        head_stage(trace, labels, "weights", 1, 2, ""),
+        head_stage(trace, labels, "masked_scores", 1, 2, ""),
+        one_head(weights_measure(trace, labels, 1), 2, "", ""),
+        who_sees_whom(trace, labels, ""),
+        side_panel(trace, labels, 1, None, ""),
+    ]
+    for panel in panels:
+        drawn = heatmaps([panel], LIGHT)
+        legend = [t.name for t in drawn.data if t.type == "scatter"]
+        assert legend == ([] if name is None else [name])
+        painted = [t.hovertemplate for t in drawn.data if t.type == "heatmap" and not t.coloraxis]
+        assert len(painted) == (name is not None)
+        assert all(f"{why}<extra>" in text for text in painted)
+    table = tables.shape_table(trace)
+    assert set(table[table["key"] == "masked_scores"]["operation"]) == {formula}
+    assert stages.masking(causal, bool(edits)) == formula
+
+
+@each(("causal", "told"), [("true", "−∞ for later keys"), ("false", "mask is off")])
+def test_the_pages_say_how_this_run_was_masked(causal: str, told: str) -> None:
+    shown = open_page("shapes", causal=causal).session_state["_shown"].tables
+    operations = shown["Every tensor of the run"].set_index("key")["operation"]
+    assert all(told in text for text in operations["masked_scores"])
+    at = open_page("head", causal=causal)
+    assert told in plain(" ".join(block.value for block in at.markdown))
+    (how,) = (plain(c.help) for c in at.caption if "How to read" in c.help)
+    assert ("it is off" in how) == (causal == "false")
+
+
+def is_blue(color: str) -> bool:
+    return int(color[5:7], 16) > int(color[1:3], 16)
+
+
+@each(
+    ("page", "parameters", "keys", "told"),
+    [
+        (
+            "what_if",
+            {"edits": "off:0.0"},
+            ["changes", "lens_runs_curves"],
+            "blue where the changed run has",
+        ),
+        (
+            "side_by_side?differs=text",
+            {},
+            ["bars", "path"],
+            "B − A: blue where B has the larger weight",
+        ),
+        (
+            "side_by_side?differs=text",
+            {"differs": "mask"},
+            ["bars", "next"],
+            "B − A: blue where B has",
+        ),
+        ("side_by_side", {}, [], "blue where the other layer has the larger number"),
+    ],
+)
+def test_the_second_is_blue_wherever_two_are_compared(
+    page: str, parameters: dict[str, str], keys: list[str], told: str
+) -> None:
+    at = open_page(page, **parameters)
+    texts = [*at.markdown, *at.caption]
+    assert told in plain(" ".join(block.value for block in texts)).replace("**", "")
+    for key in keys:
+        drawn = [
+            t for t in figure(at, key)["data"] if t["type"] in ("bar", "scatter") and t["name"]
+        ]
+        colors = [t["marker"]["color"] if t["type"] == "bar" else t["line"]["color"] for t in drawn]
+        assert [is_blue(color) for color in dict.fromkeys(colors)] == [False, True], key
+
+
+def test_layers_differ_by_the_other_minus_the_first() -> None:
+    at = open_page("side_by_side", layers="1,3,2", head="2")
+    first, *others = (
+        array(t["z"]) for t in figure(at, "layers_chart")["data"] if t.get("coloraxis")
+    )
+    spec = figure(at, "differences")
+    drawn = [array(t["z"]) for t in spec["data"] if t.get("coloraxis")]
+    for change, other in zip(drawn, others, strict=True):
+        assert abs(change - (other - first)).max() < 1e-6
+    titles = [note["text"] for note in spec["layout"]["annotations"]]
+    assert titles == ["Layer 3 − layer 1", "Layer 2 − layer 1"]
+
+
+def test_a_logit_minus_itself_is_not_offered() -> None:
+    at = open_page("predict")
+    one, other = (at.selectbox(key=key) for key in ("explain", "minus"))
+    assert one.value in one.options
+    assert one.value not in other.options
+    assert {*other.options[1:], one.value} == {*one.options}
+
+
+def test_masked_cells_are_counted() -> None:
+    for text, said_so in (("A crane ate fish", "; 6 cells masked"), ("A crane", "; 1 cell masked")):
+        tips = [m.help for m in open_page("head", text=text).markdown]
+        assert sum(said_so in tip for tip in tips) == 2  # scores and weights
+        assert not any(" masked" in m.help for m in open_page("head", causal="false").markdown)
+
+
+@each("colors", [LIGHT, DARK])
+def test_blue_is_plus_and_orange_is_minus(colors: Palette) -> None:
+    for stop, color in colors.signed:
+        assert stop == 0.5 or is_blue(color) == (stop > 0.5)
+
+
+def test_the_bar_of_a_head_has_the_colours_that_it_names() -> None:
+    at = open_page("head")
+    found = [block.proto.body for block in at.get("html")]
+    (bar,) = (body for body in found if "gradient" in body and "<style>" not in body)
+    shades = re.findall(r"(#\w{6}) (\d+)%", bar)
+    assert [(int(place) / 100, color) for color, place in shades] == LIGHT.signed
+    assert any("orange is −, blue is +" in plain(caption.value) for caption in at.caption)
+
+
+@each(
+    ("page", "key", "layer"),
+    [
+        ("attention", "weights", 1),
+        ("side_by_side", "weights", 0),
+        ("side_by_side?differs=mask", "masked_scores", 0),
+        ("predict", "last_logits", None),
+        ("predict?predict=generate", "weights", 1),
+        ("side_by_side?differs=text", "weights", 1),
+    ],
+)
+def test_the_line_that_made_the_tensor_is_marked(page: str, key: str, layer: int | None) -> None:
+    at = open_page(page, layer="1", head="2")
+    record = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish").record(key, layer)
+    assert record is not None
+    marked = [
+        block.value.partition(MARK)[2].splitlines()[1] for block in at.code if MARK in block.value
+    ]
+    assert any(record.code in line for line in marked)
+
+
+def test_the_code_is_that_of_what_is_shown() -> None:
+    at: AppTest = open_page("predict")
+    said = "\n".join(block.value for block in at.code)
+    for function in ("surprise", "logit_lens", "contributions", "sampling_distribution"):
+        assert f"def {function}(" in said
+    assert Path(gpt2viz.__file__).parent == ROOT / "gpt2viz"

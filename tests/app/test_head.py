@@ -1,18 +1,26 @@
-"""Head by its weights: what stands on the page is what the weights and the run say."""
+"""The page Head by its weights, a head that copies, and how far weights are from the model's."""
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.analysis.circuits import Ranked, Scored, head_circuit
 from gpt2viz.analysis.weight_scores import weight_scores
+from gpt2viz.arrays import Array
 from gpt2viz.labels import label
+from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.circuits import token_table
 from gpt2viz.survey.stored import read_survey
+from tests.app.cases import each
 from tests.app.pages import array, figure, heatmaps, open_page, plain
-from tests.bundled import CATS, HEADS, HS, N_HEAD, N_LAYER, back, copier
+from tests.bundled import CATS, HEADS, HS, N_HEAD, N_LAYER, TWICE, back, copier, copiers_of, itself
+from tests.numpy_gpt2 import reference
 
 
 def test_the_copier_of_the_bundled_model() -> None:
@@ -121,3 +129,104 @@ def test_its_place_in_the_survey_and_the_way_to_all_heads() -> None:
     (link,) = [link.proto for link in at.get("page_link") if link.proto.label == "All heads"]
     for part in ("on=weights", "habit=copying", "layer=1", "head=2"):
         assert part in link.query_string
+
+
+COPIES, COPIES_TOO, *_ = copiers_of(TWICE)
+COPIES_NOT = itself()
+
+
+@each(("layer", "head"), [COPIES, COPIES_TOO])
+def test_the_sentence_said_twice_is_offered_and_copied_there(layer: int, head: int) -> None:
+    at = open_page("head", text="A crane ate fish", layer=str(layer), head=str(head))
+    (said,) = [c.value for c in at.caption if "nothing comes twice" in c.value]
+    (button,) = [b for b in at.button if b.label == "Say it twice"]
+    button.click().run()
+    assert at.text_input(key="text").value == TWICE
+    tokenizer = gpt2viz.load_model().tokenizer
+    ids = tokenizer.encode(TWICE)
+    query, key = at.session_state["query"], at.session_state["key"]
+    row = reference(BUNDLED, ids, True)["weights"][layer][head][query]
+    assert row.argmax() == key
+    assert ids[key - 1] == ids[query], "what followed the same token"
+    asks, copied = (tokenizer.decode([ids[n]]).replace(" ", "·") for n in (query, key))
+    assert f"“{asks}” looks at what followed it before: “{copied}” ({row.max():.2f})." in said
+    assert (at.session_state["layer"], at.session_state["head"]) == (layer, head)
+    assert not any("nothing comes twice" in c.value for c in at.caption)
+
+
+@each(
+    ("head", "text"),
+    [
+        (back(), "a b"),  # on so short a text said twice, one token back looks the same
+        (COPIES_NOT, "A crane ate fish"),
+        (COPIES, "the cat saw the cat"),
+        (COPIES, "A"),
+    ],
+)
+def test_it_is_not_offered_elsewhere(head: tuple[int, int], text: str) -> None:
+    at = open_page("head", text=text, layer=str(head[0]), head=str(head[1]))
+    assert not [b for b in at.button if b.label == "Say it twice"]
+    assert not re.search("copies, but", " ".join(c.value for c in at.caption))
+
+
+#: The layers whose weights a page shows.
+PAGES = {
+    "attention": (0, 1, 2, 3),  # a head of any can be chosen
+    "head": (1,),
+    "side_by_side": (0, 1),
+    "side_by_side?differs=mask": (1,),
+    "what_if": (1,),
+}
+TEXT = "A crane lifted fish"
+
+
+def proof(page: str, text: str) -> tuple[float, float]:
+    """The largest difference, and the largest number of what attention added."""
+    at = open_page(page, text=text, layer="1", layers="0,1", causal="true")
+    ((mark, tip),) = [(c.value, plain(c.help)) for c in at.caption if "times V" in (c.help or "")]
+    found = re.search(r"Largest difference: (\w+)(?: · 10(\S+))?; largest number: (\S+)\.$", tip)
+    assert found, tip
+    raised = (found[2] or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+    difference, largest = float(found[1].replace("none", "0") + f"e{raised}"), float(found[3])
+    assert mark == ("✓ checked" if difference < 1e-3 else "✗ **not what the model computed**")
+    return difference, largest
+
+
+@each("page", PAGES)
+def test_the_difference_is_small_beside_what_attention_added(page: str) -> None:
+    difference, largest = proof(page, TEXT)
+    assert 0 <= difference < 1e-3
+    ids = gpt2viz.load_model().tokenizer.encode(TEXT)
+    added = np.array(reference(BUNDLED, ids, causal=True)["attention_output"])  # (n_layer, T, C)
+    assert largest == pytest.approx(np.abs(added[[*PAGES[page]]]).max(), rel=5e-3)
+
+
+@each("page", PAGES)
+def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = gpt2viz.Trace.stage
+
+    def wrong(
+        run: gpt2viz.Trace, key: Any, layer: int | None = None, head: int | None = None
+    ) -> Array:
+        found = right(run, key, layer, head)
+        return found[..., ::-1] if key == "weights" else found
+
+    monkeypatch.setattr(gpt2viz.Trace, "stage", wrong)
+    assert proof(page, f"A crane lifted {page}")[0] > 0.01
+
+
+def test_what_an_earlier_run_had_is_said() -> None:
+    """The numbers are checked all the same: see ``tests/run/test_prefix.py`` for what they are."""
+    text = "The crane stood by the water and"
+    n = len(gpt2viz.load_model().tokenizer.encode(text))
+    said = f"The numbers of {n} tokens at the start are those of an earlier run"
+    assert proof("attention", text)[0] < 1e-3
+    again = open_page("attention", text=f"{text} fish")
+    (tip,) = [plain(c.help) for c in again.caption if "times V" in (c.help or "")]
+    assert said in tip
+    assert proof("attention", f"{text} fish")[0] < 1e-3
+    shapes = open_page("shapes", text=f"{text} fish")
+    words = [plain(markdown.value) for markdown in shapes.markdown]
+    assert any(
+        said in word and word.endswith("The table is that of a run of all.") for word in words
+    )

@@ -1,7 +1,9 @@
-"""Whatever stands in the address, the page is whole: a default, a note, and nothing else."""
+"""The address: each name is declared once, and whatever stands there, the page is whole."""
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 from collections.abc import Iterator
 from html import unescape
@@ -14,11 +16,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import address, pages
+from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.course import contents
 from gpt2viz.app.parameter import Parameter
-from tests.app.pages import ROOT, VIEWS, WITHOUT, open_page
-from tests.app.test_behaviour import said
+from tests.app.cases import each
+from tests.app.pages import ROOT, VIEWS, WITHOUT, notices, open_page
+from tests.docs.address import PAGE, table
 
 CANARY = "gpt2viz-canary"
 #: Texts that no widget offers, but that a file, a shell, a number parser or markup would take.
@@ -75,10 +78,11 @@ def fill(at: AppTest, values: dict[str, str]) -> AppTest:
     return at.run()
 
 
-@pytest.mark.parametrize("page", VIEWS)
+@each("page", VIEWS)
 def test_every_parameter_takes_any_text(
     page: str, names: dict[str, str], touched: list[str]
 ) -> None:
+    names.clear()
     at = open_page(page)
     first, rng = set(names), Random(page)
     texts = {name for name in names if name.startswith("text") or name == "filter"}
@@ -88,7 +92,7 @@ def test_every_parameter_takes_any_text(
         fill(at, odd | {"example": rng.choice(ODD), "unknown": rng.choice(ODD)})
         assert not at.exception, (odd, at.exception)
         if n == 0 and odd:
-            assert "can't be shown here" in said(at) or page == "models"
+            assert "can't be shown here" in notices(at) or page == "models"
     at = fill(at, {name: rng.choice(ODD) for name in texts})
     assert not at.exception
     assert not touched
@@ -112,7 +116,7 @@ def sent(at: AppTest) -> int:
     return sum(proto.ByteSize() for proto in protos if proto is not None)
 
 
-@pytest.mark.parametrize(("page", "part"), PARTS)
+@each(("page", "part"), PARTS)
 def test_every_parameter_is_bounded(
     page: str, part: dict[str, str], names: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +126,7 @@ def test_every_parameter_is_bounded(
     monkeypatch.setattr(
         "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
     )
+    names.clear()
     at, mode = open_page(page, **part), dict(parse_qsl(page.partition("?")[2]))
     before = sent(at)
     free = {name for name, parse in names.items() if parse not in ("__getitem__", "_parse_switch")}
@@ -150,11 +155,11 @@ def test_every_parameter_is_bounded(
 def test_what_no_address_holds_is_left_out_with_a_note() -> None:
     at = open_page("attention", text="A crane", layer="1" * 3000)
     assert "layer: the value can't be shown here. An address holds up to 2,000" in unescape(
-        said(at)
+        notices(at)
     )
     assert at.session_state["layer"] == 0
     at = open_page("attention", {f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
-    assert "x3, x4, x5, x6, x7 …: the value can't" in said(at).replace("\\", "")
+    assert "x3, x4, x5, x6, x7 …: the value can't" in notices(at).replace("\\", "")
     assert at.session_state["layer"] == 2
 
 
@@ -181,3 +186,51 @@ def test_an_unknown_page_is_none_of_the_files() -> None:
     every = (*pages.PAGES, pages.ADDED)
     known = {Path(page.path).name for page in every} - {pages.ATTENTION.path}
     assert served == known | {f"{name}.py" for page in pages.PAGES for name in page.formerly}
+
+
+APP = sorted((ROOT / "gpt2viz/app").rglob("*.py"))
+
+
+def test_each_name_is_of_one_parameter() -> None:
+    assert len(parameters.NAMED) == len(parameters.PARAMETERS) > 90
+    for parameter in parameters.PARAMETERS:
+        assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,39}", parameter.name)  # as a session has it
+        assert parameter.on
+        assert set(parameter.on) <= {*pages.PAGES, pages.ADDED}
+        assert getattr(parameters, parameter.name.upper().replace("ENDOFTEXT", "END_OF_TEXT"))
+
+
+def test_each_is_read_somewhere() -> None:
+    elsewhere = "\n".join(path.read_text("utf-8") for path in APP if path.stem != "parameters")
+    spelled = set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", elsewhere))
+    constants = {name for name, value in vars(parameters).items() if isinstance(value, Parameter)}
+    assert len(constants) == len(parameters.PARAMETERS)
+    assert constants <= spelled
+
+
+def test_nobody_else_spells_a_name_of_the_address() -> None:
+    """All else asks ``app/address.py``, which takes no strings; links carry all that is there."""
+    using = {
+        str(path.relative_to(ROOT / "gpt2viz/app"))
+        for path in APP
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "query_params"
+    }
+    assert using == {"address.py", "frame/tour.py", "views/moved.py"}
+
+
+def test_the_docs_have_every_parameter() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert table() in written, "python -m tests.docs.address writes it anew"
+
+
+def test_an_example_that_is_not_there_is_told() -> None:
+    at = open_page("textbook", example="junk")
+    assert "example: junk can't be shown here" in notices(at)
+    assert "example" not in at.query_params
+
+
+@each("name", ["way", "Layer"])
+def test_a_test_may_not_ask_for_what_is_not_declared(name: str) -> None:
+    with pytest.raises(AssertionError):
+        open_page("attention", **{name: "1"})

@@ -1,10 +1,13 @@
-"""The Generate page: what it writes, where it looked, and what survives a reload."""
+"""The page Predict: its numbers against the NumPy GPT-2, what it writes, and what a link holds."""
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
@@ -12,15 +15,157 @@ from gpt2viz.app.views import generate
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
 from tests.anatomy.test_kv_cache import read_on
-from tests.app.pages import PAGES, ROOT, array, button_groups, figure, open_page, plain
-from tests.numpy_gpt2 import reference, softmax
+from tests.app.cases import each
+from tests.app.pages import (
+    PAGES,
+    ROOT,
+    array,
+    button_groups,
+    figure,
+    heatmaps,
+    open_page,
+    page_text,
+)
+from tests.bundled import N_HEAD, N_LAYER
+from tests.numpy_gpt2 import Tolerance, reference, softmax
 
-TEXT = "She sat by the bank of the river"
+TEXT = "The animal didn't cross the street because it was too tired"
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 
 @pytest.fixture(scope="module")
 def model() -> gpt2viz.Model:
     return gpt2viz.load_model()
+
+
+@pytest.fixture(scope="module")
+def stages(model: gpt2viz.Model) -> Any:
+    return reference(BUNDLED, model.tokenizer.encode(TEXT), causal=True)
+
+
+@each("query", [None, 4])
+def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -> None:
+    at = open_page("predict", text=TEXT, **({} if query is None else {"query": str(query)}))
+    expected = 100 * softmax(stages["logits"][-1 if query is None else query])
+    table = at.dataframe[0].value
+    best = np.argsort(-expected)[:12]
+    assert list(table["id"][:12]) == list(best)
+    assert_allclose(table["model (%)"][:12], expected[best], rtol=2e-3)
+    assert table["token"].iloc[-1] == "all other 5,108 tokens"
+    assert table["model (%)"].sum() == pytest.approx(100)
+    assert "drawn from (%)" not in table  # it would say the same
+    bits = -(expected / 100 * np.log2(expected / 100)).sum()
+    assert at.metric[0].value.endswith(" bits")
+    assert float(at.metric[0].value.split()[0]) == pytest.approx(bits, abs=0.011)
+    bars = figure(at, "next_tokens")["data"]
+    assert len(bars) == 1
+    assert_allclose(array(bars[0]["x"]), table["model (%)"])
+
+
+def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
+    at = open_page("predict", text=TEXT, temperature="0.5", top_k="5", top_p="0.9")
+    p = softmax(2 * stages["logits"][-1])
+    best = np.argsort(-p)[:5]
+    shares = p[best] / p[best].sum()
+    kept = best[: int((shares.cumsum() < 0.9).sum()) + 1]
+    table = at.dataframe[0].value
+    expected = [100 * p[n] / p[kept].sum() if n in kept else 0 for n in table["id"][:12]]
+    assert_allclose(table["drawn from (%)"], [*expected, 0], atol=0.05)
+    assert len(figure(at, "next_tokens")["data"]) == 2
+    assert [metric.value for metric in at.metric][1] == str(len(kept))
+
+
+def test_surprise_of_every_token(model: gpt2viz.Model, stages: Any) -> None:
+    at = open_page("predict", text=TEXT)
+    ids = model.tokenizer.encode(TEXT)
+    p = softmax(stages["logits"])
+    expected = [-np.log2(p[n, ids[n + 1]]) for n in range(len(ids) - 1)]
+    shown = array(figure(at, "surprise")["data"][0]["y"])
+    assert np.isnan(shown[0])
+    assert_allclose(shown[1:], expected, rtol=1e-3)
+    off = open_page("predict", text=TEXT, causal="false")
+    assert "already seen" in " ".join(caption.value for caption in off.caption)
+
+
+def test_the_lens_ends_in_the_models_own_prediction(model: gpt2viz.Model, stages: Any) -> None:
+    at = open_page("predict", text=TEXT)
+    shown = heatmaps(figure(at, "lens_map"))["lens"]
+    p = softmax(stages["logits"])
+    assert shown.shape == (9, 10)
+    assert_allclose(shown[-1], p.max(axis=1)[2:], **TOLERANCE)
+    names = figure(at, "lens_map")["data"][0]["text"]
+    ids = p.argmax(axis=1)[2:]
+    expected = [model.tokenizer.token_bytes(int(n)).decode().replace(" ", "·") for n in ids]
+    assert [name[:5] for name in names[-1]] == [name[:5] for name in expected]
+    told = figure(at, "lens_map")["data"][0]["customdata"]
+    assert [text.splitlines()[1] for text in told[-1]] == [
+        f"the answer {name} has rank 1" for name in expected
+    ]
+    assert [text.splitlines()[0] for text in told[-1]] == [
+        f"{name} {100 * share:.3f} %" for name, share in zip(expected, shown[-1], strict=True)
+    ]
+
+
+def test_contributions_and_what_they_sum_to(stages: Any) -> None:
+    at = open_page("predict", text=TEXT, explain="·and", minus=",")
+    names = gpt2viz.load_model().tokenizer
+    (one,), (other,) = names.encode(" and"), names.encode(",")
+    logits = stages["logits"][-1]
+    table = at.dataframe[1].value
+    assert table["added (nats)"].sum() == pytest.approx(logits[one] - logits[other], abs=1e-3)
+    (said,) = [block.value for block in at.markdown if "The parts below" in block.value]
+    written = [float(n.replace("−", "-")) for n in re.findall(r"[+−]\d+\.\d{4}", said)]
+    assert_allclose(written, [logits[one] - logits[other]] * 2, atol=1e-3)
+    shown = heatmaps(figure(at, "contribution_map"))["contributions"]
+    assert shown.shape == (N_LAYER, N_HEAD + 2)
+    by_part = dict(zip(table["part"], table["added (nats)"], strict=True))
+    assert shown[2, 3] == pytest.approx(by_part["layer 2, head 3"])
+    assert shown[1, N_HEAD + 1] == pytest.approx(by_part["layer 1, MLP"])
+
+
+def test_what_nobody_chose_follows_the_sentence() -> None:
+    at = open_page("predict", text=TEXT)
+    at.query_params["query"] = "4"
+    at.run()
+    reloaded = open_page("predict", **at.query_params)
+    assert "explain" not in at.query_params
+    assert at.selectbox(key="explain").value == reloaded.selectbox(key="explain").value
+    best = at.dataframe[0].value["token"][0]
+    assert at.selectbox(key="explain").value == best
+    fifth = at.selectbox(key="explain").options[4]
+    at.selectbox(key="explain").set_value(fifth).run()
+    at.query_params["query"] = "7"
+    at.run()
+    assert at.selectbox(key="explain").value == fifth
+
+
+def test_a_token_can_be_typed_as_people_write_it(stages: Any) -> None:
+    at = open_page("predict", text=TEXT, explain="crane")
+    (crane,) = gpt2viz.load_model().tokenizer.encode(" crane")
+    total = at.dataframe[1].value["added (nats)"].sum()
+    assert total == pytest.approx(stages["logits"][-1][crane], abs=1e-3)
+
+
+def test_what_is_no_token_gets_one_message() -> None:
+    at = open_page("predict", text=TEXT, explain="<b>antidisestablishment")
+    assert len(at.warning) == 1
+    assert "is not a single token" in at.warning[0].value
+
+
+def test_long_texts_show_a_window_of_the_lens() -> None:
+    text = " ".join(["the bank of the river"] * 8)
+    at = open_page("predict", text=text, query="3")
+    columns = figure(at, "lens_map")["data"][0]["x"]
+    assert len(columns) == 10
+    assert columns[0].startswith("0 ")
+    (frame,) = figure(at, "lens_map")["layout"]["shapes"]
+    assert (frame["x0"], frame["x1"]) == (2.5, 3.5)  # the chosen token's column
+    at = open_page("predict", text=text)
+    assert_array_equal(len(figure(at, "lens_map")["data"][0]["x"]), 10)
+    assert any("Tokens 30 to 39 are shown" in caption.value for caption in at.caption)
+
+
+BANK = "She sat by the bank of the river"
 
 
 def press(at: AppTest, name: str) -> AppTest:
@@ -35,7 +180,7 @@ def new_ids(at: AppTest) -> list[int]:
 
 def drawn(model: gpt2viz.Model, n: int, temperature: float = 1, seed: int = 0) -> list[int]:
     """By the NumPy GPT-2, from the distribution that the temperature leaves; of 0 the best."""
-    ids = model.tokenizer.encode(TEXT)
+    ids = model.tokenizer.encode(BANK)
     for _ in range(n):
         logits = reference(BUNDLED, ids, True)["logits"][-1]
         share = np.random.default_rng([seed, len(ids)]).random()
@@ -45,7 +190,7 @@ def drawn(model: gpt2viz.Model, n: int, temperature: float = 1, seed: int = 0) -
 
 
 def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2viz.Model) -> None:
-    at = open_page("predict?predict=generate", text=TEXT, temperature="0.0")
+    at = open_page("predict?predict=generate", text=BANK, temperature="0.0")
     expected = drawn(model, 3, 0)
     for n in (1, 2, 3):
         press(at, "Step")
@@ -57,9 +202,9 @@ def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2
 
 
 def test_the_row_and_the_table_are_those_of_the_moment_of_choosing(model: gpt2viz.Model) -> None:
-    chosen = {"text": TEXT, "layer": "2", "head": "4", "temperature": "0.0"}
+    chosen = {"text": BANK, "layer": "2", "head": "4", "temperature": "0.0"}
     at = press(press(open_page("predict?predict=generate", **chosen), "Step"), "Step")
-    ids = model.tokenizer.encode(TEXT) + new_ids(at)
+    ids = model.tokenizer.encode(BANK) + new_ids(at)
     before = reference(BUNDLED, ids[:-1], True)
     shown = array(figure(at, "row")["data"][0]["y"])
     assert_allclose(shown, before["weights"][2][4][-1], atol=2e-4)
@@ -74,7 +219,7 @@ def test_play_writes_what_as_many_steps_would(
     model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generate, "PLAY", 6)
-    at = open_page("predict?predict=generate", text=TEXT)
+    at = open_page("predict?predict=generate", text=BANK)
     assert any("**Write 6** the next 6." in caption.value for caption in at.caption)
     press(at, "Write 6")
     assert new_ids(at) == drawn(model, 6)
@@ -82,12 +227,12 @@ def test_play_writes_what_as_many_steps_would(
 
 
 def test_what_was_written_becomes_the_sentence(model: gpt2viz.Model) -> None:
-    at = press(open_page("predict?predict=generate", text=TEXT), "Step")
+    at = press(open_page("predict?predict=generate", text=BANK), "Step")
     at = press(at, "Step")
     assert [one for one in at.caption if "Choose one of them" in one.value]
     layer, head = (at.session_state[name] for name in ("layer", "head"))
     press(at, "Make it the sentence")
-    expected = [*model.tokenizer.encode(TEXT), *drawn(model, 2)]
+    expected = [*model.tokenizer.encode(BANK), *drawn(model, 2)]
     assert model.tokenizer.encode(at.text_input(key="text").value or "") == expected
     assert "new" not in at.query_params
     assert [at.session_state[name] for name in ("layer", "head")] == [layer, head]
@@ -97,9 +242,9 @@ def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> No
     """ "c", "at": typed, the two are one token."""
     ids = [model.tokenizer.encode(part)[0] for part in (" ", "c", "at")]
     assert model.tokenizer.encode(" cat") != ids
-    prompt = RunKey("stories", tuple(model.tokenizer.encode(TEXT)), True)
+    prompt = RunKey("stories", tuple(model.tokenizer.encode(BANK)), True)
     new = ",".join([generate.sign(prompt), *map(str, ids)])
-    at = open_page("predict?predict=generate", text=TEXT, new=new)
+    at = open_page("predict?predict=generate", text=BANK, new=new)
     (button,) = [button for button in at.button if button.label == "Make it the sentence"]
     assert button.disabled
     assert not [group for group in button_groups(at) if "new_tokens" in group.proto.id]
@@ -107,7 +252,7 @@ def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> No
 
 
 def test_one_press_writes_with_what_is_set_beside_it(model: gpt2viz.Model) -> None:
-    at = open_page("predict", text=TEXT)
+    at = open_page("predict", text=BANK)
     slider = at.select_slider(key="temperature")
     at = press(slider.set_value(2.0).run(), "Write 10")
     assert new_ids(at) == drawn(model, 10, 2) != drawn(model, 10, 0)
@@ -118,11 +263,11 @@ def test_one_press_writes_with_what_is_set_beside_it(model: gpt2viz.Model) -> No
 
 
 def test_play_ends_where_the_page_is_left() -> None:
-    at = open_page("predict?predict=generate", text=TEXT)
+    at = open_page("predict?predict=generate", text=BANK)
     at.session_state["playing"] = 3  # as while it plays
     for page in ("attention", "predict"):
         at.switch_page(str(ROOT / PAGES[page]))
-        at.query_params["text"], at.query_params["predict"] = TEXT, "generate"
+        at.query_params["text"], at.query_params["predict"] = BANK, "generate"
         at.run()
     assert "new" not in at.query_params
     assert not at.button(key="play").disabled
@@ -130,25 +275,25 @@ def test_play_ends_where_the_page_is_left() -> None:
 
 def test_a_seed_is_a_text() -> None:
     settings = {"temperature": "1.5", "seed": "7"}
-    one = press(press(open_page("predict?predict=generate", text=TEXT, **settings), "Step"), "Step")
+    one = press(press(open_page("predict?predict=generate", text=BANK, **settings), "Step"), "Step")
     back = press(press(one, "Undo"), "Step")
     again = press(
-        press(open_page("predict?predict=generate", text=TEXT, **settings), "Step"), "Step"
+        press(open_page("predict?predict=generate", text=BANK, **settings), "Step"), "Step"
     )
     assert new_ids(back) == new_ids(again)
 
 
 def test_a_link_holds_what_was_written() -> None:
-    at = press(press(open_page("predict?predict=generate", text=TEXT), "Step"), "Step")
+    at = press(press(open_page("predict?predict=generate", text=BANK), "Step"), "Step")
     (link,) = [at.query_params["new"]]
     other = open_page(
-        "predict?predict=generate", text=TEXT, new=link[0] if isinstance(link, list) else link
+        "predict?predict=generate", text=BANK, new=link[0] if isinstance(link, list) else link
     )
     assert new_ids(other) == new_ids(at)
     assert len(other.dataframe[0].value) == 2
 
 
-@pytest.mark.parametrize("causal", [True, False])
+@each("causal", [True, False])
 def test_a_long_link_takes_few_runs(
     model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, causal: bool
 ) -> None:
@@ -171,15 +316,15 @@ def test_a_long_link_takes_few_runs(
         assert rows.iloc[row]["probability (%)"] == pytest.approx(100 * p, rel=1e-3)
 
 
-@pytest.mark.parametrize("new", ["x", "00000000,1", ",", "00000000,999999999", "{sign}"])
+@each("new", ["x", "00000000,1", ",", "00000000,999999999", "{sign}"])
 def test_what_was_written_on_another_sentence_is_left_out_with_a_note(new: str) -> None:
     """``{sign}`` alone belongs to the sentence, but nothing was written on."""
     sign = (
-        press(open_page("predict?predict=generate", text=TEXT), "Step")
+        press(open_page("predict?predict=generate", text=BANK), "Step")
         .query_params["new"][0]
         .split(",")[0]
     )
-    at = open_page("predict?predict=generate", text=TEXT, new=new.format(sign=sign))
+    at = open_page("predict?predict=generate", text=BANK, new=new.format(sign=sign))
     assert not at.dataframe
     assert not at.exception
     (note,) = at.warning
@@ -189,12 +334,12 @@ def test_what_was_written_on_another_sentence_is_left_out_with_a_note(new: str) 
 
 
 def test_another_sentence_starts_over() -> None:
-    at = press(open_page("predict?predict=generate", text=TEXT), "Step")
+    at = press(open_page("predict?predict=generate", text=BANK), "Step")
     written = new_ids(at)
     at.text_input(key="text").set_value("Dog bites man").run()
     assert not at.dataframe
     assert not at.warning  # a choice of before, and no wrong link
-    at.text_input(key="text").set_value(TEXT).run()
+    at.text_input(key="text").set_value(BANK).run()
     assert new_ids(at) == written
     assert len(at.dataframe[0].value) == 1
     at.text_input(key="text").set_value("Dog bites man").run()
@@ -211,15 +356,11 @@ def test_it_stops_where_the_context_is_full() -> None:
     assert step.disabled
 
 
-def written(at: AppTest) -> str:
-    return plain("\n".join(block.value for block in [*at.markdown, *at.caption]))
-
-
 def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
     """Shapes, work and bytes of a step, counted by hand; surprise where tokens are deleted."""
-    at = open_page("predict?predict=generate", text=TEXT, cache="true", room="4", sinks="2")
+    at = open_page("predict?predict=generate", text=BANK, cache="true", room="4", sinks="2")
     press(at, "Step")
-    ids = [*model.tokenizer.encode(TEXT), *new_ids(at)]
+    ids = [*model.tokenizer.encode(BANK), *new_ids(at)]
     n, C, n_layer, n_vocab = len(ids), 256, 4, 5120
     _, shapes, caches = (table.value for table in at.dataframe)
     assert dict(zip(shapes["tensor of a layer"], shapes["the last alone"], strict=True)) == {
@@ -234,7 +375,7 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
     }
     assert f"(1, 8, {n}, {n})" in list(shapes["all at once"])
     step, whole = (n_layer * (12 * C * C * new + 2 * new * n * C) + n_vocab * C for new in (1, n))
-    told = written(at)
+    told = page_text(at)
     assert f"**{step:,} multiply-adds** in place of {whole:,}, {100 * step / whole:.1f} %" in told
     assert f"the sentence's {n - 1} tokens at once; the 1 token written came one by one" in told
     each = 2 * n_layer * C * 4  # keys and values, float32
@@ -254,13 +395,13 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
 
 
 def test_where_there_is_less_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
-    at = open_page("predict?predict=generate", text=TEXT, cache="true", causal="false")
-    assert "with the mask off a token's keys and values depend on those after it" in written(at)
+    at = open_page("predict?predict=generate", text=BANK, cache="true", causal="false")
+    assert "with the mask off a token's keys and values depend on those after it" in page_text(at)
     assert not [toggle for toggle in at.toggle if toggle.key == "cache"]
     at = open_page("predict?predict=generate", text="the", cache="true")
-    assert "Nothing stands before the only token" in written(at)
+    assert "Nothing stands before the only token" in page_text(at)
     at = open_page("predict?predict=generate", text="the cat", cache="true")
-    assert "**The text fits: nothing is dropped yet.**" in written(at)
+    assert "**The text fits: nothing is dropped yet.**" in page_text(at)
     monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 0)
     at = open_page(
         "predict?predict=generate", text="Two cats sat", cache="true", room="3", sinks="3"

@@ -1,4 +1,4 @@
-"""Two sides: its numbers against the NumPy GPT-2, and how both sides are linked."""
+"""Side by side: its numbers against the NumPy GPT-2, and how both sides are linked."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from safetensors.numpy import load_file
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import run_cache
+from gpt2viz.app.views.measures import MEASURES
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures, plain
+from tests.app.cases import each
+from tests.app.pages import (
+    array,
+    button_groups,
+    canvas,
+    figure,
+    heatmaps,
+    open_page,
+    pictures,
+    plain,
+    unpacked,
+)
 from tests.bundled import N_HEAD, N_LAYER
 from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference, softmax
@@ -56,7 +69,7 @@ def test_before_the_verb_crane_is_the_same_to_the_last_digit() -> None:
     assert (lines(at)["mask on: stream"] == 1).all()
 
 
-@pytest.mark.parametrize("causal", [True, False])
+@each("causal", [True, False])
 def test_the_path_of_crane_after_its_context(causal: bool) -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER)
     one, other = runs(FIRST, AFTER, causal=causal)
@@ -209,7 +222,7 @@ def test_two_heads_and_two_layers() -> None:
     assert_allclose(b, np.mean(run["weights"][3], axis=0), **TOLERANCE)
 
 
-@pytest.mark.parametrize("causal", ["true", "false"])
+@each("causal", ["true", "false"])
 def test_mask_on_and_off(causal: str) -> None:
     page = {"text": FIRST, "differs": "mask", "layer": "2", "head": "0", "query": "1"}
     page |= {"causal": causal}
@@ -329,8 +342,83 @@ def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.Monk
     assert pictures(at)
 
 
-@pytest.mark.parametrize("causal", ["true", "false"])
+@each("causal", ["true", "false"])
 def test_both_sides_runs_can_be_saved_whichever_the_page_has(causal: str) -> None:
     """With the mask off on the page, side A is the other run: it was missing from *Save*."""
     at = open_page("side_by_side", text=FIRST, differs="mask", causal=causal)
     assert {key.causal for key in at.session_state["_shown"].runs.values()} == {True, False}
+
+
+MAN = "Man bites dog"
+
+
+@pytest.fixture(scope="module")
+def run() -> dict[str, np.ndarray]:
+    return reference(BUNDLED, gpt2viz.load_model().tokenizer.encode(MAN), causal=True)
+
+
+def strip(**parameters: str) -> dict[str, np.ndarray]:
+    found = heatmaps(figure(open_page("side_by_side", text=MAN, **parameters), "strip_chart"))
+    assert list(found) == ["0", "1", "2", "3"]
+    return found
+
+
+def test_one_head_in_every_layer(run: dict[str, np.ndarray]) -> None:
+    for layer, shown in strip(head="4").items():
+        assert_allclose(shown, run["weights"][int(layer)][4], **TOLERANCE)
+
+
+def test_what_a_head_gives_in_every_layer(run: dict[str, np.ndarray]) -> None:
+    stored = load_file(BUNDLED / "model.safetensors")
+    for layer, shown in strip(head="4", show="norms", words="true").items():
+        (name,) = [n for n in stored if n.endswith(f"h.{layer}.attn.c_proj.weight")]
+        part = stored[name].astype(np.float64)[32 * 4 : 32 * 5]
+        lengths = np.linalg.norm(run["v"][int(layer)][4] @ part, axis=1)
+        assert_allclose(shown, run["weights"][int(layer)][4] * lengths, rtol=5e-3, atol=5e-3)
+
+
+def test_the_mean_of_heads_in_every_layer(run: dict[str, np.ndarray]) -> None:
+    for layer, shown in strip(compare="mean", show="norms").items():
+        assert_allclose(shown, np.mean(run["weights"][int(layer)], axis=0), **TOLERANCE)
+
+
+def test_the_strip_has_its_own_code_and_no_words_of_the_pictures_above_it() -> None:
+    """Under every measure: said before the strip is that weights go from 0 to 1."""
+    wrong = []
+    for shown, does in zip(MEASURES, ("", "without_first", "value_weighted"), strict=True):
+        at = open_page("side_by_side", text=MAN, head="4", show=shown)
+        ends = [panel["high"] for panel in unpacked(canvas(at, "strip_chart"))[0]["panels"]]
+        parts = [part for part in at.main if part.type in ("bidi_component", "caption")]
+        (strip,) = (n for n, part in enumerate(parts) if "strip_chart" in str(part.proto))
+        (said,) = (n for n, part in enumerate(parts) if "from 0 to 1" in str(part.proto))
+        if said > strip and ends != [1] * len(ends):
+            wrong.append(f"{shown}: {parts[said].proto}, up to {ends}")
+        code = "\n".join(block.value for block in at.code)
+        if does and f"def {does}(" not in code:
+            wrong.append(f"{shown}: no code of {does}")
+    assert not wrong, "\n".join(wrong)
+
+
+def drawn(at: Any) -> list[str]:
+    return [note["text"] for note in figure(at, "layers_chart")["layout"]["annotations"]]
+
+
+def test_the_head_that_is_chosen_on_any_page_is_shown_in_its_layer() -> None:
+    at = open_page("side_by_side", text=MAN, layer="2", head="3")
+    assert drawn(at) == ["Layer 0 · head 3", "Layer 2 · head 3"]
+    at = open_page("side_by_side", text=MAN, layer="0", head="1")
+    assert drawn(at) == ["Layer 0 · head 1", "Layer 3 · head 1"]
+    opening = open_page("attention", text=MAN).session_state
+    at = open_page("side_by_side", text=MAN)
+    assert drawn(at)[-1] == f"Layer {opening['layer'] or 3} · head {opening['head']}"
+
+
+def test_a_head_that_is_picked_among_layers_is_chosen_on_every_page() -> None:
+    at = open_page("side_by_side", text=MAN, layer="2", compare="mean")
+    assert drawn(at) == ["Layer 0 · mean of all heads", "Layer 2 · mean of all heads"]
+    for picked, told in ((5, "head 5"), ("rollout", "rollout"), (1, "head 1")):
+        (heads,) = [group for group in button_groups(at) if group.key == "_head_or_whole"]
+        heads.set_value(picked).run()
+        assert drawn(at) == [f"Layer 0 · {told}", f"Layer 2 · {told}"]
+        assert at.query_params.get("compare") == ("rollout" if picked == "rollout" else None)
+    assert (at.query_params["layer"], at.query_params["head"]) == ("2", "1")

@@ -1,0 +1,310 @@
+"""Save and Share on every page, and sessions that are saved and opened."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from streamlit.testing.v1 import AppTest
+
+import gpt2viz
+from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.pictures.palette import DARK, LIGHT
+from gpt2viz.run.session import Session, open_session
+from tests.app.cases import each
+from tests.app.pages import PAGES, WITHOUT, array, figure, heatmaps, open_page
+from tests.bundled import opening
+from tests.notebook.test_show import decoded
+from tests.numpy_gpt2 import reference
+
+#: What can be chosen from in Save, by the list's key.
+LISTS = ("save_picture", "save_table", "save_run")
+#: Addresses that together open every page, and each chapter of the Textbook.
+VIEWS: list[tuple[str, dict[str, str]]] = [
+    (page, {}) for page in [*PAGES, *WITHOUT] if page != "textbook"
+]
+VIEWS += [("textbook", {"chapter": name}) for name in CHAPTERS]
+VIEWS += [("attention", {"picture": "lines"}), ("attention", {"layer": "1", "head": "3"})]
+
+
+def open_save(page: str, **view: str) -> AppTest:
+    """What Save opens into once the page's script has run to the end."""
+    at = open_page(page, text="the cat saw the cat", **view)
+    opened = AppTest.from_function(_save, default_timeout=60)
+    for name in ("_shown", "_address", "text", "model"):
+        if name in at.session_state:
+            opened.session_state[name] = at.session_state[name]
+    return opened.run()
+
+
+def _save() -> None:
+    from gpt2viz.app.frame import save
+
+    save._body()
+
+
+def choices(at: AppTest) -> dict[str, Any]:
+    return {box.key: box.options for box in at.selectbox if box.key in LISTS}
+
+
+@each(("page", "view"), VIEWS)
+def test_each_entry_of_each_list_can_be_chosen(page: str, view: dict[str, str]) -> None:
+    at = open_save(page, **view)
+    tabs = [tab.label for tab in at.tabs]
+    shown = at.session_state["_shown"]
+    assert ("Picture" in tabs) == bool(shown.pictures)
+    assert ("Table" in tabs) == bool(shown.tables)
+    for key, options in choices(at).items():
+        for name in options:
+            at.selectbox(key=key).select(name).run()
+            assert not at.exception, (key, name, at.exception)
+            assert at.selectbox(key=key).value == name
+            assert [tab.label for tab in at.tabs] == tabs
+    assert tabs[-2:] == ["Page", "Open"]
+
+
+CRANE = "A crane ate fish"
+NAMES = "When Mary and John went to the garden, John gave the flower to Mary. " * 4
+
+
+def share(page: str, dark: bool = False, **view: str) -> AppTest:
+    """What Share opens into once the page's script has run to the end.
+
+    What was chosen by the page's own widgets is gone: another that is being opened drops it.
+    """
+    at = open_page(page, **{name: value for name, value in view.items() if value})
+    opened = AppTest.from_function(_share, default_timeout=60, args=(dark,))
+    for name in ("_shown", "_address", "text", "model"):
+        if name in at.session_state:
+            opened.session_state[name] = at.session_state[name]
+    return opened.run()
+
+
+def _share(dark: bool) -> None:
+    from gpt2viz.app.frame import share
+    from gpt2viz.pictures.palette import palette
+
+    share._body(palette(dark))
+
+
+def card(at: AppTest) -> Any:
+    """The figure that the browser is given to save."""
+    at.button(key="share_png").click().run()
+    assert not at.exception, at.exception
+    (sent,) = [
+        part.proto.json for part in at.get("bidi_component") if '"figure"' in part.proto.json
+    ]
+    return json.loads(json.loads(sent)["figure"])
+
+
+def on_card(figure: Any) -> str:
+    lines = [note["text"] for note in figure["layout"]["annotations"]]
+    return " ".join(re.sub("<[^>]*>", "", line) for line in lines)
+
+
+def expected(text: str, layer: int, head: int, causal: bool = True) -> np.ndarray:
+    """(T, T), by a GPT-2 that shares no code with the app."""
+    ids = gpt2viz.load_model().tokenizer.encode(text)
+    found: np.ndarray = reference(BUNDLED, ids, causal)["weights"][layer][head]
+    return found
+
+
+def weights(figure: Any) -> np.ndarray:
+    (found,) = [array(one["z"]) for one in figure["data"] if one.get("coloraxis")]
+    return found
+
+
+@each("page", ["attention", "head"])
+def test_the_card_tells_the_chosen_head_of_this_run(page: str) -> None:
+    layer, head = opening()
+    figure = card(share(page, text=CRANE, layer=str(layer), head=str(head), query="2"))
+    row = expected(CRANE, layer, head)[2]
+    assert_allclose(weights(figure), expected(CRANE, layer, head), atol=1e-5)
+    said = on_card(figure)
+    assert f"Layer {layer} · Head {head} A ·crane ·ate ·fish" in said
+    labels, told = ("A", "·crane", "·ate"), [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
+    looks = ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in told)
+    assert f"Head {layer}.{head}: ·ate looks at {looks}." in said
+    assert "stories · causal mask on" in said
+    marked = [note["text"] for note in figure["layout"]["annotations"] if "<span" in note["text"]]
+    assert [re.findall(r"<span[^>]*>([^<]*)", line) for line in marked] == [["·ate"]]
+    assert (figure["layout"]["width"], figure["layout"]["height"]) == (1600, 900)
+
+
+def test_the_card_says_that_the_mask_is_off() -> None:
+    figure = card(share("attention", text=CRANE, layer="1", head="2", causal="false"))
+    assert_allclose(weights(figure), expected(CRANE, 1, 2, causal=False), atol=1e-5)
+    assert "causal mask off" in on_card(figure)
+    off, on = (expected(CRANE, 1, 2, causal)[2] for causal in (False, True))
+    told = on_card(
+        card(share("attention", text=CRANE, layer="1", head="2", query="2", causal="false"))
+    )
+    found = re.search(r"·ate looks at (.*) \(with the mask on at (.*)\)\.", told)
+    assert found
+    for said, row in zip(found.groups(), (off, on), strict=True):
+        largest = sorted((w for w in row if w >= 0.05), reverse=True)[:3]
+        assert [float(n) for n in re.findall(r"\d\.\d+", said)] == pytest.approx(
+            largest, abs=0.0051
+        )
+
+
+@each("dark", [False, True])
+def test_the_card_has_the_pages_colours(dark: bool) -> None:
+    colors = DARK if dark else LIGHT
+    layout = card(share("attention", dark=dark, text=CRANE))["layout"]
+    assert layout["paper_bgcolor"] == {False: "#ffffff", True: "#12141c"}[dark]
+    assert layout["font"]["color"] == colors.ink
+
+
+@each(("text", "query"), [("Dog", None), (NAMES, "40"), ("the bank of the river " * 40, "199")])
+def test_a_text_of_any_length_fits_and_keeps_the_chosen_token(text: str, query: str | None) -> None:
+    at = share("attention", text=text, layer="1", head="0", query=query or "")
+    figure = card(at)
+    notes = figure["layout"]["annotations"]
+    assert max(-note["yshift"] for note in notes if note["y"] == 1) < 650
+    marked = [note["text"] for note in notes if "<span" in note["text"]]
+    assert len(marked) == (query is not None)
+    if query is not None:
+        ids = gpt2viz.load_model().tokenizer.encode(text)
+        token = gpt2viz.load_model().tokenizer.token_bytes(ids[int(query)]).decode()
+        assert f">{token.replace(' ', '·')}</span>" in marked[0]
+    long = len(expected(text, 1, 0)) > 60
+    assert ("…" in on_card(figure)) == long
+
+
+def test_a_page_without_a_head_has_the_link_alone() -> None:
+    at = share("shapes", text=CRANE)
+    assert [code.value.partition("?")[2] for code in at.code] == [
+        "text=A+crane+ate+fish&model=stories"
+    ]
+    assert not at.button
+
+
+#: A second sentence that no address holds, and that still fits the context.
+LONG = ("together " * 225).strip()
+
+
+def _everything() -> None:
+    import streamlit as st
+
+    from gpt2viz.app.frame import saved_session
+
+    st.session_state["saved"] = saved_session.everything()
+
+
+def _restore() -> None:
+    import streamlit as st
+
+    from gpt2viz.app import address
+
+    st.session_state["asked"] = address.restored(st.session_state["saved"])
+
+
+def beside(at: AppTest, script: object, *names: str) -> AppTest:
+    """Run a function as a page of the same visitor."""
+    other = AppTest.from_function(script, default_timeout=60)  # type: ignore[arg-type]
+    for name in ("_address", "text", "model", *names):
+        if name in at.session_state:
+            other.session_state[name] = at.session_state[name]
+    for name, value in at.query_params.items():
+        other.query_params[name] = value
+    other.run()
+    assert not other.exception, other.exception
+    return other
+
+
+def saved(at: AppTest) -> dict[str, str]:
+    """What a session's file holds of a page."""
+    found: dict[str, str] = beside(at, _everything).session_state["saved"]
+    return found
+
+
+def opened(at: AppTest, session: dict[str, str]) -> AppTest:
+    """The same visitor's page once the session's file was opened on it."""
+    at.session_state["saved"] = session
+    restored = beside(at, _restore, "saved")
+    for name in ("_address", "_address_handed"):
+        at.session_state[name] = restored.session_state[name]
+    at.query_params.clear()
+    for name, value in restored.session_state["asked"].items():
+        at.query_params[name] = value
+    at.run()
+    assert not at.exception, at.exception
+    return at
+
+
+def test_a_part_comes_back_over_another_text() -> None:
+    session = saved(open_page("attention", text="The cat sat on the mat", zoom="2,5,1,4"))
+    assert session["zoom"] == "2,5,1,4"
+    at = opened(open_page("attention", text="Dog bites man", zoom="0,2,0,2"), session)
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (3, 3)
+    assert at.query_params["zoom"] == "2,5,1,4"
+    assert not at.warning
+
+
+def test_a_second_sentence_that_no_address_holds_comes_back() -> None:
+    at = open_page("side_by_side?differs=text", text="A crane ate fish", model="stories")
+    at.text_input(key="text2").set_value(LONG).run()
+    assert "text2" not in at.query_params
+    assert "too long for the address" in " ".join(block.value for block in at.caption)
+    session = saved(at)
+    assert session["text2"] == LONG
+    found = opened(open_page("side_by_side?differs=text", text="Dog bites man"), session)
+    assert found.session_state["text2"] == LONG
+    assert found.session_state["text"] == "A crane ate fish"
+    assert not found.warning
+
+
+def test_a_long_list_comes_back_as_a_list() -> None:
+    cells = ",".join(f"{query}:{key}" for query in range(60) for key in range(query))
+    assert len(cells) > 2000
+    session = {"text": "the cat " * 30, "find": "pattern", "pattern": "empty", "cells": cells}
+    at = opened(open_page("find"), session)
+    assert len(at.session_state["cells"]) == 60 * 59 // 2
+    assert saved(at)["cells"] == cells
+
+
+def test_a_session_says_all() -> None:
+    """What it doesn't hold is as at first, whatever was chosen before."""
+    first = open_page("side_by_side?differs=text", text="A crane ate fish")
+    at = open_page("side_by_side?differs=text", text="Dog bites man")
+    at.text_input(key="text2").set_value(LONG).run()
+    assert at.session_state["text2"] == LONG
+    opened(at, {"text": "A crane ate fish", "differs": "text"})
+    assert at.session_state["text2"] == first.session_state["text2"] != LONG
+
+
+def test_a_notebook_shows_what_the_app_saved(tmp_path: Path) -> None:
+    chosen = {"text": "Dog bites man", "layer": "2", "head": "3", "query": "1", "causal": "false"}
+    at = open_page("attention", endoftext="true", **chosen)
+    sha256 = gpt2viz.load_model().weights.sha256  # type: ignore[union-attr]
+    content = Session("Attention", saved(at), sha256).to_json()
+    (tmp_path / "session.json").write_text(content, encoding="utf-8")
+    view = gpt2viz.show(tmp_path / "session.json")
+    n_head = view.about["map"]["heads"]
+    assert (view.about["chosen"], view.about["token"]) == (2 * n_head + 3, 1)
+    drawn = heatmaps(figure(at, "one_head"))["weights"]
+    np.testing.assert_array_equal(decoded(view.html())[2][3], drawn)
+    assert drawn[0, 1] > 0  # without the mask
+
+
+def test_the_app_opens_what_a_notebook_saved(tmp_path: Path) -> None:
+    model = gpt2viz.load_model()
+    ids = model.tokenizer.encode("Dog bites man", end_of_text_first=True)
+    trace = gpt2viz.trace(model, ids, causal=False)
+    view = gpt2viz.show(trace, layers=[1])
+    session = open_session(view.save(tmp_path / "session.json"))
+    layer, head = divmod(view.about["chosen"], trace.config.n_head)
+    assert (layer, session.page) == (1, "Attention")
+    assert session.sha256 == model.weights.sha256  # type: ignore[union-attr]
+    at = opened(open_page("attention", text="A crane ate fish"), dict(session.parameters))
+    np.testing.assert_array_equal(
+        heatmaps(figure(at, "one_head"))["weights"], trace.stage("weights", layer, head)
+    )
+    assert not at.warning

@@ -1,0 +1,522 @@
+"""The sentence: its tokens and words, the token put first, what stays chosen as it changes."""
+
+from __future__ import annotations
+
+import json
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import streamlit as st
+from numpy.testing import assert_allclose, assert_array_equal
+from streamlit import config
+
+import gpt2viz
+from gpt2viz.app import address, parameters, run_cache
+from gpt2viz.app.components import token_chips
+from gpt2viz.app.literal import literal
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.app.cases import each
+from tests.app.pages import (
+    PAGES,
+    SHADE,
+    array,
+    chips,
+    figure,
+    heatmaps,
+    masks,
+    notices,
+    open_page,
+    pictures,
+    plain,
+)
+from tests.bundled import N_HEAD
+from tests.checkpoints import write_checkpoint
+from tests.numpy_gpt2 import Tolerance, reference, softmax
+
+TEXT = "She sat by the bank of the river"
+ON = {"text": TEXT, "endoftext": "true"}
+TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
+
+
+@pytest.fixture(scope="module")
+def ids() -> list[int]:
+    """The token's id as config.json has it, then the sentence."""
+    special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
+    return [special, *gpt2viz.load_model().tokenizer.encode(TEXT)]
+
+
+@pytest.fixture(scope="module")
+def stages(ids: list[int]) -> Any:
+    return reference(BUNDLED, ids, causal=True)
+
+
+def tokens(at: Any) -> list[str]:
+    labels: list[str] = chips(at)["labels"]
+    return labels
+
+
+def captions(at: Any) -> str:
+    return " ".join(block.value for block in at.caption)
+
+
+@each("page", [page for page in PAGES if page != "models"])  # has no sentence
+def test_every_page_says_so(page: str) -> None:
+    at = open_page(page, **ON)
+    assert len(tokens(at)) == 9
+    assert tokens(at)[0] == "<|endoftext|>"
+    assert "was **put first**" in captions(at)
+
+
+@each("page", ["attention", "side_by_side?differs=text", "predict?predict=generate"])
+def test_nothing_is_said_where_it_is_off(page: str) -> None:
+    plain = open_page(page, text=TEXT)
+    assert len(tokens(plain)) == 8
+    assert "put first" not in captions(plain)
+    assert plain.toggle(key="endoftext").value is False
+
+
+def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
+    shown = heatmaps(figure(open_page("attention", **ON, layer="2"), "all_heads"))
+    assert_allclose([shown[f"2.{n}"] for n in range(N_HEAD)], stages["weights"][2], atol=SHADE)
+    at = open_page("head", **ON, layer="2", head="1")
+    assert_allclose(heatmaps(figure(at, "stage_q"))["q"], stages["q"][2][1], **TOLERANCE)
+
+
+def test_runs_that_are_compared_all_have_it(ids: list[int], stages: Any) -> None:
+    def panels(at: Any, key: str) -> list[np.ndarray]:
+        return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
+
+    off = reference(BUNDLED, ids, causal=False)
+    masks = open_page("side_by_side?differs=mask", **ON, layer="1", head="4")
+    assert_allclose(
+        panels(masks, "both_sides"), [stages["weights"][1][4], off["weights"][1][4]], **TOLERANCE
+    )
+    shown = panels(open_page("what_if", **ON, edits="nofirst", layer="0", head="0"), "both_sides")
+    assert_allclose(shown[0], stages["weights"][0][0], **TOLERANCE)
+    rest = stages["weights"][0][0][1:, 1:]
+    expected = rest / rest.sum(axis=1, keepdims=True)
+    assert_allclose(shown[1][1:, 1:], expected, rtol=5e-3, atol=2e-3)
+
+
+def test_predictions_and_the_surprise_of_the_first_word(ids: list[int], stages: Any) -> None:
+    at = open_page("predict", **ON)
+    p = softmax(stages["logits"])
+    table = at.dataframe[0].value
+    assert_allclose(table["model (%)"][:12], 100 * p[-1][table["id"][:12].tolist()], rtol=2e-3)
+    bits = array(figure(at, "surprise")["data"][0]["y"])
+    assert bits[1] == pytest.approx(-np.log2(p[0, ids[1]]), rel=1e-3)
+    lens = heatmaps(figure(at, "lens_map"))["lens"]
+    assert_allclose(lens[-1], p.max(axis=1), **TOLERANCE)
+
+
+def test_writing_on_starts_from_it(stages: Any) -> None:
+    at = open_page("predict?predict=generate", **ON, layer="3", head="2", temperature="0.0")
+    row = array(figure(at, "row")["data"][0]["y"])
+    assert_allclose(row, stages["weights"][3][2][-1], **TOLERANCE)
+    (step,) = [button for button in at.button if button.label == "Step"]
+    step.click().run()
+    new = at.query_params["new"]
+    token = int((new[0] if isinstance(new, list) else new).split(",")[1])
+    assert token == stages["logits"][-1].argmax()
+
+
+def test_shapes_count_it() -> None:
+    table = open_page("shapes", **ON).dataframe[0].value
+    (shape,) = table.loc[table["tensor"] == "wpe", "shape"]
+    assert shape.startswith("(9,")
+
+
+def test_the_chosen_token_stays_chosen() -> None:
+    at = open_page("attention", text=TEXT, query="4")
+    assert "bank" in tokens(at)[4]
+    at.toggle(key="endoftext").set_value(True).run()
+    assert at.query_params["endoftext"] == "true"
+    assert at.query_params["query"] == "5"
+    assert "bank" in tokens(at)[5]
+    at.toggle(key="endoftext").set_value(False).run()
+    assert at.session_state["query"] == 4
+    at = open_page("attention", **ON, query="0")
+    at.toggle(key="endoftext").set_value(False).run()
+    assert at.session_state["query"] is None
+    assert not at.warning
+
+
+def test_all_that_is_chosen_goes_along() -> None:
+    chosen = {"key": "2", "keys": "0,3", "edits": "forbid:3:1,off:0.0"}
+    chosen |= {"match": "1:6,3:2", "cells": "3:1", "pattern": "column", "n": "3"}
+    chosen |= {"zoom": "2,5,1,4"}
+    at = open_page("attention", text=TEXT, **chosen)
+    at.toggle(key="endoftext").set_value(True).run()
+    moved = {"key": "3", "keys": "1,4", "edits": "forbid:4:2,off:0.0"}
+    moved |= {"match": "2:7,4:3", "cells": "4:2", "pattern": "column", "n": "4"}
+    moved |= {"zoom": "3,6,2,5"}
+    assert moved.items() <= at.query_params.items()
+    at.toggle(key="endoftext").set_value(False).run()
+    assert chosen.items() <= at.query_params.items()
+    at = open_page("what_if", **ON, edits="forbid:3:0")
+    at.toggle(key="endoftext").set_value(False).run()
+    assert "edits" not in at.query_params
+    assert not at.warning
+    at = open_page("attention", text=TEXT, edits="nonsense", query="x", match="y", cells="0:9:1")
+    at.toggle(key="endoftext").set_value(True).run()
+    assert not at.exception
+
+
+def test_the_part_that_is_shown_is_of_the_same_tokens(stages: Any) -> None:
+    at = open_page("attention", text=TEXT, zoom="2,5,1,4", layer="2", head="1")
+    at.toggle(key="endoftext").set_value(True).run()
+    shown = heatmaps(figure(at, "one_head"))["weights"]
+    assert_allclose(shown, stages["weights"][2][1][3:6, 2:5], **TOLERANCE)
+    at = open_page("attention", **ON, zoom="0,2,0,1")
+    at.toggle(key="endoftext").set_value(False).run()
+    assert "zoom" not in at.query_params  # its only key was the token that is gone
+
+
+def test_a_pattern_s_number_moves_where_it_is_a_token() -> None:
+    at = open_page("find", text=TEXT, find="pattern", pattern="back", n="3")
+    at.toggle(key="endoftext").set_value(True).run()
+    assert at.query_params["n"] == "3"
+
+
+def test_it_takes_a_place_of_the_context() -> None:
+    text = " ".join(["the bank"] * 128)  # exactly the model's 256 positions
+    assert not open_page("attention", text=text).warning
+    at = open_page("attention", text=text, endoftext="true")
+    assert "has 257 tokens" in at.warning[0].value
+    assert "counts as one" in at.warning[0].value
+    (button,) = [b for b in at.button if b.label == "Use the first 255 tokens"]
+    button.click().run()
+    assert not at.warning
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
+
+
+def test_it_may_stand_alone() -> None:
+    at = open_page("predict?predict=generate", text="", endoftext="true")
+    assert len(tokens(at)) == 1
+    assert not at.info
+
+
+def test_a_model_without_it_has_no_switch_to_move(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_checkpoint(tmp_path / "plain")
+    path = tmp_path / "plain" / "vocab.json"
+    vocab = json.loads(path.read_text(encoding="utf-8"))
+    vocab.pop("<|endoftext|>")
+    path.write_text(json.dumps(vocab), encoding="utf-8")
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
+    at = open_page("attention", text="A crane", endoftext="true")
+    toggle = at.toggle(key="endoftext")
+    assert toggle.disabled
+    assert not toggle.value
+    assert "no token" in plain(toggle.help)
+    assert "endoftext: true can't be shown here. It must be false." in at.warning[0].value
+    at.run()
+    assert not at.warning
+
+
+def test_what_the_tokenizer_itself_puts_around_a_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It is there without a switch, and said; a text that is too long is cut with room for it."""
+    folder = tmp_path / "around"
+    write_checkpoint(folder)
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    config = {"add_bos_token": True, "add_eos_token": True, "add_prefix_space": True}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    for asked in ({}, {"endoftext": "true"}):
+        at = open_page("attention", text="crane", **asked)
+        assert tokens(at) == ["<|endoftext|>", "·crane", "<|endoftext|>"]
+        assert not [toggle for toggle in at.toggle if toggle.key == "endoftext"]
+        said = captions(at)
+        assert said.count("was **put first** by this model's own tokenizer") == 2  # a space, too
+        assert "was **put last** by this model's own tokenizer" in said
+    at = open_page("attention", text=" crane" * 30)
+    assert "count as 2." in at.warning[0].value
+    (button,) = (b for b in at.button if b.label == "Use the first 22 tokens")
+    button.click().run()
+    assert len(tokens(at)) == 24
+    at = open_page("models?model=around&part=tokenizer", word=" crane")
+    assert "this tokenizer puts" in captions(at)
+
+
+HUNGRY = "The dog bit the man because it was hungry."
+OTHER_END = "The dog bit the cat because it was hungry."
+OTHER = "A crane ate fish, and it was very good at that"
+#: What is chosen of tokens of ``HUNGRY``: its first four, as in ``OTHER_END``, and more.
+CHOSEN = {"query": "6", "key": "2", "keys": "0,3,5", "edits": "forbid:3:1,forbid:6:1,off:0.0"}
+CHOSEN |= {"match": "1:3,3:7", "cells": "3:1,6:2", "zoom": "2,5,1,4", "patch": "patch:q:1.4:6"}
+STAYS = {"key": "2", "keys": "0,3", "edits": "forbid:3:1,off:0.0", "match": "1:3", "cells": "3:1"}
+
+
+def typed(at: Any, text: str) -> Any:
+    return at.text_input(key="text").set_value(text).run()
+
+
+def of_tokens(at: Any) -> dict[str, str]:
+    """What the address says of tokens."""
+    return {name: value for name, value in at.query_params.items() if name in CHOSEN}
+
+
+def test_chosen_tokens_stay_where_the_text_up_to_them_is_the_same() -> None:
+    at = typed(open_page("attention", text=HUNGRY, **CHOSEN), OTHER_END)
+    assert tokens(at)[:4] == tokens(open_page("attention", text=HUNGRY))[:4]
+    assert of_tokens(at) == STAYS
+    assert chips(at)["chosen"] is None
+    at = typed(open_page("attention", text=HUNGRY, **CHOSEN, endoftext="true"), OTHER)
+    assert of_tokens(at) == {"keys": "0", "edits": "off:0.0"}, "the first token is the same"
+    at = typed(open_page("attention", text=HUNGRY, query="3"), HUNGRY + " It ate")
+    assert chips(at)["chosen"] == 3
+    assert not at.warning
+    second = open_page("side_by_side?differs=text", text=HUNGRY, text2=OTHER_END, match="1:3")
+    second.text_input(key="text2").set_value(OTHER).run()
+    assert "match" not in second.query_params
+
+
+def test_the_head_on_screen_stays() -> None:
+    at = open_page("attention", text=HUNGRY)
+    shown = at.session_state["layer"], at.session_state["head"]
+    assert "layer" not in at.query_params, "nobody has chosen it"
+    for act in (
+        lambda: at.toggle(key="endoftext").set_value(True).run(),
+        lambda: typed(at, OTHER),
+        lambda: at.toggle(key="endoftext").set_value(False).run(),
+        lambda: typed(at, "Hi"),
+    ):
+        act()
+        assert (at.session_state["layer"], at.session_state["head"]) == shown
+        assert (at.query_params["layer"], at.query_params["head"]) == tuple(map(str, shown))
+    at = typed(open_page("find", text=HUNGRY), OTHER)
+    assert "head" not in at.query_params, "on Find no head is large"
+
+
+#: What a strip of 128 chips took in all when it was Streamlit's own, in bytes.
+STREAMLITS = 5853
+
+
+def parts(at: Any, name: str) -> list[Any]:
+    return [c.proto for c in at.get("bidi_component") if c.proto.id.endswith(name)]
+
+
+@each("page", ["attention", "head", "shapes"])
+@each("text", ["A crane ate fish", "<b>x</b> $y$ :red[r] [a](http://b)\n"])
+def test_every_token_is_sent_with_its_id_and_as_nothing_but_text(page: str, text: str) -> None:
+    ids = gpt2viz.load_model().tokenizer.encode(text)
+    drawn = chips(open_page(page, text=text))
+    assert drawn["ids"] == ids
+    written = gpt2viz.trace(gpt2viz.load_model(), text).labels
+    assert drawn["labels"] == list(written)
+    assert (drawn["first"], drawn["part"], drawn["chosen"]) == (0, False, None)
+
+
+def test_what_is_written_from_right_to_left_keeps_to_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[Any] = []  # the bundled model reads no such letter in one token
+    monkeypatch.setattr(token_chips, "_draw", lambda **options: drawn.append(options["data"]))
+    labels, ids = ["a", "·שלום", "b"], [5, 6, 7]
+    token_chips.draw("3 tokens", labels, ids, shown=range(1, 3), query=0, enabled=True)
+    (data,) = drawn
+    assert data["labels"] == ["\u2068·שלום\u2069", "b"]
+    assert (data["ids"], data["first"], data["part"], data["chosen"]) == ([6, 7], 1, True, 0)
+
+
+@each("query", [None, 0, 3])
+def test_the_chosen_one_is_that_of_the_address(query: int | None) -> None:
+    asked = {} if query is None else {"query": str(query)}
+    assert chips(open_page("head", **asked))["chosen"] == query
+
+
+@each(("sent", "query"), [(0, 0), (3, 3), (-1, None)])
+def test_one_that_is_chosen_is_that_of_every_page(
+    monkeypatch: pytest.MonkeyPatch, sent: int, query: int | None
+) -> None:
+    kept: list[object] = []
+    monkeypatch.setattr(address, "put", lambda *put: kept.append(put))
+    monkeypatch.setattr(st, "session_state", {"token_chips": SimpleNamespace(query=sent)})
+    token_chips._picked()
+    assert kept == [(parameters.QUERY, query)]
+
+
+def test_as_many_chips_as_there_can_be_take_no_more_than_streamlit_s_own() -> None:
+    at = open_page("attention", text=" ".join(["the bank of"] * 42 + ["a b"]))
+    (strip,), (script,) = parts(at, "-token_chips"), parts(at, "-bundle")
+    (name,) = (block.proto for block in at.markdown if block.value == "128 tokens")
+    assert strip.ByteSize() + name.ByteSize() < STREAMLITS
+    assert script.ByteSize() > config.get_option("global.minCachedMessageSize"), "sent each time"
+    at.query_params["query"] = "5"
+    at.run()
+    assert parts(at, "-bundle") == [script], "the same whatever is chosen"
+
+
+@pytest.fixture
+def _sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of three digits, listed by the owner."""
+    folder = tmp_path / "sorter"
+    write_checkpoint(folder, vocab_size=3)
+    for name in ("vocab.json", "merges.txt"):
+        (folder / name).unlink()
+    (folder / "tokens.json").write_text(json.dumps(["0", "1", "2"]), encoding="utf-8")
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+
+
+@pytest.mark.usefixtures("_sorter")
+def test_what_it_lacks_is_one_message_and_what_it_has_is_drawn() -> None:
+    lacks = "a list of 3 tokens, in which these characters are missing: "
+    at = open_page("attention", model="sorter", text="[2](x) **1**")
+    assert literal(lacks + "'[', ']', '(', 'x', ')', '*'. It has '0', '1', '2'.") in notices(at)
+    assert not pictures(at)
+    assert pictures(open_page("attention", model="sorter", text="0 2 1 0 1 1"))
+    at = open_page("what_if", model="sorter", text="021", edits="mean:0.0")
+    assert "this model's vocabulary can't spell" in notices(at)
+    at = open_page("what_if", model="sorter", text="021", edits="patch:v:0.0", text2="é")
+    assert "Second sentence: " in notices(at)
+    assert literal("missing: 'é'") in notices(at)
+
+
+@pytest.mark.usefixtures("_sorter")
+def test_its_tokenizer_is_shown_as_a_list() -> None:
+    at = open_page("models", model="sorter", part="tokenizer", word="2 0")
+    read = " ".join(plain(block.value) for block in at.markdown)
+    assert "2 tokens, with their ids: \u2002 **2** :small[:gray[2]] \u2002 **0**" in read
+    assert "is a plain list of 3 tokens" in read
+    assert "list of merges" not in read
+
+
+SPLIT = "The animal didn't cross 🦩 untired"
+IN_WORDS = {"text": SPLIT, "words": "true"}
+WORDS = ["The", "·animal", "·didn't", "·cross", "·🦩", "·untired"]
+
+
+@pytest.fixture(scope="module")
+def split_ids() -> list[int]:
+    return gpt2viz.load_model().tokenizer.encode(SPLIT)
+
+
+@pytest.fixture(scope="module")
+def split_stages(split_ids: list[int]) -> Any:
+    return reference(BUNDLED, split_ids, causal=True)
+
+
+@pytest.fixture(scope="module")
+def members(split_ids: list[int]) -> np.ndarray:
+    """(W, T), 1 where the token is in the word: found by their bytes."""
+    token_bytes = gpt2viz.load_model().tokenizer.token_bytes
+    owner = [n for n, word in enumerate(WORDS) for _ in word.replace("·", " ").encode()]
+    ends = np.cumsum([len(token_bytes(i)) for i in split_ids])
+    word_of = np.array([owner[end - 1] for end in ends])
+    return (word_of == np.arange(len(WORDS))[:, None]).astype(float)
+
+
+def grouped(weights: Any, members: np.ndarray) -> np.ndarray:
+    return members / members.sum(axis=1, keepdims=True) @ np.asarray(weights) @ members.T
+
+
+def test_the_attention_page_in_words(split_stages: Any, members: np.ndarray) -> None:
+    at = open_page("attention", **IN_WORDS, layer="2", head="1", query="3")
+    assert members.shape == (6, len(members[0]))
+    assert members.sum(axis=1).max() == 5  # the flamingo, with the space before it
+    expected = grouped(split_stages["weights"][2], members)
+    spec = figure(at, "all_heads")
+    shown = heatmaps(spec)
+    assert_allclose([shown[f"2.{n}"] for n in range(N_HEAD)], expected, atol=SHADE)
+    assert_allclose(shown["3.2"], grouped(split_stages["weights"][3][2], members), atol=SHADE)
+    later = np.triu(np.ones((6, 6), bool), 1)
+    for mask in masks(spec):
+        assert_array_equal(mask, later)
+    one = figure(at, "one_head")
+    assert_allclose(heatmaps(one)["weights"], expected[1], **TOLERANCE)
+    assert one["layout"]["annotations"][0]["text"] == "Layer 2 · Head 1 · whole words"
+    assert one["layout"]["yaxis"]["ticktext"] == WORDS
+    assert [shape["y0"] for shape in one["layout"]["shapes"]] == [1.5]  # token 3 is in word 2
+    assert "between words" in one["layout"]["coloraxis"]["colorbar"]["title"]["text"]
+    assert "are 6 words" in " ".join(block.value for block in at.caption)
+    (table,) = at.session_state["_shown"].tables.values()
+    assert list(table.index)[2:4] == ["2 ·didn't", "4 ·cross"]
+
+
+def test_words_without_the_first_one(split_stages: Any, members: np.ndarray) -> None:
+    at = open_page("attention", **IN_WORDS, layer="1", head="5", show="rest")
+    rest = grouped(split_stages["weights"][1][5], members)[1:, 1:]
+    shown = heatmaps(figure(at, "one_head"))["rest"][1:, 1:]
+    expected = rest / rest.sum(axis=1, keepdims=True)
+    assert_allclose(shown, expected, rtol=5e-3, atol=2e-3)
+
+
+def test_lengths_are_not_grouped(split_ids: list[int]) -> None:
+    at = open_page("attention", text=SPLIT, show="norms")
+    toggle = at.toggle(key="words")
+    assert toggle.disabled
+    assert "can't be added up" in toggle.help
+    assert heatmaps(figure(at, "one_head"))["norms"].shape == (len(split_ids), len(split_ids))
+    at = open_page("attention", **IN_WORDS)
+    at.selectbox(key="show").set_value("norms").run()
+    assert heatmaps(figure(at, "one_head"))["norms"].shape == (len(split_ids), len(split_ids))
+    assert "words" not in at.query_params
+    assert not at.warning
+
+
+def test_the_switch_is_off_until_it_is_moved(split_ids: list[int]) -> None:
+    at = open_page("attention", text=SPLIT)
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (len(split_ids), len(split_ids))
+    at.toggle(key="words").set_value(True).run()
+    assert at.query_params["words"] == "true"
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (6, 6)
+
+
+@each("compare", ["mean", "rollout", "4"])
+def test_layers_compared_in_words(split_stages: Any, members: np.ndarray, compare: str) -> None:
+    layers, mixed = [], np.eye(members.shape[1])
+    for weights in split_stages["weights"]:
+        mean = weights.mean(axis=0)
+        mixed = (mean + np.eye(len(mean))) / 2 @ mixed
+        layers.append({"mean": mean, "rollout": mixed}.get(compare, weights[4]))
+    expected = grouped([layers[0], layers[3]], members)
+    shown = {"head": compare} if compare == "4" else {"compare": compare}
+    at = open_page("side_by_side", **IN_WORDS, layers="0,3", **shown)
+
+    def panels(key: str) -> list[np.ndarray]:
+        return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
+
+    assert_allclose(panels("layers_chart"), expected, **TOLERANCE)
+    assert_allclose(panels("differences"), [expected[1] - expected[0]], **TOLERANCE)
+    titles = [note["text"] for note in figure(at, "layers_chart")["layout"]["annotations"]]
+    assert all(title.endswith("· whole words") for title in titles)
+
+
+@each("page", ["attention", "side_by_side"])
+@each(
+    "text",
+    [
+        "x",
+        " ",
+        "🦩🦩 👩‍👩‍👧‍👧",
+        "مرحبا بالعالم",
+        "<b>it's</b> $x$\n\n\ttab",
+        "e\u0301\u0301 a\x00b",
+    ],
+)
+def test_any_text_has_words(page: str, text: str) -> None:
+    at = open_page(page, text=text, words="true", endoftext="true", show="rest")
+    assert not at.warning
+    rows = figure(at, "one_head" if page == "attention" else "layers_chart")["data"][0]["y"]
+    assert unescape(rows[0]).endswith("<|endoftext|>")  # a word of its own
+
+
+def test_a_sentence_without_a_split_word_says_so() -> None:
+    at = open_page("attention", text="A crane ate fish", words="true")
+    assert "nothing changes" in " ".join(block.value for block in at.caption)
+    assert heatmaps(figure(at, "one_head"))["weights"].shape == (4, 4)
+
+
+def test_long_texts_keep_the_places_of_their_tokens() -> None:
+    at = open_page("attention", text="A" + " didn't" * 120, words="true", query="240")
+    names = figure(at, "one_head")["data"][0]["y"]
+    assert len(names) == 121
+    assert names[2].startswith("3 ")
+    frames = figure(at, "one_head")["layout"]["shapes"]
+    assert [frame["y0"] for frame in frames] == [119.5]
