@@ -124,14 +124,20 @@ def switch(parameter: Switch, movable: bool = True) -> dict[str, Any]:
 def choice(parameter: Choice, options: Sequence[Any], default: Any = None) -> dict[str, Any]:
     """Arguments for a widget that picks one of ``options``.
 
+    The address may spell a fraction another way: 0 for 0.0.
+
     Without a ``default``, declared or given, it can be empty. One that takes time to find is
     given as a function, which is called where the address says nothing.
     """
     by_text = {str(option): option for option in options}
+    fractions = {option: option for option in options if isinstance(option, float)}
     optional = default is None and parameter.default is None
     allowed = [*options, None] if optional else options
-    parse = by_text.__getitem__
-    return _bind(parameter, default, parse, allowed.__contains__, _spell(options))
+
+    def parse_option(raw: str) -> Any:
+        return by_text[raw] if raw in by_text else fractions[float(raw)]
+
+    return _bind(parameter, default, parse_option, allowed.__contains__, _spell(options))
 
 
 def several(
