@@ -1,0 +1,87 @@
+"""Whichever entry of a list is chosen, the page is whole and its words are of that entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from gpt2viz.app import address, pages, parameters
+from gpt2viz.app.parameter import Choice
+from tests.app.cases import each
+from tests.app.pages import VIEWS, notices, open_page, page_text, pictures
+
+TEXT = "The cat sat on the cat"
+#: Pages with lists of their own. The sections of Models have none.
+WITH_LISTS = (pages.HEAD, pages.FIND, pages.WHAT_IF, pages.PREDICT, pages.TRAINING)
+OPENED = [view for view in VIEWS if view.partition("?")[0] in {page.name for page in WITH_LISTS}]
+#: Choices of every page, modes, which are in ``VIEWS``, and how heads are drawn.
+ELSEWHERE = {"model", "layer", "head", "query", "tour", "picture", "seed"}
+ELSEWHERE |= {parameter.name for parameter in parameters.MODE.values()}
+#: Lists of tokens, in which any other can be typed, by their view.
+TOKENS = {
+    "head?see=weights": ["token"],
+    "predict?predict=next": ["explain", "minus"],
+    "what_if?what_if=depends": ["right", "wrong"],
+}
+#: Lists whose entries stand in the words or pictures as they are in the address.
+NAMED = {"token", "explain", "minus", "right", "wrong", "habit", "rank", "against", "score"}
+#: Lists in which the same can be said of two entries: of 100 tokens that may be drawn, and of 200.
+SAME = {"top_k", "top_p", "temperature", "most", "alike", "n", "step"}
+
+
+def shown(at: AppTest) -> str:
+    """All that a page says, in words, pictures and tables."""
+    tables = [frame.to_csv() for frame in at.session_state["_shown"].tables.values()]
+    return "\n".join(
+        [page_text(at), *pictures(at).values(), *tables, *(m.value for m in at.metric)]
+    )
+
+
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> dict[str, Sequence[Any]]:
+    """The entries of each list that a page offers, by its name in the address."""
+    offered: dict[str, Sequence[Any]] = {}
+    choice = address.choice
+
+    def listen(parameter: Choice, options: Sequence[Any], default: Any = None) -> dict[str, Any]:
+        offered[parameter.name] = options
+        return choice(parameter, options, default)
+
+    monkeypatch.setattr(address, "choice", listen)
+    return offered
+
+
+@each("view", OPENED)
+def test_every_entry_of_every_list(view: str, lists: dict[str, Sequence[Any]]) -> None:
+    lists.clear()
+    first = open_page(view, text=TEXT)
+    own = {name: list(entries) for name, entries in lists.items() if name not in ELSEWHERE}
+    for name in TOKENS.get(view, ()):
+        (box,) = (box for box in first.selectbox if box.key == name)
+        others = {"nothing", *(first.selectbox(key=key).value for key in TOKENS[view])}
+        own[name] = [option for option in box.options if option not in others][:8]
+    wrong = []
+    for name, entries in own.items():
+        words: dict[Any, str] = {}
+        for entry in entries if len(entries) <= 20 else [*entries[:8], entries[-1]]:
+            at = open_page(view, text=TEXT, **{name: str(entry)})
+            words[entry] = shown(at)
+            empty = [
+                key
+                for key, one in at.session_state["_shown"].pictures.items()
+                if not len(one.table())
+            ]
+            if (view, entry) == ("find?find=pattern", "empty"):
+                continue  # nothing is drawn of what nobody has painted
+            if at.session_state[name] != entry or notices(at) != notices(first):
+                wrong.append(f"{name}: {entry} isn't shown: {notices(at)}")
+            if len(pictures(at)) < bool(pictures(first)) or empty:
+                wrong.append(f"{name}: {entry} has no picture, or an empty one: {empty}")
+            if name in NAMED and str(entry) not in words[entry]:
+                wrong.append(f"{name}: {entry} isn't named")
+        if len(set(words.values())) < len(words) and name not in SAME:
+            wrong.append(f"{name}: of several entries the same is said")
+    assert not wrong, "\n".join(wrong)
