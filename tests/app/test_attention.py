@@ -1,4 +1,4 @@
-"""The first screen: a map of every head, the one it opens on, and what the browser draws of others."""
+"""The first screen: a map of every head, the one it opens on, what the browser draws of others."""
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
         words(at),
     )
     assert shown
-    for said, of_row in zip(shown.groups(), (off[row], on[row]), strict=True):
-        numbers = [float(n) for n in re.findall(r"\((\d\.\d+)\)", said)]
+    for looks_at, of_row in zip(shown.groups(), (off[row], on[row]), strict=True):
+        numbers = [float(n) for n in re.findall(r"\((\d\.\d+)\)", looks_at)]
         expected = sorted((w for w in of_row if w >= 0.05), reverse=True)[:3]
         assert numbers == pytest.approx(expected, abs=0.0051)
     assert re.search(r"Opened on head [^.]+\.\d+: [^.]+, with the mask on\.", words(at))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import importlib
 import threading
-from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -15,7 +14,6 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import garbage
-from tests.app.cases import each
 from tests.app.pages import PAGES, ROOT, VIEWS, open_page
 
 #: What opens the parts of a page that hold the most.
@@ -25,34 +23,27 @@ OPENED = {
 }
 
 
-@pytest.fixture
-def alive(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many of the runs made since then somebody still holds on to, but for the caches."""
-    made: list[ref[Any]] = []
+def test_a_page_that_is_open_holds_on_to_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody does but the caches, while every page is open."""
+    made: dict[str, list[ref[Any]]] = {}
     trace = gpt2viz.trace
 
     def noted(*args: Any, **options: Any) -> Any:
         found = trace(*args, **options)
-        made.append(ref(found))
+        made[page].append(ref(found))
         return found
 
     monkeypatch.setattr("gpt2viz.trace", noted)
-    st.cache_resource.clear()
-
-    def count() -> int:
+    visitors = []
+    for page in (view for view in VIEWS if view not in ("training", "models")):
+        made[page] = []
         st.cache_resource.clear()
-        gc.collect()
-        assert made
-        return sum(found() is not None for found in made)
-
-    return count
-
-
-@each("page", [view for view in VIEWS if view not in ("training", "models")])
-def test_a_page_that_is_open_holds_on_to_no_run(page: str, alive: Callable[[], int]) -> None:
-    visitor = open_page(page, text="the cat sat on the mat", **OPENED.get(page, {}))
-    assert alive() == 0
-    assert not visitor.exception  # and is still there
+        visitors.append(open_page(page, text="the cat sat on the mat", **OPENED.get(page, {})))
+    st.cache_resource.clear()
+    gc.collect()
+    assert all(made.values())
+    assert [page for page, runs in made.items() if any(run() is not None for run in runs)] == []
+    assert len(visitors) == len(made)  # and they are still there
 
 
 def test_garbage_is_not_looked_for_among_the_modules() -> None:
