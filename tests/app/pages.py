@@ -15,11 +15,12 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app import pages, parameters
-from gpt2viz.textbook.guesses import ROWS
+from gpt2viz.pictures.lines import Lines
 
 # Each AppTest looks through all that is installed for components, which takes several times as
 # long as a page here and finds the same each time.
@@ -50,13 +51,6 @@ def open_page(address: str, odd: Mapping[str, str] | None = None, /, **chosen: s
     ``chosen`` are more parameters of the app; ``odd`` is what else the address holds.
     """
     return _opened(_about_to_open(address, odd or {}, chosen))
-
-
-def open_chapter(name: str, /, **chosen: str) -> AppTest:
-    """A chapter of the Textbook as it is with no row of weights left to predict."""
-    at = _about_to_open("textbook", {}, {"chapter": name, **chosen})
-    at.session_state["_progress_guesses"] = {id: [] for id in ROWS}
-    return _opened(at)
 
 
 def _about_to_open(address: str, odd: Mapping[str, str], chosen: dict[str, str]) -> AppTest:
@@ -252,6 +246,22 @@ def as_figure(message: bytes) -> dict[str, Any]:
         },
     }
     return {"data": data, "layout": layout}
+
+
+def hold_lines(drawn: Mapping[str, Any], picture: Lines) -> None:
+    """The lines that the browser makes are those of the picture that the server would draw."""
+    assert [one["name"] for one in drawn["sources"]] == [one.name for one in picture.sources]
+    for one, expected in zip(drawn["sources"], picture.sources, strict=True):
+        assert_array_equal(one["q"], expected.queries)
+        assert_array_equal(one["k"], expected.keys)
+        assert_array_equal(np.float32(one["v"]), expected.weights)
+    ends = [drawn[name] for name in ("kept", "rest", "peak", "lost")]
+    assert_allclose(
+        ends, [picture.kept, picture.at_rest, picture.peak, picture.lost], rtol=1e-6, atol=1e-6
+    )
+    assert drawn["quantity"] == picture.quantity
+    for side, axis in (("queries", picture.rows), ("keys", picture.columns)):
+        assert drawn[side] == [[axis.position(n), text] for n, text in enumerate(axis.short())]
 
 
 def array(encoded: Any) -> np.ndarray:

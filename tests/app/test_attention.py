@@ -30,6 +30,7 @@ from tests.app.pages import (
     canvas,
     figure,
     heatmaps,
+    hold_lines,
     of_head,
     open_page,
     plain,
@@ -413,18 +414,7 @@ def test_its_lines_are_those_that_the_server_would_draw(name: str, tmp_path: Pat
         (picture,) = (one for one in shown.values() if isinstance(one, Lines))
         lines = here["lines"]
         assert f"{lines['alt']}, as lines" == picture.what
-        assert [one["name"] for one in lines["sources"]] == [one.name for one in picture.sources]
-        for one, expected in zip(lines["sources"], picture.sources, strict=True):
-            assert_array_equal(one["q"], expected.queries)
-            assert_array_equal(one["k"], expected.keys)
-            assert_array_equal(np.float32(one["v"]), expected.weights)
-        assert (lines["kept"], lines["rest"]) == pytest.approx((picture.kept, picture.at_rest))
-        assert_allclose([lines["peak"], lines["lost"]], [picture.peak, picture.lost], atol=1e-6)
-        assert lines["quantity"] == picture.quantity
-        for side, axis in (("queries", picture.rows), ("keys", picture.columns)):
-            assert lines[side] == [
-                [axis.position(n), text] for n, text in enumerate(axis.short())
-            ], choice
+        hold_lines(lines, picture)
         query = (drawn | choice).get("query")
         place = None if query is None else picture.rows.place(int(query))
         assert lines["chosen"] == (-1 if place is None else place)

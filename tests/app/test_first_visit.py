@@ -229,7 +229,6 @@ def test_words_of_the_sentence_are_no_terms() -> None:
     for spelling in SPELLED:
         for text in (spelling, f"a {spelling.title()}!", f"{spelling} {spelling}"):
             shown = prose.linked(literal(text))
-            pass
             (paragraph,) = MarkdownIt().parse(shown)[1:2]
             assert "".join(part.content for part in paragraph.children or ()) == text
     text = "the token bit the head and the key of the stream in the mask, the token bit the head"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
@@ -19,7 +19,7 @@ from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from tests.app.cases import each
-from tests.app.pages import canvas, figure, heatmaps, open_page, pictures, said
+from tests.app.pages import canvas, figure, heatmaps, hold_lines, open_page, pictures, said
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
 
@@ -128,17 +128,7 @@ def test_the_browser_draws_the_lines_that_the_server_tells_of(
         assert alt == lines["alt"]
         assert alt.startswith(f"{picture.what}. ")
         assert f"{lines['shows']}, as lines".endswith(picture.what)
-        assert [one["name"] for one in lines["sources"]] == [one.name for one in picture.sources]
-        for one, expected in zip(lines["sources"], picture.sources, strict=True):
-            assert_array_equal(one["q"], expected.queries)
-            assert_array_equal(one["k"], expected.keys)
-            assert_array_equal(np.float32(one["v"]), expected.weights)
-        assert (lines["kept"], lines["rest"]) == pytest.approx((picture.kept, picture.at_rest))
-        assert_allclose([lines["peak"], lines["lost"]], [picture.peak, picture.lost], atol=1e-6)
-        assert lines["quantity"] == picture.quantity
-        for side, axis in (("queries", picture.rows), ("keys", picture.columns)):
-            places = enumerate(axis.short())
-            assert lines[side] == [[axis.position(n), text] for n, text in places]
+        hold_lines(lines, picture)
     for one in here:
         del one["alt"]
     if page == "find":

@@ -17,6 +17,7 @@ TEXT = "The cat sat on the cat"
 #: Pages with lists of their own. The sections of Models have none.
 WITH_LISTS = (pages.HEAD, pages.FIND, pages.WHAT_IF, pages.PREDICT, pages.TRAINING)
 OPENED = [view for view in VIEWS if view.partition("?")[0] in {page.name for page in WITH_LISTS}]
+OPENED.remove("predict?predict=generate")  # it has the lists of the other mode
 #: Choices of every page, modes, which are in ``VIEWS``, and how heads are drawn.
 ELSEWHERE = {"model", "layer", "head", "query", "tour", "picture", "seed"}
 ELSEWHERE |= {parameter.name for parameter in parameters.MODE.values()}

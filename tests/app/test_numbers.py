@@ -229,34 +229,26 @@ def test_the_key_at_first_is_the_one_looked_at_hardest(expected: Any, query: str
         assert not any("hardest" in c.value for c in at.caption)
 
 
-def test_rollout_of_layers(expected: Any) -> None:
-    causal, stages = expected
-    mixed, by_layer = np.eye(12), []
-    for weights in stages["weights"]:
-        mixed = (weights.mean(axis=0) + np.eye(12)) / 2 @ mixed
-        by_layer.append(mixed)
-    at = open_page("side_by_side", **address(causal, layers="0,3", compare="rollout"))
-    spec = figure(at, "layers_chart")
-    shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
-    assert_allclose(shown, [by_layer[0], by_layer[3]], **TOLERANCE)
-    bar = figure(at, "differences")["layout"]["coloraxis"]["colorbar"]["title"]["text"]
-    assert "weight" not in bar  # a rollout is none
-
-
-@each("shown", [{"compare": "mean"}, {"head": "2"}])
+@each("shown", [{"compare": "mean"}, {"compare": "rollout"}, {"head": "2"}])
 def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[str, str]) -> None:
     causal, stages = expected
     at = open_page("side_by_side", **address(causal, layers="0,3,1", **shown))
-    mean = "compare" in shown
-    weights = [layer.mean(axis=0) if mean else layer[2] for layer in stages["weights"]]
+    mixed, layers = np.eye(12), []
+    for weights in stages["weights"]:
+        mean = weights.mean(axis=0)
+        mixed = (mean + np.eye(12)) / 2 @ mixed
+        layers.append({"mean": mean, "rollout": mixed}.get(shown.get("compare", ""), weights[2]))
     spec = figure(at, "layers_chart")
     drawn = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
-    assert_allclose(drawn, [weights[0], weights[3], weights[1]], **TOLERANCE)
+    assert_allclose(drawn, [layers[0], layers[3], layers[1]], **TOLERANCE)
     changed = figure(at, "differences")
     drawn = [array(trace["z"]) for trace in changed["data"] if trace.get("coloraxis")]
-    assert_allclose(drawn, [weights[3] - weights[0], weights[1] - weights[0]], **TOLERANCE)
+    assert_allclose(drawn, [layers[3] - layers[0], layers[1] - layers[0]], **TOLERANCE)
+    titles = [note["text"] for note in changed["layout"]["annotations"]]
+    assert titles == ["Layer 3 − layer 0", "Layer 1 − layer 0"]
     axis = changed["layout"]["coloraxis"]
     assert axis["cmax"] == -axis["cmin"] == pytest.approx(np.abs(drawn).max())
+    assert ("weight" in axis["colorbar"]["title"]["text"]) == (shown != {"compare": "rollout"})
 
 
 def test_a_long_diagonal_stays_visible_in_a_thumbnail() -> None:
@@ -265,25 +257,6 @@ def test_a_long_diagonal_stays_visible_in_a_thumbnail() -> None:
         pooled = pool_by_maximum(previous, THUMBNAIL)
         assert pooled.shape == (THUMBNAIL, THUMBNAIL)
         assert (pooled.max(axis=1)[1:] == 1).all()
-
-
-def test_mask_on_and_off_and_what_comes_next(model: gpt2viz.Model) -> None:
-    ids = model.tokenizer.encode(TEXT)
-    on, off = (reference(BUNDLED, ids, causal) for causal in (True, False))
-    at = open_page("side_by_side?differs=mask", text=TEXT, layer="3", head="1")
-    shown = heatmaps(figure(at, "both_sides"))
-    for side, run in (("a", on), ("b", off)):
-        assert_allclose(shown[side], run["weights"][3][1], **TOLERANCE)
-    change = heatmaps(figure(at, "difference"))["difference"]
-    assert_allclose(change, off["weights"][3][1] - on["weights"][3][1], **TOLERANCE)
-    assert_array_equal(heatmaps(figure(at, "seen"))["mask"], np.tri(12))
-
-    p_on, p_off = (100 * run["next_token_probabilities"] for run in (on, off))
-    (table,) = (t.value for t in at.dataframe if "A (%)" in t.value.columns)
-    rises = np.argsort(p_on - p_off)
-    assert set(table["id"]) == {*rises[:6], *rises[-6:]}
-    assert_allclose(table["A (%)"], p_on[table["id"]], rtol=2e-3)
-    assert_allclose(table["B (%)"], p_off[table["id"]], rtol=2e-3)
 
 
 def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:

@@ -40,10 +40,6 @@ def title(at: AppTest) -> str:
     return str(found)
 
 
-def named(page: Page) -> str:
-    return page.name
-
-
 @each("page", pages.PAGES)
 def test_a_page_is_a_script_that_calls_the_view_of_its_name(page: Page) -> None:
     source = (ROOT / page.path).read_text(encoding="utf-8")

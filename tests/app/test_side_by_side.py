@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file
 from streamlit.testing.v1 import AppTest
 
@@ -241,8 +241,11 @@ def test_mask_on_and_off(causal: str) -> None:
     assert stream[-1] == pytest.approx(
         cosine(on["residual_out"][3][1], off["residual_out"][3][1]), abs=2e-3
     )
+    assert_array_equal(heatmaps(figure(at, "seen"))["mask"], np.tri(len(a)))
     table = probabilities(at)
     both = [softmax(run["logits"][1]) for run in (on, off)]
+    rises = np.argsort(both[0] - both[1])
+    assert set(table.index) == {*rises[:6], *rises[-6:]}
     for p, column, metric in zip(both, ("A (%)", "B (%)"), at.metric, strict=False):
         assert_allclose(table[column], 100 * p[table.index], rtol=0.02, atol=1e-3)
         shown_percent = float(metric.value.split()[-2])

@@ -21,7 +21,7 @@ from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.run import stages
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
-from tests.app.pages import ROOT, VIEWS, array, canvas, chips, figure, notices, open_page, plain
+from tests.app.pages import ROOT, VIEWS, canvas, chips, figure, notices, open_page, plain
 from tests.app.pages import said as of_message
 from tests.pictures.samples import heatmaps
 
@@ -250,19 +250,6 @@ def test_the_second_is_blue_wherever_two_are_compared(
         ]
         colors = [t["marker"]["color"] if t["type"] == "bar" else t["line"]["color"] for t in drawn]
         assert [is_blue(color) for color in dict.fromkeys(colors)] == [False, True], key
-
-
-def test_layers_differ_by_the_other_minus_the_first() -> None:
-    at = open_page("side_by_side", layers="1,3,2", head="2")
-    first, *others = (
-        array(t["z"]) for t in figure(at, "layers_chart")["data"] if t.get("coloraxis")
-    )
-    spec = figure(at, "differences")
-    drawn = [array(t["z"]) for t in spec["data"] if t.get("coloraxis")]
-    for change, other in zip(drawn, others, strict=True):
-        assert abs(change - (other - first)).max() < 1e-6
-    titles = [note["text"] for note in spec["layout"]["annotations"]]
-    assert titles == ["Layer 3 − layer 1", "Layer 2 − layer 1"]
 
 
 def test_a_logit_minus_itself_is_not_offered() -> None:
