@@ -77,6 +77,12 @@ def button_groups(at: AppTest) -> Any:
     return at.get("button_group")
 
 
+def button(at: AppTest, label: str) -> Any:
+    """The only button that says this."""
+    (found,) = (one for one in at.button if one.label == label)
+    return found
+
+
 def chips(at: AppTest) -> dict[str, Any]:
     """What the strip of tokens is drawn from. The chosen one is set in the address: AppTest can't
     press a component."""
@@ -279,6 +285,11 @@ def heatmaps(spec: Any) -> dict[str, np.ndarray]:
         for trace in spec["data"]
         if trace["type"] == "heatmap" and trace.get("coloraxis")
     }
+
+
+def panels(at: AppTest, key: str) -> list[np.ndarray]:
+    """The matrices of a picture in their order, whatever they are called."""
+    return [array(trace["z"]) for trace in figure(at, key)["data"] if trace.get("coloraxis")]
 
 
 def masks(spec: Any) -> list[np.ndarray]:

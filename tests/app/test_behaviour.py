@@ -31,6 +31,7 @@ from tests.app.pages import (
     VIEWS,
     WITHOUT,
     array,
+    button,
     button_groups,
     canvas,
     chips,
@@ -227,8 +228,7 @@ def test_too_many_tokens_offers_the_first_part() -> None:
     at = open_page("attention", text="the cat " * 200)
     assert "reads at most 256 at once" in notices(at)
     assert not pictures(at)
-    [offer] = [button for button in at.button if button.label == "Use the first 256 tokens"]
-    offer.click().run()
+    button(at, "Use the first 256 tokens").click().run()
     assert not notices(at)
     assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
 

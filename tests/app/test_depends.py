@@ -21,7 +21,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.edits import OF_HEADS, STREAMS
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
-from tests.app.pages import array, figure, heatmaps, notices, open_page, page_text, pictures
+from tests.app.pages import array, button, figure, heatmaps, notices, open_page, page_text, pictures
 from tests.bundled import HEADS, N_HEAD, copier
 from tests.numpy_gpt2 import Tolerance, softmax
 
@@ -302,8 +302,7 @@ def test_estimates_say_so_until_the_numbers_are_there(monkeypatch: pytest.Monkey
     assert_allclose(shown, estimated.restored, **TOLERANCE)
     assert pictures(at)["depends_streams"].count("first-order estimate") == 3
     assert pictures(at)["depends_heads"].count("first-order estimate") == 1
-    (button,) = (one for one in at.button if one.label == "Run every patch")
-    button.click().run()
+    button(at, "Run every patch").click().run()
     assert "estimate" not in " ".join(pictures(at).values())
 
 

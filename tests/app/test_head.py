@@ -18,7 +18,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.circuits import token_table
 from gpt2viz.survey.stored import read_survey
 from tests.app.cases import each
-from tests.app.pages import array, figure, heatmaps, open_page, plain
+from tests.app.pages import array, button, figure, heatmaps, open_page, plain
 from tests.bundled import CATS, HEADS, HS, N_HEAD, N_LAYER, TWICE, back, copier, copiers_of, itself
 from tests.numpy_gpt2 import reference
 
@@ -139,8 +139,7 @@ COPIES_NOT = itself()
 def test_the_sentence_said_twice_is_offered_and_copied_there(layer: int, head: int) -> None:
     at = open_page("head", text="A crane ate fish", layer=str(layer), head=str(head))
     (said,) = [c.value for c in at.caption if "nothing comes twice" in c.value]
-    (button,) = [b for b in at.button if b.label == "Say it twice"]
-    button.click().run()
+    button(at, "Say it twice").click().run()
     assert at.text_input(key="text").value == TWICE
     tokenizer = gpt2viz.load_model().tokenizer
     ids = tokenizer.encode(TWICE)

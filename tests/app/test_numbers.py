@@ -18,7 +18,7 @@ from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.pooling import pool_by_maximum
 from gpt2viz.pictures.thumbnails import THUMBNAIL
 from tests.app.cases import each
-from tests.app.pages import SHADE, array, figure, heatmaps, masks, open_page, plain
+from tests.app.pages import SHADE, figure, heatmaps, masks, open_page, panels, plain
 from tests.bundled import HEADS, HS, N_HEAD, C
 from tests.numpy_gpt2 import Tolerance, reference
 
@@ -41,24 +41,14 @@ def address(causal: bool, **more: str) -> dict[str, str]:
     return {"text": TEXT, "causal": str(causal).lower(), **more}
 
 
-def test_the_crane_is_there_at_once(model: gpt2viz.Model) -> None:
-    at = open_page("attention")
-    ids = model.tokenizer.encode("A crane ate fish")
-    assert len(ids) == 4
-    stages = reference(BUNDLED, ids, causal=True)
-    shown = heatmaps(figure(at, "all_heads"))
-    assert len(shown) == model.config.n_layer * model.config.n_head
-    for layer, heads in enumerate(stages["weights"]):
-        for head, weights in enumerate(heads):
-            assert_allclose(shown[f"{layer}.{head}"], weights, atol=SHADE)
-    (every,) = (one for one in at.session_state["_shown"].pictures.values() if "tiles" in vars(one))
-    assert_allclose(every.tiles, stages["weights"], **TOLERANCE)  # what can be read of it
-
-
 def test_all_heads_of_the_model(expected: Any) -> None:
     causal, stages = expected
-    spec = figure(open_page("attention", **address(causal, layer="2")), "all_heads")
+    at = open_page("attention", **address(causal, layer="2"))
+    (every,) = (one for one in at.session_state["_shown"].pictures.values() if "tiles" in vars(one))
+    assert_allclose(every.tiles, stages["weights"], **TOLERANCE)  # what can be read of it
+    spec = figure(at, "all_heads")
     shown = heatmaps(spec)
+    assert len(shown) == HEADS
     for layer, heads in enumerate(stages["weights"]):
         assert_allclose([shown[f"{layer}.{n}"] for n in range(N_HEAD)], heads, atol=SHADE)
     assert (spec["layout"]["coloraxis"]["cmin"], spec["layout"]["coloraxis"]["cmax"]) == (0, 1)
@@ -238,11 +228,9 @@ def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[st
         mean = weights.mean(axis=0)
         mixed = (mean + np.eye(12)) / 2 @ mixed
         layers.append({"mean": mean, "rollout": mixed}.get(shown.get("compare", ""), weights[2]))
-    spec = figure(at, "layers_chart")
-    drawn = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    drawn = panels(at, "layers_chart")
     assert_allclose(drawn, [layers[0], layers[3], layers[1]], **TOLERANCE)
-    changed = figure(at, "differences")
-    drawn = [array(trace["z"]) for trace in changed["data"] if trace.get("coloraxis")]
+    changed, drawn = figure(at, "differences"), panels(at, "differences")
     assert_allclose(drawn, [layers[3] - layers[0], layers[1] - layers[0]], **TOLERANCE)
     titles = [note["text"] for note in changed["layout"]["annotations"]]
     assert titles == ["Layer 3 − layer 0", "Layer 1 − layer 0"]

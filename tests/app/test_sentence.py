@@ -24,12 +24,14 @@ from tests.app.pages import (
     PAGES,
     SHADE,
     array,
+    button,
     chips,
     figure,
     heatmaps,
     masks,
     notices,
     open_page,
+    panels,
     pictures,
     plain,
 )
@@ -87,9 +89,6 @@ def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
 
 
 def test_runs_that_are_compared_all_have_it(ids: list[int], stages: Any) -> None:
-    def panels(at: Any, key: str) -> list[np.ndarray]:
-        return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
-
     off = reference(BUNDLED, ids, causal=False)
     masks = open_page("side_by_side?differs=mask", **ON, layer="1", head="4")
     assert_allclose(
@@ -117,8 +116,7 @@ def test_writing_on_starts_from_it(stages: Any) -> None:
     at = open_page("predict?predict=generate", **ON, layer="3", head="2", temperature="0.0")
     row = array(figure(at, "row")["data"][0]["y"])
     assert_allclose(row, stages["weights"][3][2][-1], **TOLERANCE)
-    (step,) = [button for button in at.button if button.label == "Step"]
-    step.click().run()
+    button(at, "Step").click().run()
     new = at.query_params["new"]
     token = int((new[0] if isinstance(new, list) else new).split(",")[1])
     assert token == stages["logits"][-1].argmax()
@@ -188,8 +186,7 @@ def test_it_takes_a_place_of_the_context() -> None:
     at = open_page("attention", text=text, endoftext="true")
     assert "has 257 tokens" in at.warning[0].value
     assert "counts as one" in at.warning[0].value
-    (button,) = [b for b in at.button if b.label == "Use the first 255 tokens"]
-    button.click().run()
+    button(at, "Use the first 255 tokens").click().run()
     assert not at.warning
     assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
 
@@ -237,8 +234,7 @@ def test_what_the_tokenizer_itself_puts_around_a_text(
         assert "was **put last** by this model's own tokenizer" in said
     at = open_page("attention", text=" crane" * 30)
     assert "count as 2." in at.warning[0].value
-    (button,) = (b for b in at.button if b.label == "Use the first 22 tokens")
-    button.click().run()
+    button(at, "Use the first 22 tokens").click().run()
     assert len(tokens(at)) == 24
     at = open_page("models?model=around&part=tokenizer", word=" crane")
     assert "this tokenizer puts" in captions(at)
@@ -478,12 +474,8 @@ def test_layers_compared_in_words(split_stages: Any, members: np.ndarray, compar
     expected = grouped([layers[0], layers[3]], members)
     shown = {"head": compare} if compare == "4" else {"compare": compare}
     at = open_page("side_by_side", **IN_WORDS, layers="0,3", **shown)
-
-    def panels(key: str) -> list[np.ndarray]:
-        return [array(t["z"]) for t in figure(at, key)["data"] if t.get("coloraxis")]
-
-    assert_allclose(panels("layers_chart"), expected, **TOLERANCE)
-    assert_allclose(panels("differences"), [expected[1] - expected[0]], **TOLERANCE)
+    assert_allclose(panels(at, "layers_chart"), expected, **TOLERANCE)
+    assert_allclose(panels(at, "differences"), [expected[1] - expected[0]], **TOLERANCE)
     titles = [note["text"] for note in figure(at, "layers_chart")["layout"]["annotations"]]
     assert all(title.endswith("· whole words") for title in titles)
 

@@ -19,6 +19,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
 from tests.app.pages import (
     array,
+    button,
     button_groups,
     canvas,
     figure,
@@ -176,8 +177,7 @@ def test_an_empty_second_text_and_one_that_is_too_long() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2="fish " * 300)
     assert at.warning[0].value.startswith("Second sentence: The text has 301 tokens")
     assert not at.get("plotly_chart")
-    (offer,) = (button for button in at.button if button.label == "Use the first 256 tokens")
-    offer.click().run()
+    button(at, "Use the first 256 tokens").click().run()
     assert at.query_params["text2"] == "fish" + " fish" * 255
     assert at.text_input(key="text").value == FIRST
     assert not at.warning

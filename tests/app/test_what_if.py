@@ -26,6 +26,7 @@ from tests.app.pages import (
     notices,
     open_page,
     page_text,
+    panels,
     pictures,
     unpacked,
 )
@@ -110,8 +111,7 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
     assert not notices(at)
     spec = figure(at, "both_sides")
-    shown = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
-    assert_allclose(shown, [weights[2, 3], weights_edited[2, 3]], **TOLERANCE)
+    assert_allclose(panels(at, "both_sides"), [weights[2, 3], weights_edited[2, 3]], **TOLERANCE)
     assert (spec["layout"]["coloraxis"]["cmin"], spec["layout"]["coloraxis"]["cmax"]) == (0, 1)
     assert [bool(mask[5, 2]) for mask in masks(spec)] == [False, True]
     (legend,) = unpacked(canvas(at, "both_sides"))[0]["legend"]
@@ -230,7 +230,7 @@ def most_changed(edits: str) -> tuple[int, int]:
 
 def test_after_an_edit_the_head_on_screen_is_one_that_it_changes() -> None:
     def shown(at: Any) -> tuple[int, int]:
-        both = [array(t["z"]) for t in figure(at, "both_sides")["data"] if t.get("coloraxis")]
+        both = panels(at, "both_sides")
         assert not np.array_equal(both[0], both[1], equal_nan=True)
         return at.session_state["layer"], at.session_state["head"]
 
@@ -295,7 +295,7 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
         "what_if", text=text, layer="2", head="3", text2=other, edits="patch:residual_in:1:1"
     )
     assert not notices(at)
-    shown = [array(t["z"]) for t in figure(at, "both_sides")["data"] if t.get("coloraxis")]
+    shown = panels(at, "both_sides")
     model, edits = gpt2viz.load_model(), gpt2viz.parse_edits("patch:residual_in:1:1")
     run = gpt2viz.trace(model, text, edits=edits, patch_from=other)
     assert_allclose(shown[1], run.stage("weights", 2, 3), **TOLERANCE)

@@ -21,7 +21,7 @@ from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.run import stages
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
-from tests.app.pages import ROOT, VIEWS, canvas, chips, figure, notices, open_page, plain
+from tests.app.pages import ROOT, VIEWS, button, canvas, chips, figure, notices, open_page, plain
 from tests.app.pages import said as of_message
 from tests.pictures.samples import heatmaps
 
@@ -116,28 +116,26 @@ def test_a_box_of_one_line_takes_no_line_break(page: str, name: str) -> None:
 
 
 @each(
-    ("text", "told", "button", "views"),
+    ("text", "told", "label", "views"),
     [
         ("the cat sat on ", "ends with a space", "Remove the space", VIEWS),
         ("the cat  ", "ends with 2 spaces", "Remove them", ["attention"]),
     ],
 )
 def test_a_space_at_the_end_is_told_and_taken_away(
-    text: str, told: str, button: str, views: Sequence[str]
+    text: str, told: str, label: str, views: Sequence[str]
 ) -> None:
     for view in views:
         if view not in ("models", "textbook"):
             captions = [c.value for c in open_page(view, text=text).caption]
             assert told in plain(" ".join(captions)), view
     at = open_page("predict", text=text)
-    (remove,) = (b for b in at.button if b.label == button)
-    remove.click().run()
+    button(at, label).click().run()
     assert at.text_input(key="text").value == text.rstrip()
     assert at.query_params["text"] == text.rstrip()
     assert "ends with" not in plain(" ".join(c.value for c in at.caption))
     at = open_page("side_by_side?differs=text", text="the cat", text2=text)
-    (remove,) = (b for b in at.button if b.label == button)
-    remove.click().run()
+    button(at, label).click().run()
     assert at.text_input(key="text2").value == text.rstrip()
 
 
