@@ -183,7 +183,7 @@ def _embedding(n: int, C: int) -> nn.Embedding:
     """A table (n, C) whose numbers come later: to draw some on PyTorch's device "meta" loads its
     compiler, which took three seconds of each process.
     """
-    return nn.Embedding.from_pretrained(torch.empty(n, C), freeze=False)
+    return nn.Embedding.from_pretrained(torch.empty(n, C), freeze=False)  # type: ignore[no-untyped-call]
 
 
 class GPT2(nn.Module):
