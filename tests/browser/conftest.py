@@ -109,8 +109,9 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Models: one for long texts, one of as many heads as GPT-2 small, one with its checkpoints, and
-    one whose card is a stranger's."""
+    """Models: one for long texts, one with as many heads as GPT-2 small, one with its checkpoints,
+    and one whose card is a stranger's.
+    """
     models = tmp_path_factory.mktemp("models")
     write_checkpoint(models / "long", n_positions=400, n_layer=1)
     write_checkpoint(models / "twelve", n_layer=12, n_head=12, n_embd=48, n_positions=64)
