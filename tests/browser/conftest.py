@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -40,13 +40,6 @@ FLAGS = (
 #: Where pages are, or were.
 ADDRESSES = {name for page in pages.PAGES for name in (page.address, *page.formerly)}
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Try what fails in a browser once more: on a busy machine an answer may come too late."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=[]))
 
 
 def find_chromium() -> str | None:
@@ -116,18 +109,52 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two models: one for long texts, and one of as many heads as GPT-2 small."""
+    """Models: one for long texts, one with as many heads as GPT-2 small, one with its checkpoints,
+    and one whose card is a stranger's.
+    """
     models = tmp_path_factory.mktemp("models")
     write_checkpoint(models / "long", n_positions=400, n_layer=1)
     write_checkpoint(models / "twelve", n_layer=12, n_head=12, n_embd=48, n_positions=64)
-    return {name: models / name for name in ("long", "twelve")}
+    for step in (1, 20, 300):
+        write_checkpoint(models / "grown" / "steps" / f"step-{step}", seed=step)
+    write_checkpoint(models / "grown", seed=300)
+    write_checkpoint(models / "mine")
+    shutil.copy(Path(__file__).parent / "card.md", models / "mine" / "README.md")
+    return {path.name: path for path in models.iterdir()}
+
+
+class Owned(NamedTuple):
+    """An app that was started by its owner's wishes: its address, and what it has opened."""
+
+    address: str
+    opened: Path
 
 
 @pytest.fixture(scope="session")
-def more_models(folders: dict[str, Path]) -> Iterator[str]:
-    """The address of an app that has these besides the bundled model."""
-    with running_app(GPT2VIZ_MODELS=":".join(map(str, (BUNDLED, *folders.values())))) as address:
-        yield address
+def owned(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owned]:
+    """An app with more models that opens by itself, lets a proxy's name in and has no Chromium.
+
+    Its home has what makes Streamlit offer helpers to those who write apps.
+    """
+    home = tmp_path_factory.mktemp("home")
+    (home / ".claude").mkdir()
+    opener = home / "xdg-open"
+    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > "{home}/opened"\n')
+    opener.chmod(0o755)
+    environment = {
+        "HOME": str(home),
+        "PATH": f"{home}:{os.environ['PATH']}",
+        "CHROMIUM": str(home / "nowhere"),
+        "GPT2VIZ_MODELS": ":".join(map(str, (BUNDLED, *folders.values()))),
+    }
+    with running_app("--browser", "--allow-host", "a.example", **environment) as address:
+        yield Owned(address, home / "opened")
+
+
+@pytest.fixture(scope="session")
+def more_models(owned: Owned) -> str:
+    """The address of an app that has these models besides the bundled one."""
+    return owned.address
 
 
 @pytest.fixture(scope="session")
@@ -254,8 +281,7 @@ def walk(
     """Open a page as one who was on another before: by its address, as the browser's Back does.
 
     For tests to which only the address matters: nothing is loaded again, which is most of the work
-    of a visit. After a test that fails the next one begins as a new visitor, and so does one that
-    is tried once more.
+    of a visit. After a test that fails the next one begins as a new visitor.
     """
     failed = request.session.testsfailed
 
@@ -284,8 +310,6 @@ def walk(
         settle(page)
         return page
 
-    if getattr(request.node, "execution_count", 1) > 1:
-        leave()
     yield open_page
     for visitor in staying:
         visitor.close_others()
@@ -360,7 +384,7 @@ _SETTLED = """
 """
 #: Milliseconds from one look at a page to the next, and the looks after which it has settled. They
 #: are counted because a busy machine may take long over one: then much is drawn between two.
-LOOK, LOOKS = 50, 6
+LOOK, LOOKS = 50, 4
 
 
 def settle(page: Page) -> None:

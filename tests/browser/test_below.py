@@ -158,27 +158,28 @@ def tabs(server: str) -> Iterator[Any]:
         one.close()
 
 
-@pytest.mark.parametrize(
-    ("page", "picture"),
-    [*((page, "matrix") for page in STEPS), ("side_by_side", "lines"), ("what_if", "lines")],
-)
+EITHER = [*((page, "matrix") for page in STEPS), ("side_by_side", "lines"), ("what_if", "lines")]
+
+
 def test_what_is_chosen_below_changes_what_the_whole_page_would(
-    tabs: Any, page: str, picture: str
+    tabs: Any, subtests: pytest.Subtests
 ) -> None:
-    chosen = CHOSEN | {"picture": picture}
-    tab = tabs(page, chosen)
-    first = tab.below()
-    for label, value, alone in STEPS[page]:
-        before, asked = tab.below(), tab.chosen
-        tab.pick(label, value)
-        assert not tab.screen.exceptions
-        assert tab.screen.status.startswith("FINISHED_FRAGMENT") == alone, label
-        assert all(one.fragment_id for one in tab.deltas()) == alone, label
-        assert tab.chosen != asked, label
-        whole = tabs(page, tab.chosen).below()
-        assert tab.below() == whole != before, label
-    tab.go(chosen)
-    assert tab.below() == first
+    for page, picture in EITHER:
+        with subtests.test(f"{page}, {picture}"):
+            chosen = CHOSEN | {"picture": picture}
+            tab = tabs(page, chosen)
+            first = tab.below()
+            for label, value, alone in STEPS[page]:
+                before, asked = tab.below(), tab.chosen
+                tab.pick(label, value)
+                assert not tab.screen.exceptions
+                assert tab.screen.status.startswith("FINISHED_FRAGMENT") == alone, label
+                assert all(one.fragment_id for one in tab.deltas()) == alone, label
+                assert tab.chosen != asked, label
+                whole = tabs(page, tab.chosen).below()
+                assert tab.below() == whole != before, label
+            tab.go(chosen)
+            assert tab.below() == first
 
 
 def test_what_the_frame_says_of_a_head_goes_with_it(tabs: Any) -> None:

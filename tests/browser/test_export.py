@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from html import escape
+from itertools import product
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -155,6 +156,12 @@ COLUMNS = {
 }
 
 
+READ = [
+    *(("A crane ate fish", "one head"), (LONG, "one head"), ("猫が座った。" * 13, "one head")),
+    *(("The cat sat on the mat and the cat sat", name) for name in list(COLUMNS)[1:]),
+]
+
+
 @pytest.fixture(scope="module")
 def paper(browser: Browser) -> Iterator[Page]:
     """A page to put pictures on, one after another."""
@@ -164,41 +171,38 @@ def paper(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.mark.usefixtures("drawing", "open_chromium")
-@pytest.mark.parametrize("width", ["8.5cm", "17.5cm"])
-@pytest.mark.parametrize(
-    ("text", "picture"),
-    [("A crane ate fish", "one head"), (LONG, "one head"), ("猫が座った。" * 13, "one head")]
-    + [("The cat sat on the mat and the cat sat", name) for name in list(COLUMNS)[1:]],
-    ids=["few tokens", "many tokens", "wide letters", *list(COLUMNS)[1:]],
-)
 def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
-    paper: Page, text: str, picture: str, width: str
+    paper: Page, subtests: pytest.Subtests
 ) -> None:
-    run = gpt2viz.trace(gpt2viz.load_model(), text)
-    drawn = export.figure_bytes(
-        COLUMNS[picture](run), "svg", export.about(run, "weights", 1, 0), width=width
-    ).decode()
-    root = ElementTree.fromstring(drawn)  # noqa: S314 (our own file)
-    size = {name: round(float(root.get(name) or 0)) for name in ("width", "height")}
-    assert size["width"] == export.pixels(width)
-    paper.set_viewport_size(size)  # type: ignore[arg-type]
-    paper.set_content(f"<style>body {{ margin: 0 }} svg {{ display: block }}</style>{drawn}")
-    written = paper.evaluate(_WRITTEN)
-    shot = np.asarray(Image.open(io.BytesIO(paper.screenshot())).convert("L"))
-    for said, size_of_letters, left, right, top, bottom in written:
-        assert size_of_letters >= 8, said  # pixels: 6 pt
-        assert left >= -1, said
-        assert right <= size["width"] + 1, said
-        assert top >= -1, said
-        assert bottom <= size["height"] + 1, said
-    caption = [part for part in written if f"gpt2viz\xa0{gpt2viz.__version__}" in part[0]]
-    assert caption
-    names = [part for part in written if part[0] in ("key", "dimension", "channel")]
-    assert all(part[5] <= caption[0][4] + 4 for part in names)
-    for axis in (1, 0):
-        blank: np.ndarray = np.all(shot > 250, axis=axis)
-        runs = [len(part) for part in "".join("x "[bool(b)] for b in blank).split("x")]
-        assert max(runs) < 0.15 * len(blank)
+    for (text, picture), width in product(READ, ("8.5cm", "17.5cm")):
+        with subtests.test(f"{picture}, {width}, {text[:9]}"):
+            run = gpt2viz.trace(gpt2viz.load_model(), text)
+            drawn = export.figure_bytes(
+                COLUMNS[picture](run), "svg", export.about(run, "weights", 1, 0), width=width
+            ).decode()
+            root = ElementTree.fromstring(drawn)  # noqa: S314 (our own file)
+            size = {name: round(float(root.get(name) or 0)) for name in ("width", "height")}
+            assert size["width"] == export.pixels(width)
+            paper.set_viewport_size(size)  # type: ignore[arg-type]
+            paper.set_content(
+                f"<style>body {{ margin: 0 }} svg {{ display: block }}</style>{drawn}"
+            )
+            written = paper.evaluate(_WRITTEN)
+            shot = np.asarray(Image.open(io.BytesIO(paper.screenshot())).convert("L"))
+            for said, size_of_letters, left, right, top, bottom in written:
+                assert size_of_letters >= 8, said  # pixels: 6 pt
+                assert left >= -1, said
+                assert right <= size["width"] + 1, said
+                assert top >= -1, said
+                assert bottom <= size["height"] + 1, said
+            caption = [part for part in written if f"gpt2viz\xa0{gpt2viz.__version__}" in part[0]]
+            assert caption
+            names = [part for part in written if part[0] in ("key", "dimension", "channel")]
+            assert all(part[5] <= caption[0][4] + 4 for part in names)
+            for axis in (1, 0):
+                blank: np.ndarray = np.all(shot > 250, axis=axis)
+                runs = [len(part) for part in "".join("x "[bool(b)] for b in blank).split("x")]
+                assert max(runs) < 0.15 * len(blank)
 
 
 @pytest.fixture

@@ -36,36 +36,41 @@ def results(page: Page) -> list[float]:
     return [float(text.removeprefix("= ").replace("−", "-")) for text in found]
 
 
-@pytest.mark.parametrize("text", ["A crane ate fish", LONG, "A"])
-def test_all_of_a_head_is_on_the_first_screen(walk: Visit, text: str) -> None:
-    page = walk("head", text=text)
-    pictures = page.locator(".st-key-stages .tiles").all()
-    assert len(pictures) == 8
-    boxes = [box(one) for one in [*pictures, sum_of(page)]]
-    assert min(one["y"] for one in boxes) < 210
-    assert max(one["y"] + one["height"] for one in boxes) <= 900
-    assert max(one["x"] + one["width"] for one in boxes) <= 1440
-    assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
+def test_all_of_a_head_is_on_the_first_screen(walk: Visit, subtests: pytest.Subtests) -> None:
+    for text in ("A crane ate fish", LONG, "A"):
+        with subtests.test(text):
+            page = walk("head", text=text)
+            pictures = page.locator(".st-key-stages .tiles").all()
+            assert len(pictures) == 8
+            boxes = [box(one) for one in [*pictures, sum_of(page)]]
+            assert min(one["y"] for one in boxes) < 210
+            assert max(one["y"] + one["height"] for one in boxes) <= 900
+            assert max(one["x"] + one["width"] for one in boxes) <= 1440
+            assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
 
 
-@pytest.mark.parametrize("stage", PAIRS)
-def test_what_a_click_changes_lies_in_sight(walk: Visit, stage: str) -> None:
-    page = walk("head", text=LONG, layer=1, head=4)
-    before = results(page)
-    click_cell(page, "stages", row=9, column=6, chart=PAIRS[stage])
-    assert "query=9" in page.url
-    assert "key=6" in page.url
-    expect(page.get_by_role("heading", name="One cell in full")).to_contain_text(
-        "query ·because (9)"
-    )
-    run = reference(BUNDLED, gpt2viz.load_model().tokenizer.encode(LONG), causal=True)
-    expected = [run[key][1][4][9, 6] for key in ("scores", "scaled_scores", "weights")]
-    assert_allclose(results(page), expected, rtol=2e-4, atol=2e-4)
-    assert not np.allclose(results(page), before)
-    assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
-    found, clicked = box(sum_of(page)), box(page.locator(".st-key-stages .tiles").nth(PAIRS[stage]))
-    assert found["y"] + found["height"] <= 900
-    assert found["x"] >= clicked["x"] + clicked["width"]
+def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtests) -> None:
+    for stage, chart in PAIRS.items():
+        with subtests.test(stage):
+            page = walk("head", text=LONG, layer=1, head=4)
+            before = results(page)
+            click_cell(page, "stages", row=9, column=6, chart=chart)
+            assert "query=9" in page.url
+            assert "key=6" in page.url
+            expect(page.get_by_role("heading", name="One cell in full")).to_contain_text(
+                "query ·because (9)"
+            )
+            run = reference(BUNDLED, gpt2viz.load_model().tokenizer.encode(LONG), causal=True)
+            expected = [run[key][1][4][9, 6] for key in ("scores", "scaled_scores", "weights")]
+            assert_allclose(results(page), expected, rtol=2e-4, atol=2e-4)
+            assert not np.allclose(results(page), before)
+            assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
+            found, clicked = (
+                box(sum_of(page)),
+                box(page.locator(".st-key-stages .tiles").nth(chart)),
+            )
+            assert found["y"] + found["height"] <= 900
+            assert found["x"] >= clicked["x"] + clicked["width"]
 
 
 def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:

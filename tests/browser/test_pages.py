@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from urllib.parse import parse_qsl, urlsplit
+import shutil
+import subprocess
+from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from gpt2viz.app import pages
+from gpt2viz.serving import proxy
 from tests.app.pages import VIEWS
-from tests.app.test_pages import MOVED
-from tests.browser.conftest import seen_by_axe, settle
+from tests.browser.conftest import Visitor, act, address, go, look_alike, seen_by_axe, settle
+from tests.servers import answers, free_ports
 
 #: Every page and mode; the first page has no name.
 PATHS = [view.removeprefix(pages.ATTENTION.name) for view in VIEWS]
 
-#: Of a page that is to change from light to dark, and from dark to light.
-BACKGROUNDS = "rgb(18, 20, 28)", "rgb(255, 255, 255)"
+#: Of a light page, and of a dark one.
+BACKGROUNDS = "rgb(255, 255, 255)", "rgb(18, 20, 28)"
+#: Nothing is wider than the window, once all has its new size.
+FITS = """
+width => [document.documentElement, document.querySelector(".stMain")]
+  .every(({ scrollWidth }) => scrollWidth <= width)
+"""
 
+EVIL = "https://evil.invalid/"
 #: HTML, Markdown, Plotly's own markup, LaTeX, an icon, the end of a script, an override of the
 #: writing direction, and addresses.
 TRAP = (
@@ -74,53 +83,75 @@ PALE = """
 """
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_page_opens_fits_runs_nothing_typed_and_bars_nobody(
-    walk: Callable[..., Page], path: str
+COURSE = "https://course.example.org"
+
+
+@pytest.fixture(scope="module")
+def behind(server: str) -> Iterator[str]:
+    """The app as ``gpt2viz serve --frame-on`` starts it; by itself where Caddy isn't installed."""
+    program = shutil.which("caddy")
+    if program is None:
+        yield server
+        return
+    (port,) = free_ports(1)
+    worker = urlsplit(server).port or 0
+    written = proxy.configuration("127.0.0.1", port, [worker], worker, "secret", frames=[COURSE])
+    command = [program, "run", "--config", "-", "--adapter", "caddyfile"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin
+        process.stdin.write(written.encode())
+        process.stdin.close()
+        try:
+            assert answers(f"http://127.0.0.1:{port}")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def visitor(browser: Browser, behind: str) -> Iterator[Visitor]:
+    visitor = Visitor(browser, behind)
+    yield visitor
+    visitor.context.close()
+
+
+def test_the_proxy_says_what_a_page_may_load(visitor: Visitor, server: str) -> None:
+    if visitor.server == server:
+        pytest.skip("Caddy isn't installed: apt-get install caddy")
+    for page in pages.PAGES:
+        headers = visitor.context.request.get(f"{visitor.server}/{page.address}").headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert f"frame-ancestors 'self' {COURSE}" in headers["content-security-policy"]
+
+
+def test_pages_open_fit_run_nothing_typed_and_bar_nobody(
+    visitor: Visitor, subtests: pytest.Subtests
 ) -> None:
-    dark = bool(PATHS.index(path) % 2)  # as the page before was at last: to change it is work
-    page = walk(path, dark=dark, text=TRAP, layer=1, causal="https://evil.invalid/")
-    opened(page, path)
-    nothing_ran(page)
-    no_markup_is_read_aloud(page)
-    look(page)
-    for width in (400, 1000):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(300)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.locator(".stMain").evaluate("main => main.scrollWidth") <= width
-    page.emulate_media(color_scheme="light" if dark else "dark")
-    expect(page.locator(".stApp")).to_have_css("background-color", BACKGROUNDS[dark])
-    page.wait_for_timeout(500)  # the new theme asks for another run
-    settle(page)
-    look(page, "color-contrast")  # all that a theme changes
-
-
-@pytest.mark.parametrize("name", ["inside_head", "causal_mask"])
-def test_an_old_link_shows_the_same_view(
-    visit: Callable[..., Page], walk: Callable[..., Page], name: str
-) -> None:
-    """Of a page with another name, and of one that is a mode now; tests/app has them all."""
-    now = MOVED[name]
-    chosen = {"text": "Dog bites man", "layer": "2", "head": "1", "query": "1", "causal": "false"}
-    wanted = walk(now, **chosen).locator(".stMain").inner_text()
-    page = visit(name, **chosen)
-    path, _, mode = now.partition("?")
-    page.wait_for_url(f"**/{path}?*")
-    settle(page)
-    assert dict(parse_qsl(urlsplit(page.url).query)) == chosen | dict(parse_qsl(mode))
-    assert page.locator(".stMain").inner_text() == wanted
-
-
-def test_on_a_narrow_page_pictures_end_where_their_squares_do(walk: Callable[..., Page]) -> None:
-    page = walk("what_if", width=1000)
-    below = """views => views.map(view => {
-      const { y, h } = view.look.boxes[0]
-      return view.getBoundingClientRect().height - y - h
-    })"""
-    left = page.locator(".st-key-whatif .tiles").evaluate_all(below)
-    assert len(left) == 2
-    assert all(20 <= room < 90 for room in left)  # the names and the title of the axis
+    """In each theme, under the proxy's policy: what that forbids is an error in the console."""
+    page, dark = visitor.tab, False
+    for path in PATHS:
+        with subtests.test(path or pages.ATTENTION.name):
+            visitor.complaints.clear()
+            page.mouse.move(0, 0)
+            look_alike(page, 1440, dark)
+            go(page, visitor.server, address(path, {"text": TRAP, "layer": 1, "causal": EVIL}))
+            settle(page)
+            opened(page, path)
+            no_markup_is_read_aloud(page)
+            look(page)
+            hover(page)
+            if "?" not in path:
+                open_numbers_and_save(page)
+            for width in (400, 1000):
+                page.set_viewport_size({"width": width, "height": 900})
+                page.wait_for_function(FITS, arg=width, timeout=10_000)
+            dark = not dark
+            act(page, lambda dark=dark: look_alike(page, 1000, dark))  # type: ignore[misc]
+            expect(page.locator(".stApp")).to_have_css("background-color", BACKGROUNDS[dark])
+            settle(page)
+            look(page, "color-contrast")  # all that a theme changes
+            nothing_ran(page)
+            assert not visitor.complaints
 
 
 def opened(page: Page, path: str) -> None:
@@ -138,11 +169,21 @@ def opened(page: Page, path: str) -> None:
         assert page.locator(".tiles canvas").count() > 0
 
 
-def nothing_ran(page: Page) -> None:
-    """Not when the page was made, nor under the pointer."""
+def hover(page: Page) -> None:
     for plot in page.locator(".js-plotly-plot .nsewdrag, .tiles canvas").all()[:2]:
         plot.hover(force=True)
-        page.wait_for_timeout(100)
+
+
+def open_numbers_and_save(page: Page) -> None:
+    for name in ("Numbers", "Save"):
+        button = page.get_by_role("button", name=name, exact=True).first
+        if button.count():
+            act(page, button.click)
+            page.keyboard.press("Escape")
+
+
+def nothing_ran(page: Page) -> None:
+    """Not when the page was made, nor under the pointer."""
     assert page.evaluate("typeof canary") == "undefined"
     assert page.locator("a[href^='javascript']").count() == 0
     for link in page.locator(AWAY).all():  # the app's own lead to sources

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,7 +16,8 @@ from playwright.sync_api import Browser, Page, expect
 from pypdf import PdfReader
 
 import gpt2viz
-from tests.browser.conftest import act, running_app, settle
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.browser.conftest import Visitor, act, settle
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAME = "gpt2viz_stories_Dog-bites-man_"
@@ -57,27 +59,19 @@ def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
 
 
-@pytest.mark.parametrize("key", ["save", "numbers", "share"])
-def test_what_stands_open_shows_the_page_as_it_is_drawn_anew(
-    walk: Callable[..., Page], key: str
-) -> None:
-    walk(text="Dog bites man", layer=1, head=5)
-    page = walk(text="Dog bites man", layer=2, head=1)
-    page.locator(f".st-key-{key} button").first.click()
-    body = page.locator(f".st-key-{key}_body")
-
-    def shows(which: str) -> None:
+def test_what_stands_open_shows_the_page_as_it_is_drawn_anew(walk: Callable[..., Page]) -> None:
+    for key in ("save", "share"):
+        walk(text="Dog bites man", layer=1, head=5)
+        page = walk(text="Dog bites man", layer=2, head=1)
+        act(page, page.locator(f".st-key-{key} button").first.click)
+        act(page, page.go_back)
+        body = page.locator(f".st-key-{key}_body")
         if key == "share":
-            expect(body.get_by_text(f"A picture of {which}")).to_be_visible()
+            expect(body.get_by_text("A picture of layer 1, head 5")).to_be_visible()
         else:
             picked = body.get_by_role("combobox", name="Picture").first
-            expect(picked).to_have_value(f"Attention weights, {which}")
-
-    shows("layer 2, head 1")
-    settle(page)
-    act(page, page.go_back)
-    shows("layer 1, head 5")
-    expect(body.get_by_text("once the page is drawn")).to_be_hidden()
+            expect(picked).to_have_value("Attention weights, layer 1, head 5")
+        expect(body.get_by_text("once the page is drawn")).to_be_hidden()
 
 
 def test_a_table_is_saved_only_where_formulas_are_made_safe(walk: Callable[..., Page]) -> None:
@@ -86,6 +80,24 @@ def test_a_table_is_saved_only_where_formulas_are_made_safe(walk: Callable[..., 
     toolbar = page.get_by_test_id("stElementToolbar")
     expect(toolbar.get_by_role("button", name="Search").first).to_be_visible()
     expect(toolbar.get_by_role("button", name="Download as CSV")).to_have_count(0)
+
+
+def test_a_link_and_a_picture_for_a_slide(walk: Callable[..., Page]) -> None:
+    """The visitor's own browser makes it; nobody else is asked, as ``walk`` watches."""
+    page = walk("", dark=True, text="Dog bites man", layer=1, head=3, query=1)
+    page.locator(".st-key-share button").filter(visible=True).click()
+    body = page.locator(".st-key-share_body")
+    link = body.locator("[data-testid='stCode'] code").inner_text()
+    for said in ("text=Dog+bites+man", "layer=1", "head=3", "query=1"):
+        assert said in link
+    settle(page)
+    with page.expect_download(timeout=30_000) as found:
+        body.get_by_role("button", name="PNG").click()
+    assert found.value.suggested_filename == f"{NAME}L1H3_card_causal.png"
+    picture = Path(found.value.path()).read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert struct.unpack(">II", picture[16:24]) == (1600, 900)
+    expect(body).to_be_visible()
 
 
 def test_a_session_comes_back_on_its_page(
@@ -130,25 +142,22 @@ _KEPT = """
 """
 
 
-def test_a_pdf_needs_nothing_on_the_server(browser: Browser, tmp_path: Path) -> None:
-    with running_app(CHROMIUM=str(tmp_path / "nowhere")) as address:
-        page = browser.new_page()
-        asked: list[str] = []
-        page.context.on("request", lambda request: asked.append(request.url))
-        page.context.add_init_script(f"({_KEPT})()")
-        page.goto(f"{address}/?text=%3Cb%3E+ёж&layer=1&head=5")
-        settle(page)
-        open_save(page, "Picture")
-        expect(page.get_by_text("choose Save as PDF there")).to_be_visible()
-        settle(page)
-        page.get_by_role("tabpanel").get_by_role("button", name="PDF").click()
-        page.wait_for_function("window.toPrint")
-        assert page.locator("iframe[style*='width: 0']").count() == 0  # gone again
-        assert page.locator(".st-key-save_body").is_visible()
-        printed = page.evaluate("window.toPrint")
-        page.close()
-    ours = (address, address.replace("http", "ws"), "data:", "blob:", "about:")
-    assert [url for url in asked if not url.startswith(ours)] == []
+def test_a_pdf_needs_nothing_on_the_server(browser: Browser, more_models: str) -> None:
+    visitor = Visitor(browser, more_models)
+    page = visitor.tab
+    visitor.context.add_init_script(f"({_KEPT})()")
+    page.goto(f"{more_models}/?model={BUNDLED.name}&text=%3Cb%3E+ёж&layer=1&head=5")
+    settle(page)
+    open_save(page, "Picture")
+    expect(page.get_by_text("choose Save as PDF there")).to_be_visible()
+    settle(page)
+    page.get_by_role("tabpanel").get_by_role("button", name="PDF").click()
+    page.wait_for_function("window.toPrint")
+    assert page.locator("iframe[style*='width: 0']").count() == 0  # gone again
+    assert page.locator(".st-key-save_body").is_visible()
+    printed = page.evaluate("window.toPrint")
+    visitor.context.close()
+    assert not visitor.complaints
     paper = browser.new_page()
     paper.set_content(printed)
     assert paper.title().startswith("gpt2viz_stories_b_Attention-weights-L1H5")
