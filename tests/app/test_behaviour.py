@@ -100,9 +100,9 @@ def test_an_example_fills_the_sentence() -> None:
     at = open_page("attention", query="3")
     at.session_state["examples"] = True
     at.run()
-    at.button(key="example_River bank").click().run()
-    assert at.text_input(key="text").value == "She sat by the bank of the river"
-    assert at.query_params["query"] == "7", "the word that asks"
+    at.button(key="example_Code").click().run()
+    assert at.text_input(key="text").value == "def add(a, b): return a + b"
+    assert at.query_params["query"] == "9", "the word that asks"
 
 
 def test_the_mask_switch_reaches_every_page() -> None:

@@ -325,6 +325,8 @@ def test_what_is_written_from_right_to_left_keeps_to_itself(
 def test_the_chosen_one_is_that_of_the_address(query: int | None) -> None:
     asked = {} if query is None else {"query": str(query)}
     assert chips(open_page("head", **asked))["chosen"] == query
+    shown = chips(open_page("shapes", **asked))  # a page where a token changes nothing
+    assert (shown["chosen"], shown["disabled"]) == (None, True)
 
 
 @each(("sent", "query"), [(0, 0), (3, 3), (-1, None)])

@@ -49,14 +49,19 @@ CANDIDATES: Mapping[str, tuple[Candidate, ...]] = {
         Candidate("When Mary and John went to the garden, John gave the flower to Mary", "Mary"),
         Candidate("The cat sat on the mat and the cat sat", "sat"),
     ),
-    "River bank": (
-        Candidate("She sat by the bank of the river", "river"),
-        Candidate("He put his money in the bank", "bank"),
-        Candidate("Your journey starts with one step", "step"),
+    "Said twice": (
+        Candidate("The red bird sang all night. The red bird sang all", "sang"),
+        Candidate("The red bird sat in the tree. The red bird sat in the", "in"),
     ),
-    "Man bites dog": (
-        Candidate("Man bites dog", "dog"),
-        Candidate("Dog bites man", "man"),
+    "Two banks": (
+        Candidate("He took money from the bank and sat by the bank of the river", "river", "bank"),
+        Candidate(
+            "She left the bank with her money and sat on the bank of the river", "river", "bank"
+        ),
+    ),
+    "Code": (
+        Candidate("def add(a, b): return a + b", "return"),
+        Candidate("if x > 0: return x", "return"),
     ),
     "Paragraph": (
         Candidate(_ALICE, "sister"),
@@ -100,7 +105,6 @@ PROMISES = {
     "entropy": Promise("largest weight", lambda row: row.weights.max(), 0.2, 0.7),
     "": Promise("weight on the other word", lambda row: float(row.weights[row.key or 0]), 0.1),
     "induction": Promise("weight on what followed", _copied, 0.5),
-    "first token": Promise("weight on the first token", lambda row: row.weights[0], 0.5),
     "previous token": Promise(
         "weight on the token before", lambda row: row.weights[row.query - 1], 0.5
     ),
@@ -121,7 +125,6 @@ def measured(habit: str, shown: np.ndarray, tokens: list[str], asked: int, seen:
     earlier = [[j for j in range(t) if tokens[j] == tokens[t]] for t in range(T)]
     rows: dict[str, Callable[[np.ndarray], list[float]]] = {
         "previous token": lambda w: [w[t][t - 1] for t in range(1, T)],
-        "first token": lambda w: [w[t][0] for t in range(1, T)],
         "induction": lambda w: [
             sum(w[t][j + 1] for j in earlier[t]) for t in range(T) if earlier[t]
         ],
@@ -137,7 +140,7 @@ def row_of(habit: str, one: Candidate) -> tuple[tuple[int, int], Row]:
     tokenizer = gpt2viz.load_model().tokenizer
     tokens = [tokenizer.token_bytes(n).decode() for n in tokenizer.encode(one.text)]
     query, key = (
-        max((n for n, token in enumerate(tokens) if token.strip() == word), default=None)
+        max((n for n, token in enumerate(tokens) if word and token.strip() == word), default=None)
         for word in (one.word, one.of)
     )
     assert query is not None, f"{one.word} is no token of {one.text!r}"

@@ -63,6 +63,6 @@ def _draw(trace: Trace, shown: range, query: int | None, choosing: str) -> None:
             trace.labels,
             trace.token_ids,
             shown=shown,
-            query=query,
+            query=query if choosing else None,
             enabled=bool(choosing),
         )
