@@ -47,7 +47,7 @@ RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 ESLINT := tests/js/node_modules/eslint/bin/eslint.js
 
-.PHONY: run test unit browser mutants fuzz soak lint format check train survey package docs gallery licences lock versions audit bench clean
+.PHONY: run test unit browser mutants fuzz soak size lint format check train survey package docs gallery licences lock versions audit bench clean
 
 run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
@@ -70,7 +70,10 @@ fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
 soak: $(DEV)  ## thirty visitors and two browsers on one server, for ten minutes
 	$(BIN)/python -m tests.soak --minutes 10 --visitors 30 --browsers 2
 
-lint: $(DEV) $(ESLINT)  ## style, types, and the tests of docs, licences, locks and packages
+size: $(DEV)  ## count lines, modules and private names; none may grow
+	$(BIN)/python -m tests.size
+
+lint: $(DEV) $(ESLINT) size  ## style, types, and the tests of docs, licences, locks and packages
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -1,0 +1,117 @@
+"""Count what the project weighs, and refuse what is heavier than it was: ``make size``.
+
+``AT_MOST`` only falls: whoever makes something lighter lowers it, and a change that adds lines
+takes as many away.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PRODUCT = ROOT / "gpt2viz"
+SUFFIXES = (".py", ".js", ".css")
+
+#: What each may weigh now, and the aim.
+AT_MOST = {
+    "product lines": (58_241, 44_000),
+    "of them app/": (25_691, 17_500),
+    "lines of tests and benchmarks": (50_500, 37_000),
+    "modules": (438, 300),
+    "private names of Streamlit": (26, 3),
+    "selectors of Streamlit's in theme.css": (79, 10),
+}
+
+
+def sources(folder: Path) -> Iterator[Path]:
+    """The files of code below a folder, without those that npm installed."""
+    for path in folder.rglob("*"):
+        if path.suffix in SUFFIXES and "node_modules" not in path.parts:
+            yield path
+
+
+def lines(paths: Iterable[Path]) -> int:
+    """Lines of all these files, empty ones and comments too."""
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def prose() -> int:
+    """Lines of the textbook's own text: strings of several lines that aren't docstrings."""
+    total = 0
+    for path in (PRODUCT / "app" / "course").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and isinstance(node.body[0], ast.Expr)
+        }
+        texts = {
+            (node.lineno, node.end_lineno or node.lineno)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.JoinedStr | ast.Constant)
+            and isinstance(getattr(node, "value", ""), str)
+            and id(node) not in docstrings
+        }
+        total += len({n for first, last in texts if last > first for n in range(first, last + 1)})
+    return total
+
+
+def private_names() -> set[str]:
+    """Names of Streamlit in ``compat.py`` that begin with an underscore or are replaced."""
+    tree = ast.parse((PRODUCT / "app" / "compat.py").read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    imported = {
+        alias.asname or alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and "streamlit" in (node.module or "")
+        for alias in node.names
+    }
+    names = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.attr.startswith("_") or isinstance(node.ctx, ast.Store))
+        and (node.value.id in imported or node.attr.startswith("_"))
+    } | {
+        str(getattr(node.args[1], "value", ""))
+        for node in nodes
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr")
+    }
+    return {name for name in names if name and not name.startswith("__")}
+
+
+def weigh() -> dict[str, int]:
+    """What each weighs, by its name in ``AT_MOST``."""
+    product = list(sources(PRODUCT))
+    theme = (PRODUCT / "app" / "theme.css").read_text(encoding="utf-8")
+    return {
+        "product lines": lines(product) - prose(),
+        "of them app/": lines(sources(PRODUCT / "app")) - prose(),
+        "lines of tests and benchmarks": lines(sources(ROOT / "tests"))
+        + lines(sources(ROOT / "benchmarks")),
+        "modules": sum(path.suffix == ".py" for path in product),
+        "private names of Streamlit": len(private_names()),
+        "selectors of Streamlit's in theme.css": len(re.findall(r"\[data-testid|\.st[A-Z]", theme)),
+    }
+
+
+def main() -> None:
+    """Print the table; end with an error where something is heavier than it was."""
+    heavier = []
+    for name, weight in weigh().items():
+        now, aim = AT_MOST[name]
+        print(f"{weight:>7,}  {name:<40} at most {now:>6,}, aim {aim:>6,}")
+        if weight > now:
+            heavier.append(name)
+    if heavier:
+        sys.exit(f"Heavier than before: {', '.join(heavier)}. Take as much away, or say why not.")
+
+
+if __name__ == "__main__":
+    main()
