@@ -57,6 +57,7 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
 
     part = zoom.window(view)
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
+        st.markdown("**Shown**", width="content")  # the other layer and head are the new edit's
         opening = editing.opening(view)
         layer, head = (pick(view, opening=opening) for pick in (controls.layer, controls.head))
         as_lines = lines.switched(part)
