@@ -495,16 +495,21 @@ EVERY = [
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The models, listed by the owner."""
-    folders = [tmp_path_factory.mktemp("smallest") / name for name in SMALLEST]
-    for folder in folders:
-        write_checkpoint(folder, **SMALLEST[folder.name])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
-        st.cache_resource.clear()
-        st.cache_data.clear()
-        yield
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The smallest models' folders."""
+    paths = [tmp_path_factory.mktemp("smallest") / name for name in SMALLEST]
+    for path in paths:
+        write_checkpoint(path, **SMALLEST[path.name])
+    return paths
+
+
+@pytest.fixture
+def names(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The smallest models, listed by the owner, for one test: others want the bundled one."""
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    yield
     st.cache_resource.clear()
 
 
