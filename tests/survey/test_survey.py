@@ -552,6 +552,7 @@ def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) 
 def heads(arguments: str, said: Path) -> None:
     """The command as the first of a group of processes, with what it says in a file."""
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with said.open("w") as sys.stderr:
         main(["heads", *arguments.split()])
 
