@@ -115,6 +115,19 @@ def hide(scaled: np.ndarray, causal: bool, pairs: Iterable[tuple[int, int]]) -> 
     return masked
 
 
+def split_heads(
+    model: Checkpoint, x: np.ndarray, layer: int, becomes: Callable[[str, np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Q, K and V (nh, T, hs) of a layer that reads ``x`` (T, C)."""
+    normed = becomes(f"ln_1.{layer}", model.norm(x, f"h.{layer}.ln_1"))
+    qkv = becomes(f"qkv.{layer}", model.linear(normed, f"h.{layer}.attn.c_attn"))
+    q, k, v = (
+        becomes(f"{name}.{layer}", by_head(part, model.config["n_head"]))
+        for name, part in zip("qkv", np.split(qkv, 3, axis=1), strict=True)
+    )
+    return q, k, v
+
+
 def reference(
     of: Path | Checkpoint,
     ids: list[int],
@@ -143,12 +156,7 @@ def reference(
     for layer in range(config["n_layer"]):
         h = f"h.{layer}"
         x = becomes(f"residual_in.{layer}", x)
-        normed = becomes(f"ln_1.{layer}", model.norm(x, f"{h}.ln_1"))
-        qkv = becomes(f"qkv.{layer}", model.linear(normed, f"{h}.attn.c_attn"))
-        q, k, v = (
-            becomes(f"{name}.{layer}", by_head(part, config["n_head"]))
-            for name, part in zip("qkv", np.split(qkv, 3, axis=1), strict=True)
-        )
+        q, k, v = split_heads(model, x, layer, becomes)
         scores = becomes(f"scores.{layer}", np.einsum("hid,hjd->hij", q, k))
         deeper = layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1
         scaled = becomes(f"scaled_scores.{layer}", scores / q.shape[-1] ** 0.5 / deeper)

@@ -100,18 +100,25 @@ def test_a_stage_of_all_layers_is_that_of_each(tiny: gpt2viz.Model) -> None:
     assert run.all_layers("residual_out").shape == (3, 1, 4, 24)
 
 
-def test_every_error_is_one_that_a_program_can_catch(tiny: gpt2viz.Model, tmp_path: Path) -> None:
-    write_checkpoint(tmp_path / "other", seed=3)
-    other = gpt2viz.load_model(tmp_path / "other")
-    run, far = g.trace(tiny, IDS), g.trace(other, IDS)
+#: What the message has in it, and a call.
+Calls = list[tuple[str, Callable[[], object]]]
+
+
+def refused(calls: Calls) -> None:
+    """Each call is refused in one line, by an error of ours."""
+    for message, call in calls:
+        with pytest.raises(gpt2viz.GPT2VizError) as raised:
+            pytest.fail(f"{message}: {call()!r}")
+        assert message in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Model) -> None:
+    run = g.trace(tiny, IDS)
     decode: Any = tiny.tokenizer.decode
-    pair = (tiny, IDS, [5, 300, 17, 8])
-    row = g.explain_row(tiny, run, 1, 1, 2)
-    calls: list[tuple[str, Callable[[], object]]] = [
+    calls: Calls = [
         ("The model comes first", lambda: g.trace("A", tiny)),
         ("The model comes first", lambda: next(g.generate("A", tiny, 1))),
-        ("A model is needed, not str", lambda: g.patch_sweep("A", "B", "C")),
-        ("The model that made the trace", lambda: g.contributions("A", run, 3)),
         ("in a list: trace_many", lambda: g.trace_many(tiny, "A")),
         ("Token ids are whole numbers, not 5", lambda: g.trace(tiny, 5)),
         ("decode takes a list of token ids, such as [5]", lambda: decode(5)),
@@ -128,6 +135,31 @@ def test_every_error_is_one_that_a_program_can_catch(tiny: gpt2viz.Model, tmp_pa
         ("no token 4", lambda: run.logits_at(4)),
         ("no token -5", lambda: run.next_tokens(3, -5)),
         ("k must be 1 or more", lambda: run.next_tokens(0)),
+        ("temperature must be", lambda: g.sampling_distribution(run.logits_at(0), temperature=-1)),
+        ("top_k must be", lambda: list(g.generate(tiny, IDS, 1, top_k=0))),
+        ("top_p must be", lambda: list(g.generate(tiny, IDS, 1, top_p=2))),
+        ("A trace is needed, not str", lambda: g.trace(tiny, IDS, reuse="A")),
+        ("a run or gpt2viz.mean", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=3)),
+        ("has the layer in it", lambda: run.stage("blocks.0.hook_resid_mid", 0)),
+        ("given by its name or folder, not NoneType", lambda: g.load_model(None)),
+        ("There is no edit", lambda: g.trace(tiny, IDS, edits=Edit("of", 1, 1))),
+    ]
+    refused(calls)
+    assert isinstance(gpt2viz.StageError("x"), KeyError)
+    assert isinstance(gpt2viz.PlaceError("x"), IndexError)
+    assert str(gpt2viz.StageError("a sentence")) == "a sentence"
+
+
+def test_every_error_of_an_analysis_is_one_that_a_program_can_catch(
+    tiny: gpt2viz.Model, tmp_path: Path
+) -> None:
+    write_checkpoint(tmp_path / "other", seed=3)
+    run, far = g.trace(tiny, IDS), g.trace(gpt2viz.load_model(tmp_path / "other"), IDS)
+    pair = (tiny, IDS, [5, 300, 17, 8])
+    row = g.explain_row(tiny, run, 1, 1, 2)
+    calls: Calls = [
+        ("A model is needed, not str", lambda: g.patch_sweep("A", "B", "C")),
+        ("The model that made the trace", lambda: g.contributions("A", run, 3)),
         ("made by other, not by tiny", lambda: g.contributions(tiny, far, 3)),
         ("tokens of this model; give one", lambda: g.contributions(tiny, run, " fish corn")),
         ("outside 0 to 419", lambda: g.contributions(tiny, run, 420)),
@@ -135,9 +167,6 @@ def test_every_error_is_one_that_a_program_can_catch(tiny: gpt2viz.Model, tmp_pa
         ("its id or its text", lambda: g.contributions(tiny, run, 1.5)),
         ("outside -4 to 3", lambda: g.contributions(tiny, run, 1, position=7)),
         ("need as many answers", lambda: g.logit_lens(tiny, run, [0], [1, 2])),
-        ("temperature must be", lambda: g.sampling_distribution(run.logits_at(0), temperature=-1)),
-        ("top_k must be", lambda: list(g.generate(tiny, IDS, 1, top_k=0))),
-        ("top_p must be", lambda: list(g.generate(tiny, IDS, 1, top_p=2))),
         ("to patch; there are", lambda: g.patch_sweep(*pair, "wieghts")),
         ("to patch; there are", lambda: g.patch_estimate(*pair, "wieghts")),
         ("is none of: denoise", lambda: g.patch_sweep(*pair, direction="up")),
@@ -154,25 +183,13 @@ def test_every_error_is_one_that_a_program_can_catch(tiny: gpt2viz.Model, tmp_pa
         ("A trace is needed, not str", lambda: g.explain_row(tiny, "A", 1, 1, 2)),
         ("A trace is needed, not str", lambda: g.surprise("A")),
         ("A trace is needed, not str", lambda: g.heads.head_scores("A")),
-        ("A trace is needed, not str", lambda: g.trace(tiny, IDS, reuse="A")),
-        ("a run or gpt2viz.mean", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=3)),
         ("a run or gpt2viz.mean_reference", lambda: g.fewest_heads(*pair, reference="A")),
         ("in a list: mean_reference", lambda: g.mean_reference(tiny, "A")),
         ("position 9 is outside -4 to 3", lambda: g.logit_lens(tiny, run, [9])),
-        ("has the layer in it", lambda: run.stage("blocks.0.hook_resid_mid", 0)),
         ("in ascending order from 0", lambda: g.group_words(run.stage("weights", 0), [0, 9])),
         ("in ascending order from 0", lambda: g.group_words(run.stage("weights", 0), [1])),
-        ("given by its name or folder, not NoneType", lambda: g.load_model(None)),
-        ("There is no edit", lambda: g.trace(tiny, IDS, edits=Edit("of", 1, 1))),
     ]
-    for message, call in calls:
-        with pytest.raises(gpt2viz.GPT2VizError) as raised:
-            pytest.fail(f"{message}: {call()!r}")
-        assert message in str(raised.value)
-        assert "\n" not in str(raised.value)
-    assert isinstance(gpt2viz.StageError("x"), KeyError)
-    assert isinstance(gpt2viz.PlaceError("x"), IndexError)
-    assert str(gpt2viz.StageError("a sentence")) == "a sentence"
+    refused(calls)
 
 
 def test_mypy_knows_the_names_of_stages(tiny: gpt2viz.Model) -> None:
