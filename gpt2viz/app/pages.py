@@ -22,16 +22,13 @@ class Page:
 
     ``what`` is what it answers, in a few words. ``words`` are the keys of the glossary's words
     that it uses. ``modes`` are the views that a visitor picks from, the first at first: a value
-    in the address, and what a person reads. ``formerly`` are the addresses that it had before, so
-    that links and sessions that have them still open: each with the modes that were there, the
-    first at first, or with none where nothing is to be picked.
+    in the address, and what a person reads.
     """
 
     title: str
     what: str
     words: str = ""
     modes: Mapping[str, str] = field(default_factory=dict)
-    formerly: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -85,9 +82,6 @@ def _of(scores: Iterable[Score]) -> str:
 _HABITS = _of(DECLARED)
 _FOLLOWED = _of(score for score in DECLARED if score.record)
 
-#: Where two runs or two heads stood side by side, and what differed between them.
-_COMPARED = ("text", "head", "mask", "edits", "model")
-
 #: The menu, in its order.
 MENU: tuple[Page, ...] = (
     ATTENTION := Page(
@@ -95,7 +89,6 @@ MENU: tuple[Page, ...] = (
         what="every head of every layer, and what comes next",
         words="token head layer query key value attention-weight causal-mask attention-sink "
         "value-weighted-attention",
-        formerly={"attention": ()},  # it never had that address, but a person may type it
     ),
     HEAD := Page(
         "Head",
@@ -103,7 +96,6 @@ MENU: tuple[Page, ...] = (
         words="query key value score softmax causal-mask attention-weight head-output shape "
         "vocabulary unembedding",
         modes={"run": "On this sentence", "why": "Why there?", "weights": "By its weights"},
-        formerly={"inside_a_head": (), "inside_head": ()},
     ),
     SIDE_BY_SIDE := Page(
         "Side by side",
@@ -117,13 +109,6 @@ MENU: tuple[Page, ...] = (
             "head": "Heads",
             "edits": "Edits",
             "model": "Models",
-        },
-        formerly={
-            "layers": ("layers",),
-            "compare_layers": ("layers",),
-            "causal_mask": ("mask",),
-            "compare": _COMPARED,
-            "two_texts": _COMPARED,
         },
     ),
     FIND := Page(
@@ -139,7 +124,6 @@ MENU: tuple[Page, ...] = (
             "all": "All heads, by similarity",
             "wiring": "Wiring",
         },
-        formerly={"find_a_head": ()},
     ),
     PREDICT := Page(
         "Predict",
@@ -148,7 +132,6 @@ MENU: tuple[Page, ...] = (
         "residual-stream logit-lens unembedding direct-contribution mlp attention-weight query "
         "key value kv-cache attention-sink",
         modes={"next": "Next token", "generate": "Generate"},
-        formerly={"predictions": ("next",), "generate": ("generate",)},
     ),
     WHAT_IF := Page(
         "What if",
@@ -202,7 +185,7 @@ def added() -> tuple[AddedPage, ...]:
     for one in plugins.plugins(plugins.PAGES):
         title = one.name.replace("_", " ").capitalize()
         name = name_of(title)
-        if name in found or any(name in (page.name, *page.formerly) for page in (*PAGES, ADDED)):
+        if name in found or any(name == page.name for page in (*PAGES, ADDED)):
             whose = found[name].plugin.by if name in found else "gpt2viz"
             plugins.tell(
                 PluginError(f"The page {one.name!r} of {one.by} is left out: {whose} has one.")
@@ -213,7 +196,6 @@ def added() -> tuple[AddedPage, ...]:
 
 
 def called(title: str) -> Page | None:
-    """The page of a title or name, of now or of before; None where there is none."""
+    """The page of a title or name; None where there is none."""
     name = name_of(title)
-    every = (*PAGES, *added())
-    return next((page for page in every if name in (page.name, *page.formerly)), None)
+    return next((page for page in (*PAGES, *added()) if page.name == name), None)

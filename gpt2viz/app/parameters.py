@@ -365,18 +365,3 @@ MODE: Mapping[Page, Choice] = {
     pages.PREDICT: PREDICT,
     pages.WHAT_IF: WHAT_IF,
 }
-
-
-def of_now(title: str, asked: Mapping[str, str]) -> tuple[Page, dict[str, str]]:
-    """Where what was once opened as ``title`` with the parameters ``asked`` is now.
-
-    ``title`` is a page's title or name, of now or of before. Raises ``ValueError`` where there
-    was no such page.
-    """
-    page = pages.called(title)
-    if page is None:
-        raise ValueError(f"no page was ever called {title!r:.40}")
-    modes = page.formerly.get(pages.name_of(title), ())
-    if modes and asked.get(MODE[page].name) not in modes:
-        return page, {**asked, MODE[page].name: modes[0]}
-    return page, dict(asked)

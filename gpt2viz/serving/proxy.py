@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from gpt2viz.app.pages import ADDED, PAGES, added
+from gpt2viz.app.pages import ADDED, PAGES
 from gpt2viz.errors import ServeError
 
 #: What a browser is told by: which worker is its own.
@@ -168,8 +168,7 @@ def configuration(
 
 def _known() -> list[str]:
     """The paths that a worker answers; for all others Streamlit would send the first page."""
-    pages = [*PAGES, ADDED, *added()]
-    names = {name for page in pages for name in (page.address, *page.formerly)}
+    names = {page.address for page in (*PAGES, ADDED)}
     paths = [f"/{name}{end}" for name in sorted(names - {""}) for end in ("", "/")]
     return ["/", *paths, *_PARTS, *_FILES]
 

@@ -207,7 +207,7 @@ def test_an_unknown_page_is_none_of_the_files() -> None:
     served = {path.name for path in (ROOT / "pages").iterdir() if path.suffix == ".py"}
     every = (*pages.PAGES, pages.ADDED)
     known = {Path(page.path).name for page in every} - {pages.ATTENTION.path}
-    assert served == known | {f"{name}.py" for page in pages.PAGES for name in page.formerly}
+    assert served == known
 
 
 APP = sorted((ROOT / "gpt2viz/app").rglob("*.py"))
@@ -238,7 +238,7 @@ def test_nobody_else_spells_a_name_of_the_address() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr == "query_params"
     }
-    assert using == {"address.py", "frame/tour.py", "views/moved.py"}
+    assert using == {"address.py", "frame/tour.py"}
 
 
 def test_the_docs_have_every_parameter() -> None:

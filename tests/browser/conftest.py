@@ -37,8 +37,8 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-#: Where pages are, or were.
-ADDRESSES = {name for page in pages.PAGES for name in (page.address, *page.formerly)}
+#: The pages' paths.
+ADDRESSES = {page.address for page in pages.PAGES}
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 

@@ -117,7 +117,7 @@ def test_dark_and_light_stay_from_page_to_page_and_over_a_reload(visit: Visit) -
     settle(page)
     assert "text=Dog" in page.url
     assert "layer=1" in page.url
-    for address in ("", "side_by_side", "inside_head"):  # the last leads on
+    for address in ("", "side_by_side", "head"):
         page.goto(f"{page.url.rpartition('/')[0]}/{address}?text=Dog+bites+man")
         settle(page)
         expect(app).to_have_css("background-color", dark)

@@ -11,9 +11,7 @@ AFTER = "The steel was lifted by a crane"
 
 
 def test_a_choice_on_one_side_is_one_on_the_other(visit: Visit) -> None:
-    page = visit("two_texts", text2=AFTER, layer=2)  # where it once was
-    page.wait_for_url("**/side_by_side?*")
-    settle(page)
+    page = visit("side_by_side", differs="text", text2=AFTER, layer=2)
     partner = page.get_by_role("radio", name="6 ·crane ↔ 1")
     assert partner.get_attribute("aria-checked") == "true"
     click_cell(page, "weights_a", 0, 0)

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from gpt2viz import CheckpointError, ExportError
-from gpt2viz.app import address, parameters, run_cache
+from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameter import Parameter
@@ -38,13 +38,13 @@ def upload() -> None:
         return
     try:
         session = read_session(uploaded.read(LARGEST + 1))
-        where, asked = _opened(session)
+        page = _page(session)
         same = _same_model(session)
     except (ExportError, CheckpointError) as error:
         st.error(literal(str(error)), icon=":material/error:")
         return
     if same or st.button("Open it anyway", key="open_anyway"):
-        st.switch_page(where.path, query_params=address.restored(asked))
+        st.switch_page(page.path, query_params=address.restored(session.parameters))
     st.warning(
         "The model of that name here has **other weights** than the one in this session. The "
         "numbers won't be the same.",
@@ -52,14 +52,14 @@ def upload() -> None:
     )
 
 
-def _opened(session: Session) -> tuple[Page, dict[str, str]]:
-    """The page that a session opens, and its parameters."""
-    try:
-        return parameters.of_now(session.page, session.parameters)
-    except ValueError as error:
+def _page(session: Session) -> Page:
+    """The page that a session opens. Raises ``ExportError`` where it isn't here."""
+    page = pages.called(session.page)
+    if page is None:
         raise ExportError(
             f"This session was saved on the page {session.page!r:.40}, which isn't here."
-        ) from error
+        )
+    return page
 
 
 def _same_model(session: Session) -> bool:

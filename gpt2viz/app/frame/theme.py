@@ -25,9 +25,6 @@ def switch() -> bool:
 
 
 def _paths() -> list[str]:
-    """Where on the server the pages are, by the names of now and of before."""
+    """The pages' paths on the server."""
     above = urlsplit(st.context.url or "/").path.rpartition("/")[0]
-    names = {
-        name for page in (*pages.PAGES, pages.ADDED) for name in (page.address, *page.formerly)
-    }
-    return [f"{above}/{name}" for name in sorted(names)]
+    return [f"{above}/{page.address}" for page in (*pages.PAGES, pages.ADDED)]
