@@ -17,12 +17,12 @@ def free_ports(count: int) -> list[int]:
         return [int(probe.getsockname()[1]) for probe in probes]
 
 
-def answers(address: str, path: str = "_stcore/health", seconds: float = 60) -> bool:
+def answers(address: str, path: str = "_stcore/health", seconds: float = 240) -> bool:
     """Wait for a server, the app's by default; whether it answers within so many seconds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
-            urlopen(f"{address}/{path}", timeout=1).close()  # noqa: S310 (our own)
+            urlopen(f"{address}/{path}", timeout=10).close()  # noqa: S310 (our own)
             return True
         except OSError:
             time.sleep(0.1)
